@@ -1,0 +1,615 @@
+"""Bags: one table of instances plus offsets."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Hashable, Iterator, Sequence
+from types import EllipsisType, ModuleType
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from bagwise.exceptions import InputError
+
+__all__ = ["Bags"]
+
+Instances = Any  # ndarray, memmap or CSR: 2-D, rows are instances
+
+
+class Bags:
+    """Bags of instances: a flat table of instances and where each bag begins.
+
+    Bag ``i`` is made of the rows ``offsets[i]:offsets[i + 1]`` of `instances`. Nothing is padded,
+    and slices are views. scikit-learn's splitters, searches and meta-estimators index `Bags` as
+    they index an array: one row is one bag.
+
+    Parameters
+    ----------
+    instances : array-like or CSR of shape (n_instances, n_features)
+        The instances of all bags, bag after bag: an array, a memory map or a sparse matrix.
+        Kept without a copy, as a read-only view.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins, and the end of the last one; starts at 0, never falls.
+    ids : sequence of shape (n_bags,), default=None
+        A name for each bag (a slide, a recording, a molecule); kept through indexing and shown
+        in error messages.
+    feature_names : sequence of str of shape (n_features,), default=None
+        Names of the columns of `instances`.
+
+    See Also
+    --------
+    Bags.from_arrays : From one array per bag.
+    Bags.from_groups : From a table of instances and the bag of each row.
+    Bags.from_frame : From a data frame with a bag column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise import Bags
+    >>> bags = Bags.from_arrays([np.zeros((2, 3)), np.ones((1, 3))], ids=["a", "b"])
+    >>> bags
+    Bags(n_bags=2, n_instances=3, n_features=3, dtype=float64)
+    >>> bags[1]
+    array([[1., 1., 1.]])
+    >>> bags[[1, 0]].ids
+    array(['b', 'a'], dtype='<U1')
+    """
+
+    def __init__(
+        self,
+        instances: Any,
+        offsets: ArrayLike,
+        ids: Sequence[Hashable] | NDArray[Any] | None = None,
+        *,
+        feature_names: Sequence[str] | NDArray[Any] | None = None,
+    ) -> None:
+        self._instances = _read_only(_two_dimensional(instances))
+        self._offsets = _read_only(_checked_offsets(offsets, self._instances.shape[0]))
+        self._ids = None if ids is None else _read_only(_one_dimensional(ids))
+        self._feature_names = None if feature_names is None else [str(f) for f in feature_names]
+        if self._ids is not None and len(self._ids) != len(self):
+            raise InputError(
+                f"{len(self._ids)} ids were given for {len(self)} bags: give one each."
+            )
+        if self._feature_names is not None and len(self._feature_names) != self.n_features:
+            raise InputError(
+                f"{len(self._feature_names)} feature names were given for {self.n_features} "
+                "features: give one each."
+            )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        arrays: Any,
+        ids: Sequence[Hashable] | NDArray[Any] | None = None,
+        *,
+        feature_names: Sequence[str] | None = None,
+    ) -> Bags:
+        """Make bags from one 2-D array (or sparse matrix) per bag, or from a 3-D array.
+
+        A 3-D array (bags of one size) is used as it is; a list of arrays is stacked once.
+
+        Parameters
+        ----------
+        arrays : sequence of 2-D array-likes, or 3-D array
+            The instances of each bag; all of the same width.
+        ids : sequence, default=None
+            A name for each bag.
+        feature_names : sequence of str, default=None
+            Names of the columns.
+
+        Returns
+        -------
+        Bags
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bagwise import Bags
+        >>> Bags.from_arrays(np.zeros((5, 2, 3)))
+        Bags(n_bags=5, n_instances=10, n_features=3, dtype=float64)
+        """
+        if isinstance(arrays, np.ndarray) and arrays.ndim == 3:
+            n_bags, size, n_features = arrays.shape
+            flat = arrays.reshape(n_bags * size, n_features)
+            return cls(flat, size * np.arange(n_bags + 1), ids, feature_names=feature_names)
+        tables = [_bag_table(i, array, ids) for i, array in enumerate(arrays)]
+        if not tables:
+            raise InputError("no bags were given: expected at least one 2-D array.")
+        width = tables[0].shape[1]
+        for i, table in enumerate(tables):
+            if table.shape[1] != width:
+                raise InputError(
+                    f"{_bag_name(i, ids)} has {table.shape[1]} features, while "
+                    f"{_bag_name(0, ids)} has {width}: all bags need the same columns."
+                )
+        n_sparse = sum(sparse.issparse(table) for table in tables)
+        if 0 < n_sparse < len(tables):
+            raise InputError(
+                f"{n_sparse} of {len(tables)} bags are sparse and the others dense: give one kind."
+            )
+        stack = sparse.vstack(tables, format="csr") if n_sparse else np.concatenate(tables)
+        offsets = np.concatenate([[0], np.cumsum([table.shape[0] for table in tables])])
+        return cls(stack, offsets, ids, feature_names=feature_names)
+
+    @classmethod
+    def from_groups(
+        cls, X: Any, groups: ArrayLike, *, feature_names: Sequence[str] | None = None
+    ) -> Bags:
+        """Make bags from a table of instances and the bag each row belongs to.
+
+        Rows may come in any order: bags appear in the order of their first row, and rows keep
+        their order inside a bag. Rows already together are not copied.
+
+        Parameters
+        ----------
+        X : array-like or sparse of shape (n_instances, n_features)
+            The instances.
+        groups : array-like of shape (n_instances,)
+            The bag of each row; its distinct values become `ids`.
+        feature_names : sequence of str, default=None
+            Names of the columns.
+
+        Returns
+        -------
+        Bags
+
+        Examples
+        --------
+        >>> from bagwise import Bags
+        >>> bags = Bags.from_groups([[1.0], [2.0], [3.0]], ["b", "a", "b"])
+        >>> bags.ids.tolist(), bags[0].tolist()
+        (['b', 'a'], [[1.0], [3.0]])
+        """
+        instances = _two_dimensional(X)
+        order, offsets, ids = group_rows(groups)
+        if len(order) != instances.shape[0]:
+            raise InputError(
+                f"groups has {len(order)} entries for {instances.shape[0]} instances: "
+                "give the bag of each row."
+            )
+        if not _is_range(order):
+            instances = instances[order]
+        return cls(instances, offsets, ids, feature_names=feature_names)
+
+    @classmethod
+    def from_frame(cls, frame: Any, bag: str, features: Sequence[str] | None = None) -> Bags:
+        """Make bags from a data frame (pandas, polars, pyarrow) with one row per instance.
+
+        Parameters
+        ----------
+        frame : data frame
+            One row per instance.
+        bag : str
+            The column that says which bag a row belongs to.
+        features : sequence of str, default=None
+            The feature columns; all columns but `bag` by default. Leave the label column out:
+            a label among the features would be learned from.
+
+        Returns
+        -------
+        Bags
+
+        See Also
+        --------
+        bagwise.io.read_bags : Bags together with labels, from a frame or a file.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from bagwise import Bags
+        >>> frame = pd.DataFrame({"slide": ["s1", "s1", "s2"], "red": [0.1, 0.2, 0.3]})
+        >>> Bags.from_frame(frame, bag="slide")
+        Bags(n_bags=2, n_instances=3, n_features=1, dtype=float64)
+        """
+        import narwhals.stable.v2 as nw
+
+        try:
+            table: Any = nw.from_native(frame, eager_only=True)
+        except TypeError as error:
+            raise InputError(
+                f"expected a pandas, polars or pyarrow data frame, got {type(frame).__name__}."
+            ) from error
+        columns = list(table.columns)
+        names = [c for c in columns if c != bag] if features is None else list(features)
+        missing = [c for c in [bag, *names] if c not in columns]
+        if missing:
+            raise InputError(f"no column {missing[0]!r}: the columns are {columns}.")
+        odd = [
+            c for c in names if not (table[c].dtype.is_numeric() or table[c].dtype == nw.Boolean)
+        ]
+        if odd:
+            raise InputError(
+                f"the columns {odd} are not numeric: name the feature columns with features=[...]."
+            )
+        if not names:
+            raise InputError(
+                f"no feature column is left beside {bag!r}: the columns are {columns}."
+            )
+        X = table.select(names).to_numpy()
+        return cls.from_groups(X, table[bag].to_numpy(), feature_names=[str(c) for c in names])
+
+    @property
+    def instances(self) -> Instances:
+        """The instances of all bags, bag after bag, of shape (n_instances, n_features)."""
+        return self._instances
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each bag begins, and the end of the last, of shape (n_bags + 1,)."""
+        return self._offsets
+
+    @property
+    def ids(self) -> NDArray[Any] | None:
+        """The name of each bag, or None."""
+        return self._ids
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """The name of each feature, or None."""
+        return None if self._feature_names is None else list(self._feature_names)
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances in all bags."""
+        return int(self._instances.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of features of an instance."""
+        return int(self._instances.shape[1])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """``(n_bags, n_features)``, as scikit-learn reads it."""
+        return len(self), self.n_features
+
+    @property
+    def ndim(self) -> int:
+        """Always 2: a row is a bag."""
+        return 2
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the values of the instances."""
+        return self._instances.dtype
+
+    @property
+    def device(self) -> str:
+        """Where the instances are, in the array API's words."""
+        return "cpu"
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of instances of each bag, of shape (n_bags,)."""
+        return np.diff(self._offsets)
+
+    @property
+    def bag_index(self) -> NDArray[np.int64]:
+        """The bag each instance belongs to, of shape (n_instances,)."""
+        return np.repeat(np.arange(len(self)), self.sizes)
+
+    def name_of(self, i: int) -> str:
+        """Name bag `i` for a message, by position and id: ``bag 17 ('slide_08')``."""
+        return _bag_name(i, self._ids)
+
+    def split(self, values: Any) -> list[Any]:
+        """Cut per-instance values by bag.
+
+        Parameters
+        ----------
+        values : array-like of shape (n_instances, ...)
+            Anything aligned with `instances`, such as ``score_instances(bags)``.
+
+        Returns
+        -------
+        list of length n_bags
+            The rows of `values` of each bag, as views.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bagwise import Bags
+        >>> bags = Bags(np.zeros((3, 1)), [0, 2, 3])
+        >>> [part.tolist() for part in bags.split([7, 8, 9])]
+        [[7, 8], [9]]
+        """
+        values = values if hasattr(values, "shape") else np.asarray(values)
+        if values.shape[0] != self.n_instances:
+            raise InputError(
+                f"values has {values.shape[0]} rows for {self.n_instances} instances: "
+                "give one row per instance."
+            )
+        return [values[a:b] for a, b in zip(self._offsets[:-1], self._offsets[1:], strict=True)]
+
+    def with_instances(
+        self, instances: Instances, *, feature_names: Sequence[str] | None = None
+    ) -> Bags:
+        """Return the same bags with other columns for each instance, as a transformer makes them.
+
+        Parameters
+        ----------
+        instances : array-like or sparse of shape (n_instances, any)
+            New rows, in the order of the old ones.
+        feature_names : sequence of str, default=None
+            Names of the new columns.
+
+        Returns
+        -------
+        Bags
+        """
+        return Bags(instances, self._offsets, self._ids, feature_names=feature_names)
+
+    def take(
+        self, indices: ArrayLike, axis: int = 0, out: None = None, mode: str = "raise"
+    ) -> Bags:
+        """Return the bags at `indices`, as ``numpy.take`` would.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Positions of bags.
+        axis : int, default=0
+            Only 0: bags are rows.
+        out : None
+            Not supported; here because scikit-learn passes it.
+        mode : str, default="raise"
+            Only "raise".
+
+        Returns
+        -------
+        Bags
+        """
+        if axis != 0 or out is not None or mode != "raise":
+            raise InputError("Bags.take supports axis=0, out=None and mode='raise' only.")
+        return self._gather(np.atleast_1d(np.asarray(indices)))
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __iter__(self) -> Iterator[Instances]:
+        return (self[i] for i in range(len(self)))
+
+    @overload
+    def __getitem__(self, key: int) -> Instances: ...
+    @overload
+    def __getitem__(
+        self, key: slice | list[Any] | NDArray[Any] | EllipsisType | tuple[Any, ...]
+    ) -> Bags: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple) and len(key) == 2 and key[1] in (Ellipsis, slice(None)):
+            key = key[0]  # scikit-learn writes X[key, ...]
+        if key is Ellipsis:
+            return self
+        if isinstance(key, slice):
+            return self._slice(key)
+        if isinstance(key, int | np.integer) and not isinstance(key, bool):
+            return self._one(operator.index(key))
+        if isinstance(key, tuple | str):
+            raise IndexError(
+                f"bags are indexed by position: an int, a slice, a mask or an index array, "
+                f"not {key!r}."
+            )
+        return self._gather(np.asarray(key))
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        # scikit-learn's array API dispatch refuses any container that does not answer this.
+        return np
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        raise TypeError(
+            "Bags are ragged and do not turn into one array: use bags.instances for the flat "
+            "(n_instances, n_features) table, or bags[i] for one bag."
+        )
+
+    def __repr__(self) -> str:
+        kind = ", sparse" if sparse.issparse(self._instances) else ""
+        return (
+            f"Bags(n_bags={len(self)}, n_instances={self.n_instances}, "
+            f"n_features={self.n_features}, dtype={self.dtype}{kind})"
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Arrays come back from a pickle writable.
+        self.__dict__.update(state)
+        for name in ("_instances", "_offsets", "_ids"):
+            self.__dict__[name] = _read_only(self.__dict__[name])
+
+    def _one(self, i: int) -> Instances:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"bag {i} is out of range: there are {len(self)} bags.")
+        i %= len(self)
+        return _row_range(self._instances, self._offsets[i], self._offsets[i + 1])
+
+    def _slice(self, key: slice) -> Bags:
+        start, stop, step = key.indices(len(self))
+        if step != 1:
+            return self._gather(np.arange(start, stop, step))
+        stop = max(start, stop)
+        offsets = self._offsets[start : stop + 1]
+        rows = _row_range(self._instances, offsets[0], offsets[-1])
+        return self._sibling(rows, offsets - offsets[0], slice(start, stop))
+
+    def _gather(self, key: NDArray[Any]) -> Bags:
+        if key.size == 0:
+            key = key.astype(np.int64) if key.dtype != bool else key
+        if key.ndim != 1 or key.dtype.kind not in "iub":
+            raise IndexError(
+                "bags are indexed by position: an int, a slice, a mask or an index array, "
+                f"not an array of shape {key.shape} and type {key.dtype}."
+            )
+        if key.dtype == bool:
+            if len(key) != len(self):
+                raise IndexError(f"the mask has {len(key)} entries for {len(self)} bags.")
+            key = np.flatnonzero(key)
+        if key.size and not (-len(self) <= key.min() and key.max() < len(self)):
+            raise IndexError(f"an index is out of range: there are {len(self)} bags.")
+        key = key.astype(np.int64) % max(len(self), 1)
+        if key.size and _is_range(key - key[0]):
+            return self._slice(slice(int(key[0]), int(key[-1]) + 1))
+        sizes = self.sizes[key]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.repeat(self._offsets[:-1][key] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        return self._sibling(self._instances[rows], offsets, key)
+
+    def _sibling(self, instances: Instances, offsets: NDArray[np.int64], key: Any) -> Bags:
+        ids = None if self._ids is None else self._ids[key]
+        return Bags(instances, offsets, ids, feature_names=self._feature_names)
+
+
+def group_rows(
+    groups: ArrayLike,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+    """Order rows so that each group stands together, groups by first appearance.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_rows,)
+        The group of each row; any hashable values, none missing.
+
+    Returns
+    -------
+    order : ndarray of shape (n_rows,)
+        ``rows[order]`` has each group together; the order inside a group is kept.
+    offsets : ndarray of shape (n_groups + 1,)
+        Where each group begins in that order.
+    ids : ndarray of shape (n_groups,)
+        The group values.
+    """
+    values = _one_dimensional(groups)
+    missing = np.flatnonzero(values != values) if values.dtype.kind in "fcmM" else []
+    if values.dtype == object:
+        missing = [i for i, v in enumerate(values) if v is None or v != v]
+    if len(missing):
+        raise InputError(f"row {missing[0]} belongs to no bag (its bag is {values[missing[0]]!r}).")
+    if values.dtype == object:
+        position: dict[Any, int] = {}
+        codes = np.array([position.setdefault(v, len(position)) for v in values], dtype=np.int64)
+        ids = _one_dimensional(list(position))
+    else:
+        distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+        by_appearance = np.argsort(first)
+        rank = np.empty_like(by_appearance)
+        rank[by_appearance] = np.arange(len(rank))
+        codes, ids = rank[inverse.reshape(-1)], distinct[by_appearance]
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(ids)))])
+    return np.argsort(codes, kind="stable"), offsets.astype(np.int64), ids
+
+
+def _two_dimensional(instances: Any) -> Instances:
+    if sparse.issparse(instances):
+        return _canonical_csr(instances)
+    array = instances if isinstance(instances, np.ndarray) else np.asarray(instances)
+    if isinstance(array, np.matrix):
+        array = np.asarray(array)
+    if array.ndim != 2:
+        raise InputError(
+            f"instances have shape {array.shape}: expected a 2-D table, one row per instance."
+        )
+    if array.dtype.kind not in "fiub":
+        raise InputError(
+            f"instances have type {array.dtype}: expected real numbers. Convert or drop the "
+            "columns that are not numeric."
+        )
+    return array
+
+
+def _canonical_csr(instances: Any) -> Instances:
+    matrix = instances.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
+def _bag_table(i: int, array: Any, ids: Any) -> Instances:
+    """One bag as a 2-D table, or an error that names it."""
+    try:
+        table = array if sparse.issparse(array) else np.asarray(array)
+    except ValueError as error:
+        raise InputError(f"{_bag_name(i, ids)} is not a table: {error}.") from error
+    if table.ndim != 2:
+        hint = " A bag of one instance is row.reshape(1, -1)." if table.ndim == 1 else ""
+        raise InputError(
+            f"{_bag_name(i, ids)} has shape {table.shape}: expected a 2-D array, one row per "
+            f"instance.{hint}"
+        )
+    if table.dtype.kind not in "fiub":
+        raise InputError(
+            f"{_bag_name(i, ids)} has type {table.dtype}: expected real numbers, in rows of equal "
+            "length."
+        )
+    return table
+
+
+def _bag_name(i: int, ids: Any) -> str:
+    if ids is None or not -len(ids) <= i < len(ids):
+        return f"bag {i}"
+    name = ids[i]
+    return f"bag {i} ({(name.item() if isinstance(name, np.generic) else name)!r})"
+
+
+def _checked_offsets(offsets: ArrayLike, n_instances: int) -> NDArray[np.int64]:
+    array = np.asarray(offsets)
+    if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) == 0:
+        raise InputError(
+            f"offsets have shape {array.shape} and type {array.dtype}: expected n_bags + 1 "
+            "integers."
+        )
+    array = array.astype(np.int64)
+    if array[0] != 0 or array[-1] != n_instances or np.any(np.diff(array) < 0):
+        raise InputError(
+            f"offsets must rise from 0 to the number of instances ({n_instances}); they go from "
+            f"{array[0]} to {array[-1]}."
+        )
+    return array
+
+
+def _one_dimensional(values: Any) -> NDArray[Any]:
+    """A 1-D array of labels or names; tuples and mixed types stay Python objects."""
+    if not hasattr(values, "dtype"):
+        values = list(values)
+        kinds = {type(v) for v in values}
+        if len(kinds) > 1 or (kinds and not issubclass(next(iter(kinds)), str | int | float)):
+            objects = np.empty(len(values), dtype=object)
+            objects[:] = values
+            return objects
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InputError(f"expected one value per row, got an array of shape {array.shape}.")
+    return array
+
+
+def _read_only(array: Any) -> Any:
+    """A view of the array (or of the parts of a CSR) that cannot be written through."""
+    if array is None:
+        return None
+    if sparse.issparse(array):
+        view = type(array)(array.shape, dtype=array.dtype)
+        view.data, view.indices, view.indptr = map(
+            _read_only, (array.data, array.indices, array.indptr)
+        )
+        view.has_canonical_format = True
+        return view
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _row_range(instances: Instances, start: int, stop: int) -> Instances:
+    """Rows start:stop as a view, also of a CSR (whose own slicing copies)."""
+    if not sparse.issparse(instances):
+        return instances[start:stop]
+    indptr = instances.indptr[start : stop + 1]
+    data, indices = (part[indptr[0] : indptr[-1]] for part in (instances.data, instances.indices))
+    view = type(instances)((stop - start, instances.shape[1]), dtype=instances.dtype)
+    view.data, view.indices, view.indptr = data, indices, indptr - indptr[0]
+    view.has_canonical_format = True
+    return view
+
+
+def _is_range(order: NDArray[np.int64]) -> bool:
+    return bool(np.array_equal(order, np.arange(len(order))))

@@ -1,0 +1,60 @@
+"""The errors bagwise raises, as a tree.
+
+Every error is a :class:`BagwiseError` and also the built-in error a caller would expect
+(``ValueError``, ``TypeError``, ``FileNotFoundError``, ...), so existing ``except`` clauses work.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "BagwiseError",
+    "DataNotFoundError",
+    "DownloadError",
+    "FileFormatError",
+    "InputError",
+    "LabelError",
+    "MissingExtraError",
+    "ModelFileError",
+    "OutputExistsError",
+    "SparseInputError",
+]
+
+
+class BagwiseError(Exception):
+    """The root of every error bagwise raises on purpose."""
+
+
+class InputError(BagwiseError, ValueError):
+    """The data handed in cannot be read as bags, or not by this model."""
+
+
+class SparseInputError(InputError, TypeError):
+    """Sparse instances reached a model that needs dense ones."""
+
+
+class LabelError(InputError):
+    """The labels do not fit the bags, or the classes the model knows."""
+
+
+class FileFormatError(InputError):
+    """A file is not what its name or its columns promise."""
+
+
+class ModelFileError(BagwiseError, ValueError):
+    """A saved model cannot be loaded safely."""
+
+
+class DataNotFoundError(BagwiseError, FileNotFoundError):
+    """A data set or a file is not where it was looked for."""
+
+
+class OutputExistsError(BagwiseError, FileExistsError):
+    """Writing would overwrite a file, and nobody said it may."""
+
+
+class DownloadError(BagwiseError, OSError):
+    """A data set could not be fetched, or what arrived is not what was expected."""
+
+
+class MissingExtraError(BagwiseError, ImportError):
+    """An optional package is needed and not installed."""
