@@ -480,10 +480,11 @@ def group_rows(
         The group values.
     """
     values = _one_dimensional(groups)
-    missing = np.flatnonzero(values != values) if values.dtype.kind in "fcmM" else []
     if values.dtype == object:
         missing = [i for i, v in enumerate(values) if v is None or v != v]
-    if len(missing):
+    else:
+        missing = np.flatnonzero(values != values).tolist()
+    if missing:
         raise InputError(f"row {missing[0]} belongs to no bag (its bag is {values[missing[0]]!r}).")
     if values.dtype == object:
         position: dict[Any, int] = {}

@@ -1,0 +1,392 @@
+"""The door: the only code that doubts input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError, LabelError, SparseInputError
+
+__all__ = ["LabelSets", "check_bag_labels", "check_bags", "check_label", "check_label_sets"]
+
+FLOATS = (np.float64, np.float32)
+
+
+def check_bags(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    accept_sparse: bool = True,
+    allow_nan: bool = False,
+) -> Bags:
+    """Turn any accepted input into `Bags` of finite floats, or say what is wrong with it.
+
+    Parameters
+    ----------
+    estimator : estimator or None
+        Remembers (``reset=True``) or is asked for the number and names of the features; None for
+        a function that has no memory.
+    X : Bags, list of 2-D arrays, 3-D array, or 2-D array / data frame
+        The bags; the rows of a 2-D table are bags of one instance.
+    reset : bool
+        True in ``fit``, False elsewhere.
+    accept_sparse : bool, default=True
+        Whether the model can work on CSR instances.
+    allow_nan : bool, default=False
+        Whether missing and infinite values may pass, for somebody else to judge.
+
+    Returns
+    -------
+    Bags
+        At least one bag, no empty bag, float32 or float64, all values finite.
+    """
+    estimator = BaseEstimator() if estimator is None else estimator
+    bags = _as_bags(X)
+    table = X if bags is None else bags.instances
+    if sparse.issparse(table) and not accept_sparse:
+        raise SparseInputError(
+            f"sparse instances were passed, but {type(estimator).__name__} needs dense ones: "
+            "use bags.with_instances(bags.instances.toarray())."
+        )
+    if bags is None:
+        rows = _checked_rows(estimator, X, reset=reset)
+        bags = Bags(rows, np.arange(rows.shape[0] + 1))
+    else:
+        _check_structure(bags)
+        rows = check_array(
+            bags.instances, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False
+        )
+        _check_features(estimator, bags, reset=reset)
+        bags = bags.with_instances(rows, feature_names=bags.feature_names)
+    if not allow_nan:
+        _check_finite(bags)
+    return bags
+
+
+def check_bag_labels(
+    y: Any, bags: Bags, *, min_classes: int = 1
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Read one label per bag.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_bags,)
+        The labels: any type that can be sorted.
+    bags : Bags
+        The bags they belong to.
+    min_classes : int, default=1
+        How many distinct labels the model needs.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        The distinct labels, sorted.
+    codes : ndarray of shape (n_bags,)
+        The position of each bag's label in `classes`.
+    """
+    labels = _label_column(y)
+    if len(labels) != len(bags):
+        raise LabelError(f"y has {len(labels)} labels for {len(bags)} bags: give one per bag.")
+    _check_labels_present(labels, bags)
+    try:
+        check_classification_targets(labels)
+        classes, codes = np.unique(labels, return_inverse=True)
+    except ValueError as error:
+        raise LabelError(str(error)) from error
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise LabelError(f"y mixes {kinds}: give labels of one type.") from error
+    if len(classes) < min_classes:
+        raise LabelError(
+            f"y holds one class only ({classes[0]!r}): this model learns from at least "
+            f"{min_classes} classes."
+        )
+    return classes, codes
+
+
+@dataclass(frozen=True)
+class LabelSets:
+    """Label sets of bags, as the door hands them on.
+
+    Attributes
+    ----------
+    indicator : ndarray of int8 of shape (n_bags, n_classes)
+        1 where the bag carries the label, 0 where it does not; a row of -1: nothing is known.
+    classes : ndarray of shape (n_classes,)
+        The label of each column.
+    single : bool
+        True when y was one label per bag; predictions then are too.
+    """
+
+    indicator: NDArray[np.int8]
+    classes: NDArray[Any]
+    single: bool
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Which bags have a label set, of shape (n_bags,)."""
+        return np.all(self.indicator >= 0, axis=1)
+
+
+def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None) -> LabelSets:
+    """Read a label set per bag.
+
+    Parameters
+    ----------
+    y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+        An array may be sparse; a row of -1, or None in a list, means that nothing is known about
+        the bag. An empty set is knowledge: none of the labels is present.
+    bags : Bags
+        The bags they belong to.
+    classes : ndarray, default=None
+        The labels a fitted model knows; None to learn them from `y`.
+
+    Returns
+    -------
+    LabelSets
+    """
+    if sparse.issparse(y):
+        return _from_indicator(y.toarray(), bags, classes)
+    if _is_list_of_sets(y):
+        return _from_sets(y, bags, classes)
+    array = y if hasattr(y, "ndim") else np.asarray(y)
+    if array.ndim == 2 and array.shape[1] > 1:
+        return _from_indicator(np.asarray(array), bags, classes)
+    return _from_single_labels(y, bags, classes)
+
+
+def check_label(label: Any, classes: NDArray[Any]) -> int:
+    """Find a label among the classes of a fitted model.
+
+    Parameters
+    ----------
+    label : object
+        A class label.
+    classes : ndarray of shape (n_classes,)
+        The labels the model knows.
+
+    Returns
+    -------
+    int
+        Its position in `classes`.
+    """
+    found = [i for i, known in enumerate(classes) if known == label]
+    if not found:
+        raise LabelError(f"the model knows no label {label!r}: its classes are {_short(classes)}.")
+    return found[0]
+
+
+def _as_bags(X: Any) -> Bags | None:
+    """Bags for ragged input; None for a 2-D table (and for what scikit-learn should refuse)."""
+    if isinstance(X, Bags):
+        return X
+    if isinstance(X, np.ndarray):
+        if X.ndim == 3:
+            return Bags.from_arrays(X)
+        if X.ndim == 1 and X.dtype == object and len(X) and np.ndim(X[0]) >= 1:
+            raise InputError(
+                "an object array of arrays was passed: pass a list of 2-D arrays, "
+                "Bags.from_arrays(list(X))."
+            )
+        return None
+    if isinstance(X, list | tuple) and len(X) and _dimensions(X[0]) >= 2:
+        return Bags.from_arrays(X)
+    return None
+
+
+def _dimensions(value: Any) -> int:
+    if hasattr(value, "ndim"):
+        return int(value.ndim)
+    if isinstance(value, list | tuple):
+        return 1 + (_dimensions(value[0]) if len(value) else 0)
+    return 0
+
+
+def _check_structure(bags: Bags) -> None:
+    if len(bags) == 0:
+        raise InputError("there are no bags: expected at least one.")
+    empty = np.flatnonzero(bags.sizes == 0)
+    if len(empty):
+        more = f" ({len(empty)} bags are empty in all)" if len(empty) > 1 else ""
+        raise InputError(
+            f"{bags.name_of(empty[0])} is empty{more}: leave it out with bags[bags.sizes > 0]."
+        )
+
+
+def _checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """A 2-D table through scikit-learn's own checks, which know its data frames and messages."""
+    try:
+        return validate_data(
+            estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False
+        )
+    except ValueError as error:
+        hint = ""
+        if "could not convert" in str(error) or "non-numeric" in str(error):
+            hint = (
+                " To read a table with a bag column use Bags.from_frame(df, bag=..., "
+                "features=[...])."
+            )
+        raise InputError(f"{error}{hint}") from error
+
+
+def _check_features(estimator: Any, bags: Bags, *, reset: bool) -> None:
+    names = bags.feature_names
+    if reset:
+        estimator.n_features_in_ = bags.n_features
+        vars(estimator).pop("feature_names_in_", None)
+        if names is not None:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        return
+    if bags.n_features != estimator.n_features_in_:
+        raise InputError(
+            f"X has {bags.n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input: give the columns it was fitted on."
+        )
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is not None and names is not None and list(known) != names:
+        place = next(i for i, (a, b) in enumerate(zip(known, names, strict=True)) if a != b)
+        raise InputError(
+            f"feature {place} is {names[place]!r}, but {type(estimator).__name__} was fitted with "
+            f"{known[place]!r} there: give the same columns in the same order."
+        )
+
+
+def _check_finite(bags: Bags) -> None:
+    try:
+        assert_all_finite(bags.instances, input_name="X")
+    except ValueError as error:
+        values = bags.instances
+        if sparse.issparse(values):
+            entry = np.flatnonzero(~np.isfinite(values.data))[0]
+            row = int(np.searchsorted(values.indptr, entry, side="right")) - 1
+            column, value = values.indices[entry], values.data[entry]
+        else:
+            row = next(i for i in range(len(values)) if not np.isfinite(values[i]).all())
+            column = np.flatnonzero(~np.isfinite(values[row]))[0]
+            value = values[row, column]
+        bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
+        kind = "NaN" if np.isnan(value) else "infinity"
+        raise InputError(
+            f"Input X contains {kind}: {bags.name_of(bag)}, instance {row - bags.offsets[bag]}, "
+            f"feature {column}. Leave the instance out, or fill the gaps with "
+            "InstanceTransformer(SimpleImputer()) in a pipeline."
+        ) from error
+
+
+def _label_column(y: Any) -> NDArray[Any]:
+    if y is None:
+        raise LabelError("this estimator requires y to be passed, but the target y is None.")
+    if isinstance(y, list | tuple) and any(isinstance(label, tuple) for label in y):
+        column = np.empty(len(y), dtype=object)
+        column[:] = y
+        return column
+    if isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
+        return np.array(y, dtype=object)  # numpy would turn the numbers into text
+    try:
+        return column_or_1d(y, warn=True)
+    except ValueError as error:
+        raise LabelError(f"{error} Give one label per bag.") from error
+
+
+def _check_labels_present(labels: NDArray[Any], bags: Bags) -> None:
+    if labels.dtype.kind == "f":
+        try:
+            assert_all_finite(labels, input_name="y")
+        except ValueError as error:
+            first = int(np.flatnonzero(~np.isfinite(labels))[0])
+            raise LabelError(f"{error} ({bags.name_of(first)})") from error
+    if labels.dtype == object:
+        for i, label in enumerate(labels):
+            if label is None or label != label:
+                raise LabelError(
+                    f"{bags.name_of(i)} has no label ({label!r}; Input y contains NaN): leave it "
+                    "out or give it one."
+                )
+
+
+def _is_list_of_sets(y: Any) -> bool:
+    if not isinstance(y, list | tuple) and getattr(y, "dtype", None) != np.dtype(object):
+        return False
+    if getattr(y, "ndim", 1) != 1:
+        return False
+    if any(isinstance(labels, set | frozenset) for labels in y):
+        return True
+    known = [labels for labels in y if labels is not None]
+    return bool(known) and all(
+        isinstance(labels, list | tuple) and all(isinstance(label, str) for label in labels)
+        for labels in known
+    )
+
+
+def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> LabelSets:
+    _check_count(len(y), bags)
+    if classes is None:
+        members = set().union(*(labels for labels in y if labels is not None))
+        try:
+            classes = np.array(sorted(members))
+        except TypeError as error:
+            raise LabelError("the label sets mix types of labels: use one type.") from error
+    column = {label: k for k, label in enumerate(classes.tolist())}
+    indicator = np.zeros((len(y), len(classes)), dtype=np.int8)
+    for i, labels in enumerate(y):
+        if labels is None:
+            indicator[i] = -1
+            continue
+        for label in labels:
+            if label not in column:
+                raise LabelError(
+                    f"{bags.name_of(i)} carries the unknown label {label!r}: the classes are "
+                    f"{_short(classes)}."
+                )
+            indicator[i, column[label]] = 1
+    return LabelSets(indicator, classes, single=False)
+
+
+def _from_indicator(array: NDArray[Any], bags: Bags, classes: NDArray[Any] | None) -> LabelSets:
+    _check_count(len(array), bags)
+    if classes is None:
+        classes = np.arange(array.shape[1])
+    if array.shape[1] != len(classes):
+        raise LabelError(
+            f"the label sets have {array.shape[1]} columns for {len(classes)} classes: "
+            f"{_short(classes)}."
+        )
+    unknown = (array == -1).all(axis=1)
+    odd = np.flatnonzero(~unknown & ~np.isin(array, (0, 1)).all(axis=1))
+    if len(odd):
+        raise LabelError(
+            f"Unknown label type: the label set of {bags.name_of(odd[0])} is "
+            f"{array[odd[0]].tolist()}: expected 0 and 1 only (or all -1 where nothing is known)."
+        )
+    return LabelSets(array.astype(np.int8), classes, single=False)
+
+
+def _from_single_labels(y: Any, bags: Bags, classes: NDArray[Any] | None) -> LabelSets:
+    found, codes = check_bag_labels(y, bags)
+    if classes is None:
+        classes = found
+    columns = np.array([check_label(label, classes) for label in found])
+    indicator = np.zeros((len(bags), len(classes)), dtype=np.int8)
+    indicator[np.arange(len(bags)), columns[codes]] = 1
+    return LabelSets(indicator, classes, single=True)
+
+
+def _check_count(n_sets: int, bags: Bags) -> None:
+    if n_sets != len(bags):
+        raise LabelError(f"{n_sets} label sets were given for {len(bags)} bags: give one each.")
+
+
+def _short(classes: NDArray[Any]) -> str:
+    names = classes.tolist()
+    return str(names) if len(names) <= 10 else f"{names[:10]} and {len(names) - 10} more"

@@ -1,0 +1,208 @@
+"""What estimators share: tags, the way from scores to answers, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise import kernels
+from bagwise._validation import check_bags, check_label
+from bagwise.bags import Bags
+
+try:  # scikit-learn >= 1.9, experimental there
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # pragma: no cover - older scikit-learn
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stand-in where scikit-learn has no callbacks."""
+
+    def with_callbacks(fit: Any) -> Any:
+        """Stand-in where scikit-learn has no callbacks."""
+        return fit
+
+
+__all__ = ["BagClassifierMixin", "BagEstimator", "InstancePredictorMixin", "fit_method"]
+
+Item = TypeVar("Item")
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def fit_method(fit: Fit) -> Fit:
+    """Decorate ``fit``: parameters are checked first, callbacks are closed last.
+
+    Parameters
+    ----------
+    fit : callable
+        The ``fit`` of an estimator.
+
+    Returns
+    -------
+    callable
+    """
+    return with_callbacks(_fit_context(prefer_skip_nested_validation=True)(fit))
+
+
+class BagEstimator(CallbackSupportMixin, BaseEstimator):
+    """The root of all estimators: scikit-learn's, on bags, with progress."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _check_bags(self, X: Any) -> Bags:
+        """Door for everything but ``fit``."""
+        check_is_fitted(self)
+        sparse = self.__sklearn_tags__().input_tags.sparse
+        return check_bags(self, X, reset=False, accept_sparse=sparse)
+
+    def _track(self, items: Iterable[Item], task: str, total: int | None = None) -> Iterator[Item]:
+        """Iterate, telling scikit-learn's callbacks (and, with `verbose`, a bar) of each step.
+
+        Parameters
+        ----------
+        items : iterable
+            The steps of the fit.
+        task : str
+            What a step is called.
+        total : int, default=None
+            How many there will be at most, where `items` has no length.
+
+        Yields
+        ------
+        item
+        """
+        if total is None and isinstance(items, Sized):
+            total = len(items)
+        if hasattr(self, "_init_callback_context"):
+            items = self._with_callbacks(items, task, total)
+        if getattr(self, "verbose", 0):
+            from rich.console import Console
+            from rich.progress import track
+
+            name = f"{type(self).__name__}: {task}"
+            items = track(items, name, total=total, console=Console(stderr=True))
+        yield from items
+
+    def _with_callbacks(
+        self, items: Iterable[Item], task: str, total: int | None
+    ) -> Iterator[Item]:
+        context = self._init_callback_context(max_subtasks=total)
+        context.call_on_fit_task_begin(estimator=self)
+        for item in items:
+            step = context.subcontext(task_name=task)
+            step.call_on_fit_task_begin(estimator=self)
+            yield item
+            if step.call_on_fit_task_end(estimator=self):
+                break
+        context.call_on_fit_task_end(estimator=self)
+
+
+class BagClassifierMixin(ClassifierMixin):
+    """One label per bag, from ``decision_function``."""
+
+    classes_: NDArray[Any]
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the class of each bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Values of ``classes_``.
+        """
+        return self._labels_of(self.decision_function(X))
+
+    def _labels_of(self, scores: NDArray[Any]) -> NDArray[Any]:
+        columns = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[columns]
+
+
+class InstancePredictorMixin:
+    """Instance-level answers of a model whose bag scores are pooled instance scores.
+
+    A class offers ``score_instances`` and names its pooling in `instance_pooling`; the bag scores,
+    the instance labels and the key instances follow.
+    """
+
+    classes_: NDArray[Any]
+
+    @property
+    def instance_pooling(self) -> str:
+        """How instance scores make the score of the bag: "max" or "mean"."""
+        raise NotImplementedError
+
+    def score_instances(self, X: Any) -> NDArray[Any]:
+        """Score each instance for each class; overridden by every model."""
+        raise NotImplementedError
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Score each bag: the pooled scores of its instances.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            One score per bag for two classes (positive: ``classes_[1]``), else one per class.
+        """
+        bags = self._check_bags(X)  # type: ignore[attr-defined]
+        pool = {"max": kernels.segments.maximum, "mean": kernels.segments.mean}
+        return pool[self.instance_pooling](self.score_instances(bags), bags.offsets)
+
+    def predict_instances(self, X: Any) -> NDArray[Any]:
+        """Predict the class of each instance, from its own score.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Values of ``classes_``, aligned with ``bags.instances``.
+        """
+        scores = self.score_instances(X)
+        return self._labels_of(scores)  # type: ignore[attr-defined]
+
+    def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
+        """Find the instance that speaks most for a class in each bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        label : object, default=None
+            The class; by default the class predicted for the bag. A model with one score for two
+            classes has one key instance by default, the one with the highest score; with
+            ``label=classes_[0]`` it is the one with the lowest.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            The row of the key instance inside its bag, 0-based.
+        """
+        bags = self._check_bags(X)  # type: ignore[attr-defined]
+        scores = self.score_instances(bags)
+        column = None if label is None else check_label(label, self.classes_)
+        if scores.ndim == 1:
+            return kernels.segments.argmax(-scores if column == 0 else scores, bags.offsets)
+        rows = kernels.segments.argmax(scores, bags.offsets)
+        if column is not None:
+            return rows[:, column]
+        predicted = self.decision_function(bags).argmax(axis=1)
+        return np.take_along_axis(rows, predicted[:, None], axis=1)[:, 0]

@@ -1,0 +1,17 @@
+"""Numeric leaves on plain arrays; they load, and compile, when first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_LEAVES = ("segments", "set_distances")
+
+__all__ = list(_LEAVES)
+
+
+def __getattr__(name: str) -> Any:
+    # numba takes a third of a second to import: nobody pays before the first kernel runs.
+    if name in _LEAVES:
+        return importlib.import_module(f"bagwise.kernels.{name}")
+    raise AttributeError(f"module 'bagwise.kernels' has no attribute {name!r}")

@@ -1,0 +1,361 @@
+"""Distances and kernels between bags.
+
+Both walk over the instances in blocks: one matrix product per block, reduced at once to one
+number per pair of bags. Memory is (n_bags x n_bags) plus a block; no instance-by-instance matrix
+is ever held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.metrics import pairwise_distances
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from threadpoolctl import threadpool_limits
+
+from bagwise import kernels
+from bagwise._validation import check_bags
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError
+from bagwise.kernels import threads
+
+__all__ = ["bag_distances", "bag_kernel", "minimax_statistics", "set_kernel_norms"]
+
+DISTANCES = ("minmin", "maxmin", "meanmin", "hausdorff")
+BAG_KERNELS = ("nsk", "minimax")
+NORMALIZATIONS = ("feature", "average", None)
+
+BLOCK = 2**18  # values of a block: it stays in the cache between the product and the reduction
+
+Metric = str | Callable[..., float]
+
+
+def bag_distances(
+    X: Any, Y: Any = None, *, kind: str = "minmin", metric: Metric = "euclidean"
+) -> NDArray[np.float64]:
+    r"""Distances between bags, from the distances :math:`d(a, b)` between their instances.
+
+    ========== =========================================== ================================
+    kind       distance from bag A to bag B                also called
+    ========== =========================================== ================================
+    minmin     :math:`\min_a \min_b d(a, b)`               minimal Hausdorff
+    maxmin     :math:`\max_a \min_b d(a, b)`               directed Hausdorff
+    meanmin    :math:`\mathrm{mean}_a \min_b d(a, b)`      directed average
+    hausdorff  larger of maxmin(A, B) and maxmin(B, A)     maximal Hausdorff
+    ========== =========================================== ================================
+
+    Parameters
+    ----------
+    X : Bags or anything accepted as bags
+        The bags A.
+    Y : Bags or anything accepted as bags, default=None
+        The bags B; X itself by default.
+    kind : {"minmin", "maxmin", "meanmin", "hausdorff"}, default="minmin"
+        Which distance.
+    metric : str or callable, default="euclidean"
+        The distance between instances: "euclidean", or any metric of
+        :func:`sklearn.metrics.pairwise_distances`, or a function of two vectors such as a metric
+        learner's ``get_metric()``.
+
+    Returns
+    -------
+    ndarray of shape (n_bags_X, n_bags_Y)
+
+    Notes
+    -----
+    The Euclidean distance costs one product of the instance tables, O(n m d), and memory for one
+    block of it. The nearest pairs found by the product are measured again by direct differences,
+    so that close pairs lose no digits.
+
+    Examples
+    --------
+    >>> from bagwise.pairwise import bag_distances
+    >>> bags = [[[0.0], [1.0]], [[3.0]]]
+    >>> bag_distances(bags)
+    array([[0., 2.],
+           [2., 0.]])
+    >>> bag_distances(bags, kind="maxmin")
+    array([[0., 3.],
+           [2., 0.]])
+    """
+    if kind not in DISTANCES:
+        raise InputError(f"kind is {kind!r}: expected one of {DISTANCES}.")
+    A, B = _two_sets(X, Y)
+    if kind == "hausdorff":
+        there = bag_distances(A, B, kind="maxmin", metric=metric)
+        back = there if Y is None else bag_distances(B, A, kind="maxmin", metric=metric)
+        return np.maximum(there, back.T)
+    nearest = _euclidean_nearest(A, B) if metric == "euclidean" else _nearest(A, B, metric)
+    symmetric = Y is None and kind == "minmin"
+    gather = {"minmin": np.minimum, "maxmin": np.maximum, "meanmin": np.add}[kind]
+    out = _over_pairs(A, B, nearest, gather, symmetric=symmetric)
+    return out / A.sizes[:, None] if kind == "meanmin" else out
+
+
+def bag_kernel(
+    X: Any,
+    Y: Any = None,
+    *,
+    kind: str = "nsk",
+    kernel: str | Callable[..., float] = "rbf",
+    gamma: float | None = None,
+    degree: float = 3,
+    coef0: float = 1.0,
+    normalization: str | None = "feature",
+) -> NDArray[np.float64]:
+    r"""Kernels between bags.
+
+    The normalised set kernel (NSK) sums the kernel over all pairs of instances,
+    :math:`K(A, B) = \sum_{a \in A} \sum_{b \in B} k(a, b)`; the minimax kernel applies `kernel`
+    to the vector of the smallest and largest values of each feature in the bag [1]_.
+
+    Parameters
+    ----------
+    X : Bags or anything accepted as bags
+        The bags A.
+    Y : Bags or anything accepted as bags, default=None
+        The bags B; X itself by default.
+    kind : {"nsk", "minimax"}, default="nsk"
+        Which bag kernel.
+    kernel : str or callable, default="rbf"
+        The instance kernel: a name of :func:`sklearn.metrics.pairwise.pairwise_kernels` ("rbf",
+        "linear", "poly", "chi2", ...) or a function of two vectors.
+    gamma, degree, coef0 : float
+        Parameters of the kernel, as in scikit-learn.
+    normalization : {"feature", "average"} or None, default="feature"
+        For NSK: divide by :math:`\sqrt{K(A, A) K(B, B)}`, by :math:`|A| |B|`, or by nothing.
+
+    Returns
+    -------
+    ndarray of shape (n_bags_X, n_bags_Y)
+
+    References
+    ----------
+    .. [1] Gärtner, Flach, Kowalczyk, Smola. Multi-instance kernels. ICML 2002.
+
+    Examples
+    --------
+    >>> from bagwise.pairwise import bag_kernel
+    >>> bags = [[[1.0], [2.0]], [[3.0]]]
+    >>> bag_kernel(bags, kernel="linear", normalization=None)
+    array([[9., 9.],
+           [9., 9.]])
+    """
+    if kind not in BAG_KERNELS:
+        raise InputError(f"kind is {kind!r}: expected one of {BAG_KERNELS}.")
+    if normalization not in NORMALIZATIONS:
+        raise InputError(f"normalization is {normalization!r}: expected one of {NORMALIZATIONS}.")
+    A, B = _two_sets(X, Y)
+    params: dict[str, Any] = {"gamma": gamma, "degree": degree, "coef0": coef0}
+    if kind == "minimax":
+        left, right = minimax_statistics(A), minimax_statistics(B)
+        return _instance_kernel(left, right, kernel, params)
+    if kernel == "linear":
+        out = _bag_sums(A) @ _bag_sums(B).T
+    else:
+        out = _over_pairs(A, B, _kernel_sums(A, B, kernel, params), np.add, symmetric=Y is None)
+    left = set_kernel_norms(A, kernel=kernel, normalization=normalization, **params)
+    right = (
+        left
+        if Y is None
+        else set_kernel_norms(B, kernel=kernel, normalization=normalization, **params)
+    )
+    return out / np.outer(left, right)
+
+
+def set_kernel_norms(
+    bags: Bags,
+    *,
+    kernel: str | Callable[..., float],
+    normalization: str | None,
+    gamma: float | None = None,
+    degree: float = 3,
+    coef0: float = 1.0,
+) -> NDArray[np.float64]:
+    """What NSK divides each bag by.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    kernel, gamma, degree, coef0
+        The instance kernel, as in `bag_kernel`.
+    normalization : {"feature", "average"} or None
+        The norm in feature space, the number of instances, or 1.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        All positive: a bag of norm zero is left as it is.
+    """
+    if normalization is None:
+        return np.ones(len(bags))
+    if normalization == "average":
+        return bags.sizes.astype(np.float64)
+    params: dict[str, Any] = {"gamma": gamma, "degree": degree, "coef0": coef0}
+    if kernel == "linear":
+        squared = row_norms(_bag_sums(bags), squared=True)
+    else:
+        squared = np.array([_instance_kernel(bag, bag, kernel, params).sum() for bag in bags])
+    return np.sqrt(np.where(squared > 0, squared, 1.0))
+
+
+def minimax_statistics(bags: Bags) -> NDArray[Any]:
+    """The smallest and the largest value of each feature in each bag.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    ndarray of shape (n_bags, 2 * n_features)
+
+    Examples
+    --------
+    >>> from bagwise import Bags
+    >>> from bagwise.pairwise import minimax_statistics
+    >>> minimax_statistics(Bags.from_arrays([[[1.0, 5.0], [2.0, 4.0]]]))
+    array([[1., 4., 2., 5.]])
+    """
+    largest = _per_bag_maximum(bags, 1.0)
+    smallest = -_per_bag_maximum(bags, -1.0)
+    return np.hstack([smallest, largest])
+
+
+def _per_bag_maximum(bags: Bags, sign: float) -> NDArray[Any]:
+    if not sparse.issparse(bags.instances):
+        return kernels.segments.maximum(sign * bags.instances, bags.offsets)
+    return np.vstack([(sign * bag).max(axis=0).toarray() for bag in bags])
+
+
+def _bag_sums(bags: Bags) -> NDArray[np.float64]:
+    if not sparse.issparse(bags.instances):
+        return kernels.segments.sum(bags.instances, bags.offsets).astype(np.float64)
+    member = sparse.csr_array(
+        (np.ones(bags.n_instances), np.arange(bags.n_instances), bags.offsets),
+        shape=(len(bags), bags.n_instances),
+    )
+    return (member @ bags.instances).toarray()
+
+
+def _two_sets(X: Any, Y: Any) -> tuple[Bags, Bags]:
+    A = check_bags(None, X, reset=True)
+    B = A if Y is None else check_bags(None, Y, reset=True)
+    if A.n_features != B.n_features:
+        raise InputError(
+            f"the bags have {A.n_features} and {B.n_features} features: they need the same columns."
+        )
+    return A, B
+
+
+def _over_pairs(
+    A: Bags,
+    B: Bags,
+    reduce_columns: Callable[[int, int, int], NDArray[np.float64]],
+    gather: np.ufunc,
+    *,
+    symmetric: bool,
+) -> NDArray[np.float64]:
+    """One number per pair of bags, from blocks of rows of A against the bags of B.
+
+    ``reduce_columns(start, stop, bag)`` gives, for the rows start:stop of A, one number per bag of
+    B from `bag` on; `gather` joins the rows of a bag. When the result is symmetric only the bags
+    from the block's own on are computed.
+    """
+    out = np.full((len(A), len(B)), gather.identity if gather.identity is not None else np.nan)
+    n_rows = max(1, BLOCK // B.n_instances)
+
+    def work(first: int, last: int) -> None:
+        for start in range(A.offsets[first], A.offsets[last], n_rows):
+            stop = min(start + n_rows, A.offsets[last])
+            low, high = np.searchsorted(A.offsets, [start, stop - 1], side="right") - 1
+            bag = low if symmetric else 0
+            rows = reduce_columns(start, stop, bag)
+            begins = np.maximum(A.offsets[low : high + 1] - start, 0)
+            block = gather.reduceat(rows, begins, axis=0)
+            here = out[low : high + 1, bag:]
+            if A.offsets[low] < start:  # the first bag continues from the block before
+                block[0] = gather(here[0], block[0])
+            here[:] = block
+
+    if A.n_instances * B.n_instances < threads.SMALL:
+        work(0, len(A))
+    else:
+        with threadpool_limits(1, user_api="blas"):
+            n_blocks = threads.n_threads() * (4 if symmetric else 1)  # later rows are shorter
+            threads.run_blocks(work, threads.block_bounds(A.offsets, n_blocks))
+    if symmetric:
+        below = np.tril_indices(len(A), -1)
+        out[below] = out.T[below]
+    return out
+
+
+def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np.float64]]:
+    centre = _column_means(B)
+    X, Y = (bags.instances if centre is None else bags.instances - centre for bags in (A, B))
+    squared = row_norms(Y, squared=True)
+
+    def nearest(start: int, stop: int, bag: int) -> NDArray[np.float64]:
+        columns = slice(B.offsets[bag], B.n_instances)
+        product = safe_sparse_dot(X[start:stop], Y[columns].T, dense_output=True)
+        product *= -2
+        product += squared[columns]
+        ends = B.offsets[bag:] - B.offsets[bag]
+        _, column = kernels.set_distances.nearest_in_bags(product, ends)
+        rows = np.repeat(np.arange(start, stop), column.shape[1])
+        column += B.offsets[bag]
+        return np.sqrt(_squared_distances(X, Y, rows, column.ravel())).reshape(column.shape)
+
+    return nearest
+
+
+def _column_means(bags: Bags) -> NDArray[Any] | None:
+    """The centre to subtract against cancellation; none for sparse instances, which stay sparse."""
+    return None if sparse.issparse(bags.instances) else bags.instances.mean(axis=0)
+
+
+def _squared_distances(
+    X: Any, Y: Any, rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    if sparse.issparse(X) or sparse.issparse(Y):
+        difference = sparse.csr_array(X[rows] - Y[columns])
+        return row_norms(difference, squared=True)
+    return kernels.set_distances.pair_distances(X, Y, rows, columns)
+
+
+def _nearest(A: Bags, B: Bags, metric: Metric) -> Callable[[int, int, int], NDArray[np.float64]]:
+    X, Y = A.instances, B.instances
+
+    def nearest(start: int, stop: int, bag: int) -> NDArray[np.float64]:
+        distances = pairwise_distances(X[start:stop], Y[B.offsets[bag] :], metric=metric)
+        return kernels.set_distances.nearest_in_bags(distances, B.offsets[bag:] - B.offsets[bag])[0]
+
+    return nearest
+
+
+def _kernel_sums(
+    A: Bags, B: Bags, kernel: str | Callable[..., float], params: dict[str, Any]
+) -> Callable[[int, int, int], NDArray[np.float64]]:
+    X, Y = A.instances, B.instances
+
+    def sums(start: int, stop: int, bag: int) -> NDArray[np.float64]:
+        values = _instance_kernel(X[start:stop], Y[B.offsets[bag] :], kernel, params)
+        begins = B.offsets[bag:-1] - B.offsets[bag]
+        return np.add.reduceat(values, begins, axis=1, dtype=np.float64)
+
+    return sums
+
+
+def _instance_kernel(
+    X: Any, Y: Any, kernel: str | Callable[..., float], params: dict[str, Any]
+) -> NDArray[Any]:
+    if callable(kernel):
+        return pairwise_kernels(X, Y, metric=kernel)
+    return pairwise_kernels(X, Y, metric=kernel, filter_params=True, **params)
