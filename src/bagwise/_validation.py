@@ -17,7 +17,15 @@ from sklearn.utils.validation import column_or_1d, validate_data
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError, SparseInputError
 
-__all__ = ["LabelSets", "check_bag_labels", "check_bags", "check_label", "check_label_sets"]
+__all__ = [
+    "LabelSets",
+    "check_bag_labels",
+    "check_bags",
+    "check_label",
+    "check_label_sets",
+    "check_length",
+    "is_table",
+]
 
 FLOATS = (np.float64, np.float32)
 
@@ -96,8 +104,7 @@ def check_bag_labels(
         The position of each bag's label in `classes`.
     """
     labels = _label_column(y)
-    if len(labels) != len(bags):
-        raise LabelError(f"y has {len(labels)} labels for {len(bags)} bags: give one per bag.")
+    check_length(labels, bags)
     _check_labels_present(labels, bags)
     try:
         check_classification_targets(labels)
@@ -187,22 +194,53 @@ def check_label(label: Any, classes: NDArray[Any]) -> int:
     return found[0]
 
 
+def is_table(X: Any) -> bool:
+    """Tell whether X is a 2-D table, whose rows are bags of one instance.
+
+    Parameters
+    ----------
+    X : object
+        What an estimator was given.
+
+    Returns
+    -------
+    bool
+    """
+    return not isinstance(X, Bags) and _dimensions(X) < 3
+
+
+def check_length(y: Any, bags: Bags) -> Any:
+    """Refuse labels that are not one per bag.
+
+    Parameters
+    ----------
+    y : array or sequence
+        Something per bag.
+    bags : Bags
+        The bags it belongs to.
+
+    Returns
+    -------
+    y
+        As it came.
+    """
+    n_labels = y.shape[0] if hasattr(y, "shape") else len(y)
+    if n_labels != len(bags):
+        raise LabelError(f"y has {n_labels} labels for {len(bags)} bags: give one per bag.")
+    return y
+
+
 def _as_bags(X: Any) -> Bags | None:
     """Bags for ragged input; None for a 2-D table (and for what scikit-learn should refuse)."""
     if isinstance(X, Bags):
         return X
-    if isinstance(X, np.ndarray):
-        if X.ndim == 3:
-            return Bags.from_arrays(X)
-        if X.ndim == 1 and X.dtype == object and len(X) and np.ndim(X[0]) >= 1:
-            raise InputError(
-                "an object array of arrays was passed: pass a list of 2-D arrays, "
-                "Bags.from_arrays(list(X))."
-            )
-        return None
-    if isinstance(X, list | tuple) and len(X) and _dimensions(X[0]) >= 2:
-        return Bags.from_arrays(X)
-    return None
+    is_object_array = isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1
+    if is_object_array and len(X) and np.ndim(X[0]) >= 1:
+        raise InputError(
+            "an object array of arrays was passed: pass a list of 2-D arrays, "
+            "Bags.from_arrays(list(X))."
+        )
+    return None if is_table(X) else Bags.from_arrays(X)
 
 
 def _dimensions(value: Any) -> int:
@@ -330,7 +368,7 @@ def _is_list_of_sets(y: Any) -> bool:
 
 
 def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> LabelSets:
-    _check_count(len(y), bags)
+    check_length(y, bags)
     if classes is None:
         members = set().union(*(labels for labels in y if labels is not None))
         try:
@@ -354,7 +392,7 @@ def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> La
 
 
 def _from_indicator(array: NDArray[Any], bags: Bags, classes: NDArray[Any] | None) -> LabelSets:
-    _check_count(len(array), bags)
+    check_length(array, bags)
     if classes is None:
         classes = np.arange(array.shape[1])
     if array.shape[1] != len(classes):
@@ -380,11 +418,6 @@ def _from_single_labels(y: Any, bags: Bags, classes: NDArray[Any] | None) -> Lab
     indicator = np.zeros((len(bags), len(classes)), dtype=np.int8)
     indicator[np.arange(len(bags)), columns[codes]] = 1
     return LabelSets(indicator, classes, single=True)
-
-
-def _check_count(n_sets: int, bags: Bags) -> None:
-    if n_sets != len(bags):
-        raise LabelError(f"{n_sets} label sets were given for {len(bags)} bags: give one each.")
 
 
 def _short(classes: NDArray[Any]) -> str:

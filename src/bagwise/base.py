@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import kernels
@@ -160,9 +161,13 @@ class InstancePredictorMixin:
             One score per bag for two classes (positive: ``classes_[1]``), else one per class.
         """
         bags = self._check_bags(X)  # type: ignore[attr-defined]
-        pool = {"max": kernels.segments.maximum, "mean": kernels.segments.mean}
-        return pool[self.instance_pooling](self.score_instances(bags), bags.offsets)
+        return self._pool(self.score_instances(bags), bags.offsets)
 
+    def _pool(self, values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
+        pool = {"max": kernels.segments.maximum, "mean": kernels.segments.mean}
+        return pool[self.instance_pooling](values, offsets)
+
+    @available_if(lambda self: hasattr(self, "score_instances"))
     def predict_instances(self, X: Any) -> NDArray[Any]:
         """Predict the class of each instance, from its own score.
 
@@ -179,6 +184,7 @@ class InstancePredictorMixin:
         scores = self.score_instances(X)
         return self._labels_of(scores)  # type: ignore[attr-defined]
 
+    @available_if(lambda self: hasattr(self, "score_instances"))
     def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
         """Find the instance that speaks most for a class in each bag.
 

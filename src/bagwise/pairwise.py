@@ -269,7 +269,7 @@ def _over_pairs(
     B from `bag` on; `gather` joins the rows of a bag. When the result is symmetric only the bags
     from the block's own on are computed.
     """
-    out = np.full((len(A), len(B)), gather.identity if gather.identity is not None else np.nan)
+    out = np.empty((len(A), len(B)))
     n_rows = max(1, BLOCK // B.n_instances)
 
     def work(first: int, last: int) -> None:
@@ -298,13 +298,16 @@ def _over_pairs(
 
 
 def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np.float64]]:
-    centre = _column_means(B)
-    X, Y = (bags.instances if centre is None else bags.instances - centre for bags in (A, B))
-    squared = row_norms(Y, squared=True)
+    X, Y = A.instances, B.instances
+    left, right = X, Y
+    if not (sparse.issparse(X) or sparse.issparse(Y)):  # smaller numbers cancel less
+        centre = Y.mean(axis=0)
+        left, right = X - centre, Y - centre
+    squared = row_norms(right, squared=True)
 
     def nearest(start: int, stop: int, bag: int) -> NDArray[np.float64]:
         columns = slice(B.offsets[bag], B.n_instances)
-        product = safe_sparse_dot(X[start:stop], Y[columns].T, dense_output=True)
+        product = safe_sparse_dot(left[start:stop], right[columns].T, dense_output=True)
         product *= -2
         product += squared[columns]
         ends = B.offsets[bag:] - B.offsets[bag]
@@ -314,11 +317,6 @@ def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np
         return np.sqrt(_squared_distances(X, Y, rows, column.ravel())).reshape(column.shape)
 
     return nearest
-
-
-def _column_means(bags: Bags) -> NDArray[Any] | None:
-    """The centre to subtract against cancellation; none for sparse instances, which stay sparse."""
-    return None if sparse.issparse(bags.instances) else bags.instances.mean(axis=0)
 
 
 def _squared_distances(

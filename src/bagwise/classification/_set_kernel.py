@@ -1,0 +1,238 @@
+"""SetKernelSVM: a support vector machine on a kernel between bags (NSK, minimax)."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.svm import SVC
+from sklearn.utils import compute_sample_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from bagwise._validation import check_bag_labels, check_bags
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.pairwise import BAG_KERNELS, bag_kernel, set_kernel_norms
+
+__all__ = ["SetKernelSVM"]
+
+
+class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+    r"""Classify bags by an SVM on a bag kernel: the normalised set kernel (NSK) or minimax.
+
+    NSK compares all instances of two bags,
+    :math:`K(A, B) = \sum_{a, b} k(a, b) / \sqrt{K(A, A) K(B, B)}`, so the score of a bag is the
+    mean of scores of its instances. The minimax kernel compares the smallest and largest values of
+    each feature, and has no instance scores. More than two classes: one against the rest.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the errors on the training bags.
+    bag_kernel : {"nsk", "minimax"}, default="nsk"
+        The kernel between bags.
+    kernel : str or callable, default="rbf"
+        The kernel between instances (for minimax: between the minimax vectors), by scikit-learn's
+        names ("rbf", "linear", "poly", "chi2", ...) or a function of two vectors.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance of the instances)``, "auto"
+        ``1 / n_features``.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    normalization : {"feature", "average"} or None, default="feature"
+        For NSK: unit length in feature space, mean instead of sum, or the plain sum.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, as in :class:`sklearn.svm.SVC`.
+    tol : float, default=1e-3
+        Tolerance of the SVM solver.
+    verbose : int, default=0
+        Show a progress bar over the classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels of bags.
+    support_bags_ : Bags
+        The training bags that carry weight for some class.
+    dual_coef_ : ndarray of shape (n_scores, n_support_bags)
+        Their weights; one row for two classes, else one per class.
+    intercept_ : ndarray of shape (n_scores,)
+        The offsets.
+    gamma_ : float
+        The kernel width used.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    Notes
+    -----
+    Cost: the kernel of all pairs of instances, computed in blocks and never held; memory for
+    n_bags x n_bags numbers. With the linear kernel only the sum of each bag is needed.
+
+    References
+    ----------
+    Gärtner, Flach, Kowalczyk, Smola. Multi-instance kernels. ICML 2002.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SetKernelSVM
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = SetKernelSVM().fit(bags, ["no", "no", "yes", "yes"])
+    >>> model.predict([[[0.0], [2.8]]])
+    array(['yes'], dtype='<U3')
+    >>> model.key_instances([[[0.0], [2.8]]])
+    array([1])
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "bag_kernel": [StrOptions(set(BAG_KERNELS))],
+        "kernel": [str, callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Real],
+        "normalization": [StrOptions({"feature", "average"}), None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        bag_kernel: str = "nsk",
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        normalization: str | None = "feature",
+        class_weight: Any = None,
+        tol: float = 1e-3,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.bag_kernel = bag_kernel
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.normalization = normalization
+        self.class_weight = class_weight
+        self.tol = tol
+        self.verbose = verbose
+
+    @property
+    def instance_pooling(self) -> str:
+        """How instance scores make the score of the bag: their mean (NSK)."""
+        return "mean"
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Solve one SVM (two classes) or one per class on the bag kernel.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : array-like of shape (n_bags,)
+            The class of each bag.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        weight = compute_sample_weight(self.class_weight, classes[codes])
+        gamma = _kernel_width(self.gamma, bags)
+        gram = bag_kernel(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
+        columns = [1] if len(classes) == 2 else range(len(classes))
+        machines = [
+            SVC(C=self.C, kernel="precomputed", tol=self.tol).fit(gram, codes == column, weight)
+            for column in self._track(columns, "class")
+        ]
+        dual = np.zeros((len(machines), len(bags)))
+        for row, machine in zip(dual, machines, strict=True):
+            row[machine.support_] = machine.dual_coef_[0]
+        support = np.any(dual != 0, axis=0)
+        self.classes_, self.gamma_ = classes, gamma
+        self.support_bags_, self.dual_coef_ = bags[support], dual[:, support]
+        self.intercept_ = np.concatenate([machine.intercept_ for machine in machines])
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Score each bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            One score per bag for two classes (positive: ``classes_[1]``), else one per class.
+        """
+        bags = self._check_bags(X)
+        options = self._kernel_options(self.gamma_)
+        gram = bag_kernel(bags, self.support_bags_, kind=self.bag_kernel, **options)
+        return self._one_column_for_two(gram @ self.dual_coef_.T + self.intercept_)
+
+    @available_if(lambda self: self.bag_kernel == "nsk")
+    def score_instances(self, X: Any) -> NDArray[np.float64]:
+        """Score each instance: its share in the score of its bag, whose mean is the bag's score.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,) or (n_instances, n_classes)
+            One score for two classes, else one per class.
+        """
+        bags = self._check_bags(X)
+        options = self._kernel_options(self.gamma_)
+        norms = set_kernel_norms(bags, **options)
+        # Each instance as a bag of its own: sum over the support bags of weight x kernel sum,
+        # then the normalisation of the bag it really belongs to.
+        alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
+        plain = options | {"normalization": None}
+        weights = self.dual_coef_ / set_kernel_norms(self.support_bags_, **options)
+        sums = bag_kernel(alone, self.support_bags_, **plain) @ weights.T
+        scale = (bags.sizes / norms)[bags.bag_index]
+        return self._one_column_for_two(sums * scale[:, None] + self.intercept_)
+
+    def _kernel_options(self, gamma: float) -> dict[str, Any]:
+        return {
+            "kernel": self.kernel,
+            "gamma": gamma,
+            "degree": self.degree,
+            "coef0": self.coef0,
+            "normalization": self.normalization,
+        }
+
+    def _one_column_for_two(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+
+def _kernel_width(gamma: str | float, bags: Bags) -> float:
+    if gamma == "scale":
+        variance = _variance(bags.instances)
+        return 1.0 / (bags.n_features * variance) if variance > 0 else 1.0
+    return 1.0 / bags.n_features if gamma == "auto" else float(gamma)
+
+
+def _variance(instances: Any) -> float:
+    if not sparse.issparse(instances):
+        return float(instances.var())
+    means, variances = mean_variance_axis(instances, axis=0)
+    return float(variances.mean() + means.var())

@@ -1,0 +1,159 @@
+"""SingleInstanceClassifier (SIL): every instance takes the label of its bag."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.svm import LinearSVC
+from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.metaestimators import available_if
+
+from bagwise._validation import check_bag_labels, check_bags
+from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+
+__all__ = ["SingleInstanceClassifier"]
+
+
+def _has_probabilities(self: SingleInstanceClassifier) -> bool:
+    inner = getattr(self, "estimator_", self.estimator)
+    return inner is not None and hasattr(inner, "predict_proba")
+
+
+class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+    """Train an ordinary classifier on instances that inherit the label of their bag (SIL).
+
+    The baseline every multi-instance method has to beat. The score of a bag is the largest (or
+    the mean) score of its instances, per class.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        Any scikit-learn classifier with ``decision_function`` or ``predict_proba``; a linear SVM
+        by default.
+    pooling : {"max", "mean"}, default="max"
+        How instance scores make the score of the bag.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels of bags.
+    estimator_ : classifier
+        The fitted instance classifier.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    Notes
+    -----
+    Scores are the classifier's ``decision_function``; where it has none, its probabilities (for
+    two classes the difference of the two).
+
+    References
+    ----------
+    Ray, Craven. Supervised versus multiple instance learning: an empirical comparison. ICML 2005.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SingleInstanceClassifier
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = SingleInstanceClassifier().fit(bags, ["no", "no", "yes", "yes"])
+    >>> model.predict([[[0.0], [2.8]]])
+    array(['yes'], dtype='<U3')
+    >>> model.key_instances([[[0.0], [2.8]]])
+    array([1])
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "estimator": [None, HasMethods(["fit", "predict"])],
+        "pooling": [StrOptions({"max", "mean"})],
+    }
+
+    def __init__(self, estimator: Any = None, pooling: str = "max") -> None:
+        self.estimator = estimator
+        self.pooling = pooling
+
+    @property
+    def instance_pooling(self) -> str:
+        """How instance scores make the score of the bag."""
+        return self.pooling
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train the instance classifier.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : array-like of shape (n_bags,)
+            The class of each bag.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        inner = LinearSVC() if self.estimator is None else clone(self.estimator)
+        self.estimator_ = inner.fit(bags.instances, classes[codes][bags.bag_index])
+        self.classes_ = classes
+        return self
+
+    def score_instances(self, X: Any) -> NDArray[Any]:
+        """Score each instance for each class, by the instance classifier.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,) or (n_instances, n_classes)
+            One score for two classes, else one per class.
+        """
+        bags = self._check_bags(X)
+        if hasattr(self.estimator_, "decision_function"):
+            return self.estimator_.decision_function(bags.instances)
+        shares = self.estimator_.predict_proba(bags.instances)
+        return shares[:, 1] - shares[:, 0] if len(self.classes_) == 2 else shares
+
+    @available_if(_has_probabilities)
+    def predict_proba_instances(self, X: Any) -> NDArray[Any]:
+        """Probability of each class for each instance, by the instance classifier.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+        """
+        bags = self._check_bags(X)
+        return self.estimator_.predict_proba(bags.instances)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Pooled instance probabilities of each bag, normalised to sum to 1.
+
+        For two classes the probability of ``classes_[1]`` is pooled. They rank bags; wrap the
+        model in :class:`sklearn.calibration.CalibratedClassifierCV` for calibrated ones.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+        """
+        bags = self._check_bags(X)
+        shares = self._pool(self.estimator_.predict_proba(bags.instances), bags.offsets)
+        if len(self.classes_) == 2:
+            return np.column_stack([1 - shares[:, 1], shares[:, 1]])
+        return shares / shares.sum(axis=1, keepdims=True)

@@ -1,0 +1,37 @@
+"""What all drawn data sets share: a seed and a few whole numbers, checked."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from bagwise.exceptions import InputError
+
+
+def random_generator(random_state: Any) -> np.random.RandomState:
+    """Return the generator that `random_state` stands for, as scikit-learn reads it."""
+    try:
+        return check_random_state(random_state)
+    except ValueError as error:
+        raise InputError(
+            f"random_state is {random_state!r}: expected None, an integer or a "
+            "numpy.random.RandomState."
+        ) from error
+
+
+def check_count(value: Any, name: str, at_least: int = 1) -> int:
+    """Return `value` as an int, or say what was expected."""
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or value < at_least:
+        raise InputError(f"{name} is {value!r}: expected a whole number of at least {at_least}.")
+    return int(value)
+
+
+def check_number(value: Any, name: str, low: float = 0.0, high: float = np.inf) -> float:
+    """Return `value` as a float between `low` and `high`, or say what was expected."""
+    if not isinstance(value, numbers.Real) or not low <= value <= high or value == np.inf:
+        raise InputError(f"{name} is {value!r}: expected a number from {low:g} to {high:g}.")
+    return float(value)

@@ -1,0 +1,214 @@
+"""The list of data sets: what each is, where it lives, and whether it is at hand."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+from bagwise.datasets._home import FOLDER_VARIABLE, data_folders, find_file, read_arrays
+from bagwise.exceptions import DataNotFoundError, InputError
+
+__all__ = ["DatasetInfo", "describe_dataset", "list_datasets", "load_dataset"]
+
+PACKAGE_DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What a data set is, without loading it.
+
+    Attributes
+    ----------
+    name : str
+        The name :func:`load_dataset` takes.
+    title : str
+        The name people use.
+    description : str
+        The question it asks, in one line.
+    task : str
+        "bag classification", "instance annotation" (label sets per bag and instance labels),
+        "bag label sets", "classification" (ordinary rows) or "semi-supervised" (ordinary rows).
+    n_bags : int or None
+        Number of bags; None for ordinary rows.
+    n_instances, n_features, n_classes : int
+        Sizes with default options (averages where the set is drawn).
+    where : str
+        "shipped" inside the package, "drawn" when asked for, "fetchable" over the network, or
+        "data home": a file to be put into one of :func:`data_folders`.
+    licence : str
+        Licence of the data.
+    origin : str
+        Where the numbers come from.
+    notes : str
+        What is in the set, and its traps.
+    loader : str
+        The function of `bagwise.datasets` that loads it.
+    arguments : tuple
+        What to call that function with.
+    file : str or None
+        Its file.
+    found : bool
+        Whether it can be loaded right now.
+    """
+
+    name: str
+    title: str
+    description: str
+    task: str
+    n_instances: int
+    n_features: int
+    n_classes: int
+    where: str
+    licence: str
+    origin: str
+    loader: str
+    notes: str = field(repr=False)
+    n_bags: int | None = None
+    arguments: tuple[str, ...] = ()
+    file: str | None = None
+
+    @property
+    def found(self) -> bool:
+        """Whether it can be loaded right now."""
+        return self.path is not None or self.where == "drawn"
+
+    @property
+    def path(self) -> Path | None:
+        """The file it will be read from, or None."""
+        if self.file is None:
+            return None
+        return PACKAGE_DATA / self.file if self.where == "shipped" else find_file(self.file)
+
+
+def list_datasets() -> list[DatasetInfo]:
+    """List the data sets bagwise knows, found or not.
+
+    Returns
+    -------
+    list of DatasetInfo
+
+    Examples
+    --------
+    >>> from bagwise.datasets import list_datasets
+    >>> [data.name for data in list_datasets() if data.where == "shipped"]
+    ['musk1', 'letter', 'letter_carroll', 'letter_frost']
+    """
+    return list(_registry().values())
+
+
+def describe_dataset(name: str) -> str:
+    """Describe a data set, found or not: the text of its ``DESCR``.
+
+    Parameters
+    ----------
+    name : str
+        A name out of :func:`list_datasets`.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from bagwise.datasets import describe_dataset
+    >>> print(describe_dataset("musk1"))
+    Musk1 (UCI clean1)
+    ==================
+    Which molecules smell of musk, from the shapes they can take.
+    ...
+    """
+    info = dataset_info(name)
+    sizes = f"{info.n_instances} instances, {info.n_features} features, {info.n_classes} classes"
+    bags = "" if info.n_bags is None else f"{info.n_bags} bags, "
+    return "\n".join(
+        [
+            info.title,
+            "=" * len(info.title),
+            info.description.rstrip(".?") + ("?" if info.description.endswith("?") else "."),
+            f"{bags}{sizes} ({info.task}).",
+            "",
+            info.notes.strip(),
+            "",
+            f"Origin: {info.origin}.",
+            f"Licence: {info.licence}.",
+        ]
+    )
+
+
+def load_dataset(name: str, **options: Any) -> Bunch:
+    """Load a data set by its name: ``load_dataset("musk1")`` is ``load_musk1()``.
+
+    Parameters
+    ----------
+    name : str
+        A name out of :func:`list_datasets`.
+    **options
+        Handed on to its own function.
+
+    Returns
+    -------
+    Bunch
+
+    Examples
+    --------
+    >>> from bagwise.datasets import load_dataset
+    >>> load_dataset("musk1").bags
+    Bags(n_bags=92, n_instances=476, n_features=166, dtype=float64)
+    """
+    import bagwise.datasets
+
+    info = dataset_info(name)
+    return getattr(bagwise.datasets, info.loader)(*info.arguments, **options)
+
+
+def dataset_info(name: str) -> DatasetInfo:
+    """Return the record of a data set, or an error that names its neighbours."""
+    known = _registry()
+    if not isinstance(name, str) or name not in known:
+        near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(known)}."
+        raise InputError(f"no data set is called {name!r}. {hint}")
+    return known[name]
+
+
+def family_member(family: str, name: str) -> DatasetInfo:
+    """Return the record of ``{family}_{name}``, or an error that lists the family."""
+    members = [key for key in _registry() if key.startswith(f"{family}_")]
+    if f"{family}_{name}" not in members:
+        names = ", ".join(key.removeprefix(f"{family}_") for key in members)
+        raise InputError(f"load_{family} knows no set called {name!r}: choose from {names}.")
+    return dataset_info(f"{family}_{name}")
+
+
+def read_dataset(info: DatasetInfo, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+    """Read the file of a data set, or say where it was looked for and how to get it."""
+    path = info.path
+    if path is not None:
+        return read_arrays(path, names)
+    searched = ", ".join(map(str, data_folders()))
+    if info.where == "fetchable":
+        remedy = f"Call bagwise.datasets.fetch_{info.name}() to fetch it, or put the file there."
+    else:
+        remedy = (
+            f"It cannot be fetched by bagwise (its origin: {info.origin}). Put the file there, or "
+            f"set the environment variable {FOLDER_VARIABLE} to the folder that holds it."
+        )
+    raise DataNotFoundError(f"{info.file} was not found in {searched}. {remedy}")
+
+
+@cache
+def _registry() -> dict[str, DatasetInfo]:
+    text = Path(__file__).with_name("registry.toml").read_text(encoding="utf-8")
+    entries = tomllib.loads(text)["dataset"]
+    return {
+        entry["name"]: DatasetInfo(**{**entry, "arguments": tuple(entry.get("arguments", ()))})
+        for entry in entries
+    }

@@ -1,0 +1,121 @@
+"""BagDissimilarity (MInD): a bag as its distances to the training bags."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from bagwise._validation import check_bags
+from bagwise.base import BagEstimator, fit_method
+from bagwise.pairwise import DISTANCES, bag_distances
+
+__all__ = ["BagDissimilarity"]
+
+
+class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
+    """Describe each bag by its distances to prototype bags (MInD, Cheplygina 2015).
+
+    The result is an ordinary 2-D array, one row per bag: any scikit-learn model goes on from
+    there. ``make_pipeline(BagDissimilarity(), SVC())`` is a bag classifier.
+
+    Parameters
+    ----------
+    kind : {"minmin", "maxmin", "meanmin", "hausdorff"}, default="meanmin"
+        The distance between bags, see :func:`bagwise.pairwise.bag_distances`.
+    metric : str or callable, default="euclidean"
+        The distance between instances.
+    n_prototypes : int, default=None
+        How many training bags serve as prototypes, drawn at random; all by default.
+    random_state : int, RandomState or None, default=None
+        For drawing prototypes.
+
+    Attributes
+    ----------
+    prototypes_ : Bags
+        The prototype bags; column k of the result is the distance to prototype k.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    Notes
+    -----
+    Cost of `transform`: one product of the new instances with those of the prototypes.
+
+    References
+    ----------
+    Cheplygina, Tax, Loog. Multiple instance learning with bag dissimilarities. Pattern
+    Recognition 48, 2015.
+
+    Examples
+    --------
+    >>> from bagwise.embedding import BagDissimilarity
+    >>> bags = [[[0.0], [1.0]], [[3.0]]]
+    >>> BagDissimilarity(kind="meanmin").fit_transform(bags)
+    array([[0. , 2.5],
+           [2. , 0. ]])
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "kind": [StrOptions(set(DISTANCES))],
+        "metric": [str, callable],
+        "n_prototypes": [None, Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        kind: str = "meanmin",
+        metric: Any = "euclidean",
+        n_prototypes: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kind = kind
+        self.metric = metric
+        self.n_prototypes = n_prototypes
+        self.random_state = random_state
+
+    @fit_method
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Remember the prototype bags.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : ignored
+            Here for pipelines.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        if self.n_prototypes is not None and self.n_prototypes < len(bags):
+            rng = check_random_state(self.random_state)
+            bags = bags[np.sort(rng.choice(len(bags), self.n_prototypes, replace=False))]
+        self.prototypes_ = bags
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Measure the distance of each bag to each prototype.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_prototypes)
+        """
+        bags = self._check_bags(X)
+        return bag_distances(bags, self.prototypes_, kind=self.kind, metric=self.metric)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.prototypes_)

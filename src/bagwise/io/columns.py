@@ -1,0 +1,140 @@
+"""Which columns of a table are the bag, the labels and the features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError
+from bagwise.io.contents import Contents, check_contents
+from bagwise.io.labels import Column, Grouping, bag_labels, constant_in_bags, encode_columns
+from bagwise.io.sources import Source
+
+__all__ = ["ROLES", "Layout", "Request", "find_columns", "label_bags", "listed"]
+
+ROLES = ("bag", "label", "label_set", "instance_label")
+_NUMERIC = ("number", "vector", "numbers", "vectors")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the caller of `read_bags` asked for."""
+
+    roles: dict[str, str | None]
+    features: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    classes: Sequence[Any] | NDArray[Any] | None = None
+    separator: str = ";"
+    dtype: np.dtype[Any] | None = None
+
+    def only(self, *roles: str) -> Request:
+        """The same without the other columns."""
+        return replace(self, roles={role: self.roles.get(role) for role in roles})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns found in a table: name of each role (or None), and the features in order."""
+
+    roles: dict[str, str | None]
+    features: list[str]
+
+
+def find_columns(source: Source, request: Request) -> Layout:
+    """Settle the role of every column, or say which one is in doubt."""
+    for name in [*request.exclude, *(request.features or ())]:
+        if name not in source.names:
+            raise InputError(
+                f"there is no column {name!r}: the columns are {listed(source.names)}."
+            )
+    roles = find_roles(source, request)
+    return Layout(roles, _features(source, request, roles))
+
+
+def find_roles(source: Source, request: Request) -> dict[str, str | None]:
+    """Find the bag and label columns: as told, as noted in the file, or by their usual names."""
+    roles: dict[str, str | None] = {}
+    for role, name in request.roles.items():
+        if name is not None and name not in source.names:
+            raise InputError(
+                f"there is no column {name!r} (asked for with {role}=): the columns are "
+                f"{listed(source.names)}."
+            )
+        if name is None:
+            usual = source.notes.get(role, role)
+            free = usual in source.names and usual not in (
+                *request.exclude,
+                *(request.features or ()),
+                *request.roles.values(),
+            )
+            name = usual if free else None
+        roles[role] = name
+    given = [name for name in roles.values() if name is not None]
+    twice = next((name for name in given if given.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"the column {twice!r} cannot be two of {', '.join(roles)} at once.")
+    return roles
+
+
+def label_bags(
+    bags: Bags,
+    source: Source,
+    request: Request,
+    layout: Layout,
+    rows: Grouping,
+    instances: Column | None,
+) -> Contents:
+    """Read the labels of bags whose rows are grouped, beside the labels of their instances."""
+    y, values, sets = None, [], None
+    if (name := layout.roles["label"]) is not None:
+        column = source.column(name, "label")
+        values = column.values
+        y = bag_labels(values, constant_in_bags(column, rows, name), name)
+    if (name := layout.roles["label_set"]) is not None:
+        column = source.column(name, "label_set")
+        sets = Column(constant_in_bags(column, rows, name), column.values)
+    known = request.classes if request.classes is not None else source.notes.get("classes")
+    label_sets, instance_labels, classes = encode_columns(
+        sets,
+        instances,
+        bag_values=values,
+        classes=known,
+        separator=source.notes.get("separator", request.separator),
+    )
+    return check_contents(
+        bags, y=y, label_sets=label_sets, instance_labels=instance_labels, classes=classes
+    )
+
+
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """Column names for a message, the first few of many."""
+    names = list(names)
+    more = f", ... ({len(names)} in all)" if len(names) > most else ""
+    return ", ".join(repr(name) for name in names[:most]) + more
+
+
+def _features(source: Source, request: Request, roles: dict[str, str | None]) -> list[str]:
+    taken = {name for name in roles.values() if name is not None}
+    if request.features is None:
+        left = [n for n in source.names if n not in taken and n not in request.exclude]
+    else:
+        left = list(request.features)
+    leaked = [name for name in left if name in taken]
+    if leaked:
+        raise InputError(f"the column {leaked[0]!r} cannot be a feature and the bag or a label.")
+    odd = [name for name in left if source.kind(name) not in _NUMERIC]
+    if odd:
+        kinds = ", ".join(f"{name!r} ({source.kind(name)})" for name in odd[:10])
+        raise InputError(
+            f"these columns are not numbers: {kinds}{', ...' if len(odd) > 10 else ''}. Name the "
+            "feature columns with features=[...], leave these out with exclude=[...], or say what "
+            "they are with bag=, label=, label_set= or instance_label=."
+        )
+    if not left:
+        raise InputError(f"no feature column is left of {listed(source.names)}.")
+    return left

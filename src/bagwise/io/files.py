@@ -1,0 +1,96 @@
+"""Files: which format a name means, and how a file is written so that a crash leaves no half."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from bagwise.exceptions import (
+    BagwiseError,
+    DataNotFoundError,
+    FileFormatError,
+    InputError,
+    OutputExistsError,
+)
+
+__all__ = ["FORMATS", "format_of", "reading", "replacing"]
+
+FORMATS = {
+    "csv": (".csv", ".csv.gz"),
+    "tsv": (".tsv", ".tsv.gz"),
+    "parquet": (".parquet", ".pq"),
+    "npz": (".npz",),
+    "hdf5": (".h5", ".hdf5"),
+}
+
+
+def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
+    """Name the format of a path: as told, or by its ending; a folder holds HDF5 files."""
+    if format is not None:
+        if format not in FORMATS:
+            raise InputError(f"unknown format {format!r}: expected one of {sorted(FORMATS)}.")
+        return format
+    name = path.name.lower()
+    for known, endings in FORMATS.items():
+        if name.endswith(endings) and (writing or not path.is_dir()):
+            return known
+    if path.is_dir():
+        return "hdf5"
+    endings = ", ".join(ending for group in FORMATS.values() for ending in group)
+    raise FileFormatError(
+        f"{path} has an ending bagwise does not know: expected {endings} or a folder of HDF5 "
+        f"files; or say which it is with format= ({', '.join(FORMATS)})."
+    )
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn whatever a format's own library raises on a damaged file into one clear error."""
+    if not path.exists():
+        raise DataNotFoundError(f"no file or folder {str(path)!r}.")
+    try:
+        yield
+    except BagwiseError:
+        raise
+    except MemoryError as error:
+        raise FileFormatError(
+            f"{path} asks for more memory than there is: it is damaged, or memory_limit= is too "
+            "high for this machine."
+        ) from error
+    # Four libraries parse untrusted bytes here, and their errors have no common root.
+    except Exception as error:
+        detail = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
+        raise FileFormatError(
+            f"{path} could not be read: {detail}. Is the file complete, and of the format its "
+            "name says?"
+        ) from error
+
+
+@contextlib.contextmanager
+def replacing(path: Path, *, force: bool) -> Iterator[Path]:
+    """Give a temporary name beside `path`; on success it becomes `path`, on failure it vanishes."""
+    check_output(path, force=force)
+    temporary = temporary_beside(path)
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Refuse to write over a file nobody gave up, over a folder, or into no folder at all."""
+    if not path.parent.is_dir():
+        raise DataNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name} in.")
+    if path.is_dir():
+        raise OutputExistsError(f"{path} is a folder: give the name of a file.")
+    if path.exists() and not force:
+        raise OutputExistsError(f"{path} exists already: pass force=True to overwrite it.")
+
+
+def temporary_beside(path: Path) -> Path:
+    """A hidden name in the same folder, so that the final rename stays on one file system."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")

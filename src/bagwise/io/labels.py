@@ -1,0 +1,278 @@
+"""From the columns of a table to bags and labels.
+
+Every column that is not a feature is handled as codes into its distinct values: a column of a
+million rows has few labels, and only those are parsed and compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.exceptions import InputError, LabelError
+from bagwise.io.contents import plain_array, sorted_labels
+
+__all__ = [
+    "Column",
+    "Grouping",
+    "bag_labels",
+    "constant_in_bags",
+    "encode_columns",
+    "group",
+    "typed_texts",
+]
+
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # written as Python writes it, and within int64
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+_TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+
+
+@dataclass(frozen=True)
+class Column:
+    """The codes of the rows of a column (-1: missing) into its distinct values."""
+
+    codes: NDArray[np.int64]
+    values: list[Any]
+
+    @classmethod
+    def of(cls, values: Iterable[Any]) -> Column:
+        """Code any Python values by first appearance; None and NaN are missing."""
+        position: dict[Any, int] = {}
+        codes = [
+            -1 if _is_missing(v) else position.setdefault(_hashable(v), len(position))
+            for v in values
+        ]
+        return cls(np.array(codes, dtype=np.int64), list(position))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Which bag each row of a table belongs to, and the place it has in `Bags.instances`."""
+
+    codes: NDArray[np.int64]  # bag of each row
+    order: NDArray[np.int64]  # rows[order] stand bag by bag
+    offsets: NDArray[np.int64]
+    ids: NDArray[Any]
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """The place of each row of the table among the instances."""
+        places = np.empty_like(self.order)
+        places[self.order] = np.arange(len(self.order))
+        return places
+
+    def name_of(self, i: int) -> str:
+        """Bag `i` by position and id."""
+        return f"bag {i} ({self.ids[i : i + 1].tolist()[0]!r})"
+
+
+def group(column: Column, name: str) -> Grouping:
+    """Group the rows of a table by its bag column, bags in order of first appearance."""
+    missing = np.flatnonzero(column.codes < 0)
+    if len(missing):
+        raise InputError(
+            f"row {missing[0]} belongs to no bag: the bag column {name!r} is empty there "
+            f"({len(missing)} such rows). Fill it or drop these rows."
+        )
+    counts = np.bincount(column.codes, minlength=len(column.values))
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    order = np.argsort(column.codes, kind="stable")
+    return Grouping(column.codes, order, offsets, plain_array(column.values))
+
+
+def constant_in_bags(column: Column, rows: Grouping, name: str) -> NDArray[np.int64]:
+    """The one code each bag has in a column, or an error naming a bag with several."""
+    first = rows.order[rows.offsets[:-1]]
+    expected = column.codes[first]
+    differing = np.flatnonzero(column.codes != expected[rows.codes])
+    if len(differing):
+        row = differing[0]
+        bag = int(rows.codes[row])
+        values = [*column.values, None]  # code -1 is the last
+        raise LabelError(
+            f"{rows.name_of(bag)} has several values in the column {name!r}: "
+            f"{values[expected[bag]]!r} in row {first[bag]} and {values[column.codes[row]]!r} in "
+            f"row {row}. A bag has one; a label per row goes into instance_label=."
+        )
+    return expected
+
+
+def bag_labels(values: Sequence[Any], codes: NDArray[np.int64], name: str) -> NDArray[Any]:
+    """One label per bag; a missing label becomes -1, scikit-learn's word for unlabelled."""
+    known = plain_array(values)
+    unknown = codes < 0
+    if not unknown.any():
+        return known[codes]
+    if known.dtype.kind == "b" or (known.dtype.kind == "f" and np.all(known == np.trunc(known))):
+        known = known.astype(np.int64)  # pandas turns integers with gaps into floats
+    if known.dtype.kind in "iu" and (known == -1).any():
+        bag = int(np.flatnonzero(unknown)[0])
+        raise LabelError(
+            f"the label column {name!r} has both -1 and missing values (bag {bag}): missing labels "
+            "are read as -1. Rename the class -1, for example to 0."
+        )
+    if known.dtype.kind in "iu" or not len(known):
+        return np.where(unknown, -1, known[codes] if len(known) else -1)
+    labels = known[codes].astype(object)
+    labels[unknown] = -1
+    return labels
+
+
+def encode_columns(
+    sets: Column | None,
+    instances: Column | None,
+    *,
+    bag_values: Sequence[Any] = (),
+    classes: Sequence[Any] | NDArray[Any] | None = None,
+    separator: str = ";",
+) -> tuple[NDArray[Any] | None, NDArray[np.int64] | None, NDArray[Any] | None]:
+    """Turn label sets and instance labels of a table into indices into common classes.
+
+    A text such as ``"a;b"`` and a label are matched by how the label is written, so the classes 1
+    and "1" cannot be told apart in a table.
+
+    Parameters
+    ----------
+    sets : Column or None
+        The label set of each bag: texts, or lists of labels; missing is "nothing known".
+    instances : Column or None
+        The label of each instance; missing and -1 are unknown.
+    bag_values : sequence
+        The labels of the bags, which join the classes when instance labels are not numbers.
+    classes : sequence, default=None
+        The classes, when they are known; any other label is then an error.
+    separator : str
+        What stands between the labels of a set.
+
+    Returns
+    -------
+    label_sets : ndarray of shape (n_bags, n_classes) or None
+    instance_labels : ndarray of shape (n_rows,) or None
+    classes : ndarray or None
+    """
+    parsed = None if sets is None else [_labels_of(value, separator) for value in sets.values]
+    if classes is None:
+        if sets is None and (instances is None or _are_integers(instances.values)):
+            return None, _integers(instances), None
+        classes = _common_classes(parsed or [], instances, bag_values)
+    position = {_written(label): k for k, label in enumerate(classes)}
+    if len(position) < len(classes):
+        raise LabelError(f"two of the classes {list(classes)} are written the same in a table.")
+    return (
+        None if sets is None else _indicator(sets.codes, parsed or [], position),
+        None if instances is None else _indices(instances, position),
+        plain_array(list(classes)),
+    )
+
+
+def typed_texts(texts: Sequence[str], *, integers_only: bool = False) -> list[Any]:
+    """Read texts as integers, truth values or numbers when all of them are written so.
+
+    ``"007"`` stays a text, as does anything whose number would not tell the texts apart.
+
+    Examples
+    --------
+    >>> from bagwise.io.labels import typed_texts
+    >>> typed_texts(["1", "20"]), typed_texts(["1", "02"], integers_only=True)
+    ([1, 20], ['1', '02'])
+    """
+    if not texts:
+        return []
+    if all(_INTEGER.fullmatch(text) for text in texts):
+        return [int(text) for text in texts]
+    if integers_only:
+        return list(texts)
+    if all(text in _TRUTH for text in texts):
+        typed: list[Any] = [_TRUTH[text] for text in texts]
+    elif all(_NUMBER.fullmatch(text) for text in texts):
+        typed = [float(text) for text in texts]
+    else:
+        return list(texts)
+    return typed if len(set(typed)) == len(texts) else list(texts)
+
+
+def _common_classes(
+    sets: list[tuple[Any, ...]], instances: Column | None, bag_values: Sequence[Any]
+) -> list[Any]:
+    labels = {label for labels in sets for label in labels}
+    texts = [label for label in labels if isinstance(label, str)]
+    own = [] if instances is None else [v for v in instances.values if not _is_unknown(v)]
+    if texts and len(texts) == len(labels) and not any(isinstance(v, str) for v in own):
+        labels = set(typed_texts(sorted(texts), integers_only=True))
+    written = {_written(label) for label in labels}
+    labels |= {v for v in own if _written(v) not in written}
+    if not sets and any(isinstance(v, str) for v in own):
+        labels |= {v for v in bag_values if isinstance(v, str)}
+    return sorted_labels(labels)
+
+
+def _labels_of(value: Any, separator: str) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(separator)) if value.strip() else ()
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _indicator(
+    codes: NDArray[np.int64], sets: list[tuple[Any, ...]], position: dict[str, int]
+) -> NDArray[Any]:
+    rows = np.zeros((len(sets) + 1, len(position)), dtype=np.int8)
+    rows[-1] = -1  # code -1: nothing known
+    for code, labels in enumerate(sets):
+        for label in labels:
+            rows[code, _place(label, position)] = 1
+    result = rows[codes]
+    return result if (codes < 0).any() else result.astype(np.uint8)
+
+
+def _indices(column: Column, position: dict[str, int]) -> NDArray[np.int64]:
+    places = [-1 if _is_unknown(v) else _place(v, position) for v in column.values]
+    return np.array([*places, -1], dtype=np.int64)[column.codes]
+
+
+def _place(label: Any, position: dict[str, int]) -> int:
+    if _written(label) not in position:
+        raise LabelError(
+            f"the label {label!r} is not among the classes {sorted(position)}. Add it to classes=, "
+            "or correct the table."
+        )
+    return position[_written(label)]
+
+
+def _integers(column: Column | None) -> NDArray[np.int64] | None:
+    if column is None:
+        return None
+    return np.array([*(int(v) for v in column.values), -1], dtype=np.int64)[column.codes]
+
+
+def _are_integers(values: Iterable[Any]) -> bool:
+    return all(
+        isinstance(v, int | float) and abs(v) < 2**63 and float(v).is_integer() for v in values
+    )
+
+
+def _is_unknown(label: Any) -> bool:
+    return _written(label) == "-1"
+
+
+def _written(label: Any) -> str:
+    if isinstance(label, float | np.floating) and float(label).is_integer():
+        label = int(label)
+    return str(label)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (not isinstance(value, list | tuple | np.ndarray) and value != value)
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return tuple(value) if isinstance(value, list | set | frozenset) else value

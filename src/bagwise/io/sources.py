@@ -1,0 +1,354 @@
+"""Tables seen in one way: data frames in memory, CSV and Parquet files.
+
+A source names its columns and their kinds, gives a column as codes into its distinct values, and
+hands out the features block by block, so that a table need not fit into memory.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.exceptions import FileFormatError, InputError
+from bagwise.extras import import_extra
+from bagwise.io.labels import Column, typed_texts
+from bagwise.io.memory import assign
+
+__all__ = ["METADATA", "CsvSource", "FrameSource", "ParquetSource", "Source", "TableSource"]
+
+METADATA = b"bagwise"  # key of our notes in the schema of a Parquet file
+BLOCK_VALUES = 2**22  # numbers in one block of features
+_CSV_BLOCK = 2**24  # bytes; a row must fit into one
+_VALUES_PER_BYTE = 4  # memory of a number against the shortest way to write one: "1," is 8 bytes
+_GZIP_RATIO = 10
+
+
+class Source(Protocol):
+    """What a reader of tables needs to know about a table."""
+
+    names: list[str]
+    notes: dict[str, Any]
+
+    def kind(self, name: str) -> str:
+        """'number', 'vector' (per row), 'numbers' or 'vectors' (per bag), or another word."""
+
+    def width(self, name: str) -> int:
+        """Number of features in a column of numbers or vectors."""
+
+    def column(self, name: str, role: str) -> Column:
+        """A whole column as codes into its distinct values; `role` is what it is read for."""
+
+    def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
+        """The type that holds all values of the given columns of numbers."""
+
+    def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+        """The given columns side by side, some rows at a time, in order."""
+
+
+class FrameSource:
+    """A data frame in memory (pandas, polars, pyarrow), through narwhals."""
+
+    def __init__(self, table: Any) -> None:
+        import narwhals.stable.v2 as nw
+
+        self._table = table
+        self._boolean = nw.Boolean
+        self.names = [str(name) for name in table.columns]
+        self.notes: dict[str, Any] = {}
+        self._own_names = dict(zip(self.names, table.columns, strict=True))
+        _refuse_duplicates(self.names, "the data frame")
+
+    def kind(self, name: str) -> str:
+        dtype = self._series(name).dtype
+        return "number" if dtype.is_numeric() or dtype == self._boolean else str(dtype)
+
+    def width(self, name: str) -> int:
+        return 1
+
+    def column(self, name: str, role: str) -> Column:
+        series = self._series(name)
+        missing = series.is_null().to_list()
+        values = series.to_list()
+        return Column.of(None if gone else v for v, gone in zip(values, missing, strict=True))
+
+    def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
+        return np.result_type(*(self._numbers(self._series(name)[:0], name) for name in names))
+
+    def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+        n_rows = len(self._table)
+        step = max(1, BLOCK_VALUES // len(names))
+        for start in range(0, n_rows, step):
+            stop = min(start + step, n_rows)
+            block = np.empty((stop - start, len(names)), dtype)
+            for j, name in enumerate(names):
+                assign(block[:, j], self._numbers(self._series(name)[start:stop], name))
+            yield block
+
+    def _series(self, name: str) -> Any:
+        return self._table.get_column(self._own_names[name])
+
+    def _numbers(self, part: Any, name: str) -> NDArray[Any]:
+        # Whether NaN is needed depends on the whole column, not on the part asked for.
+        import narwhals.stable.v2 as nw
+
+        whole = self._series(name)
+        gaps = not whole.dtype.is_float() and whole.null_count() > 0
+        if gaps or whole.dtype.is_decimal():
+            part = part.cast(nw.Float64)
+        return np.asarray(part.to_numpy())
+
+
+class TableSource:
+    """A pyarrow table in memory, and what all sources that speak Arrow share."""
+
+    def __init__(self, schema: Any, table: Any = None, *, where: str = "the table") -> None:
+        self._pa = import_extra("pyarrow", extra="io")
+        self._schema = schema
+        self._table = table
+        self.names = list(schema.names)
+        self.notes = _notes(schema)
+        _refuse_duplicates(self.names, where)
+
+    def kind(self, name: str) -> str:
+        types = self._pa.types
+        kind = self._schema.field(name).type
+        if _is_number(types, kind):
+            return "number"
+        if types.is_fixed_size_list(kind) and _is_number(types, kind.value_type):
+            return "vector"
+        if _is_list(types, kind):
+            if _is_number(types, kind.value_type):
+                return "numbers"
+            inner = kind.value_type
+            if _is_list(types, inner) and _is_number(types, inner.value_type):
+                return "vectors"
+        return str(kind)
+
+    def width(self, name: str) -> int:
+        kind = self._schema.field(name).type
+        return int(kind.list_size) if self._pa.types.is_fixed_size_list(kind) else 1
+
+    def column(self, name: str, role: str) -> Column:
+        types = self._pa.types
+        values = self.read([name]).column(0).combine_chunks()
+        if types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        if types.is_nested(values.type):
+            return Column.of(values.to_pylist())
+        coded = values.dictionary_encode()
+        codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        distinct = coded.dictionary.to_pylist()
+        if types.is_floating(values.type):  # NaN is missing, as in a frame
+            return Column.of([*distinct, None][code] for code in codes)
+        return Column(codes, distinct)
+
+    def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
+        return np.result_type(*(self._dtype_of(name) for name in names))
+
+    def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+        widths = [self.width(name) for name in names]
+        for batch in self.batches(names, max(1, BLOCK_VALUES // sum(widths))):
+            block = np.empty((batch.num_rows, sum(widths)), dtype)
+            start = 0
+            for name, width in zip(names, widths, strict=True):
+                values = self._flat(batch.column(batch.schema.get_field_index(name)), name)
+                assign(block[:, start : start + width], values.reshape(-1, width))
+                start += width
+            yield block
+
+    def read(self, names: Sequence[str]) -> Any:
+        """The given columns as one pyarrow table."""
+        return self._table.select(list(names))
+
+    def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
+        """The given columns as record batches of at most `n_rows` rows."""
+        return self._table.select(list(names)).to_batches(max_chunksize=n_rows)
+
+    def has_gaps(self, name: str) -> bool:
+        """Whether any value of a column is missing."""
+        return self.read([name]).column(0).null_count > 0
+
+    def _dtype_of(self, name: str) -> Any:
+        kind = self._schema.field(name).type
+        while hasattr(kind, "value_type"):
+            kind = kind.value_type
+        if self._pa.types.is_decimal(kind) or self._pa.types.is_null(kind):
+            return np.float64
+        if not self._pa.types.is_floating(kind) and self.kind(name) == "number":
+            return np.float64 if self.has_gaps(name) else kind.to_pandas_dtype()
+        return kind.to_pandas_dtype()
+
+    def _flat(self, values: Any, name: str) -> NDArray[Any]:
+        if self._pa.types.is_fixed_size_list(values.type):
+            if values.null_count:
+                raise InputError(f"the column {name!r} has rows without a vector.")
+            values = values.flatten()
+        return flat_numbers(self._pa, values)
+
+
+class ParquetSource(TableSource):
+    """A Parquet file, read column by column and some rows at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = import_extra("pyarrow.parquet", extra="io").ParquetFile(path)
+        super().__init__(self._file.schema_arrow, where=str(path))
+
+    def read(self, names: Sequence[str]) -> Any:
+        return self._file.read(columns=list(names)).select(list(names))
+
+    def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
+        return self._file.iter_batches(batch_size=n_rows, columns=list(names))
+
+    def has_gaps(self, name: str) -> bool:
+        metadata = self._file.metadata
+        leaf = [metadata.schema.column(j).path for j in range(metadata.num_columns)].index(name)
+        for g in range(metadata.num_row_groups):
+            statistics = metadata.row_group(g).column(leaf).statistics
+            if statistics is None or not statistics.has_null_count:
+                return super().has_gaps(name)
+            if statistics.null_count:
+                return True
+        return False
+
+
+class CsvSource(TableSource):
+    """A CSV file: parsed at once when it is small, else in two passes over the text.
+
+    Bags and labels are read as they are written and typed afterwards; a quoted ``"12"`` is a text
+    then, and an unquoted 12 a number. An unquoted empty field (or NA, null, ...) is missing, while
+    ``""`` is an empty text.
+    """
+
+    def __init__(
+        self, path: Path, *, delimiter: str, texts: Sequence[str], limit: int, dtype: Any
+    ) -> None:
+        self._csv = import_extra("pyarrow.csv", extra="io")
+        self._path = path
+        self._parse = self._csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        self._read = self._csv.ReadOptions(block_size=_CSV_BLOCK)
+        pa = import_extra("pyarrow", extra="io")
+        with self._open() as stream:
+            inferred = stream.schema
+        _refuse_duplicates(inferred.names, str(path))
+        self._types = {name: pa.string() for name in texts if name in inferred.names}
+        numeric = [field.name for field in inferred if _is_number(pa.types, field.type)]
+        streamed = self._memory_bound() > limit
+        if streamed or (dtype is not None and dtype.kind == "f"):
+            # The types of a stream come from its first block: a later 0.5 must not hurt.
+            # And a float32 written in its shortest form is exact only when read as one.
+            real = pa.float32() if dtype == np.float32 else pa.float64()
+            self._types = dict.fromkeys(numeric, real) | self._types
+        table = None
+        if not streamed:
+            convert = self._convert(self._types)
+            table = self._csv.read_csv(path, self._read, self._parse, convert)
+            inferred = table.schema
+        fields = [pa.field(f.name, self._types.get(f.name, f.type)) for f in inferred]
+        super().__init__(pa.schema(fields), table, where=str(path))
+        self._texts = [name for name in texts if name in self.names]
+        self._quoted = self._quoted_columns()
+
+    def column(self, name: str, role: str) -> Column:
+        coded = super().column(name, role)
+        if role == "label_set" or name in self._quoted:
+            return coded
+        return Column(coded.codes, typed_texts(coded.values, integers_only=role == "bag"))
+
+    def read(self, names: Sequence[str]) -> Any:
+        if self._table is not None:
+            return super().read(names)
+        with self._open(self._types, names) as stream:
+            return stream.read_all()
+
+    def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
+        if self._table is not None:
+            yield from super().batches(names, n_rows)
+            return
+        with self._open(self._types, names) as stream:
+            for batch in stream:
+                for start in range(0, batch.num_rows, n_rows):
+                    yield batch.slice(start, n_rows)
+
+    def has_gaps(self, name: str) -> bool:
+        return self._table is None or super().has_gaps(name)
+
+    def _memory_bound(self) -> int:
+        ratio = _GZIP_RATIO if self._path.suffix.lower() == ".gz" else 1
+        return self._path.stat().st_size * ratio * _VALUES_PER_BYTE
+
+    def _convert(self, types: Any = None, names: Sequence[str] = (), **more: Any) -> Any:
+        return self._csv.ConvertOptions(
+            column_types=types or {},
+            include_columns=list(names),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            **more,
+        )
+
+    def _open(self, types: Any = None, names: Sequence[str] = (), **more: Any) -> Any:
+        convert = self._convert(types, names, **more)
+        return self._csv.open_csv(self._path, self._read, self._parse, convert)
+
+    def _quoted_columns(self) -> set[str]:
+        """Which columns are written in quotes, as far as the first block of the file shows."""
+        if not self._texts:
+            return set()
+        as_text = dict.fromkeys(self.names, self._pa.string())
+        with self._open(as_text) as stream:
+            block = next(iter(stream), None)
+        if not block:
+            return set()
+        seen = {v for name in self._texts for v in block.column(name).unique().to_pylist()}
+        seen |= {block.column(name)[0].as_py() for name in self.names}
+        # Quoted texts are never taken for null: with everything seen declared to be null, what
+        # remains was quoted.
+        with self._open(as_text, null_values=[v for v in seen if v is not None]) as stream:
+            rest = stream.read_next_batch()
+        if all(rest.column(name)[0].is_valid for name in self.names):
+            return set()  # everything is quoted, so quotes tell nothing
+        return {n for n in self._texts if rest.column(n).null_count < len(rest.column(n))}
+
+
+def flat_numbers(pa: Any, values: Any) -> NDArray[Any]:
+    """An Arrow array of numbers as a NumPy array, with NaN where a value is missing."""
+    if pa.types.is_decimal(values.type) or (
+        values.null_count and not pa.types.is_floating(values.type)
+    ):
+        values = values.cast(pa.float64())
+    return np.asarray(values.to_numpy(zero_copy_only=False))
+
+
+def _notes(schema: Any) -> dict[str, Any]:
+    text = (schema.metadata or {}).get(METADATA)
+    notes = {} if text is None else json.loads(text)
+    if not isinstance(notes, dict):
+        raise FileFormatError("the notes bagwise left in the file are damaged.")
+    return notes
+
+
+def _is_number(types: Any, kind: Any) -> bool:
+    return bool(
+        types.is_integer(kind)
+        or types.is_null(kind)  # a column with nothing in it
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_decimal(kind)
+    )
+
+
+def _is_list(types: Any, kind: Any) -> bool:
+    return bool(
+        types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    )
+
+
+def _refuse_duplicates(names: Sequence[str], where: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise FileFormatError(f"{where} has several columns named {twice[0]!r}: rename them.")

@@ -1,0 +1,133 @@
+"""Tables of instances: data frames, CSV and Parquet files.
+
+Two layouts are read. In the first a row is an instance and a column says its bag. In the second
+(Parquet and nested frames) a row is a bag: each feature is a list of numbers, one per instance, or
+one column holds a list of vectors.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.bags import Bags
+from bagwise.exceptions import FileFormatError, InputError
+from bagwise.io.columns import ROLES, Layout, Request, find_columns, label_bags, listed
+from bagwise.io.contents import Contents, plain_array
+from bagwise.io.labels import Column, Grouping, group
+from bagwise.io.memory import Workspace, assign
+from bagwise.io.sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
+
+__all__ = ["open_frame", "open_table", "read_table"]
+
+_BATCH_VALUES = 2**22
+
+
+def open_table(path: Path, format: str, request: Request, limit: int) -> Source:
+    """Open a CSV or Parquet file as a source of columns."""
+    if format == "parquet":
+        return ParquetSource(path)
+    texts = [request.roles.get(role) or role for role in ROLES]
+    return CsvSource(
+        path,
+        delimiter="\t" if format == "tsv" else ",",
+        texts=[name for name in texts if name not in (request.features or ())],
+        limit=limit,
+        dtype=request.dtype,
+    )
+
+
+def open_frame(frame: Any) -> Source:
+    """See a data frame as a source of columns; one with lists goes through pyarrow."""
+    import narwhals.stable.v2 as nw
+
+    try:
+        table: Any = nw.from_native(frame, eager_only=True)
+    except TypeError as error:
+        raise InputError(
+            f"cannot read bags from {type(frame).__name__}: expected a path, or a data frame of "
+            "pandas, polars or pyarrow (collect a lazy one first)."
+        ) from error
+    except nw.exceptions.NarwhalsError as error:
+        raise InputError(f"the data frame cannot be read: {error}") from error
+    if any(_is_nested(table.get_column(name)) for name in table.columns):
+        arrow = table.to_arrow()
+        return TableSource(arrow.schema, arrow, where="the data frame")
+    return FrameSource(table)
+
+
+def read_table(source: Source, request: Request, workspace: Workspace) -> Contents:
+    """Read bags and labels from a table in either layout."""
+    layout = find_columns(source, request)
+    kinds = {name: source.kind(name) for name in layout.features}
+    single = [name for name, kind in kinds.items() if kind in ("number", "vector")]
+    if len(single) == len(kinds):
+        return _read_rows(source, request, layout, workspace)
+    if single:
+        several = next(name for name in kinds if name not in single)
+        raise FileFormatError(
+            f"the column {single[0]!r} has one value per row, while {several!r} is a list per row: "
+            "in a table of lists a row is a bag, and every feature a list. Choose the feature "
+            "columns with features=[...] or leave some out with exclude=[...]."
+        )
+    if not isinstance(source, TableSource):
+        raise InputError(f"the column {layout.features[0]!r} holds lists, which cannot be read.")
+    return _read_lists(source, request, layout, workspace)
+
+
+def _read_rows(source: Source, request: Request, layout: Layout, workspace: Workspace) -> Contents:
+    """Read a table with one row per instance, rows in any order."""
+    bag = layout.roles["bag"]
+    if bag is None:
+        raise InputError(
+            "which column says the bag of a row? Name it with bag=: the columns are "
+            f"{listed(source.names)}."
+        )
+    column = source.column(bag, "bag")
+    if len(column) == 0:
+        raise FileFormatError("the table has no rows: there is nothing to make bags of.")
+    rows = group(column, bag)
+    features = layout.features
+    dtype = request.dtype or source.dtype(features)
+    instances = workspace.empty((len(column), sum(map(source.width, features))), dtype)
+    positions = rows.positions
+    start = 0
+    for block in source.blocks(features, dtype):
+        instances[positions[start : start + len(block)]] = block
+        start += len(block)
+    ids = None if source.notes.get("ids") is False else rows.ids
+    bags = Bags(instances, rows.offsets, ids, feature_names=_row_names(source, features))
+    labels = None
+    if (name := layout.roles["instance_label"]) is not None:
+        labels = source.column(name, "instance_label")
+        labels = Column(labels.codes[rows.order], labels.values)
+    return label_bags(bags, source, request, layout, rows, labels)
+
+
+def _row_names(source: Source, features: list[str]) -> list[str] | None:
+    if source.notes.get("feature_names", features) is None:
+        return None
+    return [
+        name if source.kind(name) == "number" else f"{name}_{j}"
+        for name in features
+        for j in range(source.width(name))
+    ]
+
+
+def _read_lists(
+    source: TableSource, request: Request, layout: Layout, workspace: Workspace
+) -> Contents:
+    """Read a table with one row per bag and lists over its instances."""
+    features = layout.features
+    vectors = source.kind(features[0]) == "vectors"
+    if any((source.kind(n) == "vectors") != vectors for n in features) or len(features) > 1 < vectors + 1:
+        raise FileFormatError(
+            f"the columns {listed(features)} are to be lists of numbers, one per feature, or one "
+            "list of vectors: choose with features=[...]."
+        )
+    rows, ids = _one_row_per_bag(source, layout)
+    sizes = _list_sizes(source, features, rows)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

@@ -1,0 +1,163 @@
+"""Row transformers of scikit-learn, applied to the instances of bags."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import TransformerMixin, clone
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise._validation import check_bags, check_length, is_table
+from bagwise.bags import Bags
+from bagwise.base import BagEstimator, fit_method
+
+__all__ = ["InstanceTransformer"]
+
+
+PASS_THROUGH = FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
+
+
+def _inner_has(name: str) -> Any:
+    return lambda self: hasattr(self._inner, name)
+
+
+class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    """Apply a scikit-learn transformer to the instances: ``InstanceTransformer(StandardScaler())``.
+
+    The transformer is fitted on the flat table of instances; bags stay whole and keep their ids.
+    Bags in, `Bags` out; a 2-D table in, a 2-D table out.
+
+    Parameters
+    ----------
+    transformer : transformer, default=None
+        Any scikit-learn transformer of rows; None passes the instances through.
+
+    Attributes
+    ----------
+    transformer_ : transformer
+        The fitted transformer.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of str
+        Their names, where they had names.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise import Bags
+    >>> from bagwise.preprocessing import InstanceTransformer
+    >>> bags = Bags.from_arrays([[[0.0], [2.0]], [[4.0]]])
+    >>> InstanceTransformer(StandardScaler()).fit_transform(bags).instances.ravel().round(2)
+    array([-1.22,  0.  ,  1.22])
+    """
+
+    _parameter_constraints: dict[str, Any] = {"transformer": [None, object]}
+
+    def __init__(self, transformer: Any = None) -> None:
+        self.transformer = transformer
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.transformer is None:
+            tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+            return tags
+        inner = get_tags(self.transformer)
+        tags.input_tags = inner.input_tags
+        tags.target_tags.required = inner.target_tags.required
+        tags.transformer_tags = inner.transformer_tags
+        return tags
+
+    @fit_method
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the transformer on the instances.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : array-like of shape (n_bags,), default=None
+            Bag labels, handed to the transformer as the label of each of their instances.
+
+        Returns
+        -------
+        self
+        """
+        bags = self._read(X, reset=True)
+        given = PASS_THROUGH if self.transformer is None else self.transformer
+        y_instances = None
+        if y is not None:
+            y_instances = check_length(np.asarray(y), bags)[bags.bag_index]
+        self.transformer_ = clone(given).fit(bags.instances, y_instances)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Transform the instances of each bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        Bags, or 2-D array for a 2-D table
+        """
+        check_is_fitted(self)
+        bags = self._read(X, reset=False)
+        rows = self.transformer_.transform(bags.instances)
+        if is_table(X):
+            return rows
+        names = None
+        if bags.feature_names is not None and hasattr(self, "get_feature_names_out"):
+            names = self.get_feature_names_out(bags.feature_names)
+        return bags.with_instances(rows, feature_names=names)
+
+    @available_if(_inner_has("inverse_transform"))
+    def inverse_transform(self, X: Any) -> Any:
+        """Undo `transform`.
+
+        Parameters
+        ----------
+        X : Bags or 2-D array
+            What `transform` gave.
+
+        Returns
+        -------
+        Bags, or 2-D array for a 2-D table
+        """
+        check_is_fitted(self)
+        bags = check_bags(None, X, reset=True)
+        rows = self.transformer_.inverse_transform(bags.instances)
+        return rows if is_table(X) else bags.with_instances(rows)
+
+    @available_if(_inner_has("get_feature_names_out"))
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns that `transform` gives.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the columns that go in; those seen in `fit` by default.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        if input_features is None:
+            input_features = getattr(self, "feature_names_in_", None)
+        return self.transformer_.get_feature_names_out(input_features)
+
+    @property
+    def _inner(self) -> Any:
+        given = PASS_THROUGH if self.transformer is None else self.transformer
+        return getattr(self, "transformer_", given)
+
+    def _read(self, X: Any, *, reset: bool) -> Bags:
+        tags = self.__sklearn_tags__().input_tags
+        return check_bags(self, X, reset=reset, accept_sparse=tags.sparse, allow_nan=tags.allow_nan)

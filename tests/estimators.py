@@ -1,0 +1,23 @@
+"""Every public estimator, once, for the common checks."""
+
+import inspect
+import pkgutil
+from importlib import import_module
+
+from sklearn.base import BaseEstimator
+
+import bagwise
+
+
+def public_estimators():
+    """Find all public estimator classes by walking the package."""
+    found = {}
+    for module in pkgutil.walk_packages(bagwise.__path__, "bagwise."):
+        if any(part.startswith("_") for part in module.name.split(".")) or ".cli" in module.name:
+            continue
+        room = import_module(module.name)
+        for name in getattr(room, "__all__", []):
+            thing = getattr(room, name)
+            if inspect.isclass(thing) and issubclass(thing, BaseEstimator):
+                found[name] = thing
+    return [found[name] for name in sorted(found) if name != "BagEstimator"]
