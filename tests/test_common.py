@@ -3,6 +3,7 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from checks import OUR_CHECKS
 from estimators import public_estimators
 
 ESTIMATORS = [cls() for cls in public_estimators()]
@@ -10,4 +11,10 @@ ESTIMATORS = [cls() for cls in public_estimators()]
 
 @parametrize_with_checks(ESTIMATORS)
 def test_scikit_learn(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("check", OUR_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_bagwise(estimator, check):
     check(estimator)

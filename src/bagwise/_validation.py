@@ -107,7 +107,8 @@ def check_bag_labels(
     check_length(labels, bags)
     _check_labels_present(labels, bags)
     try:
-        check_classification_targets(labels)
+        if labels.dtype != object:  # scikit-learn knows no tuples as labels
+            check_classification_targets(labels)
         classes, codes = np.unique(labels, return_inverse=True)
     except ValueError as error:
         raise LabelError(str(error)) from error
@@ -116,7 +117,7 @@ def check_bag_labels(
         raise LabelError(f"y mixes {kinds}: give labels of one type.") from error
     if len(classes) < min_classes:
         raise LabelError(
-            f"y holds one class only ({classes[0]!r}): this model learns from at least "
+            f"y holds one class only ({classes.tolist()[0]!r}): this model learns from at least "
             f"{min_classes} classes."
         )
     return classes, codes
@@ -188,6 +189,7 @@ def check_label(label: Any, classes: NDArray[Any]) -> int:
     int
         Its position in `classes`.
     """
+    label = label.item() if isinstance(label, np.generic) else label
     found = [i for i, known in enumerate(classes) if known == label]
     if not found:
         raise LabelError(f"the model knows no label {label!r}: its classes are {_short(classes)}.")

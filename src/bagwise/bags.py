@@ -396,8 +396,11 @@ class Bags:
         return self._gather(np.asarray(key))
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
-        # scikit-learn's array API dispatch refuses any container that does not answer this.
-        return np
+        # scikit-learn's dispatch refuses a container that does not answer this, or that answers
+        # with another namespace than that of the labels, which are numpy arrays.
+        from sklearn.utils._array_api import get_namespace
+
+        return get_namespace(self._offsets)[0]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         raise TypeError(
@@ -501,21 +504,7 @@ def group_rows(
 
 
 def _two_dimensional(instances: Any) -> Instances:
-    if sparse.issparse(instances):
-        return _canonical_csr(instances)
-    array = instances if isinstance(instances, np.ndarray) else np.asarray(instances)
-    if isinstance(array, np.matrix):
-        array = np.asarray(array)
-    if array.ndim != 2:
-        raise InputError(
-            f"instances have shape {array.shape}: expected a 2-D table, one row per instance."
-        )
-    if array.dtype.kind not in "fiub":
-        raise InputError(
-            f"instances have type {array.dtype}: expected real numbers. Convert or drop the "
-            "columns that are not numeric."
-        )
-    return array
+    return _table(instances, "instances have", "")
 
 
 def _canonical_csr(instances: Any) -> Instances:
@@ -528,22 +517,31 @@ def _canonical_csr(instances: Any) -> Instances:
 
 def _bag_table(i: int, array: Any, ids: Any) -> Instances:
     """One bag as a 2-D table, or an error that names it."""
+    is_row = getattr(array, "ndim", 2) == 1
+    hint = " A bag of one instance is row.reshape(1, -1)." if is_row else ""
+    return _table(array, f"{_bag_name(i, ids)} has", hint)
+
+
+def _table(values: Any, who_has: str, hint: str) -> Instances:
+    """A 2-D array or CSR of real numbers, or an error about whoever has something else."""
+    if sparse.issparse(values):
+        return _canonical_csr(values)
     try:
-        table = array if sparse.issparse(array) else np.asarray(array)
+        array = values if isinstance(values, np.ndarray) else np.asarray(values)
     except ValueError as error:
-        raise InputError(f"{_bag_name(i, ids)} is not a table: {error}.") from error
-    if table.ndim != 2:
-        hint = " A bag of one instance is row.reshape(1, -1)." if table.ndim == 1 else ""
+        raise InputError(f"{who_has} rows of different lengths: expected a 2-D table.") from error
+    if isinstance(array, np.matrix):
+        array = np.asarray(array)
+    if array.ndim != 2:
         raise InputError(
-            f"{_bag_name(i, ids)} has shape {table.shape}: expected a 2-D array, one row per "
-            f"instance.{hint}"
+            f"{who_has} shape {array.shape}: expected a 2-D table, one row per instance.{hint}"
         )
-    if table.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiub":
         raise InputError(
-            f"{_bag_name(i, ids)} has type {table.dtype}: expected real numbers, in rows of equal "
-            "length."
+            f"{who_has} type {array.dtype}: expected real numbers. Convert or drop the columns "
+            "that are not numeric."
         )
-    return table
+    return array
 
 
 def _bag_name(i: int, ids: Any) -> str:

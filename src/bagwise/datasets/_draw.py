@@ -32,6 +32,6 @@ def check_count(value: Any, name: str, at_least: int = 1) -> int:
 
 def check_number(value: Any, name: str, low: float = 0.0, high: float = np.inf) -> float:
     """Return `value` as a float between `low` and `high`, or say what was expected."""
-    if not isinstance(value, numbers.Real) or not low <= value <= high or value == np.inf:
+    if not isinstance(value, numbers.Real) or not low <= float(value) <= high or value == np.inf:
         raise InputError(f"{name} is {value!r}: expected a number from {low:g} to {high:g}.")
     return float(value)

@@ -19,10 +19,10 @@ FOLDER_VARIABLE = "BAGWISE_DATA"
 
 
 def user_cache() -> Path:
-    """Return the user's cache folder of bagwise, whether or not it exists.
+    r"""Return the user's cache folder of bagwise, whether or not it exists.
 
     ``$XDG_CACHE_HOME/bagwise`` where that variable is set; otherwise ``~/.cache/bagwise``,
-    ``~/Library/Caches/bagwise`` on macOS, ``%LOCALAPPDATA%\\bagwise\\Cache`` on Windows. Fetched
+    ``~/Library/Caches/bagwise`` on macOS, ``%LOCALAPPDATA%\bagwise\Cache`` on Windows. Fetched
     data sets are written here.
     """
     home = Path(os.path.expanduser("~"))

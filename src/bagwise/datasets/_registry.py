@@ -128,12 +128,13 @@ def describe_dataset(name: str) -> str:
     info = dataset_info(name)
     sizes = f"{info.n_instances} instances, {info.n_features} features, {info.n_classes} classes"
     bags = "" if info.n_bags is None else f"{info.n_bags} bags, "
+    usually = "By default, about: " if info.where == "drawn" else ""
     return "\n".join(
         [
             info.title,
             "=" * len(info.title),
             info.description.rstrip(".?") + ("?" if info.description.endswith("?") else "."),
-            f"{bags}{sizes} ({info.task}).",
+            f"{usually}{bags}{sizes} ({info.task}).",
             "",
             info.notes.strip(),
             "",

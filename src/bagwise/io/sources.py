@@ -117,7 +117,7 @@ class TableSource:
 
     def kind(self, name: str) -> str:
         types = self._pa.types
-        kind = self._schema.field(name).type
+        kind = self.type_of(name)
         if _is_number(types, kind):
             return "number"
         if types.is_fixed_size_list(kind) and _is_number(types, kind.value_type):
@@ -131,12 +131,15 @@ class TableSource:
         return str(kind)
 
     def width(self, name: str) -> int:
-        kind = self._schema.field(name).type
+        kind = self.type_of(name)
         return int(kind.list_size) if self._pa.types.is_fixed_size_list(kind) else 1
 
     def column(self, name: str, role: str) -> Column:
+        return self.coded(self.read([name]).column(0).combine_chunks())
+
+    def coded(self, values: Any) -> Column:
+        """An Arrow array as codes into its distinct values."""
         types = self._pa.types
-        values = self.read([name]).column(0).combine_chunks()
         if types.is_dictionary(values.type):
             values = values.dictionary_decode()
         if types.is_nested(values.type):
@@ -157,10 +160,14 @@ class TableSource:
             block = np.empty((batch.num_rows, sum(widths)), dtype)
             start = 0
             for name, width in zip(names, widths, strict=True):
-                values = self._flat(batch.column(batch.schema.get_field_index(name)), name)
+                values = self._flat(batch.column(name), name)
                 assign(block[:, start : start + width], values.reshape(-1, width))
                 start += width
             yield block
+
+    def type_of(self, name: str) -> Any:
+        """The Arrow type of a column."""
+        return self._schema.field(name).type
 
     def read(self, names: Sequence[str]) -> Any:
         """The given columns as one pyarrow table."""
@@ -170,12 +177,16 @@ class TableSource:
         """The given columns as record batches of at most `n_rows` rows."""
         return self._table.select(list(names)).to_batches(max_chunksize=n_rows)
 
+    def rows_per_batch(self, names: Sequence[str]) -> int:
+        """How many rows of list columns make a block of moderate size."""
+        return 1024
+
     def has_gaps(self, name: str) -> bool:
         """Whether any value of a column is missing."""
         return self.read([name]).column(0).null_count > 0
 
     def _dtype_of(self, name: str) -> Any:
-        kind = self._schema.field(name).type
+        kind = self.type_of(name)
         while hasattr(kind, "value_type"):
             kind = kind.value_type
         if self._pa.types.is_decimal(kind) or self._pa.types.is_null(kind):
@@ -189,7 +200,16 @@ class TableSource:
             if values.null_count:
                 raise InputError(f"the column {name!r} has rows without a vector.")
             values = values.flatten()
-        return flat_numbers(self._pa, values)
+        return self.numbers(values)
+
+    def numbers(self, values: Any) -> NDArray[Any]:
+        """An Arrow array of numbers as a NumPy array, with NaN where a value is missing."""
+        types = self._pa.types
+        if not types.is_floating(values.type) and (
+            types.is_decimal(values.type) or values.null_count
+        ):
+            values = values.cast(self._pa.float64())
+        return np.asarray(values.to_numpy(zero_copy_only=False))
 
 
 class ParquetSource(TableSource):
@@ -205,16 +225,27 @@ class ParquetSource(TableSource):
     def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
         return self._file.iter_batches(batch_size=n_rows, columns=list(names))
 
+    def rows_per_batch(self, names: Sequence[str]) -> int:
+        n_values = sum(chunk.num_values for name in names for chunk in self._chunks(name))
+        return max(1, BLOCK_VALUES * self._file.metadata.num_rows // max(n_values, 1))
+
     def has_gaps(self, name: str) -> bool:
-        metadata = self._file.metadata
-        leaf = [metadata.schema.column(j).path for j in range(metadata.num_columns)].index(name)
-        for g in range(metadata.num_row_groups):
-            statistics = metadata.row_group(g).column(leaf).statistics
+        for chunk in self._chunks(name):
+            statistics = chunk.statistics
             if statistics is None or not statistics.has_null_count:
                 return super().has_gaps(name)
             if statistics.null_count:
                 return True
         return False
+
+    def _chunks(self, name: str) -> Iterator[Any]:
+        """The parts of a column in each row group, as the metadata describe them."""
+        metadata = self._file.metadata
+        for j in range(metadata.num_columns):
+            path = metadata.schema.column(j).path
+            if path == name or path.startswith(f"{name}."):
+                for g in range(metadata.num_row_groups):
+                    yield metadata.row_group(g).column(j)
 
 
 class CsvSource(TableSource):
@@ -315,15 +346,6 @@ class CsvSource(TableSource):
         return {n for n in self._texts if rest.column(n).null_count < len(rest.column(n))}
 
 
-def flat_numbers(pa: Any, values: Any) -> NDArray[Any]:
-    """An Arrow array of numbers as a NumPy array, with NaN where a value is missing."""
-    if pa.types.is_decimal(values.type) or (
-        values.null_count and not pa.types.is_floating(values.type)
-    ):
-        values = values.cast(pa.float64())
-    return np.asarray(values.to_numpy(zero_copy_only=False))
-
-
 def _notes(schema: Any) -> dict[str, Any]:
     text = (schema.metadata or {}).get(METADATA)
     notes = {} if text is None else json.loads(text)
@@ -343,9 +365,7 @@ def _is_number(types: Any, kind: Any) -> bool:
 
 
 def _is_list(types: Any, kind: Any) -> bool:
-    return bool(
-        types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    )
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _refuse_duplicates(names: Sequence[str], where: str) -> None:

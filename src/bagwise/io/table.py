@@ -11,19 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bagwise.bags import Bags
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.io.columns import ROLES, Layout, Request, find_columns, label_bags, listed
-from bagwise.io.contents import Contents, plain_array
-from bagwise.io.labels import Column, Grouping, group
-from bagwise.io.memory import Workspace, assign
+from bagwise.io.contents import Contents
+from bagwise.io.labels import Column, group
+from bagwise.io.lists import read_lists
+from bagwise.io.memory import Workspace
 from bagwise.io.sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
 
 __all__ = ["open_frame", "open_table", "read_table"]
-
-_BATCH_VALUES = 2**22
 
 
 def open_table(path: Path, format: str, request: Request, limit: int) -> Source:
@@ -75,7 +73,7 @@ def read_table(source: Source, request: Request, workspace: Workspace) -> Conten
         )
     if not isinstance(source, TableSource):
         raise InputError(f"the column {layout.features[0]!r} holds lists, which cannot be read.")
-    return _read_lists(source, request, layout, workspace)
+    return read_lists(source, request, layout, workspace)
 
 
 def _read_rows(source: Source, request: Request, layout: Layout, workspace: Workspace) -> Contents:
@@ -117,17 +115,11 @@ def _row_names(source: Source, features: list[str]) -> list[str] | None:
     ]
 
 
-def _read_lists(
-    source: TableSource, request: Request, layout: Layout, workspace: Workspace
-) -> Contents:
-    """Read a table with one row per bag and lists over its instances."""
-    features = layout.features
-    vectors = source.kind(features[0]) == "vectors"
-    if any((source.kind(n) == "vectors") != vectors for n in features) or len(features) > 1 < vectors + 1:
-        raise FileFormatError(
-            f"the columns {listed(features)} are to be lists of numbers, one per feature, or one "
-            "list of vectors: choose with features=[...]."
-        )
-    rows, ids = _one_row_per_bag(source, layout)
-    sizes = _list_sizes(source, features, rows)
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+def _is_nested(series: Any) -> bool:
+    """Whether a column holds lists: by its type, or in pandas by its first value."""
+    import narwhals.stable.v2 as nw
+
+    if series.dtype != nw.Object:
+        return bool(series.dtype.is_nested())
+    known = series.drop_nulls()
+    return len(known) > 0 and isinstance(known[0], list | tuple | np.ndarray)

@@ -1,0 +1,135 @@
+"""Bags of handwritten digits, in the manner of MNIST-bags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Bunch
+
+from bagwise.bags import Bags
+from bagwise.datasets._draw import check_count, check_number, random_generator
+from bagwise.datasets._registry import describe_dataset
+from bagwise.exceptions import InputError
+
+__all__ = ["make_digit_bags"]
+
+
+def make_digit_bags(
+    n_bags: int = 200,
+    *,
+    target: int = 9,
+    mean_size: float = 10.0,
+    std_size: float = 2.0,
+    positive_share: float = 0.5,
+    digits: tuple[ArrayLike, ArrayLike] | None = None,
+    random_state: Any = None,
+) -> Bunch:
+    """Draw bags of digits that are positive when they contain the target digit.
+
+    The recipe of MNIST-bags: a bag has a normally distributed number of digits (rounded, at
+    least one), each drawn at random from all digits; bags are drawn until the wanted numbers of
+    positive and negative ones are there. Digits may occur in several bags. With the default
+    sizes about one digit in eight of a positive bag is a 9.
+
+    Parameters
+    ----------
+    n_bags : int, default=200
+        Number of bags; 200 as in the pdMISVM paper.
+    target : int, default=9
+        The digit that makes a bag positive.
+    mean_size, std_size : float, default=10 and 2
+        Mean and standard deviation of the number of digits in a bag.
+    positive_share : float, default=0.5
+        Share of positive bags, exact up to rounding.
+    digits : tuple (X, y), default=None
+        Images as rows and their digits, such as MNIST's; scikit-learn's 8 x 8 digits by default.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    Bunch
+        - ``bags``: the digits of each bag, 64 features by default;
+        - ``y``: 1 where the bag contains the target; ``classes`` names them;
+        - ``instance_labels``: 1 where the instance is the target, 0 elsewhere;
+        - ``digits``: the digit of each instance;
+        - ``feature_names``, ``DESCR``.
+
+    References
+    ----------
+    Ilse, Tomczak & Welling, "Attention-based deep multiple instance learning", ICML 2018; Brand
+    et al., IEEE Big Data 2021 (Section III-A).
+
+    Examples
+    --------
+    >>> from bagwise.datasets import make_digit_bags
+    >>> data = make_digit_bags(n_bags=20, random_state=0)
+    >>> len(data.bags), data.bags.n_features, int(data.y.sum())
+    (20, 64, 10)
+    >>> [9 in digits for digits in data.bags.split(data.digits)] == (data.y == 1).tolist()
+    True
+    """
+    n_bags = check_count(n_bags, "n_bags")
+    mean_size, std_size = check_number(mean_size, "mean_size"), check_number(std_size, "std_size")
+    share = check_number(positive_share, "positive_share", high=1.0)
+    rng = random_generator(random_state)
+    X, digit_of = _scikit_learn_digits() if digits is None else _check_digits(digits)
+    n_positive = round(share * n_bags)
+    wanted = rng.permutation(np.arange(n_bags) < n_positive)
+    is_target = digit_of == target
+    if (n_positive > 0 and not is_target.any()) or (n_positive < n_bags and is_target.all()):
+        raise InputError(
+            f"target is {target!r}, and the digits are {np.unique(digit_of).tolist()}: bags with "
+            "and without it cannot be drawn."
+        )
+    rows = [_draw_bag(rng, is_target, bool(positive), mean_size, std_size) for positive in wanted]
+    picked = np.concatenate(rows)
+    offsets = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
+    bags = Bags(X[picked], offsets, feature_names=[f"pixel {i}" for i in range(X.shape[1])])
+    return Bunch(
+        bags=bags,
+        y=wanted.astype(np.int64),
+        instance_labels=is_target[picked].astype(np.int64),
+        digits=digit_of[picked],
+        classes=np.array([f"no {target}", f"contains {target}"]),
+        feature_names=bags.feature_names,
+        DESCR=describe_dataset("digit_bags"),
+    )
+
+
+def _draw_bag(
+    rng: np.random.RandomState,
+    is_target: NDArray[np.bool_],
+    positive: bool,
+    mean_size: float,
+    std_size: float,
+) -> NDArray[np.int64]:
+    """Draw bags, size included, until one has the wanted label."""
+    while True:
+        size = max(1, round(rng.normal(mean_size, std_size)))
+        rows = rng.randint(len(is_target), size=size)
+        if is_target[rows].any() == positive:
+            return rows
+
+
+def _scikit_learn_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    from sklearn.datasets import load_digits  # slow to import, and only this function needs it
+
+    return load_digits(return_X_y=True)
+
+
+def _check_digits(digits: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    try:
+        X, y = digits
+        X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.int64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"digits must be a pair (X, y) of numbers: {error}.") from error
+    X = X.reshape(len(X), -1) if X.ndim > 2 else X
+    if X.ndim != 2 or y.shape != (len(X),) or len(X) == 0:
+        raise InputError(
+            f"digits hold X of shape {X.shape} and y of shape {y.shape}: expected one row of X "
+            "and one digit for each image."
+        )
+    return X, y

@@ -1,0 +1,246 @@
+"""Names and faces: a stand-in for Labeled Yahoo! News, whose features are not available."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+from bagwise.bags import Bags
+from bagwise.datasets._draw import check_count, check_number, random_generator
+from bagwise.datasets._registry import describe_dataset
+from bagwise.exceptions import InputError
+
+__all__ = ["make_names_and_faces"]
+
+# Law et al. 2017: among 20,071 photos, how many have 1, 2, ... faces (Table 5), and how many have
+# 0, 1, 2, ... names that are truly present (Table 6 b) or found in the caption (Table 6 c).
+PHOTOS_WITH_FACES = (12562, 5109, 1675, 480, 146, 61, 17, 8, 6, 0, 1, 3, 1, 1, 1)
+PHOTOS_WITH_TRUE_NAMES = (1384, 16196, 2295, 181, 8, 3, 1, 2, 0, 1)
+PHOTOS_WITH_CAPTION_NAMES = (0, 12225, 6247, 1325, 216, 46, 8, 3, 0, 1)
+N_PHOTOS, N_PEOPLE = 20071, 5873
+
+
+def make_names_and_faces(
+    n_bags: int = 1000,
+    n_categories: int | None = None,
+    *,
+    n_features: int = 50,
+    n_latent: int = 10,
+    noise: float = 0.3,
+    nuisance: float = 2.0,
+    name_recall: float = 0.9,
+    random_state: Any = None,
+) -> Bunch:
+    r"""Draw news photos: bags of faces, with the names of the people in them.
+
+    Numbers of faces, of true names and of caption names per photo follow Tables 5 and 6 of the
+    MIMLCA paper: exactly at ``n_bags=20071``, as a sample of it below. The first names are
+    the most frequent (the r-th has a share proportional to 1/r; each occurs at least once if
+    there are enough faces), and at full size about 50 people have five faces in a tenth of the
+    photos, as in the paper. No name has two faces in one photo.
+
+    A face of person c is :math:`x = A (m_c + \sigma e) + \nu B f + \epsilon`: the person's centre
+    :math:`m_c` and noise in a subspace A of `n_latent` dimensions, stronger variation that tells
+    nothing in another subspace B (light, pose), and a little noise everywhere. A metric has to
+    find A.
+
+    Parameters
+    ----------
+    n_bags : int, default=1000
+        Number of photos.
+    n_categories : int, default=None
+        Number of people with a name; by default in the proportion of the paper, 5,873 for
+        20,071 photos.
+    n_features : int, default=50
+        Length of a face vector; at least twice `n_latent`.
+    n_latent : int, default=10
+        Dimension of each of the two subspaces.
+    noise : float, default=0.3
+        Standard deviation of a person's faces around the centre; centres have 1.
+    nuisance : float, default=2.0
+        Standard deviation of the variation that tells nothing.
+    name_recall : float, default=0.9
+        Share of the true names that the caption mentions; the other names in it are wrong.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    Bunch
+        - ``bags``: photos of faces;
+        - ``instance_labels``: who each face is, an index into ``classes``; -1 for faces of
+          nobody with a name (scenario a);
+        - ``label_sets``: (n_bags, n_categories) who is in the photo (scenario b); may be empty;
+        - ``automatic_label_sets``: who is named in the caption (scenario c); never empty, but
+          with names missing and names too many;
+        - ``classes``: the names; ``feature_names``: None; ``DESCR``.
+
+    References
+    ----------
+    Law, Yu, Urtasun, Zemel & Xing, "Efficient multiple instance metric learning using weakly
+    supervised data", CVPR 2017 (Section 4.1, Tables 5 and 6).
+
+    Examples
+    --------
+    >>> from bagwise.datasets import make_names_and_faces
+    >>> news = make_names_and_faces(n_bags=100, random_state=0)
+    >>> len(news.bags), news.label_sets.shape, news.automatic_label_sets.shape
+    (100, (100, 29), (100, 29))
+    """
+    n_bags = check_count(n_bags, "n_bags")
+    if n_categories is None:
+        n_categories = max(1, round(n_bags * N_PEOPLE / N_PHOTOS))
+    n_categories = check_count(n_categories, "n_categories")
+    n_latent = check_count(n_latent, "n_latent")
+    if check_count(n_features, "n_features") < 2 * n_latent:
+        raise InputError(
+            f"n_features is {n_features}: two subspaces of n_latent={n_latent} dimensions need at "
+            f"least {2 * n_latent}."
+        )
+    noise, nuisance = check_number(noise, "noise"), check_number(nuisance, "nuisance")
+    recall = check_number(name_recall, "name_recall", high=1.0)
+    rng = random_generator(random_state)
+
+    sizes = _sample(rng, PHOTOS_WITH_FACES, n_bags) + 1
+    room = np.minimum(sizes, n_categories)
+    n_true = _fit_into(rng, _sample(rng, PHOTOS_WITH_TRUE_NAMES, n_bags), room)
+    people = _People(rng, n_categories)
+    true_names = people.cast(n_true)
+    n_caption = _rank_alike(rng, _sample(rng, PHOTOS_WITH_CAPTION_NAMES, n_bags), n_true)
+    captions = [
+        people.caption(names, min(int(n), n_categories), recall)
+        for names, n in zip(true_names, n_caption, strict=True)
+    ]
+    instance_labels = np.concatenate(
+        [_place(rng, names, size) for names, size in zip(true_names, sizes, strict=True)]
+    )
+    X = _face_vectors(rng, instance_labels, n_categories, n_features, n_latent, noise, nuisance)
+    return Bunch(
+        bags=Bags(X, np.concatenate([[0], np.cumsum(sizes)])),
+        label_sets=_indicator(true_names, n_categories),
+        automatic_label_sets=_indicator(captions, n_categories),
+        instance_labels=instance_labels,
+        classes=np.array([f"person {c}" for c in range(n_categories)]),
+        feature_names=None,
+        DESCR=describe_dataset("names_and_faces"),
+    )
+
+
+# --- How many -----------------------------------------------------------------------------------
+
+
+def _sample(rng: np.random.RandomState, table: tuple[int, ...], n_bags: int) -> NDArray[np.int64]:
+    """Draw from a table of counts without replacement, the whole table at 20,071 bags."""
+    whole = np.repeat(np.arange(len(table)), table)
+    rounds = [rng.permutation(whole) for _ in range(-(-n_bags // len(whole)))]
+    return np.concatenate(rounds)[:n_bags]
+
+
+def _fit_into(
+    rng: np.random.RandomState, counts: NDArray[np.int64], room: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Deal the counts out to photos at random, none larger than the room there.
+
+    Large counts choose first; one that finds no photo left is lowered until it does.
+    """
+    dealt = np.full(len(room), -1)
+    waiting = 0
+    for count in range(counts.max(), -1, -1):
+        waiting += int(np.sum(counts == count))
+        free = np.flatnonzero((dealt < 0) & (room >= count))
+        chosen = rng.permutation(free)[:waiting]
+        dealt[chosen] = count
+        waiting -= len(chosen)
+    return dealt
+
+
+def _rank_alike(
+    rng: np.random.RandomState, counts: NDArray[np.int64], like: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Deal the counts out so that larger ones go where `like` is larger, ties at random."""
+    order = np.argsort(like + rng.uniform(size=len(like)))
+    dealt = np.empty_like(counts)
+    dealt[order] = np.sort(counts)
+    return dealt
+
+
+# --- Who ----------------------------------------------------------------------------------------
+
+
+class _People:
+    """People with names, of whom the first are the most famous."""
+
+    def __init__(self, rng: np.random.RandomState, n: int) -> None:
+        fame = 1 / np.arange(1, n + 1)
+        self.rng, self.n = rng, n
+        self.cumulative = np.cumsum(fame / fame.sum())
+
+    def draw(self, size: int) -> NDArray[np.int64]:
+        """Draw people by fame."""
+        drawn = np.searchsorted(self.cumulative, self.rng.uniform(size=size), side="right")
+        return np.minimum(drawn, self.n - 1)
+
+    def cast(self, n_names: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Choose distinct people for each photo, everybody at least once if there is room."""
+        total = int(n_names.sum())
+        everybody = np.arange(self.n)[:total]
+        pool = self.rng.permutation(np.append(everybody, self.draw(total - len(everybody))))
+        photos = np.split(pool, np.cumsum(n_names)[:-1])
+        return [self.complete(np.unique(names), len(names), ()) for names in photos]
+
+    def caption(self, names: NDArray[np.int64], n_names: int, recall: float) -> NDArray[np.int64]:
+        """Keep each true name with probability `recall`, and fill up with wrong ones."""
+        kept = names[self.rng.uniform(size=len(names)) < recall][:n_names]
+        wrong = self.n - len(names)
+        return self.complete(kept, min(n_names, len(kept) + wrong), names)
+
+    def complete(self, names: NDArray[np.int64], n_names: int, banned: Any) -> NDArray[np.int64]:
+        """Add people by fame until there are `n_names` distinct ones."""
+        chosen, excluded = list(names), {*names, *banned}
+        while len(chosen) < n_names:
+            (name,) = self.draw(1)
+            if name not in excluded:
+                chosen.append(name)
+                excluded.add(name)
+        return np.array(chosen, dtype=np.int64)
+
+
+def _place(rng: np.random.RandomState, names: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Give each name a face of the photo, -1 to the other faces."""
+    return rng.permutation(np.append(names, np.full(size - len(names), -1)))
+
+
+def _indicator(label_sets: list[NDArray[np.int64]], n_classes: int) -> NDArray[np.uint8]:
+    indicator = np.zeros((len(label_sets), n_classes), dtype=np.uint8)
+    for row, labels in zip(indicator, label_sets, strict=True):
+        row[labels] = 1
+    return indicator
+
+
+# --- What they look like ------------------------------------------------------------------------
+
+
+def _face_vectors(
+    rng: np.random.RandomState,
+    instance_labels: NDArray[np.int64],
+    n_categories: int,
+    n_features: int,
+    n_latent: int,
+    noise: float,
+    nuisance: float,
+) -> NDArray[np.float64]:
+    n = len(instance_labels)
+    centre = rng.standard_normal((n_categories, n_latent))[instance_labels]
+    nameless = instance_labels < 0
+    centre[nameless] = rng.standard_normal((nameless.sum(), n_latent))  # each a person apart
+    latent = np.hstack(
+        [
+            centre + noise * rng.standard_normal((n, n_latent)),
+            nuisance * rng.standard_normal((n, n_latent)),
+        ]
+    )
+    subspaces = np.linalg.qr(rng.standard_normal((n_features, 2 * n_latent)))[0]
+    return latent @ subspaces.T + 0.05 * rng.standard_normal((n, n_features))

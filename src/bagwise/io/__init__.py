@@ -1,0 +1,7 @@
+"""Reading and writing bags: CSV, Parquet, NumPy archives, HDF5 folders and data frames."""
+
+from __future__ import annotations
+
+from bagwise.io.door import read_bags, write_bags
+
+__all__ = ["read_bags", "write_bags"]

@@ -1,0 +1,365 @@
+"""read_bags and write_bags: one door for every format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+from sklearn.utils import Bunch
+
+from bagwise.exceptions import InputError, LabelError
+from bagwise.io.columns import ROLES, Request, find_roles
+from bagwise.io.contents import Contents, check_contents
+from bagwise.io.files import format_of, reading, replacing
+from bagwise.io.hdf5 import read_hdf5, write_hdf5
+from bagwise.io.labels import Column, bag_labels, constant_in_bags, encode_columns, group
+from bagwise.io.memory import Workspace, make_workspace
+from bagwise.io.npz import read_npz, write_npz
+from bagwise.io.sources import Source
+from bagwise.io.table import open_frame, open_table, read_table
+from bagwise.io.write_table import TableNames, write_csv, write_parquet
+
+__all__ = ["read_bags", "write_bags"]
+
+
+def read_bags(
+    source: Any,
+    *,
+    bag: str | None = None,
+    label: str | None = None,
+    label_set: str | None = None,
+    instance_label: str | None = None,
+    features: str | Sequence[str] | None = None,
+    exclude: str | Sequence[str] = (),
+    labels: Any = None,
+    classes: Sequence[Any] | NDArray[Any] | None = None,
+    separator: str = ";",
+    dtype: DTypeLike | None = None,
+    format: str | None = None,
+    memory_limit: int | float | str | None = None,
+    scratch: str | os.PathLike[str] | None = None,
+) -> Bunch:
+    """Read bags and their labels from a file, a folder or a data frame.
+
+    Parameters
+    ----------
+    source : path or data frame
+        - ``.csv``, ``.tsv`` (also ``.gz``), or a data frame of pandas, polars or pyarrow: one row
+          per instance, in any order, with a column that names the bag.
+        - ``.parquet``: the same; or one row per bag, where each feature is a list of numbers, or one
+          column holds a list of vectors. A column of vectors of fixed size in a table with one row
+          per instance is taken for several features.
+        - ``.npz``: arrays ``X``, ``bag``, ``y`` or ``Y``, ``instance_labels``, ``classes``; sparse
+          instances as ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape``.
+        - a folder of ``.h5`` files (or one of them), one per bag, as TRIDENT and CLAM write:
+          ``features`` and perhaps ``coords``; the bag is called as the file.
+    bag, label, label_set, instance_label : str, default=None
+        The columns (npz: arrays) that hold the bag of a row, the label of its bag, the label set of
+        its bag (``"a;b;c"``; an empty text is the empty set, a missing value is "nothing known")
+        and the label of the row itself. By default the columns of these very names, where there
+        are any (npz: ``bag``, ``y``, ``Y``, ``instance_labels``).
+    features : str or sequence of str, default=None
+        The feature columns, in this order. By default every column that is left and not excluded;
+        all of them must be numbers. In HDF5 the name of the dataset.
+    exclude : str or sequence of str, default=()
+        Columns to leave out.
+    labels : dict, path or data frame, default=None
+        Labels that are kept elsewhere: ``{bag id: label}``, or a table with a bag column and a
+        label or label-set column. Bags are matched by how their ids are written. A value of None
+        says that the label is unknown; a bag that is not mentioned is an error.
+    classes : sequence, default=None
+        The classes, when a label set or instance label may not show all of them.
+    separator : str, default=";"
+        What stands between the labels of a set.
+    dtype : dtype, default=None
+        The type of the instances. By default what the file holds; numbers in a CSV file are 64-bit.
+    format : {"csv", "tsv", "parquet", "npz", "hdf5"}, default=None
+        The format, when the name does not show it.
+    memory_limit : int or str, default=None
+        Instances larger than this (bytes, or ``"2GB"``) are streamed into a memory-mapped file; an
+        uncompressed npz is mapped where it is. Half of the available memory by default.
+    scratch : path, default=None
+        The folder for memory-mapped files, which then stay there. By default they are temporary and
+        vanish with the last array that refers to them.
+
+    Returns
+    -------
+    Bunch
+        ``bags`` (`Bags`), ``y`` (a label per bag; -1 where it is missing), ``label_sets`` (0/1 array,
+        bags x classes; a row of -1 where nothing is known), ``instance_labels`` (indices into
+        ``classes``, or the integers of the file when there are no classes; -1 unknown),
+        ``classes``, ``feature_names``, ``coords``, and ``extras`` (other arrays of an npz file);
+        None where the file has none.
+
+    Raises
+    ------
+    DataNotFoundError
+        When there is no such file.
+    FileFormatError
+        When the file is damaged or not of its format.
+    InputError
+        When a column is missing, in doubt or not numeric.
+    LabelError
+        When labels contradict each other inside a bag, or do not fit the classes.
+
+    See Also
+    --------
+    write_bags : The way back.
+    bagwise.Bags.from_frame : Bags alone, from a data frame.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bagwise.io import read_bags
+    >>> frame = pd.DataFrame(
+    ...     {"slide": ["s1", "s2", "s1"], "tumour": [True, False, True], "red": [0.1, 0.2, 0.3]}
+    ... )
+    >>> data = read_bags(frame, bag="slide", label="tumour")
+    >>> data.bags
+    Bags(n_bags=2, n_instances=3, n_features=1, dtype=float64)
+    >>> data.bags.ids.tolist(), data.y.tolist(), data.feature_names
+    (['s1', 's2'], [True, False], ['red'])
+    """
+    request = Request(
+        dict(zip(ROLES, (bag, label, label_set, instance_label), strict=True)),
+        None if features is None else _names(features),
+        _names(exclude),
+        classes,
+        separator,
+        _number_type(dtype),
+    )
+    workspace = make_workspace(memory_limit, scratch)
+    own = request if labels is None else replace(request, roles=_inner_roles(request))
+    contents = _read(source, own, format, workspace)
+    if labels is not None:
+        contents = _relabel(contents, labels, request, workspace)
+    workspace.keep()
+    return contents.to_bunch()
+
+
+def write_bags(
+    path: str | os.PathLike[str],
+    bags: Any,
+    *,
+    y: ArrayLike | None = None,
+    label_sets: Any = None,
+    instance_labels: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    coords: ArrayLike | None = None,
+    extras: Mapping[str, ArrayLike] | None = None,
+    bag: str = "bag",
+    label: str = "label",
+    label_set: str = "label_set",
+    instance_label: str = "instance_label",
+    separator: str = ";",
+    layout: str = "rows",
+    compress: bool = True,
+    format: str | None = None,
+    force: bool = False,
+) -> None:
+    """Write bags and their labels to a file or a folder, from which `read_bags` gets them back.
+
+    The file appears when it is complete: a crash leaves none, and an older one as it was. What a
+    format cannot keep is an error, with two exceptions in CSV: bags without ids come back with
+    their positions as ids, features without names as ``x0``, ``x1``, ... (Parquet remembers both).
+
+    Parameters
+    ----------
+    path : path
+        ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.npz``, or a folder for HDF5 files, one
+        per bag: an existing one, or a name that ends in ``/``. Sparse instances go into ``.npz``.
+    bags : Bags or sequence of 2-D arrays
+        The bags.
+    y : array-like of shape (n_bags,), default=None
+        A label per bag; -1 among texts is "unlabelled".
+    label_sets : array-like of shape (n_bags, n_classes) or list of sets, default=None
+        The labels of each bag; a row of -1 or None where nothing is known.
+    instance_labels : array-like of shape (n_instances,), default=None
+        Indices into `classes`, -1 where unknown. A table shows the classes themselves.
+    classes : array-like of shape (n_classes,), default=None
+        The classes.
+    coords : array-like of shape (n_instances, ...), default=None
+        Where each instance is in its bag (npz and HDF5).
+    extras : dict of arrays, default=None
+        More arrays to keep (npz).
+    bag, label, label_set, instance_label : str
+        Names of the columns of a table.
+    separator : str, default=";"
+        What stands between the labels of a set in a table.
+    layout : {"rows", "bags"}, default="rows"
+        Parquet: one row per instance, or one row per bag with a list of vectors. The second keeps
+        empty bags.
+    compress : bool, default=True
+        Whether to compress (npz, Parquet, HDF5). An uncompressed npz can be read memory-mapped.
+    format : {"csv", "tsv", "parquet", "npz", "hdf5"}, default=None
+        The format, when the name does not show it.
+    force : bool, default=False
+        Whether an existing file, or folder written by bagwise, may be replaced.
+
+    Raises
+    ------
+    OutputExistsError
+        When there is something of that name and `force` is False.
+    InputError
+        When the format cannot keep the bags, or the labels do not fit them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from bagwise import Bags
+    >>> from bagwise.io import read_bags, write_bags
+    >>> bags = Bags(np.eye(3), [0, 2, 3], ids=["a", "b"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "bags.npz"
+    ...     write_bags(path, bags, label_sets=[{"cat", "dog"}, set()])
+    ...     data = read_bags(path)
+    >>> data.bags.ids.tolist(), data.classes.tolist(), data.label_sets.tolist()
+    (['a', 'b'], ['cat', 'dog'], [[1, 1], [0, 0]])
+    """
+    contents = check_contents(
+        bags,
+        y=y,
+        label_sets=label_sets,
+        instance_labels=instance_labels,
+        classes=classes,
+        coords=coords,
+        extras=extras,
+    )
+    target = Path(path)
+    if format is None and os.fspath(path).endswith(("/", os.sep)):
+        format = "hdf5"
+    format = format_of(target, format, writing=True)
+    if layout not in ("rows", "bags") or (layout == "bags" and format != "parquet"):
+        raise InputError(
+            f"layout={layout!r} for {format}: expected 'rows', or 'bags' in a Parquet file."
+        )
+    if format == "hdf5":
+        write_hdf5(target, contents, compress=compress, force=force)
+        return
+    names = TableNames(bag, label, label_set, instance_label, separator)
+    with replacing(target, force=force) as temporary:
+        if format == "npz":
+            write_npz(temporary, contents, compress=compress)
+        elif format == "parquet":
+            write_parquet(temporary, contents, names, layout=layout, compress=compress)
+        else:
+            zipped = target.suffix.lower() == ".gz"
+            delimiter = "\t" if format == "tsv" else ","
+            write_csv(temporary, contents, names, delimiter=delimiter, zipped=zipped)
+
+
+def _read(source: Any, request: Request, format: str | None, workspace: Workspace) -> Contents:
+    if not isinstance(source, str | os.PathLike):
+        return read_table(open_frame(source), request, workspace)
+    path = Path(source)
+    with reading(path):
+        format = format_of(path, format)
+        if format == "hdf5":
+            return read_hdf5(path, request, workspace)
+        if path.is_dir():
+            raise InputError(f"{path} is a folder, which is read as HDF5 files only.")
+        if format == "npz":
+            return read_npz(path, request, workspace)
+        return read_table(open_table(path, format, request, workspace.limit), request, workspace)
+
+
+# Labels kept elsewhere
+
+
+def _relabel(contents: Contents, labels: Any, request: Request, workspace: Workspace) -> Contents:
+    """Replace the labels of bags by those of a dict or a table, matched by the ids as written."""
+    bags = contents.bags
+    ids = [str(i) for i in (range(len(bags)) if bags.ids is None else bags.ids.tolist())]
+    if isinstance(labels, Mapping):
+        columns = _mapped_labels(labels, ids)
+    elif isinstance(labels, str | os.PathLike):
+        path = Path(labels)
+        with reading(path):
+            table = open_table(path, format_of(path, None), request, workspace.limit)
+            columns = _tabled_labels(table, request, ids)
+    else:
+        columns = _tabled_labels(open_frame(labels), request, ids)
+    y, sets = columns
+    known = contents.classes if request.classes is None else request.classes
+    label_sets, _, classes = encode_columns(sets, None, classes=known, separator=request.separator)
+    return check_contents(
+        bags,
+        y=contents.y if y is None else bag_labels(y.values, y.codes, "labels"),
+        label_sets=contents.label_sets if label_sets is None else label_sets,
+        instance_labels=contents.instance_labels,
+        classes=contents.classes if classes is None else classes,
+        coords=contents.coords,
+        extras=contents.extras,
+    )
+
+
+def _mapped_labels(
+    labels: Mapping[Any, Any], ids: list[str]
+) -> tuple[Column | None, Column | None]:
+    by_text = {str(key): value for key, value in labels.items()}
+    _refuse_unmentioned(ids, by_text)
+    values = [by_text[name] for name in ids]
+    column = Column.of(values)
+    if any(isinstance(v, set | frozenset | list | tuple) for v in values):
+        return None, column
+    return column, None
+
+
+def _tabled_labels(
+    table: Source, request: Request, ids: list[str]
+) -> tuple[Column | None, Column | None]:
+    roles = find_roles(table, request.only("bag", "label", "label_set"))
+    if roles["bag"] is None or (roles["label"] is None and roles["label_set"] is None):
+        raise InputError(
+            "labels= is a table: name its bag column with bag=, and label= or label_set=. Its "
+            f"columns are {table.names}."
+        )
+    rows = group(table.column(roles["bag"], "bag"), roles["bag"])
+    place = {str(name): i for i, name in enumerate(rows.ids.tolist())}
+    _refuse_unmentioned(ids, place)
+    wanted = np.array([place[name] for name in ids], dtype=np.int64)
+    columns: list[Column | None] = []
+    for role in ("label", "label_set"):
+        name = roles[role]
+        if name is None:
+            columns.append(None)
+            continue
+        column = table.column(name, role)
+        columns.append(Column(constant_in_bags(column, rows, name)[wanted], column.values))
+    return columns[0], columns[1]
+
+
+def _refuse_unmentioned(ids: list[str], known: Mapping[str, Any]) -> None:
+    absent = [name for name in ids if name not in known]
+    if absent:
+        raise LabelError(
+            f"labels= says nothing about {len(absent)} of {len(ids)} bags, such as {absent[0]!r}, "
+            f"and knows {list(known)[:3]} ...: add them, with an empty label where it is unknown."
+        )
+
+
+def _inner_roles(request: Request) -> dict[str, str | None]:
+    return {**request.roles, "label": None, "label_set": None}
+
+
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(str(name) for name in names)
+
+
+def _number_type(dtype: DTypeLike | None) -> np.dtype[Any] | None:
+    if dtype is None:
+        return None
+    try:
+        number = np.dtype(dtype)
+    except TypeError as error:
+        raise InputError(f"dtype={dtype!r} is not a type: try 'float32'.") from error
+    if number.kind not in "fiub":
+        raise InputError(f"dtype={dtype!r} is not a type of numbers: try 'float32'.")
+    return number

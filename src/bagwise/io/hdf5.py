@@ -1,0 +1,332 @@
+"""Folders of HDF5 files, one per bag, as TRIDENT and CLAM write them.
+
+A file holds ``features`` (instances x features, or 1 x instances x features) and perhaps ``coords``;
+its name without the ending is the id of the bag. What such files cannot say (labels, the order and
+the type of the ids, the names of classes and features) stands in ``bags.json`` beside them when
+bagwise wrote the folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise.bags import Bags
+from bagwise.exceptions import (
+    DataNotFoundError,
+    FileFormatError,
+    InputError,
+    OutputExistsError,
+    SparseInputError,
+)
+from bagwise.extras import import_extra
+from bagwise.io.columns import Request, listed
+from bagwise.io.contents import Contents, check_contents, indicator, plain_array
+from bagwise.io.files import FORMATS, reading, temporary_beside
+from bagwise.io.memory import Workspace, assign
+
+__all__ = ["read_hdf5", "write_hdf5"]
+
+_SIDECAR = "bags.json"
+_VERSION = 1
+_RATIO = 10_000  # no filter makes a dataset of numbers smaller by more
+
+
+@dataclass(frozen=True)
+class _BagFile:
+    """What is known of the file of a bag before its values are read."""
+
+    path: Path
+    n_instances: int
+    n_features: int
+    dtype: np.dtype[Any]
+    coords_shape: tuple[int, ...] | None
+    has_labels: bool
+
+
+def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
+    """Read a folder of HDF5 files, or one of them, as bags: shapes first, then the values."""
+    if request.exclude or (request.features is not None and len(request.features) != 1):
+        raise InputError(
+            "in HDF5 files features= names the one dataset that holds the features, and exclude= "
+            "has no meaning."
+        )
+    dataset = "features" if request.features is None else request.features[0]
+    notes = _read_notes(path)
+    paths = _bag_paths(path, notes)
+    files = [_measure(p, dataset) for p in paths]
+    _same_width(files)
+    offsets = np.concatenate([[0], np.cumsum([f.n_instances for f in files])]).astype(np.int64)
+    dtype = request.dtype or np.result_type(*(f.dtype for f in files))
+    instances = workspace.empty((int(offsets[-1]), files[0].n_features), dtype)
+    coords = _empty_coords(files, int(offsets[-1]))
+    labels = np.full(offsets[-1], -1) if any(f.has_labels for f in files) else None
+    for file, start, stop in zip(files, offsets[:-1], offsets[1:], strict=True):
+        _fill(file, dataset, instances[start:stop], coords, labels, slice(start, stop))
+    ids = notes["ids"] if notes else [p.stem for p in paths]
+    bags = Bags(
+        instances,
+        offsets,
+        None if ids is None else plain_array(ids),
+        feature_names=notes.get("feature_names"),
+    )
+    classes = notes.get("classes") if request.classes is None else request.classes
+    return check_contents(
+        bags,
+        y=None if notes.get("y") is None else plain_array(notes["y"]),
+        label_sets=_sets(notes, bags),
+        instance_labels=labels,
+        classes=classes,
+        coords=coords,
+    )
+
+
+def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -> None:
+    """Write a folder with one HDF5 file per bag and ``bags.json``, whole or not at all."""
+    bags = contents.bags
+    if sparse.issparse(bags.instances):
+        raise SparseInputError(
+            "HDF5 files of features are dense and these bags are sparse: write .npz, which keeps "
+            "them as they are."
+        )
+    if contents.extras:
+        raise InputError("a folder of HDF5 files has no place for extras: write .npz.")
+    if path.suffix.lower() in FORMATS["hdf5"]:
+        raise InputError(
+            f"HDF5 is written as a folder with one file per bag, and {path.name!r} is the name of "
+            "a file: give the name of a folder, ending in '/'."
+        )
+    _check_folder(path, force=force)
+    h5py = import_extra("h5py", extra="io")
+    names = _file_names(bags)
+    temporary = temporary_beside(path)
+    temporary.mkdir()
+    try:
+        for i, name in enumerate(names):
+            with h5py.File(temporary / name, "w") as file:
+                _write_bag(file, contents, slice(bags.offsets[i], bags.offsets[i + 1]), compress)
+        notes = json.dumps(_notes(contents, names), indent=1)
+        (temporary / _SIDECAR).write_text(notes, encoding="utf-8")
+        _move_into_place(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+# Reading
+
+
+def _read_notes(path: Path) -> dict[str, Any]:
+    sidecar = path / _SIDECAR
+    if not sidecar.is_file():
+        return {}
+    notes = json.loads(sidecar.read_text(encoding="utf-8"))
+    if not isinstance(notes, dict) or notes.get("bagwise") != _VERSION:
+        raise FileFormatError(f"{sidecar} was not written by this version of bagwise.")
+    return notes
+
+
+def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = sorted(p for p in path.iterdir() if p.name.lower().endswith(FORMATS["hdf5"]))
+    found = [p for p in found if not p.name.startswith(".")]
+    if not found:
+        raise DataNotFoundError(f"the folder {str(path)!r} holds no .h5 or .hdf5 file.")
+    if not notes:
+        return found
+    told = [path / name for name in notes["files"]]
+    if set(told) != set(found):
+        odd = sorted(set(told) ^ set(found))[0]
+        raise FileFormatError(
+            f"{path / _SIDECAR} and the folder disagree about {odd.name!r}: restore the file, or "
+            f"remove {_SIDECAR} to read every file there is, without labels."
+        )
+    return told
+
+
+def _measure(path: Path, dataset: str) -> _BagFile:
+    h5py = import_extra("h5py", extra="io")
+    with reading(path), h5py.File(path, "r") as file:
+        values = _dataset(file, dataset, path)
+        if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[0] != 1):
+            raise FileFormatError(
+                f"{path}: {dataset!r} has shape {values.shape}: expected instances x features."
+            )
+        if values.dtype.kind not in "fiub":
+            raise FileFormatError(f"{path}: {dataset!r} holds {values.dtype}, not numbers.")
+        if values.size * values.dtype.itemsize > _RATIO * path.stat().st_size:
+            raise FileFormatError(f"{path}: {dataset!r} claims more than the file can hold.")
+        n_instances, n_features = values.shape[-2:]
+        coords_shape = None
+        if "coords" in file:
+            shape = _dataset(file, "coords", path).shape
+            shape = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
+            if shape[:1] != (n_instances,):
+                raise FileFormatError(
+                    f"{path}: coords has shape {shape} for {n_instances} instances."
+                )
+            coords_shape = tuple(shape[1:])
+        labelled = "instance_labels" in file
+        return _BagFile(path, n_instances, n_features, values.dtype, coords_shape, labelled)
+
+
+def _dataset(file: Any, name: str, path: Path) -> Any:
+    h5py = import_extra("h5py", extra="io")
+    values = file.get(name)
+    if not isinstance(values, h5py.Dataset):
+        raise FileFormatError(
+            f"{path} has no dataset {name!r}: there are {listed(file.keys())}. Name the one with "
+            "the features with features=."
+        )
+    return values
+
+
+def _same_width(files: Sequence[_BagFile]) -> None:
+    odd = next((f for f in files if f.n_features != files[0].n_features), None)
+    if odd is not None:
+        raise FileFormatError(
+            f"{odd.path.name} has {odd.n_features} features, while {files[0].path.name} has "
+            f"{files[0].n_features}: all bags need the same columns."
+        )
+
+
+def _empty_coords(files: Sequence[_BagFile], n_instances: int) -> NDArray[Any] | None:
+    shapes = {f.coords_shape for f in files}
+    if shapes == {None}:
+        return None
+    if len(shapes) > 1:
+        odd = next(f for f in files if f.coords_shape != files[0].coords_shape)
+        raise FileFormatError(
+            f"{odd.path.name} has coords of shape {odd.coords_shape} per instance, while "
+            f"{files[0].path.name} has {files[0].coords_shape}."
+        )
+    h5py = import_extra("h5py", extra="io")
+    with reading(files[0].path), h5py.File(files[0].path, "r") as file:
+        return np.zeros((n_instances, *(files[0].coords_shape or ())), file["coords"].dtype)
+
+
+def _fill(
+    file: _BagFile,
+    dataset: str,
+    rows: NDArray[Any],
+    coords: NDArray[Any] | None,
+    labels: NDArray[Any] | None,
+    place: slice,
+) -> None:
+    h5py = import_extra("h5py", extra="io")
+    with reading(file.path), h5py.File(file.path, "r") as source:
+        values = source[dataset]
+        assign(rows, values[0] if values.ndim == 3 else values[()])
+        if coords is not None:
+            assign(coords[place], source["coords"][()].reshape(coords[place].shape))
+        if labels is not None and file.has_labels:
+            assign(labels[place], source["instance_labels"][()])
+
+
+def _sets(notes: dict[str, Any], bags: Bags) -> NDArray[Any] | None:
+    """The 0/1 array of sets that are noted as class indices; null is "nothing known"."""
+    if notes.get("label_sets") is None:
+        return None
+    columns = np.arange(notes["n_classes"])
+    return indicator(notes["label_sets"], columns, bags)[0]
+
+
+# Writing
+
+
+def _write_bag(file: Any, contents: Contents, rows: slice, compress: bool) -> None:
+    parts = {
+        "features": contents.bags.instances,
+        "coords": contents.coords,
+        "instance_labels": contents.instance_labels,
+    }
+    for name, values in parts.items():
+        if values is not None:
+            part = values[rows]
+            codec = "gzip" if compress and part.size else None  # an empty dataset has no chunks
+            file.create_dataset(name, data=part, compression=codec)
+
+
+def _notes(contents: Contents, names: list[str]) -> dict[str, Any]:
+    bags, sets = contents.bags, contents.label_sets
+    notes: dict[str, Any] = {
+        "bagwise": _VERSION,
+        "files": names,
+        "ids": _plain(bags.ids, "ids"),
+        "feature_names": bags.feature_names,
+        "classes": _plain(contents.classes, "classes"),
+        "y": _plain(contents.y, "y"),
+    }
+    if sets is not None:
+        notes["n_classes"] = sets.shape[1]
+        notes["label_sets"] = [
+            None if np.any(row == -1) else np.flatnonzero(row).tolist() for row in sets
+        ]
+    return notes
+
+
+def _plain(values: NDArray[Any] | None, what: str) -> list[Any] | None:
+    if values is None:
+        return None
+    items = plain_array(values).tolist()
+    odd = [v for v in items if not isinstance(v, str | int | float)]
+    if odd:
+        raise InputError(f"{what} holds {odd[0]!r}: only texts and numbers can be written.")
+    return items
+
+
+def _file_names(bags: Bags) -> list[str]:
+    """A file per bag called by its id where that is a safe name, else by its position."""
+    if bags.ids is not None:
+        stems = [str(v) for v in bags.ids.tolist()]
+        safe = all(
+            re.fullmatch(r"\w[\w .+=-]{0,199}", s, re.ASCII) and s.strip() == s for s in stems
+        )
+        if safe and len({s.lower() for s in stems}) == len(stems):
+            return [f"{s}.h5" for s in stems]
+    digits = len(str(max(len(bags) - 1, 0)))
+    return [f"bag_{i:0{digits}d}.h5" for i in range(len(bags))]
+
+
+def _check_folder(path: Path, *, force: bool) -> None:
+    if not path.parent.is_dir():
+        raise DataNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name} in.")
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return
+    if not force:
+        raise OutputExistsError(f"{path} exists already: pass force=True to overwrite it.")
+    if not path.is_dir():
+        raise OutputExistsError(f"{path} is a file: remove it, or give another folder.")
+    with reading(path):
+        ours = {_SIDECAR, *_read_notes(path).get("files", ())}
+    foreign = sorted(p.name for p in path.iterdir() if p.name not in ours)
+    if foreign:
+        raise OutputExistsError(
+            f"{path} holds files bagwise did not write ({listed(foreign, 3)}) and does not delete: "
+            "give another folder."
+        )
+
+
+def _move_into_place(temporary: Path, path: Path) -> None:
+    """Rename a finished folder, putting an older one aside until that has worked."""
+    if not path.exists():
+        os.rename(temporary, path)
+        return
+    aside = temporary_beside(path)
+    os.rename(path, aside)
+    try:
+        os.rename(temporary, path)
+    except OSError:
+        os.rename(aside, path)
+        raise
+    shutil.rmtree(aside)

@@ -1,0 +1,274 @@
+"""NumPy archives: the format of the shipped data sets.
+
+Keys: ``X`` (instances x features) or the parts of a sparse one (``X_data``, ``X_indices``,
+``X_indptr``, ``X_shape``); ``bag`` (bag of each instance) and/or ``offsets``, neither when every
+row is a bag of its own; ``y`` or ``Y`` (bags x classes, 0/1, a row of -1 when nothing is known);
+``instance_labels``, ``classes``, ``ids``, ``feature_names``, ``coords``. Any other key is kept among
+the extras. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise.bags import Bags, group_rows
+from bagwise.exceptions import FileFormatError, InputError
+from bagwise.io.columns import Request, listed
+from bagwise.io.contents import Contents, check_contents, plain_array
+from bagwise.io.memory import Workspace
+
+__all__ = ["read_npz", "write_npz"]
+
+_PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")
+_OURS = {"X", *_PARTS, "offsets", "ids", "feature_names", "coords", "classes", "y_unknown"}
+_CHUNK = 2**24
+_DEFLATE_RATIO = 1100  # no zip member is smaller than its content by more
+
+
+def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
+    """Read bags from a NumPy archive; a large array stays on disk, mapped into memory."""
+    with zipfile.ZipFile(path) as archive:
+        members = _Members(path, archive, workspace)
+        keys = {
+            "bag": request.roles.get("bag") or "bag",
+            "y": request.roles.get("label") or "y",
+            "Y": request.roles.get("label_set") or "Y",
+            "instance_labels": request.roles.get("instance_label") or "instance_labels",
+        }
+        for role, key in request.roles.items():
+            if key is not None and key not in members.names:
+                raise InputError(
+                    f"{path} has no array {key!r} (asked for with {role}=): there are "
+                    f"{listed(members.names)}."
+                )
+        known = {role: members.get(key) for role, key in keys.items()}
+        known |= {key: members.get(key) for key in ("ids", "offsets", "coords", "y_unknown")}
+        others = [n for n in members.names if n not in _OURS and n not in keys.values()]
+        extras = {name: members[name] for name in others}
+        instances = _instances(members)
+        classes = members.get("classes") if request.classes is None else request.classes
+        names = members.get("feature_names")
+    offsets, ids, rows = _bags_of(known, instances.shape[0])
+    instances, names = _select(instances, names, rows, request, workspace)
+    if rows is not None:
+        known["instance_labels"] = _reordered(known["instance_labels"], rows)
+        known["coords"] = _reordered(known["coords"], rows)
+        extras = {name: _reordered(values, rows) for name, values in extras.items()}
+    return check_contents(
+        Bags(instances, offsets, ids, feature_names=names),
+        y=_with_unknown(known["y"], known["y_unknown"]),
+        label_sets=known["Y"],
+        instance_labels=known["instance_labels"],
+        classes=classes,
+        coords=known["coords"],
+        extras=extras,
+    )
+
+
+def write_npz(path: Path, contents: Contents, *, compress: bool) -> None:
+    """Write bags as a NumPy archive that `numpy.load` opens without pickle."""
+    bags = contents.bags
+    arrays: dict[str, Any] = dict(contents.extras)
+    clash = sorted(set(arrays) & (_OURS | {"bag", "y", "Y", "instance_labels"}))
+    if clash:
+        raise InputError(f"the extra array {clash[0]!r} has a name bagwise uses itself: rename it.")
+    if sparse.issparse(bags.instances):
+        matrix = bags.instances
+        parts = (matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape))
+        arrays |= dict(zip(_PARTS, parts, strict=True))
+    else:
+        arrays["X"] = bags.instances
+    arrays |= {"bag": bags.bag_index, "offsets": bags.offsets, "ids": bags.ids}
+    arrays["feature_names"] = bags.feature_names
+    arrays["y"], arrays["y_unknown"] = _without_unknown(contents.y)
+    arrays |= {"Y": contents.label_sets, "instance_labels": contents.instance_labels}
+    arrays |= {"classes": contents.classes, "coords": contents.coords}
+    storable = {name: _storable(name, v) for name, v in arrays.items() if v is not None}
+    save = np.savez_compressed if compress else np.savez
+    with open(path, "wb") as file:
+        save(file, allow_pickle=False, **storable)
+
+
+class _Members:
+    """The arrays of an archive, checked before they are read and mapped where they are large."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile, workspace: Workspace) -> None:
+        self._path, self._archive, self._workspace = path, archive, workspace
+        self._infos = {
+            info.filename.removesuffix(".npy"): info
+            for info in archive.infolist()
+            if info.filename.endswith(".npy")
+        }
+        self.names = list(self._infos)
+
+    def get(self, name: str) -> NDArray[Any] | None:
+        """An array, or None when there is none of that name."""
+        return self[name] if name in self._infos else None
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        info = self._infos[name]
+        with self._archive.open(info) as file:
+            shape, fortran, dtype = _header(file)
+            n_bytes = dtype.itemsize * int(np.prod(shape, dtype=object))
+            start = file.tell()
+            if dtype.hasobject:
+                raise FileFormatError(
+                    f"{self._path}: the array {name!r} holds Python objects, which are never "
+                    "loaded. Save texts as a unicode array."
+                )
+            honest = info.file_size <= info.compress_size * _DEFLATE_RATIO
+            if start + n_bytes != info.file_size or not honest:
+                raise FileFormatError(f"{self._path}: the array {name!r} is damaged.")
+            if n_bytes > self._workspace.limit and info.compress_type == zipfile.ZIP_STORED:
+                order = "F" if fortran else "C"
+                offset = _data_offset(self._path, info) + start
+                return np.memmap(self._path, dtype, "r", offset, shape, order)
+            return self._filled(file, shape[::-1] if fortran else shape, dtype, fortran)
+
+    def _filled(
+        self, file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], fortran: bool
+    ) -> NDArray[Any]:
+        array = self._workspace.empty(shape, dtype)
+        flat = array.reshape(-1)
+        step = max(1, _CHUNK // max(dtype.itemsize, 1))
+        for start in range(0, flat.size, step):
+            part = flat[start : start + step]
+            data = file.read(part.nbytes)
+            part[...] = np.frombuffer(data, dtype, count=part.size)
+        file.read()  # reaching the end makes zipfile compare the checksum
+        return array.T if fortran else array
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        return np.lib.format.read_array_header_1_0(file)
+    return np.lib.format.read_array_header_2_0(file)
+
+
+def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
+    """Where the bytes of a stored member begin: after its local header, name and extra field."""
+    with open(path, "rb") as file:
+        file.seek(info.header_offset + 26)
+        name_and_extra = np.frombuffer(file.read(4), "<u2")
+    return info.header_offset + 30 + int(name_and_extra.sum(dtype=np.int64))
+
+
+def _instances(members: _Members) -> Any:
+    if "X" in members.names:
+        return members["X"]
+    if all(name in members.names for name in _PARTS):
+        data, indices, indptr, shape = (members[name] for name in _PARTS)
+        matrix = sparse.csr_array((data, indices, indptr), shape=tuple(shape.tolist()))
+        matrix.check_format(full_check=True)
+        return matrix
+    raise FileFormatError(
+        f"no instances: expected an array X (instances x features), or {', '.join(_PARTS)}; there "
+        f"are {listed(members.names)}."
+    )
+
+
+def _bags_of(
+    known: dict[str, NDArray[Any] | None], n_instances: int
+) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.int64] | None]:
+    """Offsets, ids, and the order that brings the rows of each bag together (None: they are)."""
+    bag, offsets, ids = known["bag"], known["offsets"], known["ids"]
+    if offsets is not None:
+        return offsets, ids, None
+    if bag is None:
+        return np.arange(n_instances + 1), ids, None
+    if bag.shape != (n_instances,):
+        raise FileFormatError(f"bag has shape {bag.shape} for {n_instances} instances.")
+    told = [len(v) for v in (ids, known["y"], known["Y"]) if v is not None and v.ndim]
+    n_bags = told[0] if told else len(np.unique(bag))
+    is_index = bag.dtype.kind in "iu" and bag.size and bag.min() >= 0 and bag.max() < n_bags
+    if not is_index:
+        order, offsets, ids = group_rows(bag)
+        if len(ids) != n_bags:
+            raise FileFormatError(
+                f"bag names {len(ids)} bags, while there are labels or ids for {n_bags}."
+            )
+        return offsets, ids, order
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(bag, minlength=n_bags))])
+    together = bool(np.all(bag[:-1] <= bag[1:]))
+    return offsets, ids, None if together else np.argsort(bag, kind="stable")
+
+
+def _select(
+    instances: Any,
+    names: NDArray[Any] | None,
+    rows: NDArray[np.int64] | None,
+    request: Request,
+    workspace: Workspace,
+) -> tuple[Any, list[str] | None]:
+    """The instances with the rows, columns and type asked for; untouched when nothing was."""
+    feature_names = None if names is None else [str(name) for name in names]
+    columns = None
+    if request.features is not None or request.exclude:
+        columns = _columns(feature_names, request)
+        feature_names = [feature_names[j] for j in columns]  # type: ignore[index]
+    same = request.dtype is None or request.dtype == instances.dtype
+    if rows is None and columns is None and same:
+        return instances, feature_names
+    if instances.ndim != 2:
+        raise FileFormatError(f"X has shape {instances.shape}: expected instances x features.")
+    if not sparse.issparse(instances):
+        copied = workspace.copy(instances, dtype=request.dtype, rows=rows, columns=columns)
+        return copied, feature_names
+    instances = instances if rows is None else instances[rows]
+    instances = instances if columns is None else instances[:, columns]
+    return instances.astype(request.dtype or instances.dtype), feature_names
+
+
+def _columns(names: list[str] | None, request: Request) -> NDArray[np.int64]:
+    if names is None:
+        raise InputError("the file has no feature_names: features= and exclude= cannot be used.")
+    wanted = list(request.features) if request.features is not None else names
+    odd = [name for name in [*wanted, *request.exclude] if name not in names]
+    if odd:
+        raise InputError(f"there is no feature {odd[0]!r}: the features are {listed(names)}.")
+    place = {name: j for j, name in enumerate(names)}
+    return np.array([place[n] for n in wanted if n not in request.exclude], dtype=np.int64)
+
+
+def _reordered(values: NDArray[Any] | None, rows: NDArray[np.int64]) -> Any:
+    """Per-instance values follow their rows; anything else stays."""
+    return values[rows] if values is not None and values.shape[:1] == rows.shape else values
+
+
+def _without_unknown(
+    y: NDArray[Any] | None,
+) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
+    """Texts with -1 among them (unlabelled) as texts and a mask, since neither is pickled."""
+    if y is None or y.dtype != object:
+        return y, None
+    unknown = np.array([label == -1 for label in y])
+    if not unknown.any() or unknown.all():
+        return y, None
+    return plain_array(np.where(unknown, y[~unknown][0], y)), unknown
+
+
+def _with_unknown(y: NDArray[Any] | None, unknown: NDArray[Any] | None) -> NDArray[Any] | None:
+    if y is None or unknown is None:
+        return y
+    labels = y.astype(object)
+    labels[unknown.astype(bool)] = -1
+    return labels
+
+
+def _storable(name: str, values: Any) -> NDArray[Any]:
+    array = plain_array(values) if isinstance(values, list) else np.asarray(values)
+    if array.dtype == object:
+        array = plain_array(array)
+    if array.dtype.kind not in "biufcUSmM":
+        raise InputError(
+            f"{name} mixes types or holds Python objects ({array[:3].tolist()} ...), which an npz "
+            "file cannot keep without pickle: use integers only, or texts only."
+        )
+    return array

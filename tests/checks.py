@@ -1,0 +1,180 @@
+"""Our own checks, beside scikit-learn's: each takes a fresh estimator."""
+
+import pickle
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise import Bags
+from bagwise.kernels import segments
+
+
+def example(n_bags=24, n_classes=2, seed=0, dtype=np.float64):
+    """Bags of two to five instances, the class shifted into the first feature of one instance."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_bags) % n_classes
+    arrays = [rng.normal(size=(rng.integers(2, 6), 4)).astype(dtype) for _ in y]
+    for array, label in zip(arrays, y, strict=True):
+        array[rng.integers(len(array)), 0] += 5 * label
+    return Bags.from_arrays(arrays, ids=[f"b{i}" for i in range(n_bags)]), np.array(list("pqr"))[y]
+
+
+def answers(model, bags):
+    """What a fitted model says of bags, by method; instance-level answers are cut by bag."""
+    found = {}
+    for name in ("predict", "decision_function", "predict_proba", "transform"):
+        if hasattr(model, name):
+            value = getattr(model, name)(bags)
+            found[name] = value.split(value.instances) if isinstance(value, Bags) else list(value)
+    for name in ("score_instances", "predict_instances", "predict_proba_instances"):
+        if hasattr(model, name):
+            found[name] = bags.split(getattr(model, name)(bags))
+    return found
+
+
+def assert_same_answers(found, expected):
+    assert found.keys() == expected.keys()
+    for name in found:
+        for a, b in zip(found[name], expected[name], strict=True):
+            if np.asarray(a).dtype.kind == "f":
+                np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-8, err_msg=name)
+            else:
+                np.testing.assert_array_equal(a, b, err_msg=name)
+
+
+def check_order_of_bags_is_irrelevant(model):
+    bags, y = example()
+    test = example(seed=1)[0]
+    order = np.random.default_rng(2).permutation(len(bags))
+    plain = clone(model).fit(bags, y)
+    mixed = clone(model).fit(bags[order], y[order])
+    expected, found = answers(plain, test), answers(mixed, test)
+    if np.shape(found.get("transform", [[]])[0])[-1] == len(bags):
+        # an embedding has one column per training bag: permute them alike
+        expected["transform"] = [row[order] for row in expected["transform"]]
+    assert_same_answers(found, expected)
+
+
+def check_order_of_instances_is_irrelevant(model):
+    bags, y = example()
+    test = example(seed=1)[0]
+    rng = np.random.default_rng(2)
+    shuffle = [rng.permutation(size) for size in test.sizes]
+    mixed_train = Bags.from_arrays([bag[rng.permutation(len(bag))] for bag in bags])
+    mixed_test = Bags.from_arrays([bag[p] for bag, p in zip(test, shuffle, strict=True)])
+    plain, mixed = clone(model).fit(bags, y), clone(model).fit(mixed_train, y)
+    expected, found = answers(plain, test), answers(mixed, mixed_test)
+    for name, parts in expected.items():
+        if name.endswith("instances") or (name == "transform" and np.ndim(parts[0]) == 2):
+            expected[name] = [part[p] for part, p in zip(parts, shuffle, strict=True)]
+    assert_same_answers(found, expected)
+    if hasattr(model, "key_instances"):
+        before, after = plain.key_instances(test), mixed.key_instances(mixed_test)
+        for k0, k1, p in zip(before, after, shuffle, strict=True):
+            assert p[k1] == k0
+
+
+def check_all_inputs_give_the_same_fit(model):
+    rng = np.random.default_rng(0)
+    y = np.arange(20) % 2
+    cube = rng.normal(size=(20, 3, 4)) + 2 * y[:, None, None]
+    bags = Bags.from_arrays(cube)
+    frame_like = Bags.from_groups(cube.reshape(60, 4), np.repeat(np.arange(20), 3))
+    expected = answers(clone(model).fit(bags, y), bags)
+    for X in (cube, list(cube), cube.tolist(), frame_like):
+        assert_same_answers(answers(clone(model).fit(X, y), bags), expected)
+
+
+def check_singletons_equal_rows(model):
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % 2
+    X = rng.normal(size=(30, 4)) + y[:, None]
+    bags = Bags(X, np.arange(31))
+    assert_same_answers(
+        answers(clone(model).fit(bags, y), bags), answers(clone(model).fit(X, y), bags)
+    )
+    if hasattr(model, "transform"):
+        rows = clone(model).fit(X, y).transform(X)
+        assert isinstance(rows, np.ndarray)
+        assert rows.ndim == 2
+
+
+def check_inputs_are_untouched(model):
+    bags, y = example()
+    arrays = [bag.copy() for bag in bags]
+    before, y_before = [a.copy() for a in arrays], y.copy()
+    answers(clone(model).fit(arrays, y), bags)
+    for a, b in zip(arrays, before, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(y, y_before)
+
+
+def check_pickles(model):
+    bags, y = example()
+    fitted = clone(model).fit(bags, y)
+    assert_same_answers(answers(pickle.loads(pickle.dumps(fitted)), bags), answers(fitted, bags))
+
+
+def check_pooled_instance_scores_are_the_bag_scores(model):
+    if not hasattr(model, "score_instances"):
+        return
+    pool = {"max": segments.maximum, "mean": segments.mean}[model.instance_pooling]
+    for n_classes in (2, 3):
+        bags, y = example(n_classes=n_classes)
+        fitted = clone(model).fit(bags, y)
+        scores = fitted.score_instances(bags)
+        assert scores.shape == ((bags.n_instances,) if n_classes == 2 else (bags.n_instances, 3))
+        pooled = pool(scores, bags.offsets)
+        np.testing.assert_allclose(pooled, fitted.decision_function(bags), rtol=1e-9, atol=1e-10)
+
+
+def check_key_instances_decide(model):
+    if not hasattr(model, "key_instances"):
+        return
+    for n_classes in (2, 3):
+        bags, y = example(n_classes=n_classes)
+        fitted = clone(model).fit(bags, y)
+        rows = fitted.key_instances(bags)
+        assert rows.shape == (len(bags),)
+        assert ((rows >= 0) & (rows < bags.sizes)).all()
+        if n_classes == 2:
+            continue
+        for label in fitted.classes_:
+            chosen = fitted.predict(bags) == label
+            of_label = fitted.key_instances(bags, label=label)
+            np.testing.assert_array_equal(rows[chosen], of_label[chosen])
+
+
+def check_single_precision(model):
+    bags, y = example(dtype=np.float32)
+    double, _ = example()
+    single = answers(clone(model).fit(bags, y), bags)
+    expected = answers(clone(model).fit(double, y), double)
+    if is_classifier(model):
+        agree = np.mean(np.array(single["predict"]) == np.array(expected["predict"]))
+        assert agree > 0.95
+
+
+def check_fitted_state_is_complete(model):
+    bags, y = example()
+    fitted = clone(model).fit(bags, y)
+    check_is_fitted(fitted)
+    assert fitted.n_features_in_ == 4
+    if is_classifier(model):
+        assert fitted.classes_.tolist() == ["p", "q"]
+        assert set(fitted.predict(bags)) <= {"p", "q"}
+
+
+OUR_CHECKS = [
+    check_all_inputs_give_the_same_fit,
+    check_fitted_state_is_complete,
+    check_inputs_are_untouched,
+    check_key_instances_decide,
+    check_order_of_bags_is_irrelevant,
+    check_order_of_instances_is_irrelevant,
+    check_pickles,
+    check_pooled_instance_scores_are_the_bag_scores,
+    check_single_precision,
+    check_singletons_equal_rows,
+]

@@ -1,0 +1,232 @@
+import contextlib
+import pickle
+from itertools import pairwise
+
+import joblib
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+
+from bagwise import Bags
+from bagwise.exceptions import BagwiseError, InputError
+
+
+@st.composite
+def ragged(draw, min_bags=1):
+    """Random bags as a list of arrays: shapes, types and emptiness drawn."""
+    n_features = draw(st.integers(1, 4))
+    dtype = draw(st.sampled_from([np.float32, np.float64, np.int16, np.uint8, np.bool_]))
+    sizes = draw(st.lists(st.integers(0, 5), min_size=min_bags, max_size=8))
+    values = st.booleans() if dtype == np.bool_ else st.integers(0, 100)
+    return [draw(hnp.arrays(dtype, (size, n_features), elements=values)) for size in sizes]
+
+
+def dense(table):
+    return table.toarray() if sparse.issparse(table) else np.asarray(table)
+
+
+def assert_same(bags, arrays):
+    assert len(bags) == len(arrays)
+    for found, expected in zip(bags, arrays, strict=True):
+        np.testing.assert_array_equal(dense(found), expected)
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def container(request):
+    return (lambda array: array) if request.param == "dense" else sparse.csr_array
+
+
+@given(ragged())
+def test_the_shape_is_told_in_bags_and_features(arrays):
+    bags = Bags.from_arrays(arrays)
+    assert bags.shape == (len(arrays), arrays[0].shape[1])
+    assert bags.n_instances == sum(len(a) for a in arrays)
+    assert bags.dtype == arrays[0].dtype
+    np.testing.assert_array_equal(bags.sizes, [len(a) for a in arrays])
+    np.testing.assert_array_equal(bags.bag_index, np.repeat(np.arange(len(arrays)), bags.sizes))
+    assert_same(bags, arrays)
+
+
+@given(ragged(), st.data(), st.sampled_from([np.asarray, sparse.csr_array, sparse.coo_array]))
+@settings(deadline=None)
+def test_indexing_equals_indexing_a_list(arrays, data, kind):
+    if kind is not np.asarray:
+        arrays = [a.astype(float) for a in arrays]
+    bags = Bags.from_arrays([kind(a) for a in arrays], ids=[f"b{i}" for i in range(len(arrays))])
+    n = len(arrays)
+    chosen = data.draw(st.slices(n))
+    assert_same(bags[chosen], arrays[chosen])
+    indices = data.draw(st.lists(st.integers(-n, n - 1), max_size=6))
+    assert_same(bags[np.array(indices, dtype=int)], [arrays[i] for i in indices])
+    assert_same(bags.take(np.array(indices, dtype=int)), [arrays[i] for i in indices])
+    assert bags[indices].ids.tolist() == [f"b{i % n}" for i in indices]
+    mask = data.draw(hnp.arrays(bool, n))
+    kept = [a for a, keep in zip(arrays, mask, strict=True) if keep]
+    assert_same(bags[mask], kept)
+    assert_same(bags[mask, ...], kept)
+    i = data.draw(st.integers(-n, n - 1))
+    np.testing.assert_array_equal(dense(bags[i]), arrays[i])
+
+
+@given(
+    hnp.arrays(np.float64, st.tuples(st.integers(1, 12), st.just(2)), elements=st.integers(0, 9)),
+    st.data(),
+)
+def test_from_groups_equals_a_dict_of_lists(X, data):
+    names = st.sampled_from(["a", "b", "c", "d"])
+    groups = data.draw(st.lists(names, min_size=len(X), max_size=len(X)))
+    expected = {}
+    for row, group in zip(X, groups, strict=True):
+        expected.setdefault(group, []).append(row)
+    for given_as in (np.array(groups), np.array(groups, dtype=object), groups):
+        bags = Bags.from_groups(X, given_as)
+        assert bags.ids.tolist() == list(expected)
+        assert_same(bags, [np.array(rows) for rows in expected.values()])
+
+
+@given(st.one_of(st.none(), st.text(), st.integers(), st.lists(st.lists(st.floats())), ragged()))
+def test_only_our_errors_come_out(thing):
+    for make in (
+        lambda: Bags(thing, [0, 1]),
+        lambda: Bags.from_groups(thing, [0]),
+        lambda: Bags.from_frame(thing, bag="b"),
+    ):
+        with contextlib.suppress(BagwiseError):
+            make()
+
+
+def test_slices_are_views_and_read_only(container, rng):
+    table = container(rng.normal(size=(6, 3)))
+    bags = Bags(table, [0, 2, 3, 6])
+    values = (lambda t: t.data) if sparse.issparse(table) else (lambda t: t)
+    for part in (bags.instances, bags[1], bags[1:].instances, bags[[1, 2]].instances):
+        assert np.shares_memory(values(part), values(table))
+        with pytest.raises(ValueError, match="read-only"):
+            values(part)[0] = 1
+    assert values(table).flags.writeable
+
+
+def test_memory_maps_stay_on_disk(tmp_path, rng):
+    path = tmp_path / "instances.npy"
+    np.save(path, rng.normal(size=(10, 2)))
+    table = np.load(path, mmap_mode="r")
+    bags = Bags(table, [0, 4, 10])
+    assert isinstance(bags[1:].instances, np.memmap)
+    assert np.shares_memory(bags[1], table)
+
+
+def test_groups_already_together_are_not_copied(rng):
+    X = rng.normal(size=(5, 2))
+    assert np.shares_memory(Bags.from_groups(X, [7, 7, 1, 1, 1]).instances, X)
+
+
+def test_a_three_dimensional_array_is_not_copied(rng):
+    X = rng.normal(size=(4, 3, 2))
+    bags = Bags.from_arrays(X)
+    assert np.shares_memory(bags.instances, X)
+    assert_same(bags, list(X))
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_of_three_libraries_agree(frame):
+    columns = {"slide": ["s2", "s1", "s2"], "x": [1.0, 2.0, 3.0], "n": [1, 2, 3], "t": ["a"] * 3}
+    bags = Bags.from_frame(frame(columns), bag="slide", features=["x", "n"])
+    assert bags.ids.tolist() == ["s2", "s1"]
+    assert bags.feature_names == ["x", "n"]
+    assert_same(bags, [np.array([[1.0, 1], [3, 3]]), np.array([[2.0, 2]])])
+    with pytest.raises(InputError, match=r"\['t'\] are not numeric.*features="):
+        Bags.from_frame(frame(columns), bag="slide")
+    with pytest.raises(InputError, match=r"no column 'case'.*slide"):
+        Bags.from_frame(frame(columns), bag="case")
+
+
+def test_split_cuts_values_by_bag(rng):
+    bags = Bags(rng.normal(size=(5, 2)), [0, 2, 5])
+    scores = rng.normal(size=(5, 3))
+    for part, (a, b) in zip(bags.split(scores), pairwise(bags.offsets), strict=True):
+        assert np.shares_memory(part, scores)
+        np.testing.assert_array_equal(part, scores[a:b])
+    with pytest.raises(InputError, match="4 rows for 5 instances"):
+        bags.split(scores[:4])
+
+
+def test_pickles_and_hashes(container, rng):
+    bags = Bags(container(rng.normal(size=(5, 2))), [0, 2, 5], ids=["a", "b"], feature_names="xy")
+    copy = pickle.loads(pickle.dumps(bags))
+    assert_same(copy, [dense(bag) for bag in bags])
+    assert copy.ids.tolist() == ["a", "b"]
+    assert copy.feature_names == ["x", "y"]
+    assert joblib.hash(copy) == joblib.hash(bags)
+    assert joblib.hash(bags[[1, 0]]) != joblib.hash(bags)
+    with pytest.raises(ValueError, match="read-only"):
+        copy.ids[0] = "c"
+
+
+def test_sparse_duplicates_are_summed_without_touching_the_original():
+    table = sparse.csr_array((np.ones(3), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2))
+    before = table.copy()
+    bags = Bags(table, [0, 1])
+    np.testing.assert_array_equal(bags.instances.toarray(), [[1, 2]])
+    np.testing.assert_array_equal(table.indices, before.indices)
+
+
+def test_numpy_is_told_where_to_look(rng):
+    bags = Bags(rng.normal(size=(4, 2)), [0, 2, 4])
+    with pytest.raises(TypeError, match=r"bags\.instances"):
+        np.asarray(bags)
+
+
+def test_ids_of_any_type_are_kept():
+    X = np.zeros((3, 1))
+    for ids in ([1, "a", (2, 3)], [(0, 1), (0, 2), (0, 3)], [1.5, 2.5, 3.5], [None, 1, 2]):
+        assert Bags(X, [0, 1, 2, 3], ids).ids.tolist() == ids
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Bags(np.zeros(3), [0, 3]), r"shape \(3,\)"),
+        (lambda: Bags(np.zeros((3, 1)), [0, 2]), "from 0 to 2"),
+        (lambda: Bags(np.zeros((3, 1)), [0, 2, 1, 3]), "offsets must rise"),
+        (lambda: Bags(np.zeros((3, 1)), [0.0, 3.0]), "float64: expected n_bags"),
+        (lambda: Bags(np.zeros((3, 1)), [0, 3], ids=["a", "b"]), "2 ids were given for 1 bags"),
+        (lambda: Bags(np.zeros((3, 1)), [0, 3], feature_names=["a", "b"]), "2 feature names"),
+        (lambda: Bags(np.array([["a"]]), [0, 1]), "<U1: expected real numbers"),
+        (lambda: Bags.from_arrays([]), "no bags"),
+        (lambda: Bags.from_arrays([np.zeros((1, 2)), np.zeros(2)]), r"bag 1 has shape \(2,\)"),
+        (
+            lambda: Bags.from_arrays([np.zeros((1, 2)), np.zeros((1, 3))], ids=["a", "b"]),
+            r"bag 1 \('b'\) has 3 features, while bag 0 \('a'\) has 2",
+        ),
+        (lambda: Bags.from_arrays([[[1, 2], [3]]]), "bag 0 has rows of different lengths"),
+        (
+            lambda: Bags.from_arrays([np.zeros((1, 2)), sparse.eye_array(2)]),
+            "1 of 2 bags are sparse",
+        ),
+        (lambda: Bags.from_groups(np.zeros((2, 1)), ["a", None]), "row 1 belongs to no bag"),
+        (lambda: Bags.from_groups(np.zeros((2, 1)), [np.nan, 1]), "row 0 belongs to no bag"),
+        (lambda: Bags.from_groups(np.zeros((2, 1)), ["a"]), "1 entries for 2 instances"),
+        (lambda: Bags.from_frame({"a": [1]}, bag="a"), "data frame, got dict"),
+    ],
+)
+def test_errors_say_what_arrived(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("key", [3, -4, [3], np.array([True]), "a", (0, 1), 1.5, [[0]]])
+def test_bad_indices_are_index_errors(key):
+    bags = Bags(np.zeros((3, 1)), [0, 1, 2, 3])
+    with pytest.raises(IndexError):
+        bags[key]
+
+
+def test_repr_shows_bags_instances_features():
+    bags = Bags(sparse.csr_array(np.eye(3)), [0, 1, 3])
+    assert repr(bags) == "Bags(n_bags=2, n_instances=3, n_features=3, dtype=float64, sparse)"

@@ -1,0 +1,142 @@
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.spatial.distance import directed_hausdorff
+from sklearn.metrics import pairwise_distances
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from bagwise import Bags, pairwise
+from bagwise.exceptions import InputError
+from bagwise.kernels import threads
+from bagwise.pairwise import bag_distances, bag_kernel, minimax_statistics
+
+POOL = {
+    "minmin": lambda D: D.min(),
+    "maxmin": lambda D: D.min(axis=1).max(),
+    "meanmin": lambda D: D.min(axis=1).mean(),
+    "hausdorff": lambda D: max(D.min(axis=1).max(), D.min(axis=0).max()),
+}
+
+
+def draw(rng, n_bags, dtype=float):
+    return [rng.normal(size=(rng.integers(1, 7), 3)).astype(dtype) for _ in range(n_bags)]
+
+
+def brute_distances(A, B, kind, metric):
+    return np.array([[POOL[kind](pairwise_distances(a, b, metric=metric)) for b in B] for a in A])
+
+
+@pytest.fixture(params=["one block", "many blocks"])
+def blocks(request, monkeypatch):
+    """Run once as small data runs, once cut into tiny blocks on threads."""
+    if request.param == "many blocks":
+        monkeypatch.setattr(pairwise, "BLOCK", 100)
+        monkeypatch.setattr(threads, "SMALL", 0)
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("kind", POOL)
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_distances_equal_brute_force(rng, kind, metric, convert):
+    A, B = draw(rng, 9), draw(rng, 7)
+    convert_all = lambda bags: [convert(bag) for bag in bags]  # noqa: E731
+    np.testing.assert_allclose(
+        bag_distances(convert_all(A), convert_all(B), kind=kind, metric=metric),
+        brute_distances(A, B, kind, metric),
+        rtol=1e-12,
+    )
+    np.testing.assert_allclose(
+        bag_distances(convert_all(A), kind=kind, metric=metric),
+        brute_distances(A, A, kind, metric),
+        rtol=1e-12,
+        atol=1e-300,
+    )
+
+
+def test_directed_hausdorff_equals_scipy(rng):
+    a, b = draw(rng, 2)
+    found = bag_distances([a], [b], kind="maxmin")[0, 0]
+    assert found == pytest.approx(directed_hausdorff(a, b)[0], rel=1e-12)
+
+
+def test_close_pairs_far_from_the_origin_lose_no_digits():
+    a = np.array([[1e6, 1e6]])
+    b = a + np.array([[3e-6, 4e-6]])
+    expected = np.linalg.norm(b - a)
+    for dtype in (np.float64,):
+        assert bag_distances([a.astype(dtype)], [b.astype(dtype)])[0, 0] == expected
+
+
+def test_a_bag_is_at_distance_zero_from_itself(rng):
+    bags = draw(rng, 5, np.float32)
+    for kind in POOL:
+        assert (np.diag(bag_distances(bags, bags, kind=kind)) == 0).all()
+
+
+def test_singletons_give_the_distances_of_rows(rng):
+    X = rng.normal(size=(8, 3))
+    for kind in POOL:
+        np.testing.assert_allclose(bag_distances(X, kind=kind), pairwise_distances(X), atol=1e-12)
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian"])
+@pytest.mark.parametrize("normalization", ["feature", "average", None])
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_set_kernel_equals_brute_force(rng, kernel, normalization, convert):
+    A, B = draw(rng, 8), draw(rng, 5)
+    options = {"gamma": 0.7, "degree": 2, "coef0": 1.0}
+    k = lambda a, b: pairwise_kernels(a, b, metric=kernel, filter_params=True, **options).sum()  # noqa: E731
+    norm = {
+        "feature": lambda bag: np.sqrt(k(bag, bag)),
+        "average": len,
+        None: lambda bag: 1.0,
+    }[normalization]
+    for left, right in ((A, B), (A, None)):
+        expected = [[k(a, b) / (norm(a) * norm(b)) for b in (right or left)] for a in left]
+        sets = [None if s is None else [convert(bag) for bag in s] for s in (left, right)]
+        found = bag_kernel(*sets, kernel=kernel, normalization=normalization, **options)
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_the_set_kernel_is_positive_semidefinite_with_unit_diagonal(rng):
+    gram = bag_kernel(draw(rng, 12), gamma=0.5)
+    np.testing.assert_allclose(np.diag(gram), 1)
+    assert np.linalg.eigvalsh(gram).min() > -1e-12
+    np.testing.assert_array_equal(gram, gram.T)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_minimax_is_a_kernel_of_extremes(rng, convert):
+    A = draw(rng, 6)
+    stats = np.array([np.concatenate([bag.min(axis=0), bag.max(axis=0)]) for bag in A])
+    bags = Bags.from_arrays([convert(bag) for bag in A])
+    np.testing.assert_array_equal(minimax_statistics(bags), stats)
+    expected = pairwise_kernels(stats, metric="poly", degree=2, gamma=1.0, coef0=1.0)
+    found = bag_kernel(bags, kind="minimax", kernel="poly", degree=2, gamma=1.0)
+    np.testing.assert_allclose(found, expected)
+
+
+def test_a_callable_kernel_and_metric(rng):
+    A = draw(rng, 4)
+    dot = lambda a, b: float(a @ b)  # noqa: E731
+    np.testing.assert_allclose(
+        bag_kernel(A, kernel=dot), bag_kernel(A, kernel="linear"), rtol=1e-10
+    )
+    norm = lambda a, b: float(np.abs(a - b).sum())  # noqa: E731
+    np.testing.assert_allclose(bag_distances(A, metric=norm), bag_distances(A, metric="cityblock"))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: bag_distances([[[0.0]]], kind="median"), "kind is 'median'"),
+        (lambda: bag_kernel([[[0.0]]], kind="sum"), "kind is 'sum'"),
+        (lambda: bag_kernel([[[0.0]]], normalization="l2"), "normalization is 'l2'"),
+        (lambda: bag_distances([[[0.0]]], [[[0.0, 1.0]]]), "1 and 2 features"),
+    ],
+)
+def test_bad_options(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

@@ -1,0 +1,188 @@
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator
+
+from bagwise import Bags
+from bagwise._validation import (
+    check_bag_labels,
+    check_bags,
+    check_label,
+    check_label_sets,
+    is_table,
+)
+from bagwise.exceptions import BagwiseError, InputError, LabelError, SparseInputError
+
+
+@pytest.fixture
+def bags(rng):
+    return Bags(rng.normal(size=(6, 3)), [0, 2, 3, 6], ids=["a", "b", "c"])
+
+
+def door(X, **options):
+    return check_bags(BaseEstimator(), X, reset=True, **options)
+
+
+def test_every_kind_of_input_gives_the_same_bags(rng):
+    cube = rng.normal(size=(4, 2, 3))
+    flat = cube.reshape(8, 3)
+    offsets = [0, 2, 4, 6, 8]
+    for X in (cube, list(cube), tuple(cube), cube.tolist(), Bags(flat, offsets)):
+        found = door(X)
+        np.testing.assert_array_equal(found.instances, flat)
+        np.testing.assert_array_equal(found.offsets, offsets)
+        assert not is_table(X)
+    for X in (flat, flat.tolist(), pd.DataFrame(flat), sparse.csr_array(flat)):
+        found = door(X)
+        assert len(found) == 8
+        assert (found.sizes == 1).all()
+        assert is_table(X)
+
+
+def test_floats_pass_without_a_copy(rng):
+    for dtype in (np.float32, np.float64):
+        X = rng.normal(size=(6, 3)).astype(dtype)
+        found = door(Bags(X, [0, 6]))
+        assert found.dtype == dtype
+        assert np.shares_memory(found.instances, X)
+    assert door(Bags(np.ones((2, 2), dtype=np.int16), [0, 2])).dtype == np.float64
+
+
+def test_ids_and_names_go_through_the_door(rng):
+    bags = Bags(rng.normal(size=(2, 2)), [0, 2], ["a"], feature_names=["u", "v"])
+    assert door(bags).ids.tolist() == ["a"]
+    assert door(bags).feature_names == ["u", "v"]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (np.inf, "infinity")])
+def test_bad_values_are_named_by_bag_instance_and_feature(bags, kind, value, word):
+    table = bags.instances.copy()
+    table[4, 1] = value
+    bad = bags.with_instances(kind(table))
+    with pytest.raises(InputError, match=rf"{word}: bag 2 \('c'\), instance 1, feature 1"):
+        door(bad)
+    assert len(door(bad, allow_nan=True)) == 3
+
+
+def test_empty_bags_are_named(bags):
+    hole = Bags(bags.instances, [0, 2, 2, 2, 6], ids=["a", "b", "c", "d"])
+    with pytest.raises(InputError, match=r"bag 1 \('b'\) is empty \(2 bags are empty in all\)"):
+        door(hole)
+    with pytest.raises(InputError, match="no bags"):
+        door(bags[:0])
+
+
+def test_object_arrays_are_refused_with_the_fix():
+    ragged = np.empty(2, dtype=object)
+    ragged[:] = [np.zeros((1, 2)), np.zeros((3, 2))]
+    with pytest.raises(InputError, match=r"Bags\.from_arrays\(list\(X\)\)"):
+        door(ragged)
+
+
+def test_text_columns_point_to_from_frame():
+    with pytest.raises(InputError, match=r"Bags\.from_frame"):
+        door(pd.DataFrame({"x": [1.0, 2.0], "slide": ["a", "b"]}))
+
+
+def test_sparse_where_not_supported(bags):
+    with pytest.raises(SparseInputError, match=r"needs dense.*toarray"):
+        door(bags.with_instances(sparse.csr_array(bags.instances)), accept_sparse=False)
+
+
+def test_features_are_remembered_and_compared(rng):
+    model = BaseEstimator()
+    check_bags(model, Bags(np.zeros((2, 2)), [0, 2], feature_names=["u", "v"]), reset=True)
+    assert model.n_features_in_ == 2
+    assert model.feature_names_in_.tolist() == ["u", "v"]
+    with pytest.raises(InputError, match="has 3 features, but BaseEstimator is expecting 2"):
+        check_bags(model, Bags(np.zeros((2, 3)), [0, 2]), reset=False)
+    with pytest.raises(InputError, match=r"feature 0 is 'v'.* fitted with 'u'"):
+        check_bags(model, Bags(np.zeros((2, 2)), [0, 2], feature_names=["v", "u"]), reset=False)
+    check_bags(model, Bags(np.zeros((2, 2)), [0, 2]), reset=False)
+
+
+@pytest.mark.parametrize(
+    ("y", "classes", "codes"),
+    [
+        (["x", "y", "x"], ["x", "y"], [0, 1, 0]),
+        ([True, False, True], [False, True], [1, 0, 1]),
+        (np.array([3, 1, 3], dtype=np.int8), [1, 3], [1, 0, 1]),
+        (pd.Series(["b", "a", "b"], dtype="category"), ["a", "b"], [1, 0, 1]),
+        ([("p", 1), ("q", 2), ("p", 1)], [("p", 1), ("q", 2)], [0, 1, 0]),
+    ],
+)
+def test_labels_of_any_type(bags, y, classes, codes):
+    found_classes, found_codes = check_bag_labels(y, bags)
+    assert found_classes.tolist() == classes
+    assert found_codes.tolist() == codes
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "requires y to be passed"),
+        ([0, 1], "y has 2 labels for 3 bags"),
+        ([0, 1, np.nan], r"NaN.*bag 2 \('c'\)"),
+        (np.array(["x", None, "y"], dtype=object), r"bag 1 \('b'\) has no label"),
+        ([0.5, 1.2, 0.1], "Unknown label type"),
+        (["a", 1, "b"], "one type"),
+        ([[0, 1], [1, 0], [1, 1]], "one label per bag"),
+        ([1, 1, 1], "one class only"),
+    ],
+)
+def test_bad_labels(bags, y, message):
+    with pytest.raises(LabelError, match=message):
+        check_bag_labels(y, bags, min_classes=2)
+
+
+def test_label_sets_in_all_their_forms(bags):
+    expected = np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]])
+    as_sets = [{"x", "z"}, set(), {"y"}]
+    for y in (as_sets, [frozenset(s) for s in as_sets], [["x", "z"], [], ["y"]]):
+        labels = check_label_sets(y, bags)
+        np.testing.assert_array_equal(labels.indicator, expected)
+        assert labels.classes.tolist() == ["x", "y", "z"]
+        assert not labels.single
+    for y in (expected, expected.astype(bool), sparse.csr_array(expected), expected.tolist()):
+        labels = check_label_sets(y, bags)
+        np.testing.assert_array_equal(labels.indicator, expected)
+        assert labels.classes.tolist() == [0, 1, 2]
+    labels = check_label_sets(["y", "x", "y"], bags)
+    assert labels.single
+    np.testing.assert_array_equal(labels.indicator, [[0, 1], [1, 0], [0, 1]])
+
+
+def test_unknown_label_sets_differ_from_empty_ones(bags):
+    labels = check_label_sets([{"x"}, None, set()], bags)
+    assert labels.known.tolist() == [True, False, True]
+    labels = check_label_sets(np.array([[1, 0], [-1, -1], [0, 0]]), bags)
+    assert labels.known.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([{"x"}, {"q"}, set()], r"bag 1 \('b'\) carries the unknown label 'q'"),
+        ([{"x"}, set()], "2 labels for 3 bags"),
+        ([[0, 1, 0]] * 3, "3 columns for 2 classes"),
+        ([[0, 1], [0, 2], [1, 0]], r"bag 1 \('b'\) is \[0, 2\]: expected 0 and 1"),
+        ([[0, 1], [0, -1], [1, 0]], r"bag 1 \('b'\)"),
+        (["x", "q", "x"], "no label 'q'"),
+    ],
+)
+def test_bad_label_sets(bags, y, message):
+    with pytest.raises(LabelError, match=message):
+        check_label_sets(y, bags, classes=np.array(["x", "y"]))
+
+
+def test_an_unknown_class_is_named_with_the_known_ones():
+    with pytest.raises(LabelError, match=r"no label 'q': its classes are \['x', 'y'\]"):
+        check_label("q", np.array(["x", "y"]))
+
+
+@pytest.mark.parametrize("X", [None, "text", 3, [], [[]], {"a": 1}, np.zeros((2, 2, 2, 2))])
+def test_nonsense_is_refused(X):
+    with pytest.raises((BagwiseError, TypeError)):
+        door(X)
