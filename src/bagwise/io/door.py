@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import Bunch
 
 from bagwise.exceptions import InputError, LabelError
-from bagwise.io.columns import ROLES, Request, find_roles
+from bagwise.io.columns import ROLES, Request, find_roles, listed
 from bagwise.io.contents import Contents, check_contents
 from bagwise.io.files import format_of, reading, replacing
 from bagwise.io.hdf5 import read_hdf5, write_hdf5
@@ -51,9 +50,9 @@ def read_bags(
     source : path or data frame
         - ``.csv``, ``.tsv`` (also ``.gz``), or a data frame of pandas, polars or pyarrow: one row
           per instance, in any order, with a column that names the bag.
-        - ``.parquet``: the same; or one row per bag, where each feature is a list of numbers, or one
-          column holds a list of vectors. A column of vectors of fixed size in a table with one row
-          per instance is taken for several features.
+        - ``.parquet``: the same; or one row per bag, where each feature is a list of numbers, or
+          one column holds a list of vectors. A column of vectors of fixed size in a table with one
+          row per instance is taken for several features.
         - ``.npz``: arrays ``X``, ``bag``, ``y`` or ``Y``, ``instance_labels``, ``classes``; sparse
           instances as ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape``.
         - a folder of ``.h5`` files (or one of them), one per bag, as TRIDENT and CLAM write:
@@ -90,9 +89,9 @@ def read_bags(
     Returns
     -------
     Bunch
-        ``bags`` (`Bags`), ``y`` (a label per bag; -1 where it is missing), ``label_sets`` (0/1 array,
-        bags x classes; a row of -1 where nothing is known), ``instance_labels`` (indices into
-        ``classes``, or the integers of the file when there are no classes; -1 unknown),
+        ``bags`` (`Bags`), ``y`` (a label per bag; -1 where it is missing), ``label_sets`` (0/1
+        array, bags x classes; a row of -1 where nothing is known), ``instance_labels`` (indices
+        into ``classes``, or the integers of the file when there are no classes; -1 unknown),
         ``classes``, ``feature_names``, ``coords``, and ``extras`` (other arrays of an npz file);
         None where the file has none.
 
@@ -134,8 +133,7 @@ def read_bags(
         _number_type(dtype),
     )
     workspace = make_workspace(memory_limit, scratch)
-    own = request if labels is None else replace(request, roles=_inner_roles(request))
-    contents = _read(source, own, format, workspace)
+    contents = _read(source, request, format, workspace, labels_elsewhere=labels is not None)
     if labels is not None:
         contents = _relabel(contents, labels, request, workspace)
     workspace.keep()
@@ -255,12 +253,23 @@ def write_bags(
             write_csv(temporary, contents, names, delimiter=delimiter, zipped=zipped)
 
 
-def _read(source: Any, request: Request, format: str | None, workspace: Workspace) -> Contents:
+def _read(
+    source: Any,
+    request: Request,
+    format: str | None,
+    workspace: Workspace,
+    *,
+    labels_elsewhere: bool,
+) -> Contents:
+    if labels_elsewhere:
+        request = request.without("label", "label_set")
     if not isinstance(source, str | os.PathLike):
         return read_table(open_frame(source), request, workspace)
     path = Path(source)
     with reading(path):
         format = format_of(path, format)
+        if labels_elsewhere and format in ("hdf5", "npz"):
+            request = request.without("bag")  # it names a column of the labels
         if format == "hdf5":
             return read_hdf5(path, request, workspace)
         if path.is_dir():
@@ -282,7 +291,10 @@ def _relabel(contents: Contents, labels: Any, request: Request, workspace: Works
     elif isinstance(labels, str | os.PathLike):
         path = Path(labels)
         with reading(path):
-            table = open_table(path, format_of(path, None), request, workspace.limit)
+            format = format_of(path, None)
+            if format not in ("csv", "tsv", "parquet"):
+                raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
+            table = open_table(path, format, request, workspace.limit)
             columns = _tabled_labels(table, request, ids)
     else:
         columns = _tabled_labels(open_frame(labels), request, ids)
@@ -315,11 +327,11 @@ def _mapped_labels(
 def _tabled_labels(
     table: Source, request: Request, ids: list[str]
 ) -> tuple[Column | None, Column | None]:
-    roles = find_roles(table, request.only("bag", "label", "label_set"))
+    roles = find_roles(table, request, ("bag", "label", "label_set"))
     if roles["bag"] is None or (roles["label"] is None and roles["label_set"] is None):
         raise InputError(
             "labels= is a table: name its bag column with bag=, and label= or label_set=. Its "
-            f"columns are {table.names}."
+            f"columns are {listed(table.names)}."
         )
     rows = group(table.column(roles["bag"], "bag"), roles["bag"])
     place = {str(name): i for i, name in enumerate(rows.ids.tolist())}
@@ -343,10 +355,6 @@ def _refuse_unmentioned(ids: list[str], known: Mapping[str, Any]) -> None:
             f"labels= says nothing about {len(absent)} of {len(ids)} bags, such as {absent[0]!r}, "
             f"and knows {list(known)[:3]} ...: add them, with an empty label where it is unknown."
         )
-
-
-def _inner_roles(request: Request) -> dict[str, str | None]:
-    return {**request.roles, "label": None, "label_set": None}
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -39,9 +39,9 @@ def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
             return known
     if path.is_dir():
         return "hdf5"
-    endings = ", ".join(ending for group in FORMATS.values() for ending in group)
+    every = ", ".join(ending for endings in FORMATS.values() for ending in endings)
     raise FileFormatError(
-        f"{path} has an ending bagwise does not know: expected {endings} or a folder of HDF5 "
+        f"{path} has an ending bagwise does not know: expected {every} or a folder of HDF5 "
         f"files; or say which it is with format= ({', '.join(FORMATS)})."
     )
 

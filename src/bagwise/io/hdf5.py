@@ -1,9 +1,9 @@
 """Folders of HDF5 files, one per bag, as TRIDENT and CLAM write them.
 
-A file holds ``features`` (instances x features, or 1 x instances x features) and perhaps ``coords``;
-its name without the ending is the id of the bag. What such files cannot say (labels, the order and
-the type of the ids, the names of classes and features) stands in ``bags.json`` beside them when
-bagwise wrote the folder.
+A file holds ``features`` (instances x features, or 1 x instances x features) and perhaps
+``coords``; its name without the ending is the id of the bag. What such files cannot say (labels,
+the order and the type of the ids, the names of classes and features) stands in ``bags.json``
+beside them when bagwise wrote the folder.
 """
 
 from __future__ import annotations
@@ -60,6 +60,12 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
         raise InputError(
             "in HDF5 files features= names the one dataset that holds the features, and exclude= "
             "has no meaning."
+        )
+    odd = [role for role, name in request.roles.items() if name is not None]
+    if odd:
+        raise InputError(
+            f"{odd[0]}= names a column, and HDF5 files have none: give the labels as a dict or a "
+            "table with labels=."
         )
     dataset = "features" if request.features is None else request.features[0]
     notes = _read_notes(path)

@@ -27,7 +27,7 @@ __all__ = [
     "typed_texts",
 ]
 
-_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # written as Python writes it, and within int64
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
@@ -187,7 +187,9 @@ def typed_texts(texts: Sequence[str], *, integers_only: bool = False) -> list[An
     if not texts:
         return []
     if all(_INTEGER.fullmatch(text) for text in texts):
-        return [int(text) for text in texts]
+        integers = [int(text) for text in texts]
+        if all(-(2**63) <= i < 2**63 for i in integers):
+            return integers
     if integers_only:
         return list(texts)
     if all(text in _TRUTH for text in texts):

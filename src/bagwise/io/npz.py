@@ -3,8 +3,8 @@
 Keys: ``X`` (instances x features) or the parts of a sparse one (``X_data``, ``X_indices``,
 ``X_indptr``, ``X_shape``); ``bag`` (bag of each instance) and/or ``offsets``, neither when every
 row is a bag of its own; ``y`` or ``Y`` (bags x classes, 0/1, a row of -1 when nothing is known);
-``instance_labels``, ``classes``, ``ids``, ``feature_names``, ``coords``. Any other key is kept among
-the extras. Nothing is ever unpickled.
+``instance_labels``, ``classes``, ``ids``, ``feature_names``, ``coords``. Any other key is kept
+among the extras. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -54,14 +54,15 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
         instances = _instances(members)
         classes = members.get("classes") if request.classes is None else request.classes
         names = members.get("feature_names")
+    features = None if names is None else [str(name) for name in names]
     offsets, ids, rows = _bags_of(known, instances.shape[0])
-    instances, names = _select(instances, names, rows, request, workspace)
+    instances, features = _select(instances, features, rows, request, workspace)
     if rows is not None:
         known["instance_labels"] = _reordered(known["instance_labels"], rows)
         known["coords"] = _reordered(known["coords"], rows)
         extras = {name: _reordered(values, rows) for name, values in extras.items()}
     return check_contents(
-        Bags(instances, offsets, ids, feature_names=names),
+        Bags(instances, offsets, ids, feature_names=features),
         y=_with_unknown(known["y"], known["y_unknown"]),
         label_sets=known["Y"],
         instance_labels=known["instance_labels"],
@@ -126,9 +127,10 @@ class _Members:
             if start + n_bytes != info.file_size or not honest:
                 raise FileFormatError(f"{self._path}: the array {name!r} is damaged.")
             if n_bytes > self._workspace.limit and info.compress_type == zipfile.ZIP_STORED:
-                order = "F" if fortran else "C"
                 offset = _data_offset(self._path, info) + start
-                return np.memmap(self._path, dtype, "r", offset, shape, order)
+                if fortran:
+                    return np.memmap(self._path, dtype, "r", offset, shape, "F")
+                return np.memmap(self._path, dtype, "r", offset, shape)
             return self._filled(file, shape[::-1] if fortran else shape, dtype, fortran)
 
     def _filled(
@@ -202,13 +204,12 @@ def _bags_of(
 
 def _select(
     instances: Any,
-    names: NDArray[Any] | None,
+    feature_names: list[str] | None,
     rows: NDArray[np.int64] | None,
     request: Request,
     workspace: Workspace,
 ) -> tuple[Any, list[str] | None]:
     """The instances with the rows, columns and type asked for; untouched when nothing was."""
-    feature_names = None if names is None else [str(name) for name in names]
     columns = None
     if request.features is not None or request.exclude:
         columns = _columns(feature_names, request)

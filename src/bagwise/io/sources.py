@@ -65,22 +65,27 @@ class FrameSource:
         _refuse_duplicates(self.names, "the data frame")
 
     def kind(self, name: str) -> str:
+        """What a column holds."""
         dtype = self._series(name).dtype
         return "number" if dtype.is_numeric() or dtype == self._boolean else str(dtype)
 
     def width(self, name: str) -> int:
+        """One: a column is a feature."""
         return 1
 
     def column(self, name: str, role: str) -> Column:
+        """A whole column as codes into its distinct values."""
         series = self._series(name)
         missing = series.is_null().to_list()
         values = series.to_list()
         return Column.of(None if gone else v for v, gone in zip(values, missing, strict=True))
 
     def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
+        """The type that holds the columns: a float where integers have gaps."""
         return np.result_type(*(self._numbers(self._series(name)[:0], name) for name in names))
 
     def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+        """The columns side by side, some rows at a time."""
         n_rows = len(self._table)
         step = max(1, BLOCK_VALUES // len(names))
         for start in range(0, n_rows, step):
@@ -116,6 +121,7 @@ class TableSource:
         _refuse_duplicates(self.names, where)
 
     def kind(self, name: str) -> str:
+        """What a column holds, by its Arrow type."""
         types = self._pa.types
         kind = self.type_of(name)
         if _is_number(types, kind):
@@ -131,15 +137,19 @@ class TableSource:
         return str(kind)
 
     def width(self, name: str) -> int:
+        """The length of vectors of fixed size, else one."""
         kind = self.type_of(name)
         return int(kind.list_size) if self._pa.types.is_fixed_size_list(kind) else 1
 
     def column(self, name: str, role: str) -> Column:
+        """A whole column as codes into its distinct values."""
         return self.coded(self.read([name]).column(0).combine_chunks())
 
     def coded(self, values: Any) -> Column:
         """An Arrow array as codes into its distinct values."""
         types = self._pa.types
+        if types.is_null(values.type):
+            return Column(np.full(len(values), -1), [])
         if types.is_dictionary(values.type):
             values = values.dictionary_decode()
         if types.is_nested(values.type):
@@ -152,9 +162,11 @@ class TableSource:
         return Column(codes, distinct)
 
     def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
+        """The type that holds the columns: a float where integers have gaps."""
         return np.result_type(*(self._dtype_of(name) for name in names))
 
     def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+        """The columns side by side, some rows at a time."""
         widths = [self.width(name) for name in names]
         for batch in self.batches(names, max(1, BLOCK_VALUES // sum(widths))):
             block = np.empty((batch.num_rows, sum(widths)), dtype)
@@ -220,16 +232,20 @@ class ParquetSource(TableSource):
         super().__init__(self._file.schema_arrow, where=str(path))
 
     def read(self, names: Sequence[str]) -> Any:
+        """The given columns as one pyarrow table."""
         return self._file.read(columns=list(names)).select(list(names))
 
     def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
+        """The given columns as record batches, read as they are asked for."""
         return self._file.iter_batches(batch_size=n_rows, columns=list(names))
 
     def rows_per_batch(self, names: Sequence[str]) -> int:
+        """By the number of values the metadata tell."""
         n_values = sum(chunk.num_values for name in names for chunk in self._chunks(name))
         return max(1, BLOCK_VALUES * self._file.metadata.num_rows // max(n_values, 1))
 
     def has_gaps(self, name: str) -> bool:
+        """By the statistics of the file where it has them."""
         for chunk in self._chunks(name):
             statistics = chunk.statistics
             if statistics is None or not statistics.has_null_count:
@@ -286,18 +302,21 @@ class CsvSource(TableSource):
         self._quoted = self._quoted_columns()
 
     def column(self, name: str, role: str) -> Column:
+        """A whole column, with the type its texts show unless they are quoted."""
         coded = super().column(name, role)
         if role == "label_set" or name in self._quoted:
             return coded
         return Column(coded.codes, typed_texts(coded.values, integers_only=role == "bag"))
 
     def read(self, names: Sequence[str]) -> Any:
+        """The given columns as one pyarrow table."""
         if self._table is not None:
             return super().read(names)
         with self._open(self._types, names) as stream:
             return stream.read_all()
 
     def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
+        """The given columns as record batches; a large file is parsed again for it."""
         if self._table is not None:
             yield from super().batches(names, n_rows)
             return
@@ -307,6 +326,7 @@ class CsvSource(TableSource):
                     yield batch.slice(start, n_rows)
 
     def has_gaps(self, name: str) -> bool:
+        """A large file is read as floats, which may have gaps."""
         return self._table is None or super().has_gaps(name)
 
     def _memory_bound(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,7 +86,7 @@ class _Columns:
         self._number = _number_type(pa, bags.dtype)
         self._ids = self._array(np.arange(len(bags)) if bags.ids is None else bags.ids, "ids")
         self._labels = None if contents.y is None else self._array(_with_gaps(contents.y), "y")
-        self._sets = None if contents.label_sets is None else pa.array(self._set_texts())
+        self._sets = None if contents.label_sets is None else pa.array(self._set_texts(), pa.string())
         self._instance_labels = self._instance_label_array()
         self._refuse_collisions()
 
@@ -183,15 +184,11 @@ class _Columns:
     def _refuse_collisions(self) -> None:
         taken = [name for name in self._roles().values() if name]
         every = [*taken, *self._features]
-        twice = (
-            next((name for name in every if every.count(name) > 1), None)
-            if (len(set(every)) < len(every))
-            else None
-        )
-        if twice is not None:
+        twice = [name for name, count in Counter(every).items() if count > 1]
+        if twice:
             raise InputError(
-                f"two columns would be called {twice!r}: rename a feature, or choose other names "
-                "with bag=, label=, label_set= or instance_label=."
+                f"two columns would be called {twice[0]!r}: rename a feature, or choose other "
+                "names with bag=, label=, label_set= or instance_label=."
             )
 
     def _array(self, values: Any, what: str) -> Any:

@@ -1,0 +1,72 @@
+# bagwise: `make help` lists what can be done. `make demo` and `make test` need nothing but
+# Python 3.11+ with venv: they make .venv and install into it what they need.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+# Real benchmark sets, where they lie beside the checkout.
+DATA := $(abspath $(wildcard ../shared/data))
+ifneq ($(DATA),)
+export BAGWISE_DATA ?= $(DATA)
+endif
+# Lets scikit-learn run its array API checks instead of skipping them.
+export SCIPY_ARRAY_API = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all lint bench reproduce docs clean
+
+help: ## Show this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(VENV)/.dev ## Make .venv with everything a developer needs
+	@$(BIN)/pre-commit install 2>/dev/null || true
+
+demo: $(VENV)/.user ## Train on the shipped data, show the key instances, write an HTML page
+	@$(BIN)/bagwise demo --force
+
+test: $(VENV)/.dev ## Run the tests (a few minutes)
+	$(BIN)/python -m pytest -q -m "not slow and not network"
+
+test-all: $(VENV)/.dev ## Run all tests, the slow ones too
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/.dev ## Check style, types and spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/codespell
+
+bench: $(VENV)/.dev ## Measure speed as ratios; writes benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks
+
+reproduce: $(VENV)/.dev ## Print our numbers beside the published ones
+	$(BIN)/python -m benchmarks.published
+
+docs: $(VENV)/.docs ## Build the documentation into docs/_build
+	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build
+
+clean: ## Remove .venv and everything built
+	rm -rf $(VENV) docs/_build docs/generated build dist bagwise-demo
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "bagwise needs Python 3.11 or newer. Name one: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { rm -rf $(VENV); echo "Python has no venv module here. On Debian: apt install python3-venv"; exit 1; }
+	@$(BIN)/python -m pip install -q --upgrade pip
+	@touch $@
+
+$(VENV)/.user: $(VENV)/.python pyproject.toml
+	@echo "Installing bagwise into $(VENV) ..."
+	@$(BIN)/python -m pip install -q -e ".[all]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.user pyproject.toml
+	@echo "Installing what developers need into $(VENV) ..."
+	@$(BIN)/python -m pip install -q --group dev
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.dev pyproject.toml
+	@$(BIN)/python -m pip install -q --group docs
+	@touch $@

@@ -1,0 +1,39 @@
+"""Distances between all pairs of bags, against the one product of instances they need."""
+
+import numpy as np
+
+from bagwise import Bags
+from bagwise.datasets import load_hja_birdsong
+from bagwise.exceptions import DataNotFoundError
+from bagwise.pairwise import bag_distances
+
+from .harness import Row, race
+
+
+def bags_of_hja_shape():
+    """The HJA bird songs, or, where they are absent, random bags of the same shape."""
+    try:
+        return "HJA", load_hja_birdsong().bags
+    except DataNotFoundError:
+        rng = np.random.default_rng(0)
+        offsets = np.sort(np.concatenate([[0, 4998], rng.integers(1, 4998, 547)]))
+        return "HJA shape", Bags(rng.normal(size=(4998, 38)), offsets)
+
+
+def loops(bags):
+    """The definition, pair by pair, as it is usually written."""
+    from sklearn.metrics import pairwise_distances
+
+    return [[pairwise_distances(a, b).min() for b in bags] for a in bags]
+
+
+def rows():
+    name, bags = bags_of_hja_shape()
+    bags = bags.with_instances(np.array(bags.instances, dtype=np.float64))
+    X = np.array(bags.instances)
+    for kind in ("minmin", "maxmin", "meanmin", "hausdorff"):
+        ours, gemm = race(lambda kind=kind: bag_distances(bags, kind=kind), lambda: X @ X.T)
+        yield Row(f"{name} all pairs, {kind}", ours, "one X @ X.T", gemm, "<= 3")
+    few = bags[:100]
+    ours, naive = race(lambda: bag_distances(few), lambda: loops(few), rounds=3)
+    yield Row(f"{name} first 100 bags, minmin", ours, "pair by pair", naive, "<< 1")

@@ -1,0 +1,253 @@
+"""Drawn data: the recipes hold, seeds repeat, and bad options are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.svm import SVC, LinearSVC
+
+from bagwise import datasets
+from bagwise.datasets import _faces
+from bagwise.exceptions import InputError
+
+DRAWN = [datasets.make_digit_bags, datasets.make_bags, datasets.make_names_and_faces]
+
+
+@pytest.mark.parametrize("make", DRAWN)
+def test_a_seed_repeats_and_another_does_not(make):
+    one, same, other = (make(30, random_state=seed) for seed in (0, 0, 1))
+    assert np.array_equal(one.bags.instances, same.bags.instances)
+    assert np.array_equal(one.bags.offsets, same.bags.offsets)
+    assert np.array_equal(one.instance_labels, same.instance_labels)
+    assert one.bags.instances.shape != other.bags.instances.shape or not np.array_equal(
+        one.bags.instances, other.bags.instances
+    )
+
+
+@pytest.mark.parametrize("make", DRAWN)
+def test_a_generator_is_used_up(make):
+    rng = np.random.RandomState(0)
+    first, second = make(30, random_state=rng), make(30, random_state=rng)
+    assert first.bags.instances[0].tolist() != second.bags.instances[0].tolist()
+
+
+@pytest.mark.parametrize("make", DRAWN)
+@pytest.mark.parametrize("n_bags", [0, -1, 2.5, "10", None, True])
+def test_bad_numbers_of_bags(make, n_bags):
+    with pytest.raises(InputError, match="n_bags is"):
+        make(n_bags)
+
+
+@pytest.mark.parametrize("make", DRAWN)
+def test_bad_seed(make):
+    with pytest.raises(InputError, match="random_state"):
+        make(10, random_state="seed")
+
+
+class TestDigits:
+    @given(
+        n_bags=st.integers(1, 20),
+        target=st.integers(0, 9),
+        share=st.floats(0, 1),
+        seed=st.integers(0, 99),
+    )
+    @settings(max_examples=30)
+    def test_a_bag_is_positive_when_it_contains_the_target(self, n_bags, target, share, seed):
+        data = datasets.make_digit_bags(
+            n_bags, target=target, positive_share=share, random_state=seed
+        )
+        contains = [target in digits for digits in data.bags.split(data.digits)]
+        assert contains == (data.y == 1).tolist()
+        assert data.y.sum() == round(share * n_bags)
+        assert np.array_equal(data.instance_labels == 1, data.digits == target)
+
+    def test_sizes_are_normal(self):
+        sizes = datasets.make_digit_bags(2000, random_state=0).bags.sizes
+        assert sizes.mean() == pytest.approx(10, abs=0.15)
+        assert sizes.std() == pytest.approx(2, abs=0.15)
+
+    def test_bags_have_at_least_one_digit(self):
+        data = datasets.make_digit_bags(50, mean_size=0, std_size=0, random_state=0)
+        assert (data.bags.sizes == 1).all()
+
+    def test_images_are_those_of_their_digits(self):
+        images, digits = np.arange(10.0)[:, None], np.arange(10)
+        data = datasets.make_digit_bags(20, digits=(images, digits), random_state=0)
+        assert np.array_equal(data.bags.instances[:, 0], data.digits)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"target": 11}, "target is 11"),
+            ({"positive_share": 1.5}, "positive_share is 1.5"),
+            ({"mean_size": -1}, "mean_size is -1"),
+            ({"std_size": np.nan}, "std_size is nan"),
+            ({"std_size": np.inf}, "std_size is inf"),
+            ({"digits": 3}, r"pair \(X, y\)"),
+            ({"digits": ([[1.0]], ["nine"])}, r"pair \(X, y\)"),
+            ({"digits": ([[1.0]], [1, 2])}, "one digit for each image"),
+            ({"digits": (np.zeros((0, 4)), [])}, "one digit for each image"),
+            ({"digits": ([[1.0]], [9])}, "cannot be drawn"),
+        ],
+    )
+    def test_bad_options(self, options, message):
+        with pytest.raises(InputError, match=message):
+            datasets.make_digit_bags(10, **options)
+
+
+class TestSyntheticBags:
+    @given(
+        n_bags=st.integers(1, 40),
+        n_classes=st.integers(2, 4),
+        sizes=st.tuples(st.integers(1, 3), st.integers(0, 3)),
+        seed=st.integers(0, 99),
+    )
+    def test_sizes_classes_and_labels(self, n_bags, n_classes, sizes, seed):
+        smallest, largest = sizes[0], sum(sizes)
+        data = datasets.make_bags(
+            n_bags, 6, n_classes=n_classes, bag_size=(smallest, largest), random_state=seed
+        )
+        assert data.bags.shape == (n_bags, 6)
+        assert smallest <= data.bags.sizes.min() <= data.bags.sizes.max() <= largest
+        counts = np.bincount(data.y, minlength=n_classes)
+        assert counts.max() - counts.min() <= 1
+        first = data.bags.offsets[:-1]
+        assert np.array_equal(data.instance_labels[first], data.y)
+        assert (np.delete(data.instance_labels, first) == -1).all()
+
+    def test_clusters_are_unit_normal_and_as_far_apart_as_asked(self):
+        data = datasets.make_bags(6000, 5, n_classes=3, separation=7, random_state=0)
+        first = data.bags.instances[data.bags.offsets[:-1]]
+        centres = np.array([first[data.y == c].mean(axis=0) for c in range(3)])
+        for a, b in [(0, 1), (0, 2), (1, 2)]:
+            assert np.linalg.norm(centres[a] - centres[b]) == pytest.approx(7, abs=0.15)
+        assert (first - centres[data.y]).std() == pytest.approx(1, abs=0.02)
+
+    def test_noise_is_uniform(self):
+        data = datasets.make_bags(2000, 5, noise=3, random_state=0)
+        noise = data.bags.instances[data.instance_labels == -1]
+        assert (noise.min(), noise.max()) == pytest.approx((-3, 3), abs=0.01)
+        assert noise.std() == pytest.approx(3 / np.sqrt(3), abs=0.02)
+
+    def test_default_sizes_are_those_of_the_paper(self):
+        data = datasets.make_bags(random_state=0)
+        assert data.bags.shape == (100, 10)
+        assert set(data.bags.sizes) == {3, 4, 5}
+
+    def test_rings_need_a_kernel(self):
+        train, test = (datasets.make_bags(200, shape="ring", random_state=s) for s in (0, 1))
+        rows, y = train.bags.instances[train.bags.offsets[:-1]], train.y
+        new = test.bags.instances[test.bags.offsets[:-1]]
+        assert SVC(gamma=1.0).fit(rows, y).score(new, test.y) == 1
+        assert LinearSVC().fit(rows, y).score(new, test.y) < 0.75
+        assert set(train.bags.sizes) == {1, 2, 3}
+
+    def test_ring_noise_lies_between_disc_and_ring(self):
+        data = datasets.make_bags(200, shape="ring", random_state=0)
+        radius = np.linalg.norm(data.bags.instances, axis=1)
+        inside, outside = (radius[data.instance_labels == c] for c in (0, 1))
+        noise = radius[data.instance_labels == -1]
+        assert inside.max() < noise.min() < noise.max() < outside.min()
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"shape": "square"}, "expected 'clusters' or 'ring'"),
+            ({"shape": "ring", "n_features": 3}, "rings have 2 of each"),
+            ({"shape": "ring", "n_classes": 3}, "rings have 2 of each"),
+            ({"n_classes": 11}, "at least as many features"),
+            ({"n_classes": 1}, "n_classes is 1"),
+            ({"n_features": 0}, "n_features is 0"),
+            ({"bag_size": 3}, r"expected \(smallest, largest\)"),
+            ({"bag_size": (1, 2, 3)}, r"expected \(smallest, largest\)"),
+            ({"bag_size": (0, 2)}, "smallest bag_size is 0"),
+            ({"bag_size": (3, 2)}, "largest bag_size is 2"),
+            ({"noise": -1}, "noise is -1"),
+            ({"separation": "far"}, "separation is 'far'"),
+        ],
+    )
+    def test_bad_options(self, options, message):
+        with pytest.raises(InputError, match=message):
+            datasets.make_bags(10, **options)
+
+
+@pytest.fixture(scope="module")
+def full():
+    """As many photos as in the paper."""
+    return datasets.make_names_and_faces(20071, n_features=24, random_state=0)
+
+
+class TestNamesAndFaces:
+    def test_tables_5_and_6_at_full_size(self, full):
+        assert np.bincount(full.bags.sizes)[1:].tolist() == list(_faces.PHOTOS_WITH_FACES)
+        for sets, table in [
+            (full.label_sets, _faces.PHOTOS_WITH_TRUE_NAMES),
+            (full.automatic_label_sets, _faces.PHOTOS_WITH_CAPTION_NAMES),
+        ]:
+            assert np.bincount(sets.sum(axis=1)).tolist() == list(table)
+        assert full.bags.n_instances == 31147
+        assert full.label_sets.shape == (20071, 5873)
+
+    def test_about_fifty_people_can_be_tested(self, full):
+        tenth = np.random.default_rng(0).uniform(size=20071) < 0.1
+        names = full.instance_labels[tenth[full.bags.bag_index] & (full.instance_labels >= 0)]
+        assert 35 <= (np.bincount(names) >= 5).sum() <= 65
+
+    def test_every_person_occurs(self, full):
+        assert full.label_sets.any(axis=0).all()
+
+    def test_captions_miss_names_and_invent_some(self, full):
+        true, caption = full.label_sets == 1, full.automatic_label_sets == 1
+        assert (true & caption).sum() / true.sum() == pytest.approx(0.9, abs=0.01)
+        assert 0.5 < (true & caption).sum() / caption.sum() < 0.8
+
+    @given(
+        n_bags=st.integers(1, 60),
+        n_categories=st.one_of(st.none(), st.integers(1, 40)),
+        recall=st.floats(0, 1),
+        seed=st.integers(0, 99),
+    )
+    @settings(max_examples=50)
+    def test_truth_is_consistent(self, n_bags, n_categories, recall, seed):
+        data = datasets.make_names_and_faces(
+            n_bags, n_categories, name_recall=recall, random_state=seed
+        )
+        k = len(data.classes)
+        counts = np.zeros((n_bags, k), dtype=int)
+        named = data.instance_labels >= 0
+        np.add.at(counts, (data.bags.bag_index[named], data.instance_labels[named]), 1)
+        assert np.array_equal(counts, data.label_sets)  # the union, and no name twice
+        assert data.automatic_label_sets.shape == (n_bags, k)
+        assert np.isfinite(data.bags.instances).all()
+
+    def test_recall_of_one_and_zero(self):
+        perfect = datasets.make_names_and_faces(300, name_recall=1, random_state=0)
+        assert (perfect.automatic_label_sets >= perfect.label_sets).mean() > 0.999
+        deaf = datasets.make_names_and_faces(300, name_recall=0, random_state=0)
+        assert not (deaf.automatic_label_sets & deaf.label_sets).any()
+
+    def test_faces_lie_near_their_centre_in_a_small_subspace(self):
+        data = datasets.make_names_and_faces(
+            2000, 10, n_latent=4, n_features=30, noise=0.0, nuisance=0.0, random_state=0
+        )
+        values = np.linalg.svd(data.bags.instances, compute_uv=False)
+        assert values[3] > 10 * values[4]
+        faces = data.bags.instances[data.instance_labels == 0]
+        assert faces.std(axis=0).max() < 0.1
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"n_categories": 0}, "n_categories is 0"),
+            ({"n_features": 10}, "at least 24"),
+            ({"noise": -1}, "noise is -1"),
+            ({"nuisance": -1}, "nuisance is -1"),
+            ({"name_recall": 2}, "name_recall is 2"),
+            ({"n_latent": 0}, "n_latent is 0"),
+        ],
+    )
+    def test_bad_options(self, options, message):
+        with pytest.raises(InputError, match=message):
+            datasets.make_names_and_faces(10, **options)

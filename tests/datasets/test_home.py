@@ -1,0 +1,240 @@
+"""The data home: where files are looked for, and what happens to absent and damaged ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bagwise import datasets
+from bagwise.datasets import _home
+from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """An empty BAGWISE_DATA folder, and an empty cache beside it."""
+    monkeypatch.setenv("BAGWISE_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "cache" / "bagwise").mkdir(parents=True)
+    return tmp_path
+
+
+def tiny_musk(path, value=1.0):
+    """Two molecules of 2 and 1 shapes, with as many features as the real ones."""
+    X = np.full((3, 166), value, dtype=np.float32)
+    np.savez_compressed(path, X=X, bag=np.array([0, 0, 1], "i4"), y=np.array([1, 0], "i1"))
+
+
+class TestFolders:
+    def test_the_variable_comes_first_then_the_cache(self, home):
+        assert datasets.data_folders() == [home / "data", home / "cache" / "bagwise"]
+
+    @pytest.mark.parametrize("value", [None, ""])
+    def test_without_the_variable_only_the_cache(self, home, monkeypatch, value):
+        monkeypatch.delenv("BAGWISE_DATA")
+        if value is not None:
+            monkeypatch.setenv("BAGWISE_DATA", value)
+        assert datasets.data_folders() == [home / "cache" / "bagwise"]
+
+    def test_a_tilde_is_the_home_folder(self, monkeypatch):
+        monkeypatch.setenv("BAGWISE_DATA", "~/somewhere")
+        assert datasets.data_folders()[0] == Path.home() / "somewhere"
+
+    @pytest.mark.parametrize(
+        ("platform", "tail"),
+        [
+            ("linux", (".cache", "bagwise")),
+            ("darwin", ("Library", "Caches", "bagwise")),
+            ("win32", ("AppData", "Local", "bagwise", "Cache")),
+        ],
+    )
+    def test_the_cache_of_each_system(self, monkeypatch, platform, tail):
+        monkeypatch.setattr(_home.sys, "platform", platform)
+        for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+            monkeypatch.delenv(variable, raising=False)
+        assert datasets.user_cache() == Path.home().joinpath(*tail)
+
+    def test_a_relative_xdg_folder_is_ignored(self, monkeypatch):
+        monkeypatch.setattr(_home.sys, "platform", "linux")
+        monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+        assert datasets.user_cache() == Path.home() / ".cache" / "bagwise"
+
+
+class TestFinding:
+    def test_both_folders_are_searched(self, home):
+        tiny_musk(home / "cache" / "bagwise" / "musk2.npz", value=2.0)
+        assert datasets.load_musk2().bags[0][0, 0] == 2
+
+    def test_the_first_folder_wins(self, home):
+        tiny_musk(home / "cache" / "bagwise" / "musk2.npz", value=2.0)
+        tiny_musk(home / "data" / "musk2.npz", value=1.0)
+        data = datasets.load_musk2()
+        assert data.bags[0][0, 0] == 1
+        assert data.bags.sizes.tolist() == [2, 1]
+        assert data.y.tolist() == [1, 0]
+        assert data.fold is None
+
+    def test_an_absent_file_that_can_be_fetched(self, home):
+        with pytest.raises(DataNotFoundError) as caught:
+            datasets.load_musk2()
+        message = str(caught.value)
+        for part in ("musk2.npz", str(home / "data"), str(home / "cache"), "fetch_musk2()"):
+            assert part in message
+
+    def test_an_absent_file_that_cannot(self, home):
+        with pytest.raises(DataNotFoundError, match=r"fox\.npz.*BAGWISE_DATA"):
+            datasets.load_fox()
+
+    def test_every_absent_set_says_so(self, home):
+        for info in datasets.list_datasets():
+            if info.where in ("data home", "fetchable"):
+                assert not info.found
+                with pytest.raises(DataNotFoundError, match=info.file):
+                    datasets.load_dataset(info.name)
+
+    def test_nothing_is_written_by_loading(self, home):
+        tiny_musk(home / "data" / "musk2.npz")
+        before = sorted(home.rglob("*"))
+        datasets.load_musk2()
+        assert sorted(home.rglob("*")) == before
+
+
+class TestDamagedFiles:
+    @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04", b"\x93NUMPY\x01\x00"])
+    def test_rubbish(self, home, content):
+        (home / "data" / "musk2.npz").write_bytes(content)
+        with pytest.raises(FileFormatError, match=r"musk2\.npz"):
+            datasets.load_musk2()
+
+    def test_a_single_array_instead_of_an_archive(self, home):
+        with open(home / "data" / "musk2.npz", "wb") as file:
+            np.save(file, np.zeros(3))
+        with pytest.raises(FileFormatError, match=r"musk2\.npz"):
+            datasets.load_musk2()
+
+    def test_pickles_are_refused(self, home):
+        np.savez(home / "data" / "musk2.npz", X=np.array([{}], dtype=object), bag=[0], y=[0])
+        with pytest.raises(FileFormatError, match="allow_pickle"):
+            datasets.load_musk2()
+
+    def test_a_missing_array_is_named(self, home):
+        np.savez(home / "data" / "musk2.npz", X=np.zeros((3, 166)))
+        with pytest.raises(FileFormatError, match=r"lacks the arrays \['bag', 'y'\]"):
+            datasets.load_musk2()
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"bag": np.array([0, 1, 0])},
+            {"bag": np.array([1, 1, 2])},
+            {"bag": np.array([0, 0, 2])},
+            {"bag": np.array([0.0, 0.0, 1.0])},
+            {"bag": np.array([0, 0])},
+            {"bag": np.array([], dtype=int)},
+            {"y": np.array([0, 1, 1])},
+            {"y": np.array(1)},
+            {"X": np.zeros((3, 5))},
+            {"X": np.zeros(3)},
+            {"X": np.full((3, 166), "a")},
+        ],
+    )
+    def test_arrays_that_do_not_fit(self, home, change):
+        arrays = {"X": np.zeros((3, 166)), "bag": np.array([0, 0, 1]), "y": np.array([0, 1])}
+        np.savez(home / "data" / "musk2.npz", **{**arrays, **change})
+        with pytest.raises(FileFormatError, match=r"musk2\.npz"):
+            datasets.load_musk2()
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"Y_from_instances": np.zeros((3, 2), "u1")},
+            {"Y_from_instances": np.zeros((2, 3), "u1")},
+            {"instance_labels": np.array([0, 1])},
+            {"instance_labels": np.array([0, 1, 2])},
+        ],
+    )
+    def test_label_sets_that_do_not_fit(self, home, change):
+        arrays = {
+            "X": np.zeros((3, 38)),
+            "bag": np.array([0, 0, 1]),
+            "Y": np.zeros((2, 2), "u1"),
+            "Y_from_instances": np.zeros((2, 2), "u1"),
+            "instance_labels": np.array([0, 1, 1]),
+            "classes": np.array(["wren", "owl"]),
+        }
+        np.savez(home / "data" / "hja_birdsong.npz", **arrays)
+        assert datasets.load_hja_birdsong().bags.shape == (2, 38)
+        np.savez(home / "data" / "hja_birdsong.npz", **{**arrays, **change})
+        with pytest.raises(FileFormatError, match=r"hja_birdsong\.npz"):
+            datasets.load_hja_birdsong()
+
+    @pytest.mark.parametrize(
+        "change", [{"y": np.zeros(2, "i1")}, {"X": np.zeros(3)}, {"y": np.zeros(3)}]
+    )
+    def test_rows_that_do_not_fit(self, home, change):
+        arrays = {"X": np.zeros((3, 617)), "y": np.zeros(3, "i1")}
+        np.savez(home / "data" / "isolet_1560.npz", **{**arrays, **change})
+        with pytest.raises(FileFormatError, match=r"isolet_1560\.npz"):
+            datasets.load_isolet()
+
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(share=st.floats(0, 1, exclude_max=True))
+    def test_a_file_cut_off_anywhere(self, home, share):
+        path = home / "data" / "musk2.npz"
+        tiny_musk(path)
+        whole = path.read_bytes()
+        path.write_bytes(whole[: int(share * len(whole))])
+        with pytest.raises(FileFormatError, match=r"musk2\.npz"):
+            datasets.load_musk2()
+
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
+    def test_one_wrong_byte_anywhere(self, home, place, flip):
+        path = home / "data" / "musk2.npz"
+        tiny_musk(path)
+        content = bytearray(path.read_bytes())
+        content[int(place * len(content))] ^= flip
+        path.write_bytes(bytes(content))
+        try:
+            data = datasets.load_musk2()
+        except BagwiseError:
+            return
+        assert data.bags.shape == (2, 166)  # the byte did not matter to the reader
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("call", "message"),
+        [
+            (lambda: datasets.load_hja_birdsong("both"), "expected 'instances' or 'published'"),
+            (lambda: datasets.load_mnist("validation"), "expected 'train' or 'test'"),
+            (lambda: datasets.load_ssl("mnist"), "choose from digit1, usps"),
+            (lambda: datasets.load_uci("iris"), "choose from australian"),
+            (lambda: datasets.load_dataset("musk"), "Did you mean musk2 or musk1"),
+            (lambda: datasets.load_dataset("?"), "Known: musk1"),
+            (lambda: datasets.load_dataset(None), "no data set is called None"),
+            (lambda: datasets.describe_dataset("elephants"), "elephant"),
+        ],
+    )
+    def test_unknown_choices(self, call, message):
+        with pytest.raises(InputError, match=message):
+            call()
+
+
+def test_importing_is_light():
+    code = """
+import sys, sklearn
+before = set(sys.modules)
+import bagwise.datasets, bagwise.metrics
+heavy = {"numba", "pandas", "polars", "pyarrow", "matplotlib", "typer", "sklearn.datasets"}
+print(heavy & (set(sys.modules) - before))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,105 @@
+"""The list of data sets agrees with the package and, where the data are at hand, with them."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.utils import Bunch
+
+from bagwise import Bags, datasets
+
+INFOS = datasets.list_datasets()
+TASKS = {
+    "bag classification",
+    "instance annotation",
+    "bag label sets",
+    "classification",
+    "semi-supervised",
+}
+
+
+@pytest.mark.parametrize("info", INFOS, ids=lambda info: info.name)
+def test_records_are_complete(info):
+    assert info.task in TASKS
+    assert info.where in {"shipped", "drawn", "fetchable", "data home"}
+    assert callable(getattr(datasets, info.loader))
+    assert (info.file is None) == (info.where == "drawn")
+    assert info.found or info.where in {"fetchable", "data home"}
+    assert len(info.description) <= 90
+    text = datasets.describe_dataset(info.name)
+    for part in (info.title, info.licence, info.origin, str(info.n_instances)):
+        assert part in text
+
+
+def test_every_loader_is_listed_and_every_fetchable_set_has_its_function():
+    functions = {name for name in datasets.__all__ if name.startswith(("load_", "make_"))}
+    assert {info.loader for info in INFOS} == functions - {"load_dataset"}
+    fetchable = {f"fetch_{info.name}" for info in INFOS if info.where == "fetchable"}
+    assert {name for name in datasets.__all__ if name.startswith("fetch_")} == fetchable | {
+        "fetch_dataset"
+    }
+
+
+@pytest.mark.parametrize("info", INFOS, ids=lambda info: info.name)
+def test_what_is_loaded_is_what_is_listed(info):
+    if not info.found:
+        pytest.skip(f"{info.file} is not in the data home")
+    options = {"random_state": 0} if info.where == "drawn" else {}
+    data = datasets.load_dataset(info.name, **options)
+    assert isinstance(data, Bunch)
+    assert datasets.describe_dataset(info.name) == data.DESCR
+    if info.n_bags is None:
+        check_rows(data)
+        found = (None, *data.X.shape, len(data.classes))
+    else:
+        check_bags(data)
+        found = (len(data.bags), data.bags.n_instances, data.bags.n_features, len(data.classes))
+    expected = (info.n_bags, info.n_instances, info.n_features, info.n_classes)
+    if info.where == "drawn":
+        assert found[1] == pytest.approx(expected[1], rel=0.05)
+        found, expected = (found[0], *found[2:]), (expected[0], *expected[2:])
+    assert found == expected
+
+
+def check_bags(data):
+    assert isinstance(data.bags, Bags)
+    assert data.bags.sizes.min() >= 1
+    values = data.bags.instances
+    values = values.data if sparse.issparse(values) else values
+    assert values.dtype == np.float64
+    assert np.isfinite(values).all()
+    assert data.feature_names == data.bags.feature_names
+    if "y" in data:
+        assert data.y.shape == (len(data.bags),)
+        assert set(np.unique(data.y)) == set(range(len(data.classes)))
+    else:
+        assert data.label_sets.shape == (len(data.bags), len(data.classes))
+        assert data.label_sets.dtype == np.uint8
+        assert set(np.unique(data.label_sets)) == {0, 1}
+    if data.instance_labels is not None:
+        assert data.instance_labels.shape == (data.bags.n_instances,)
+        assert data.instance_labels.min() >= -1
+        assert data.instance_labels.max() < len(data.classes)
+
+
+def check_rows(data):
+    assert data.y.shape == (data.X.shape[0],)
+    assert data.y.min() >= -1
+    assert data.y.max() == len(data.classes) - 1
+    assert data.feature_names is None or len(data.feature_names) == data.X.shape[1]
+
+
+def test_docstrings_name_the_traps():
+    for loader, words in {
+        datasets.load_hja_birdsong: ["published", "67 more", "4,998"],
+        datasets.load_elephant: ["110 of the 230"],
+        datasets.load_fox: ["122 of the 230"],
+        datasets.load_uci: ["spectf", "twice", "NaN"],
+        datasets.load_ssl: ["315"],
+        datasets.load_msrcv2: ["no class names"],
+    }.items():
+        text = inspect.getdoc(loader)
+        assert all(word in text for word in words), loader.__name__

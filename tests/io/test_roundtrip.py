@@ -1,0 +1,388 @@
+"""What is written is what is read, in every format that can hold it."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+
+from bagwise import Bags
+from bagwise.exceptions import InputError, LabelError, OutputExistsError, SparseInputError
+from bagwise.io import read_bags, write_bags
+
+DENSE = ["bags.csv", "bags.csv.gz", "bags.tsv", "bags.parquet", "bags.npz", "bags/"]
+LISTS = {"bags.parquet": {"layout": "bags"}}
+
+
+def same(a, b):
+    assert a.dtype == b.dtype
+    assert a.shape == b.shape
+    if a.dtype == object:
+        assert a.tolist() == b.tolist()
+    else:
+        assert a.tobytes() == b.tobytes()
+
+
+def assert_same_bags(a, b):
+    same(np.asarray(a.instances), np.asarray(b.instances))
+    np.testing.assert_array_equal(a.offsets, b.offsets)
+    assert (a.ids is None) == (b.ids is None)
+    if a.ids is not None:
+        assert a.ids.tolist() == b.ids.tolist()
+    assert a.feature_names == b.feature_names
+
+
+@pytest.fixture
+def bags(rng):
+    X = rng.normal(size=(7, 3)) * 10.0 ** rng.integers(-300, 300, size=(7, 3))
+    X[0] = [1.0, -0.0, 0.1]
+    X[1, 0] = np.inf
+    return Bags(X, [0, 2, 3, 7], ids=["b", "a", "c"], feature_names=["red", "green, dark", "x.1"])
+
+
+@pytest.mark.parametrize("name", DENSE)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "uint8", "bool"])
+def test_values_are_bit_exact(tmp_path, rng, name, dtype):
+    X = (rng.normal(size=(50, 4)) * 100).astype(dtype)
+    bags = Bags(X, [0, 20, 50], ids=[10, 2], feature_names=list("abcd"))
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags)
+    told = dtype if name.startswith(("bags.csv", "bags.tsv")) else None  # text has no types
+    assert_same_bags(read_bags(path, dtype=told).bags, bags)
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_extreme_values_and_names_survive(tmp_path, bags, name):
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags)
+    assert_same_bags(read_bags(path).bags, bags)
+
+
+@pytest.mark.parametrize("name", DENSE)
+@pytest.mark.parametrize(
+    "ids", [["1", "2", "10"], [3, -1, 10**17], ["007", "7", "08"], ["NA", "null", "true"], ['"', ",;\t", "a\nb"]]
+)
+def test_ids_keep_their_type(tmp_path, bags, name, ids):
+    named = Bags(bags.instances, bags.offsets, ids)
+    path = f"{tmp_path}/{name}"
+    write_bags(path, named, force=True)
+    read = read_bags(path).bags.ids
+    assert read.tolist() == ids
+    assert read.dtype.kind == named.ids.dtype.kind
+
+
+@pytest.mark.parametrize("name", DENSE)
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.array([0, 1, 0]),
+        np.array([-1, 1, -1]),
+        np.array([True, False, True]),
+        np.array(["pos", "neg", "pos"]),
+        np.array(["1", "0", "1"]),
+        np.array(["NA", "", "x"]),
+        np.array([0.5, 1.0, 2.0]),
+        np.array(["pos", -1, "neg"], dtype=object),
+    ],
+)
+def test_bag_labels_keep_their_type(tmp_path, bags, name, y):
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags, y=y)
+    read = read_bags(path).y
+    assert read.tolist() == y.tolist()
+    assert read.dtype.kind == y.dtype.kind
+
+
+@pytest.mark.parametrize("name", DENSE)
+@pytest.mark.parametrize("classes", [["ant", "bee", "cat"], [10, 20, 30]])
+def test_label_sets_and_instance_labels(tmp_path, bags, name, classes):
+    sets = np.array([[1, 1, 0], [-1, -1, -1], [0, 0, 0]])
+    labels = np.array([0, 1, -1, 2, 2, -1, 0])
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags, label_sets=sets, instance_labels=labels, classes=classes)
+    data = read_bags(path)
+    assert data.classes.tolist() == classes
+    np.testing.assert_array_equal(data.label_sets, sets)
+    np.testing.assert_array_equal(data.instance_labels, labels)
+
+
+@pytest.mark.parametrize("name", ["bags.parquet", "bags.npz", "bags/"])
+def test_a_class_that_never_occurs_is_remembered(tmp_path, bags, name):
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags, label_sets=[{"a"}, None, set()], classes=["never", "a"])
+    data = read_bags(path)
+    assert data.classes.tolist() == ["never", "a"]
+    assert data.label_sets.tolist() == [[0, 1], [-1, -1], [0, 0]]
+
+
+def test_csv_needs_to_be_told_of_a_class_that_never_occurs(tmp_path, bags):
+    path = tmp_path / "bags.csv"
+    write_bags(path, bags, label_sets=[{"a"}, None, set()], classes=["never", "a"])
+    assert read_bags(path).classes.tolist() == ["a"]
+    assert read_bags(path, classes=["never", "a"]).label_sets.tolist() == [[0, 1], [-1, -1], [0, 0]]
+    with pytest.raises(LabelError, match="'a' is not among the classes"):
+        read_bags(path, classes=["b"])
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_instance_labels_without_classes_stay_integers(tmp_path, bags, name):
+    labels = np.array([5, 0, -1, 2, 2, -1, 7])
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags, y=[0, 1, 1], instance_labels=labels)
+    data = read_bags(path)
+    assert data.classes is None
+    np.testing.assert_array_equal(data.instance_labels, labels)
+
+
+@pytest.mark.parametrize("name", ["bags.parquet", "bags.npz", "bags/"])
+def test_no_ids_and_no_names_stay_so(tmp_path, bags, name):
+    bare = Bags(bags.instances, bags.offsets)
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bare)
+    assert_same_bags(read_bags(path).bags, bare)
+
+
+def test_csv_counts_what_has_no_name(tmp_path, bags):
+    path = tmp_path / "bags.csv"
+    write_bags(path, Bags(bags.instances, bags.offsets))
+    read = read_bags(path).bags
+    assert read.ids.tolist() == [0, 1, 2]
+    assert read.feature_names == ["x0", "x1", "x2"]
+
+
+@pytest.mark.parametrize("name", ["bags.parquet", "bags.npz", "bags/"])
+def test_empty_bags_survive_where_a_row_is_a_bag(tmp_path, rng, name):
+    bags = Bags(rng.normal(size=(3, 2)), [0, 0, 2, 2, 3, 3], ids=list("abcde"))
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags, y=[0, 1, 0, 1, 0], instance_labels=[0, 1, 0], **LISTS.get(name, {}))
+    data = read_bags(path)
+    assert_same_bags(data.bags, bags)
+    assert data.y.tolist() == [0, 1, 0, 1, 0]
+    assert data.instance_labels.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("name", ["bags.csv", "bags.parquet"])
+def test_an_empty_bag_is_refused_where_a_row_is_an_instance(tmp_path, rng, name):
+    bags = Bags(rng.normal(size=(3, 2)), [0, 3, 3], ids=["full", "hollow"])
+    with pytest.raises(InputError, match=r"bag 1 \('hollow'\) is empty"):
+        write_bags(tmp_path / name, bags)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parquet_lists_keep_everything(tmp_path, bags):
+    path = tmp_path / "bags.parquet"
+    kept = {"label_sets": [{"a", "b"}, None, set()], "instance_labels": [0, 1, -1, 0, 0, 0, 1]}
+    write_bags(path, bags, y=["x", "y", "x"], layout="bags", **kept)
+    data = read_bags(path)
+    assert_same_bags(data.bags, bags)
+    assert data.y.tolist() == ["x", "y", "x"]
+    assert data.label_sets.tolist() == [[1, 1], [-1, -1], [0, 0]]
+    assert data.instance_labels.tolist() == kept["instance_labels"]
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("compress", [True, False])
+def test_sparse_bags_go_through_npz(tmp_path, kind, compress):
+    X = kind(sparse.random(30, 12, density=0.2, random_state=0, format="csr", dtype=np.float32))
+    bags = Bags(X, [0, 10, 10, 30], ids=["a", "b", "c"])
+    path = tmp_path / "bags.npz"
+    write_bags(path, bags, y=[0, 1, 0], compress=compress)
+    read = read_bags(path).bags
+    for part in ("data", "indices", "indptr"):
+        same(getattr(read.instances, part), getattr(X, part))
+    assert read.instances.shape == X.shape
+    assert read.ids.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("name", ["bags.csv", "bags.parquet", "bags/"])
+def test_sparse_bags_are_pointed_to_npz(tmp_path, name):
+    bags = Bags(sparse.eye_array(4, format="csr"), [0, 2, 4])
+    with pytest.raises(SparseInputError, match=r"\.npz"):
+        write_bags(f"{tmp_path}/{name}", bags)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["bags.npz", "bags/"])
+def test_coords_are_kept(tmp_path, bags, name):
+    coords = np.arange(14).reshape(7, 2)
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags, coords=coords)
+    same(read_bags(path).coords, coords)
+
+
+def test_extras_are_kept_in_npz_only(tmp_path, bags):
+    extras = {"fold": np.arange(6).reshape(2, 3)}
+    write_bags(tmp_path / "bags.npz", bags, extras=extras)
+    same(read_bags(tmp_path / "bags.npz").extras["fold"], extras["fold"])
+    for name in ["bags.csv", "bags.parquet", "bags/"]:
+        with pytest.raises(InputError, match="no place"):
+            write_bags(f"{tmp_path}/{name}", bags, extras=extras)
+    with pytest.raises(InputError, match="'offsets' has a name bagwise uses"):
+        write_bags(tmp_path / "more.npz", bags, extras={"offsets": np.arange(3)})
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_nothing_is_overwritten_unasked(tmp_path, bags, name):
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags, y=[0, 0, 0])
+    with pytest.raises(OutputExistsError, match="force=True"):
+        write_bags(path, bags, y=[1, 1, 1])
+    assert read_bags(path).y.tolist() == [0, 0, 0]
+    write_bags(path, bags[:2], y=[1, 1], force=True)
+    assert read_bags(path).y.tolist() == [1, 1]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_a_failed_write_leaves_the_old_file(tmp_path, bags, name, monkeypatch):
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags, y=[0, 0, 0])
+    before = sorted(tmp_path.rglob("*"))
+
+    def fail(*args, **kwargs):
+        raise OSError("disk full")
+
+    for target in ["os.replace", "os.rename"]:
+        monkeypatch.setattr(target, fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_bags(path, bags, y=[1, 1, 1], force=True)
+    monkeypatch.undo()
+    assert sorted(tmp_path.rglob("*")) == before
+    assert read_bags(path).y.tolist() == [0, 0, 0]
+
+
+def test_a_folder_with_other_files_is_never_replaced(tmp_path, bags):
+    folder = tmp_path / "bags"
+    write_bags(folder, bags, format="hdf5")
+    (folder / "thesis.txt").write_text("do not lose me")
+    with pytest.raises(OutputExistsError, match=r"thesis\.txt"):
+        write_bags(folder, bags, format="hdf5", force=True)
+    assert (folder / "thesis.txt").read_text() == "do not lose me"
+
+
+@pytest.mark.parametrize("name", ["bags.csv", "bags.npz", "bags.parquet"])
+def test_mixed_ids_are_refused(tmp_path, bags, name):
+    mixed = Bags(bags.instances, bags.offsets, ids=["a", 1, "c"])
+    with pytest.raises(InputError, match="only"):
+        write_bags(tmp_path / name, mixed)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"y": [0, 1]}, r"y has shape \(2,\) for 3 bags"),
+        ({"y": np.zeros((3, 2))}, "label_sets"),
+        ({"label_sets": np.zeros((2, 4))}, "a row per bag"),
+        ({"label_sets": np.full((3, 2), 7)}, "values other than 0, 1 and -1"),
+        ({"label_sets": [[-1, 0], [0, 0], [0, 0]]}, "expected a set"),
+        ({"label_sets": np.array([[-1, 0], [0, 0], [0, 0]])}, "row 0"),
+        ({"label_sets": [{"a"}, {"b"}, None], "classes": ["a"]}, "'b'"),
+        ({"label_sets": ["ab", "b", "c"]}, "expected a set"),
+        ({"instance_labels": [0, 1]}, "for 7 instances"),
+        ({"instance_labels": np.zeros(7)}, "expected integers"),
+        ({"instance_labels": [0] * 6 + [3], "classes": ["a", "b"]}, "indices into the 2 classes"),
+        ({"classes": ["a", "a"]}, "distinct"),
+        ({"coords": np.zeros((3, 2))}, "coords"),
+        ({"layout": "columns"}, "layout"),
+        ({"format": "xls"}, "unknown format"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(tmp_path, bags, arguments, message):
+    if isinstance(arguments.get("label_sets"), list) and arguments["label_sets"][0] == [-1, 0]:
+        arguments = {"label_sets": [-1, 0, 0]}
+    with pytest.raises(InputError, match=message):
+        write_bags(tmp_path / "bags.npz", bags, **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("label", ["a;b", "", " a"])
+def test_a_label_that_would_break_its_set_is_refused(tmp_path, bags, label):
+    with pytest.raises(LabelError, match="separated by"):
+        write_bags(tmp_path / "bags.csv", bags, label_sets=[{label}, set(), set()])
+
+
+def test_another_separator(tmp_path, bags):
+    path = tmp_path / "bags.csv"
+    write_bags(path, bags, label_sets=[{"a;b", "c"}, set(), None], separator="|")
+    data = read_bags(path, separator="|")
+    assert data.classes.tolist() == ["a;b", "c"]
+    assert data.label_sets.tolist() == [[1, 1], [0, 0], [-1, -1]]
+
+
+def test_own_column_names(tmp_path, bags):
+    path = tmp_path / "bags.csv"
+    write_bags(path, bags, y=[0, 1, 1], bag="slide", label="tumour")
+    data = read_bags(path, bag="slide", label="tumour")
+    assert data.y.tolist() == [0, 1, 1]
+    with pytest.raises(InputError, match="two columns would be called 'red'"):
+        write_bags(path, bags, y=[0, 1, 1], label="red", force=True)
+
+
+def test_where_to_write(tmp_path, bags):
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        write_bags(tmp_path / "absent" / "bags.npz", bags)
+    with pytest.raises(InputError, match="ending bagwise does not know"):
+        write_bags(tmp_path / "bags.xyz", bags)
+    with pytest.raises(InputError, match="one file per bag"):
+        write_bags(tmp_path / "bags.h5", bags)
+    (tmp_path / "folder.npz").mkdir()
+    with pytest.raises(OutputExistsError, match="is a folder"):
+        write_bags(tmp_path / "folder.npz", bags, force=True)
+
+
+names = st.text(
+    st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8
+)
+
+
+@st.composite
+def labelled_bags(draw):
+    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=5))
+    n, d = sum(sizes), draw(st.integers(1, 3))
+    X = draw(hnp.arrays(np.float64, (n, d), elements=st.floats(allow_nan=False)))
+    ids = draw(
+        st.lists(names, min_size=len(sizes), max_size=len(sizes), unique=True)
+        | st.lists(
+            st.integers(-(2**62), 2**62), min_size=len(sizes), max_size=len(sizes), unique=True
+        )
+    )
+    features = draw(st.lists(names, min_size=d, max_size=d, unique=True))
+    features = [f"f{name}" for name in features]
+    classes = draw(
+        st.lists(names.map(lambda s: f"c{s}".replace(";", "").strip()), min_size=1, unique=True)
+    )
+    known = st.sets(st.sampled_from(classes)) | st.none()
+    sets = draw(st.lists(known, min_size=len(sizes), max_size=len(sizes)))
+    labels = draw(hnp.arrays(np.int64, n, elements=st.integers(-1, len(classes) - 1)))
+    y = draw(
+        st.lists(names, min_size=len(sizes), max_size=len(sizes))
+        | st.lists(st.integers(0, 9), min_size=len(sizes), max_size=len(sizes))
+        | st.lists(st.booleans(), min_size=len(sizes), max_size=len(sizes))
+    )
+    bags = Bags(X, np.concatenate([[0], np.cumsum(sizes)]), ids, feature_names=features)
+    return bags, {
+        "y": np.array(y),
+        "label_sets": sets,
+        "instance_labels": labels,
+        "classes": classes,
+    }
+
+
+@pytest.mark.parametrize("name", DENSE)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(case=labelled_bags())
+def test_any_labelled_bags(tmp_path_factory, name, case):
+    bags, known = case
+    path = f"{tmp_path_factory.mktemp('any')}/{name}"
+    write_bags(path, bags, **known)
+    data = read_bags(path, classes=known["classes"])
+    assert_same_bags(data.bags, bags)
+    assert data.y.tolist() == known["y"].tolist()
+    assert data.instance_labels.tolist() == known["instance_labels"].tolist()
+    sets = [
+        None if row[0] == -1 else {known["classes"][k] for k in np.flatnonzero(row)}
+        for row in data.label_sets
+    ]
+    assert sets == known["label_sets"]

@@ -1,0 +1,326 @@
+"""Flat tables: data frames, CSV and Parquet, with one row per instance."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bagwise import Bags
+from bagwise.exceptions import (
+    BagwiseError,
+    DataNotFoundError,
+    FileFormatError,
+    InputError,
+    LabelError,
+)
+from bagwise.io import read_bags
+
+COLUMNS = {
+    "slide": ["s2", "s1", "s2", "s3", "s1"],
+    "grade": ["high", "low", "high", "low", "low"],
+    "found": ["a;b", "", "a;b", None, ""],
+    "patch": ["a", "c", "b", None, "-1"],
+    "red": [0.5, 1.5, 2.5, 3.5, 4.5],
+    "count": [1, 2, 3, 4, 5],
+}
+ASKED = {"bag": "slide", "label": "grade", "label_set": "found", "instance_label": "patch"}
+
+
+def as_csv(path, **options):
+    frame = pl.DataFrame(COLUMNS)
+    frame.write_csv(path, **options)
+    return path
+
+
+@pytest.fixture(params=["pandas", "polars", "pyarrow", "csv", "csv.gz", "tsv", "parquet"])
+def table(request, tmp_path):
+    path = tmp_path / f"bags.{request.param}"
+    match request.param:
+        case "pandas":
+            return pd.DataFrame(COLUMNS)
+        case "polars":
+            return pl.DataFrame(COLUMNS)
+        case "pyarrow":
+            return pa.table(COLUMNS)
+        case "csv":
+            return as_csv(path)
+        case "tsv":
+            return str(as_csv(path, separator="\t"))
+        case "csv.gz":
+            path.write_bytes(gzip.compress(as_csv(tmp_path / "plain").read_bytes()))
+            return path
+        case _:
+            pq.write_table(pa.table(COLUMNS), path)
+            return path
+
+
+def test_every_kind_of_table_gives_the_same_bags(table):
+    data = read_bags(table, **ASKED)
+    assert data.bags.ids.tolist() == ["s2", "s1", "s3"]
+    assert [b.tolist() for b in data.bags] == [
+        [[0.5, 1.0], [2.5, 3.0]],
+        [[1.5, 2.0], [4.5, 5.0]],
+        [[3.5, 4.0]],
+    ]
+    assert data.feature_names == ["red", "count"]
+    assert data.y.tolist() == ["high", "low", "low"]
+    assert data.classes.tolist() == ["a", "b", "c"]
+    assert data.label_sets.tolist() == [[1, 1, 0], [0, 0, 0], [-1, -1, -1]]
+    assert data.instance_labels.tolist() == [0, 1, 2, -1, -1]
+
+
+def test_features_in_the_order_asked_for(table):
+    data = read_bags(table, bag="slide", features=["count", "red"], dtype="float32")
+    assert data.bags.dtype == np.float32
+    assert data.bags[2].tolist() == [[4.0, 3.5]]
+    assert data.y is None
+    assert data.label_sets is None
+
+
+def test_columns_left_over_must_be_numbers(table):
+    with pytest.raises(InputError, match=r"'grade'.*features=.*exclude="):
+        read_bags(table, bag="slide")
+    data = read_bags(table, bag="slide", exclude=["grade", "found", "patch"])
+    assert data.feature_names == ["red", "count"]
+
+
+def test_a_missing_column_is_answered_with_those_there_are(table):
+    with pytest.raises(InputError, match=r"no column 'case'.*'slide', 'grade'"):
+        read_bags(table, bag="case")
+    with pytest.raises(InputError, match=r"Name it with bag=.*'slide'"):
+        read_bags(table, exclude=["grade", "found", "patch", "slide"])
+    for wrong in ({"features": ["blue"]}, {"exclude": "blue"}):
+        with pytest.raises(InputError, match="no column 'blue'"):
+            read_bags(table, bag="slide", **wrong)
+
+
+def test_a_column_has_one_role(table):
+    with pytest.raises(InputError, match="'slide' cannot be two"):
+        read_bags(table, bag="slide", label="slide")
+    with pytest.raises(InputError, match="'grade' cannot be a feature"):
+        read_bags(table, bag="slide", label="grade", features=["grade", "red"])
+
+
+def test_a_label_must_be_constant_in_a_bag(table):
+    with pytest.raises(LabelError, match=r"bag 0 \('s2'\).*'count': 1 in row 0 and 3 in row 2"):
+        read_bags(table, bag="slide", label="count", features=["red"])
+
+
+def test_usual_names_need_no_telling():
+    frame = pd.DataFrame({"bag": [1, 1, 2], "label": [0, 0, 1], "x": [0.1, 0.2, 0.3]})
+    data = read_bags(frame)
+    assert data.feature_names == ["x"]  # a label never slips in among the features
+    assert data.y.tolist() == [0, 1]
+    told = read_bags(frame, features=["label", "x"])
+    assert told.feature_names == ["label", "x"]
+    assert told.y is None
+
+
+def test_rows_follow_from_groups(rng):
+    groups = rng.integers(0, 8, size=100)
+    X = rng.normal(size=(100, 3))
+    frame = pd.DataFrame(X, columns=list("abc")).assign(bag=groups)
+    expected = Bags.from_groups(X, groups)
+    read = read_bags(frame).bags
+    np.testing.assert_array_equal(read.instances, expected.instances)
+    np.testing.assert_array_equal(read.offsets, expected.offsets)
+    assert read.ids.tolist() == expected.ids.tolist()
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_integers_with_gaps_become_floats(frame):
+    table = frame({"bag": ["a", "a"], "x": [1, None], "flag": [True, False]})
+    read = read_bags(table).bags
+    assert read.dtype == np.float64
+    np.testing.assert_array_equal(read.instances, [[1, 1], [np.nan, 0]])
+
+
+def test_pandas_nullable_and_categorical_columns():
+    frame = pd.DataFrame(
+        {
+            "bag": pd.Categorical(["b", "a", "b"]),
+            "label": pd.array([1, None, 1], dtype="Int64"),
+            "x": pd.array([1, 2, 3], dtype="Int32"),
+            "z": pd.array([1.5, None, 3], dtype="Float64"),
+        }
+    )
+    data = read_bags(frame)
+    assert data.bags.ids.tolist() == ["b", "a"]
+    assert data.y.tolist() == [1, -1]
+    np.testing.assert_array_equal(data.bags.instances, [[1, 1.5], [3, 3], [2, np.nan]])
+
+
+def test_missing_bag_labels_are_minus_one():
+    frame = pd.DataFrame({"bag": [0, 1, 2], "label": ["x", None, "y"], "f": [1.0, 2.0, 3.0]})
+    assert read_bags(frame).y.tolist() == ["x", -1, "y"]
+    frame["label"] = [1.0, np.nan, 0.0]
+    y = read_bags(frame).y
+    assert y.tolist() == [1, -1, 0]
+    assert y.dtype.kind == "i"
+    frame["label"] = [-1, np.nan, 1]
+    with pytest.raises(LabelError, match="both -1 and missing"):
+        read_bags(frame)
+
+
+def test_instance_labels_of_texts_take_their_classes_from_bags_too():
+    frame = pd.DataFrame(
+        {
+            "bag": [0, 0, 1],
+            "label": ["bird", "bird", "noise"],
+            "instance_label": ["bird", None, "bird"],
+            "f": [1.0, 2.0, 3.0],
+        }
+    )
+    data = read_bags(frame)
+    assert data.classes.tolist() == ["bird", "noise"]
+    assert data.instance_labels.tolist() == [0, -1, 0]
+
+
+def test_label_sets_of_lists():
+    frame = pl.DataFrame(
+        {"bag": [0, 1, 2], "label_set": [["b", "a"], [], None], "f": [1.0, 2.0, 3.0]}
+    )
+    data = read_bags(frame)
+    assert data.classes.tolist() == ["a", "b"]
+    assert data.label_sets.tolist() == [[1, 1], [0, 0], [-1, -1]]
+
+
+def test_label_sets_of_numbers_meet_instance_labels_of_numbers():
+    frame = pd.DataFrame(
+        {
+            "bag": [0, 0, 1],
+            "label_set": ["10; 20", "10; 20", "20"],
+            "instance_label": [10, -1, 30],
+            "f": [1.0, 2.0, 3.0],
+        }
+    )
+    data = read_bags(frame)
+    assert data.classes.tolist() == [10, 20, 30]
+    assert data.label_sets.tolist() == [[1, 1, 0], [0, 1, 0]]
+    assert data.instance_labels.tolist() == [0, -1, 2]
+    with pytest.raises(LabelError, match="30 is not among the classes"):
+        read_bags(frame, classes=[10, 20])
+
+
+def test_vectors_of_fixed_size_are_features(tmp_path):
+    vectors = pa.array([[1, 2], [3, 4], [5, 6]], pa.list_(pa.float32(), 2))
+    table = pa.table({"bag": ["a", "b", "a"], "size": [7, 8, 9], "e": vectors})
+    pq.write_table(table, tmp_path / "bags.parquet")
+    for source in (table, tmp_path / "bags.parquet"):
+        data = read_bags(source)
+        assert data.feature_names == ["size", "e_0", "e_1"]
+        assert data.bags[0].tolist() == [[7, 1, 2], [9, 5, 6]]
+    assert read_bags(table, features="e").bags.dtype == np.float32
+
+
+def test_csv_missing_values_and_quotes(tmp_path):
+    path = tmp_path / "bags.csv"
+    path.write_text('bag,label,x\n"1",NA,1\n"2","NA",NA\n"3",,2.5\n')
+    data = read_bags(path)
+    assert data.bags.ids.tolist() == ["1", "2", "3"]
+    assert data.y.tolist() == [-1, "NA", -1]
+    np.testing.assert_array_equal(data.bags.instances, [[1], [np.nan], [2.5]])
+
+
+def test_csv_where_everything_is_quoted_is_read_by_content(tmp_path):
+    path = tmp_path / "bags.csv"
+    path.write_text('"bag","label","x"\n"1","0","1.5"\n"2","1","2.5"\n')
+    data = read_bags(path)
+    assert data.bags.ids.tolist() == [1, 2]
+    assert data.y.tolist() == [0, 1]
+
+
+def test_csv_types_may_change_late(tmp_path):
+    path = tmp_path / "bags.csv"
+    rows = "".join(f"{i // 2},{i}\n" for i in range(4000))
+    path.write_text("bag,x\n" + rows + "7777,0.5\n")
+    for limit in (None, 0):
+        data = read_bags(path, memory_limit=limit)
+        assert data.bags.n_instances == 4001
+        assert data.bags[-1 % len(data.bags)].tolist() == [[0.5]]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "could not be read"),
+        ("bag,x\n", "no rows"),
+        ("bag,x\n1,2\n1\n", "could not be read"),
+        ("bag,x,x\n1,2,3\n", "several columns named 'x'"),
+        ("bag,x\n,2\n", "row 0 belongs to no bag"),
+        ("bag,x\n1,two\n", r"not numbers: 'x' \(string\)"),
+        ("bag,label\n1,0\n", "no feature column is left"),
+        ("\x00\x01\x02", "could not be read|bag="),
+    ],
+)
+def test_bad_csv(tmp_path, text, message):
+    path = tmp_path / "bags.csv"
+    path.write_text(text)
+    for limit in (None, 0):
+        with pytest.raises(BagwiseError, match=message):
+            read_bags(path, memory_limit=limit)
+
+
+def test_wrong_files(tmp_path):
+    with pytest.raises(DataNotFoundError, match=r"absent\.csv"):
+        read_bags(tmp_path / "absent.csv")
+    for name in ("bags.parquet", "bags.npz", "bags.h5"):
+        path = tmp_path / name
+        path.write_text("bag,x\n1,2\n")
+        with pytest.raises(FileFormatError, match="could not be read"):
+            read_bags(path)
+        path.write_text("")
+        with pytest.raises(FileFormatError, match="could not be read"):
+            read_bags(path)
+    with pytest.raises(FileFormatError, match="ending bagwise does not know"):
+        (tmp_path / "bags.xls").write_text("bag,x\n1,2\n")
+        read_bags(tmp_path / "bags.xls")
+    assert len(read_bags(tmp_path / "bags.xls", format="csv").bags) == 1
+    with pytest.raises(InputError, match="folder"):
+        read_bags(tmp_path, format="csv")
+
+
+@pytest.mark.parametrize("source", [42, [[1, 2], [3, 4]], {"bag": [1]}, None])
+def test_wrong_sources(source):
+    with pytest.raises(InputError, match="expected a path, or a data frame"):
+        read_bags(source)
+
+
+def test_lazy_and_doubled_frames():
+    with pytest.raises(InputError, match="collect"):
+        read_bags(pl.LazyFrame({"bag": [1], "x": [1]}))
+    with pytest.raises(InputError):
+        read_bags(pd.DataFrame([[1, 2, 3]], columns=["bag", "x", "x"]))
+
+
+def test_a_type_that_would_lose_values(table):
+    for wrong in ("int64", "bool"):
+        with pytest.raises(InputError, match="choose another dtype"):
+            read_bags(table, bag="slide", features=["red"], dtype=wrong)
+    assert read_bags(table, bag="slide", features=["count"], dtype="uint8").bags.dtype == np.uint8
+    for wrong in ("foo", "U3", object):
+        with pytest.raises(InputError, match="not a type"):
+            read_bags(table, bag="slide", features=["count"], dtype=wrong)
+
+
+def test_labels_from_elsewhere(table, tmp_path):
+    features = {"bag": "slide", "features": ["red"]}
+    known = {"s1": 0, "s2": 1, "s3": None, "unused": 1}
+    assert read_bags(table, labels=known, **features).y.tolist() == [1, 0, -1]
+    sets = read_bags(table, labels={"s1": {"x", "y"}, "s2": set(), "s3": None}, **features)
+    assert sets.label_sets.tolist() == [[0, 0], [1, 1], [-1, -1]]
+    path = tmp_path / "labels.csv"
+    path.write_text("slide,site,outcome\ns1,A,good\ns2,B,bad\ns3,C,bad\n")
+    assert read_bags(table, labels=path, label="outcome", **features).y.tolist() == [
+        "bad",
+        "good",
+        "bad",
+    ]
+    with pytest.raises(LabelError, match="nothing about 1 of 3 bags, such as 's3'"):
+        read_bags(table, labels={"s1": 0, "s2": 1}, **features)
+    with pytest.raises(InputError, match="name its bag column"):
+        read_bags(table, labels=path, bag="slide", features=["red"])

@@ -1,0 +1,74 @@
+"""The house: a room imports only rooms above it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import bagwise
+
+ROOT = Path(bagwise.__file__).parent
+
+# From the top of the house to its door. A room may import itself and the rooms it names.
+FOUNDATION = {"exceptions", "extras", "bags", "kernels", "_validation", "base", "pairwise"}
+ROOMS = {
+    "exceptions": set(),
+    "extras": {"exceptions"},
+    "bags": {"exceptions"},
+    "kernels": set(),
+    "_validation": {"exceptions", "bags"},
+    "base": {"exceptions", "bags", "kernels", "_validation"},
+    "pairwise": FOUNDATION - {"base", "pairwise"},
+    "embedding": FOUNDATION,
+    "preprocessing": FOUNDATION,
+    "classification": FOUNDATION | {"embedding"},
+    "metrics": {"exceptions", "bags"},
+    "datasets": {"exceptions", "extras", "bags"},
+    "io": {"exceptions", "extras", "bags"},
+    "persistence": {"exceptions", "extras", "bags"},
+    "inspection": FOUNDATION | {"metrics"},
+    "cli": None,  # the outermost room: may import all
+    "__main__": {"cli"},
+    "__init__": {"bags"},
+}
+OPTIONAL = {"matplotlib", "jinja2", "pyarrow", "h5py", "skops", "dask", "distributed", "torch"}
+FRAMES = {"pandas", "polars"}
+
+
+def modules():
+    return sorted(ROOT.rglob("*.py"))
+
+
+def room_of(path):
+    return path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+def imports(tree):
+    """Yield every imported dotted name; relative imports are not used in this house."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_rooms_import_only_rooms_above(path):
+    room = room_of(path)
+    assert room in ROOMS, f"{room} is not a room of the house: add it to the table"
+    allowed = ROOMS[room]
+    if allowed is None:
+        return
+    known = {p.stem if p.is_file() else p.name for p in ROOT.iterdir()}
+    for name in imports(ast.parse(path.read_text())):
+        parts = name.split(".")
+        if parts[0] == "bagwise" and len(parts) > 1 and parts[1] in known:
+            assert parts[1] in allowed | {room}, f"{room} imports {name}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_optional_packages_are_never_imported_directly(path):
+    for name in imports(ast.parse(path.read_text())):
+        assert name.split(".")[0] not in OPTIONAL | FRAMES, f"use import_extra for {name}"

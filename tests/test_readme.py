@@ -1,0 +1,64 @@
+"""README is run: every Python block as a doctest, every command as a command."""
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+BLOCKS = re.findall(r"```(\w+)\n(.*?)```", README, flags=re.DOTALL)
+COMMANDS = [
+    line.removeprefix("$ ").split("#")[0].strip()
+    for language, block in BLOCKS
+    if language == "console"
+    for line in block.splitlines()
+]
+
+
+def test_python_blocks_print_what_they_say():
+    source = "\n".join(block for language, block in BLOCKS if language == "pycon")
+    test = doctest.DocTestParser().get_doctest(source, {}, "README.md", "README.md", 0)
+    assert len(test.examples) > 10
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    report = []
+    doctest.DocTestRunner(optionflags=flags).run(test, out=report.append)
+    assert not report, "".join(report)
+
+
+def test_every_block_is_of_a_kind_that_is_run():
+    assert {language for language, _ in BLOCKS} == {"pycon", "console"}
+
+
+def test_commands_run_in_an_empty_folder(tmp_path):
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("skops")
+    environment = {**os.environ, "COLUMNS": "80"}
+    commands = [shlex.split(command) for command in COMMANDS if command.startswith("bagwise ")]
+    assert len(commands) >= 5
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", *command],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+    assert (tmp_path / "predicted.csv").exists()
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("make ")])
+def test_make_targets_exist(command):
+    target = command.split()[1]
+    makefile = (ROOT / "Makefile").read_text()
+    assert re.search(rf"^{target}:.*##", makefile, flags=re.MULTILINE)
+
+
+def test_no_other_commands_are_shown():
+    assert all(command.startswith(("bagwise ", "make ")) for command in COMMANDS)
