@@ -9,9 +9,7 @@ data into the user's cache. Each returns a :class:`~sklearn.utils.Bunch` with ``
 from __future__ import annotations
 
 from bagwise.datasets._bag_sets import (
-    load_birds_brown_creeper,
     load_corel5k_blobs,
-    load_corel_dogs,
     load_elephant,
     load_fox,
     load_hja_birdsong,
@@ -19,17 +17,13 @@ from bagwise.datasets._bag_sets import (
     load_msrcv2,
     load_musk1,
     load_musk2,
-    load_ucsb_breast_cancer,
 )
 from bagwise.datasets._digits import make_digit_bags
 from bagwise.datasets._faces import make_names_and_faces
 from bagwise.datasets._fetch import (
-    fetch_birds_brown_creeper,
-    fetch_corel_dogs,
     fetch_dataset,
     fetch_elephant,
     fetch_musk2,
-    fetch_ucsb_breast_cancer,
 )
 from bagwise.datasets._home import data_folders, user_cache
 from bagwise.datasets._letters import (
@@ -50,16 +44,11 @@ __all__ = [
     "DatasetInfo",
     "data_folders",
     "describe_dataset",
-    "fetch_birds_brown_creeper",
-    "fetch_corel_dogs",
     "fetch_dataset",
     "fetch_elephant",
     "fetch_musk2",
-    "fetch_ucsb_breast_cancer",
     "list_datasets",
-    "load_birds_brown_creeper",
     "load_corel5k_blobs",
-    "load_corel_dogs",
     "load_dataset",
     "load_elephant",
     "load_fox",
@@ -76,7 +65,6 @@ __all__ = [
     "load_musk2",
     "load_ssl",
     "load_uci",
-    "load_ucsb_breast_cancer",
     "make_bags",
     "make_digit_bags",
     "make_names_and_faces",

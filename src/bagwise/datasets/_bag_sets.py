@@ -15,9 +15,7 @@ from bagwise.datasets._registry import DatasetInfo, dataset_info, describe_datas
 from bagwise.exceptions import FileFormatError, InputError
 
 __all__ = [
-    "load_birds_brown_creeper",
     "load_corel5k_blobs",
-    "load_corel_dogs",
     "load_elephant",
     "load_fox",
     "load_hja_birdsong",
@@ -25,7 +23,6 @@ __all__ = [
     "load_msrcv2",
     "load_musk1",
     "load_musk2",
-    "load_ucsb_breast_cancer",
 ]
 
 MUSK_FEATURES = [f"f{i}" for i in range(1, 167)]
@@ -130,71 +127,6 @@ def load_fox() -> Bunch:
         When the file is damaged.
     """
     return _binary("fox", ["no fox", "fox"])
-
-
-def load_corel_dogs() -> Bunch:
-    """Load Dogs: one of twenty Corel categories against the rest (see `fetch_corel_dogs`).
-
-    One bag in twenty is positive: look at balanced accuracy or AUC beside accuracy.
-
-    Returns
-    -------
-    Bunch
-        - ``bags``: 2000 pictures, 7947 regions, 9 features;
-        - ``y``: 1 for a dog (100), 0 for none (1900); ``classes`` names them;
-        - ``fold``, ``instance_labels``, ``feature_names``: None; ``DESCR``.
-
-    Raises
-    ------
-    DataNotFoundError
-        When the file is in none of `data_folders`; the message says how to get it.
-    FileFormatError
-        When the file is damaged.
-    """
-    return _binary("corel_dogs", ["no dog", "dog"])
-
-
-def load_ucsb_breast_cancer() -> Bunch:
-    """Load UCSB breast cancer: patches of tissue images (see `fetch_ucsb_breast_cancer`).
-
-    Returns
-    -------
-    Bunch
-        - ``bags``: 58 images, 2002 patches, 708 features of very different scales;
-        - ``y``: 1 for malignant (26), 0 for benign (32); ``classes`` names them;
-        - ``fold``, ``instance_labels``, ``feature_names``: None; ``DESCR``.
-
-    Raises
-    ------
-    DataNotFoundError
-        When the file is in none of `data_folders`; the message says how to get it.
-    FileFormatError
-        When the file is damaged.
-    """
-    return _binary("ucsb_breast_cancer", ["benign", "malignant"])
-
-
-def load_birds_brown_creeper() -> Bunch:
-    """Load HJA recordings with or without a Brown Creeper (see `fetch_birds_brown_creeper`).
-
-    The labels are the published ones: in 35 of the 197 positive recordings no syllable is
-    labelled Brown Creeper (see :func:`load_hja_birdsong`, which has the syllables' labels).
-
-    Returns
-    -------
-    Bunch
-        - ``bags``: 548 recordings, 10232 syllables, 38 features;
-        - ``y``: 1 with a Brown Creeper (197), 0 without (351); ``classes`` names them;
-        - ``fold``, ``instance_labels``, ``feature_names``: None; ``DESCR``.
-
-    Raises
-    ------
-    DataNotFoundError
-        When the file is in none of `data_folders`; the message says how to get it.
-    FileFormatError
-        When the file is damaged.
-    """
-    return _binary("birds_brown_creeper", ["no Brown Creeper", "Brown Creeper"])
 
 
 def _binary(name: str, classes: list[str], feature_names: list[str] | None = None) -> Bunch:
