@@ -75,7 +75,7 @@ def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
     except Exception as error:  # a damaged zip file fails in a dozen ways, all meaning the same
         raise FileFormatError(
             f"{path} cannot be read as an npz file ({error}): it may be cut off or damaged. "
-            "Replace it by a sound copy."
+            "Replace it by a sound copy, or delete it and fetch the set again."
         ) from error
     raise FileFormatError(
         f"{path} lacks the arrays {missing}: it is not the file that bagwise expects there."

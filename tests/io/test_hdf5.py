@@ -1,0 +1,114 @@
+"""Folders of HDF5 files, one per bag."""
+
+import h5py
+import numpy as np
+import pandas as pd
+import pytest
+
+from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError, LabelError
+from bagwise.io import read_bags, write_bags
+
+
+@pytest.fixture
+def slides(tmp_path, rng):
+    """Two slides as TRIDENT and CLAM leave them, the second with a leading axis."""
+    folder = tmp_path / "slides"
+    folder.mkdir()
+    features = [rng.normal(size=(n, 4)).astype("float32") for n in (3, 2)]
+    for name, values in zip(["slide_08", "slide_17"], features, strict=True):
+        with h5py.File(folder / f"{name}.h5", "w") as file:
+            flat = name == "slide_08"
+            file["features"] = values if flat else values[None]
+            coords = np.arange(2 * len(values)).reshape(-1, 2)
+            file["coords"] = coords if flat else coords[None]
+    return folder, features
+
+
+@pytest.mark.parametrize("limit", [None, 0])
+def test_a_folder_of_slides(slides, limit):
+    folder, features = slides
+    data = read_bags(folder, memory_limit=limit)
+    assert data.bags.ids.tolist() == ["slide_08", "slide_17"]
+    assert data.bags.dtype == np.float32
+    for bag, expected in zip(data.bags, features, strict=True):
+        np.testing.assert_array_equal(bag, expected)
+    assert data.coords.tolist() == [[0, 1], [2, 3], [4, 5], [0, 1], [2, 3]]
+    assert data.y is None
+
+
+def test_one_file_is_one_bag(slides):
+    folder, features = slides
+    data = read_bags(folder / "slide_17.h5")
+    assert data.bags.ids.tolist() == ["slide_17"]
+    np.testing.assert_array_equal(data.bags[0], features[1])
+
+
+def test_labels_beside_the_slides(slides, tmp_path):
+    folder, _ = slides
+    path = tmp_path / "labels.csv"
+    path.write_text("case_id,slide_id,label\nx,slide_17,tumour\ny,slide_08,normal\nz,other,normal\n")
+    assert read_bags(folder, labels=path, bag="slide_id").y.tolist() == ["normal", "tumour"]
+    frame = pd.read_csv(path)
+    assert read_bags(folder, labels=frame, bag="slide_id").y.tolist() == ["normal", "tumour"]
+    assert read_bags(folder, labels={"slide_08": 0, "slide_17": 1}).y.tolist() == [0, 1]
+    with pytest.raises(LabelError, match="'slide_17'"):
+        read_bags(folder, labels={"slide_08": 0})
+    with pytest.raises(InputError, match="labels="):
+        read_bags(folder, label="label")
+
+
+def test_another_dataset(slides):
+    folder, _ = slides
+    assert read_bags(folder, features="coords").bags.n_features == 2
+    with pytest.raises(FileFormatError, match=r"no dataset 'feats': there are 'coords', 'features'"):
+        read_bags(folder, features="feats")
+    for wrong in ({"features": ["a", "b"]}, {"exclude": ["a"]}):
+        with pytest.raises(InputError, match="names the one dataset"):
+            read_bags(folder, **wrong)
+
+
+def test_what_the_files_look_like(tmp_path, rng):
+    X = rng.normal(size=(3, 2))
+    write_bags(f"{tmp_path}/out/", [X[:2], X[2:]], y=[0, 1])
+    with h5py.File(tmp_path / "out" / "bag_0.h5") as file:
+        np.testing.assert_array_equal(file["features"], X[:2])
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("features", np.zeros((2, 5)), r"slide_99\.h5 has 5 features, while slide_08\.h5 has 4"),
+        ("features", np.zeros(4), "expected instances x features"),
+        ("features", np.zeros((2, 3, 4)), "expected instances x features"),
+        ("features", np.array([[b"a", b"b"]]), "not numbers"),
+        ("other", np.zeros((2, 4)), "no dataset 'features'"),
+        ("features", np.zeros((2, 4)), "coords"),
+    ],
+)
+def test_bad_files(slides, name, values, message):
+    folder, _ = slides
+    with h5py.File(folder / "slide_99.h5", "w") as file:
+        file[name] = values
+    with pytest.raises(FileFormatError, match=message):
+        read_bags(folder)
+
+
+def test_coords_must_fit(slides):
+    folder, _ = slides
+    with h5py.File(folder / "slide_99.h5", "w") as file:
+        file["features"] = np.zeros((2, 4))
+        file["coords"] = np.zeros((3, 2))
+    with pytest.raises(FileFormatError, match=r"coords has shape \(3, 2\) for 2 instances"):
+        read_bags(folder)
+
+
+def test_empty_and_changed_folders(tmp_path, rng):
+    with pytest.raises(DataNotFoundError, match=r"no \.h5"):
+        read_bags(tmp_path)
+    folder = tmp_path / "out"
+    write_bags(folder, [rng.normal(size=(2, 2))] * 2, format="hdf5")
+    (folder / "bag_1.h5").unlink()
+    with pytest.raises(FileFormatError, match="disagree about 'bag_1.h5'"):
+        read_bags(folder)
+    (folder / "bags.json").unlink()
+    assert read_bags(folder).bags.ids.tolist() == ["bag_0"]

@@ -1,0 +1,169 @@
+"""What does not fit is streamed into memory-mapped files."""
+
+import gc
+import tempfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy import sparse
+
+from bagwise import Bags
+from bagwise.exceptions import BagwiseError, InputError
+from bagwise.io import read_bags, write_bags
+from bagwise.io.memory import Workspace, available_memory, byte_count
+
+FORMATS = ["bags.csv", "bags.parquet", "lists.parquet", "bags.npz", "bags/"]
+
+
+def backing_file(array):
+    while array is not None and not isinstance(array, np.memmap):
+        array = array.base
+    return None if array is None else array.filename
+
+
+@pytest.fixture
+def bags(rng):
+    return Bags(rng.normal(size=(60, 3)), [0, 10, 15, 60], ids=["a", "b", "c"])
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def write(tmp_path, name, bags):
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags, y=[0, 1, 0], layout="bags" if "lists" in name else "rows")
+    return path
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_above_the_limit_it_is_on_disk_and_equal(tmp_path, temporary, bags, name):
+    path = write(tmp_path, name, bags)
+    assert backing_file(read_bags(path, memory_limit="1GB").bags.instances) is None
+    data = read_bags(path, memory_limit=bags.instances.nbytes - 1)
+    file = backing_file(data.bags.instances)
+    assert file is not None
+    assert str(temporary) in str(file)
+    np.testing.assert_array_equal(data.bags.instances, bags.instances)
+    assert data.bags.ids.tolist() == ["a", "b", "c"]
+    assert data.y.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_temporary_files_go_with_the_last_reference(tmp_path, temporary, bags, name):
+    path = write(tmp_path, name, bags)
+    part = read_bags(path, memory_limit=0).bags[1]
+    gc.collect()
+    assert len(list(temporary.iterdir())) > 0
+    np.testing.assert_array_equal(part, bags[1])
+    del part
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_folder_of_the_users_keeps_the_file(tmp_path, temporary, bags, name):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    data = read_bags(write(tmp_path, name, bags), memory_limit=1000, scratch=scratch)
+    del data
+    gc.collect()
+    (kept,) = scratch.iterdir()
+    np.testing.assert_array_equal(np.load(kept), bags.instances)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_failed_reading_leaves_nothing_behind(tmp_path, bags):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    path = tmp_path / "bags.csv"
+    write_bags(path, bags, y=[0, 1, 0])
+    text = path.read_text().splitlines()
+    text[-1] = text[-1].replace(",0,", ",1,", 1)  # the label of the last row contradicts its bag
+    path.write_text("\n".join(text) + "\n")
+    with pytest.raises(BagwiseError, match="several values") as caught:
+        read_bags(path, memory_limit=0, scratch=scratch)
+    del caught
+    gc.collect()
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_rows_out_of_order_are_scattered_to_their_places(tmp_path, rng, compress):
+    X = rng.normal(size=(5000, 2))
+    groups = rng.integers(0, 40, size=5000)
+    expected = Bags.from_groups(X, groups)
+    frame = {"bag": groups, "a": X[:, 0], "b": X[:, 1]}
+    pq.write_table(pa.table(frame), tmp_path / "bags.parquet", row_group_size=700)
+    save = np.savez_compressed if compress else np.savez
+    save(tmp_path / "bags.npz", X=X, bag=groups.astype(str))
+    for name in ("bags.parquet", "bags.npz"):
+        read = read_bags(tmp_path / name, memory_limit=10_000).bags
+        assert backing_file(read.instances) is not None
+        np.testing.assert_array_equal(read.instances, expected.instances)
+        assert read.ids.astype(int).tolist() == expected.ids.tolist()
+
+
+def test_an_uncompressed_npz_is_mapped_where_it_is(tmp_path, bags):
+    path = tmp_path / "bags.npz"
+    write_bags(path, bags, compress=False)
+    read = read_bags(path, memory_limit=1000).bags
+    assert backing_file(read.instances) == path
+    np.testing.assert_array_equal(read.instances, bags.instances)
+
+
+def test_sparse_parts_are_mapped_too(tmp_path):
+    X = sparse.random(200, 50, density=0.3, random_state=0, format="csr")
+    path = tmp_path / "bags.npz"
+    write_bags(path, Bags(X, [0, 100, 200]), compress=False)
+    read = read_bags(path, memory_limit=5000).bags
+    assert backing_file(read.instances.data) == path
+    assert (read.instances != X).nnz == 0
+
+
+def test_large_bags_are_written_from_a_memory_map(tmp_path, bags, monkeypatch):
+    monkeypatch.setattr("bagwise.io.write_table.BLOCK_VALUES", 50)  # several blocks
+    monkeypatch.setattr("bagwise.io.sources.BLOCK_VALUES", 30)
+    mapped = read_bags(write(tmp_path, "bags.npz", bags), memory_limit=0).bags
+    for name in FORMATS:
+        again = read_bags(write(tmp_path / "..", f"{tmp_path.name}/again-{name}", mapped))
+        np.testing.assert_array_equal(again.bags.instances, bags.instances)
+        np.testing.assert_array_equal(again.bags.offsets, bags.offsets)
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [("2GB", 2 * 10**9), ("1.5 kib", 1536), ("10", 10), ("3M", 3 * 10**6), (7, 7), (1e3, 1000)],
+)
+def test_sizes(limit, expected):
+    assert byte_count(limit) == expected
+
+
+@pytest.mark.parametrize("limit", ["much", "-1", "2 bananas", -1, True, float("nan"), [1]])
+def test_wrong_sizes(limit):
+    with pytest.raises(InputError, match="memory_limit="):
+        byte_count(limit)
+
+
+def test_half_of_what_there_is_by_default():
+    assert 0 < byte_count(None) < available_memory()
+
+
+def test_scratch_must_be_a_folder(tmp_path, bags):
+    path = write(tmp_path, "bags.npz", bags)
+    with pytest.raises(FileNotFoundError, match="scratch="):
+        read_bags(path, scratch=tmp_path / "absent")
+
+
+def test_workspace_copies_rows_and_columns(rng):
+    X = rng.normal(size=(20, 5))
+    rows, columns = rng.permutation(20)[:7], np.array([4, 0])
+    for limit in (0, 10**9):
+        copied = Workspace(limit).copy(X, rows=rows, columns=columns, dtype="float32")
+        np.testing.assert_array_equal(copied, X[rows][:, columns].astype("float32"))
