@@ -10,15 +10,25 @@ import bagwise
 ROOT = Path(bagwise.__file__).parent
 
 # From the top of the house to its door. A room may import itself and the rooms it names.
-FOUNDATION = {"exceptions", "extras", "bags", "kernels", "_validation", "base", "pairwise"}
+FOUNDATION = {
+    "exceptions",
+    "extras",
+    "bags",
+    "kernels",
+    "solvers",
+    "_validation",
+    "base",
+    "pairwise",
+}
 ROOMS = {
     "exceptions": set(),
     "extras": {"exceptions"},
     "bags": {"exceptions"},
     "kernels": set(),
+    "solvers": {"exceptions", "bags", "kernels"},
     "_validation": {"exceptions", "bags"},
     "base": {"exceptions", "bags", "kernels", "_validation"},
-    "pairwise": FOUNDATION - {"base", "pairwise"},
+    "pairwise": FOUNDATION - {"base", "pairwise", "solvers"},
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION,
     "classification": FOUNDATION | {"embedding"},

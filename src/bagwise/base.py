@@ -210,5 +210,5 @@ class InstancePredictorMixin:
         rows = kernels.segments.argmax(scores, bags.offsets)
         if column is not None:
             return rows[:, column]
-        predicted = self.decision_function(bags).argmax(axis=1)
+        predicted = self._pool(scores, bags.offsets).argmax(axis=1)
         return np.take_along_axis(rows, predicted[:, None], axis=1)[:, 0]

@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.sparsefuncs import mean_variance_axis
 from threadpoolctl import threadpool_limits
 
 from bagwise import kernels
@@ -24,7 +25,14 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.kernels import threads
 
-__all__ = ["bag_distances", "bag_kernel", "minimax_statistics", "set_kernel_norms"]
+__all__ = [
+    "bag_distances",
+    "bag_kernel",
+    "instance_kernel",
+    "kernel_width",
+    "minimax_statistics",
+    "set_kernel_norms",
+]
 
 DISTANCES = ("minmin", "maxmin", "meanmin", "hausdorff")
 BAG_KERNELS = ("nsk", "minimax")
@@ -154,7 +162,7 @@ def bag_kernel(
     params: dict[str, Any] = {"gamma": gamma, "degree": degree, "coef0": coef0}
     if kind == "minimax":
         left, right = minimax_statistics(A), minimax_statistics(B)
-        return _instance_kernel(left, right, kernel, params)
+        return instance_kernel(left, right, kernel, params)
     if kernel == "linear":
         out = _bag_sums(A) @ _bag_sums(B).T
     else:
@@ -201,8 +209,42 @@ def set_kernel_norms(
     if kernel == "linear":
         squared = row_norms(_bag_sums(bags), squared=True)
     else:
-        squared = np.array([_instance_kernel(bag, bag, kernel, params).sum() for bag in bags])
+        squared = np.array([instance_kernel(bag, bag, kernel, params).sum() for bag in bags])
     return np.sqrt(np.where(squared > 0, squared, 1.0))
+
+
+def kernel_width(gamma: str | float, bags: Bags) -> float:
+    """The width of a kernel between instances, from scikit-learn's words for it.
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto"} or float
+        "scale" is ``1 / (n_features * variance of the instances)``, "auto" ``1 / n_features``.
+    bags : Bags
+        The training bags.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from bagwise import Bags
+    >>> from bagwise.pairwise import kernel_width
+    >>> kernel_width("scale", Bags.from_arrays([[[0.0], [2.0]]]))
+    1.0
+    """
+    if gamma == "scale":
+        variance = _variance(bags.instances)
+        return 1.0 / (bags.n_features * variance) if variance > 0 else 1.0
+    return 1.0 / bags.n_features if gamma == "auto" else float(gamma)
+
+
+def _variance(instances: Any) -> float:
+    if not sparse.issparse(instances):
+        return float(instances.var())
+    means, variances = mean_variance_axis(instances, axis=0)
+    return float(variances.mean() + means.var())
 
 
 def minimax_statistics(bags: Bags) -> NDArray[Any]:
@@ -344,16 +386,31 @@ def _kernel_sums(
     X, Y = A.instances, B.instances
 
     def sums(start: int, stop: int, bag: int) -> NDArray[np.float64]:
-        values = _instance_kernel(X[start:stop], Y[B.offsets[bag] :], kernel, params)
+        values = instance_kernel(X[start:stop], Y[B.offsets[bag] :], kernel, params)
         begins = B.offsets[bag:-1] - B.offsets[bag]
         return np.add.reduceat(values, begins, axis=1, dtype=np.float64)
 
     return sums
 
 
-def _instance_kernel(
+def instance_kernel(
     X: Any, Y: Any, kernel: str | Callable[..., float], params: dict[str, Any]
 ) -> NDArray[Any]:
+    """The kernel between two tables of instances, by scikit-learn's names.
+
+    Parameters
+    ----------
+    X, Y : array-like or sparse of shape (n, n_features), (m, n_features)
+        Two tables.
+    kernel : str or callable
+        A name of :func:`sklearn.metrics.pairwise.pairwise_kernels`, or a function of two vectors.
+    params : dict
+        gamma, degree, coef0; those the kernel does not know are left out.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+    """
     if callable(kernel):
         return pairwise_kernels(X, Y, metric=kernel)
     return pairwise_kernels(X, Y, metric=kernel, filter_params=True, **params)

@@ -46,7 +46,9 @@ def test_one_file_is_one_bag(slides):
 def test_labels_beside_the_slides(slides, tmp_path):
     folder, _ = slides
     path = tmp_path / "labels.csv"
-    path.write_text("case_id,slide_id,label\nx,slide_17,tumour\ny,slide_08,normal\nz,other,normal\n")
+    path.write_text(
+        "case_id,slide_id,label\nx,slide_17,tumour\ny,slide_08,normal\nz,other,normal\n"
+    )
     assert read_bags(folder, labels=path, bag="slide_id").y.tolist() == ["normal", "tumour"]
     frame = pd.read_csv(path)
     assert read_bags(folder, labels=frame, bag="slide_id").y.tolist() == ["normal", "tumour"]
@@ -60,7 +62,9 @@ def test_labels_beside_the_slides(slides, tmp_path):
 def test_another_dataset(slides):
     folder, _ = slides
     assert read_bags(folder, features="coords").bags.n_features == 2
-    with pytest.raises(FileFormatError, match=r"no dataset 'feats': there are 'coords', 'features'"):
+    with pytest.raises(
+        FileFormatError, match=r"no dataset 'feats': there are 'coords', 'features'"
+    ):
         read_bags(folder, features="feats")
     for wrong in ({"features": ["a", "b"]}, {"exclude": ["a"]}):
         with pytest.raises(InputError, match="names the one dataset"):
@@ -108,7 +112,7 @@ def test_empty_and_changed_folders(tmp_path, rng):
     folder = tmp_path / "out"
     write_bags(folder, [rng.normal(size=(2, 2))] * 2, format="hdf5")
     (folder / "bag_1.h5").unlink()
-    with pytest.raises(FileFormatError, match="disagree about 'bag_1.h5'"):
+    with pytest.raises(FileFormatError, match=r"disagree about 'bag_1\.h5'"):
         read_bags(folder)
     (folder / "bags.json").unlink()
     assert read_bags(folder).bags.ids.tolist() == ["bag_0"]

@@ -46,7 +46,9 @@ def test_rows_without_bags_are_bags_of_one():
 def test_rows_of_a_bag_anywhere(tmp_path):
     path = tmp_path / "bags.npz"
     X = np.arange(8.0).reshape(4, 2)
-    np.savez(path, X=X, bag=[2, 0, 2, 0], y=[7, 8, 9], instance_labels=[0, 1, 2, 3], row=np.arange(4))
+    np.savez(
+        path, X=X, bag=[2, 0, 2, 0], y=[7, 8, 9], instance_labels=[0, 1, 2, 3], row=np.arange(4)
+    )
     data = read_bags(path)
     assert data.bags.offsets.tolist() == [0, 2, 2, 4]  # bag 1 has a label and no rows
     assert data.bags.instances.tolist() == X[[1, 3, 0, 2]].tolist()

@@ -61,7 +61,14 @@ def test_extreme_values_and_names_survive(tmp_path, bags, name):
 
 @pytest.mark.parametrize("name", DENSE)
 @pytest.mark.parametrize(
-    "ids", [["1", "2", "10"], [3, -1, 10**17], ["007", "7", "08"], ["NA", "null", "true"], ['"', ",;\t", "a\nb"]]
+    "ids",
+    [
+        ["1", "2", "10"],
+        [3, -1, 10**17],
+        ["007", "7", "08"],
+        ["NA", "null", "true"],
+        ['"', ",;\t", "a\nb"],
+    ],
 )
 def test_ids_keep_their_type(tmp_path, bags, name, ids):
     named = Bags(bags.instances, bags.offsets, ids)
@@ -330,9 +337,7 @@ def test_where_to_write(tmp_path, bags):
         write_bags(tmp_path / "folder.npz", bags, force=True)
 
 
-names = st.text(
-    st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8
-)
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8)
 
 
 @st.composite

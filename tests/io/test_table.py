@@ -276,8 +276,8 @@ def test_wrong_files(tmp_path):
         path.write_text("")
         with pytest.raises(FileFormatError, match="could not be read"):
             read_bags(path)
+    (tmp_path / "bags.xls").write_text("bag,x\n1,2\n")
     with pytest.raises(FileFormatError, match="ending bagwise does not know"):
-        (tmp_path / "bags.xls").write_text("bag,x\n1,2\n")
         read_bags(tmp_path / "bags.xls")
     assert len(read_bags(tmp_path / "bags.xls", format="csv").bags) == 1
     with pytest.raises(InputError, match="folder"):

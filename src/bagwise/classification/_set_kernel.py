@@ -7,17 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.svm import SVC
 from sklearn.utils import compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
-from bagwise.pairwise import BAG_KERNELS, bag_kernel, set_kernel_norms
+from bagwise.pairwise import BAG_KERNELS, bag_kernel, kernel_width, set_kernel_norms
 
 __all__ = ["SetKernelSVM"]
 
@@ -151,7 +149,7 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         bags = check_bags(self, X, reset=True)
         classes, codes = check_bag_labels(y, bags, min_classes=2)
         weight = compute_sample_weight(self.class_weight, classes[codes])
-        gamma = _kernel_width(self.gamma, bags)
+        gamma = kernel_width(self.gamma, bags)
         gram = bag_kernel(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
         columns = [1] if len(classes) == 2 else range(len(classes))
         machines = [
@@ -222,17 +220,3 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
 
     def _one_column_for_two(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         return scores[:, 0] if len(self.classes_) == 2 else scores
-
-
-def _kernel_width(gamma: str | float, bags: Bags) -> float:
-    if gamma == "scale":
-        variance = _variance(bags.instances)
-        return 1.0 / (bags.n_features * variance) if variance > 0 else 1.0
-    return 1.0 / bags.n_features if gamma == "auto" else float(gamma)
-
-
-def _variance(instances: Any) -> float:
-    if not sparse.issparse(instances):
-        return float(instances.var())
-    means, variances = mean_variance_axis(instances, axis=0)
-    return float(variances.mean() + means.var())

@@ -58,7 +58,7 @@ def read_lists(
 def _batches(source: TableSource, name: str) -> Iterator[tuple[int, Any]]:
     """A list column some bags at a time, with the first bag of each part."""
     start = 0
-    for batch in source.batches([name], source.rows_per_batch([name])):
+    for batch in source.batches([name], source.rows_per_batch()):
         yield start, batch.column(name)
         start += batch.num_rows
     if start == 0:

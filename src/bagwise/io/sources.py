@@ -24,6 +24,7 @@ __all__ = ["METADATA", "CsvSource", "FrameSource", "ParquetSource", "Source", "T
 
 METADATA = b"bagwise"  # key of our notes in the schema of a Parquet file
 BLOCK_VALUES = 2**22  # numbers in one block of features
+_BLOCK_BYTES = 2**25
 _CSV_BLOCK = 2**24  # bytes; a row must fit into one
 _VALUES_PER_BYTE = 4  # memory of a number against the shortest way to write one: "1," is 8 bytes
 _GZIP_RATIO = 10
@@ -189,13 +190,13 @@ class TableSource:
         """The given columns as record batches of at most `n_rows` rows."""
         return self._table.select(list(names)).to_batches(max_chunksize=n_rows)
 
-    def rows_per_batch(self, names: Sequence[str]) -> int:
+    def rows_per_batch(self) -> int:
         """How many rows of list columns make a block of moderate size."""
         return 1024
 
     def has_gaps(self, name: str) -> bool:
         """Whether any value of a column is missing."""
-        return self.read([name]).column(0).null_count > 0
+        return any(batch.column(0).null_count for batch in self.batches([name], BLOCK_VALUES))
 
     def _dtype_of(self, name: str) -> Any:
         kind = self.type_of(name)
@@ -239,29 +240,14 @@ class ParquetSource(TableSource):
         """The given columns as record batches, read as they are asked for."""
         return self._file.iter_batches(batch_size=n_rows, columns=list(names))
 
-    def rows_per_batch(self, names: Sequence[str]) -> int:
-        """By the number of values the metadata tell."""
-        n_values = sum(chunk.num_values for name in names for chunk in self._chunks(name))
-        return max(1, BLOCK_VALUES * self._file.metadata.num_rows // max(n_values, 1))
-
-    def has_gaps(self, name: str) -> bool:
-        """By the statistics of the file where it has them."""
-        for chunk in self._chunks(name):
-            statistics = chunk.statistics
-            if statistics is None or not statistics.has_null_count:
-                return super().has_gaps(name)
-            if statistics.null_count:
-                return True
-        return False
-
-    def _chunks(self, name: str) -> Iterator[Any]:
-        """The parts of a column in each row group, as the metadata describe them."""
+    def rows_per_batch(self) -> int:
+        """By the size that the metadata tell."""
+        # Nothing is asked of the metadata of single columns: pyarrow ends the process when those
+        # of a damaged file contradict its schema.
         metadata = self._file.metadata
-        for j in range(metadata.num_columns):
-            path = metadata.schema.column(j).path
-            if path == name or path.startswith(f"{name}."):
-                for g in range(metadata.num_row_groups):
-                    yield metadata.row_group(g).column(j)
+        groups = (metadata.row_group(g) for g in range(metadata.num_row_groups))
+        n_bytes = sum(group.total_byte_size for group in groups)
+        return max(1, _BLOCK_BYTES * metadata.num_rows // max(n_bytes, 1))
 
 
 class CsvSource(TableSource):

@@ -96,6 +96,8 @@ def _read_rows(source: Source, request: Request, layout: Layout, workspace: Work
     for block in source.blocks(features, dtype):
         instances[positions[start : start + len(block)]] = block
         start += len(block)
+    if start != len(column):
+        raise FileFormatError(f"the columns have different lengths: {start} and {len(column)}.")
     ids = None if source.notes.get("ids") is False else rows.ids
     bags = Bags(instances, rows.offsets, ids, feature_names=_row_names(source, features))
     labels = None

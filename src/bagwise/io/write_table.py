@@ -86,7 +86,9 @@ class _Columns:
         self._number = _number_type(pa, bags.dtype)
         self._ids = self._array(np.arange(len(bags)) if bags.ids is None else bags.ids, "ids")
         self._labels = None if contents.y is None else self._array(_with_gaps(contents.y), "y")
-        self._sets = None if contents.label_sets is None else pa.array(self._set_texts(), pa.string())
+        self._sets = (
+            None if contents.label_sets is None else pa.array(self._set_texts(), pa.string())
+        )
         self._instance_labels = self._instance_label_array()
         self._refuse_collisions()
 

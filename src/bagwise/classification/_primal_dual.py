@@ -1,0 +1,328 @@
+"""PrimalDualMISVM (pdMISVM): all classes at once, each bag judged by its best instance."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.sparsefuncs import min_max_axis
+from sklearn.utils.validation import _check_sample_weight
+
+from bagwise._validation import check_bag_labels, check_bags
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.exceptions import InputError
+from bagwise.pairwise import instance_kernel, kernel_width
+from bagwise.solvers.primal_dual import KernelSpace, LinearSpace, primal_dual
+
+__all__ = ["PrimalDualMISVM"]
+
+# Operations of the eigendecompositions (about 9 d^3 each) that "auto" accepts for exact updates.
+AFFORDABLE = 1e11
+
+
+class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+    r"""Multi-instance SVM for many bags, features and classes (pdMISVM, Brand 2021).
+
+    The score of a bag for a class is that of its best instance; all classes are learned together
+    (Weston-Watkins):
+
+    .. math:: \min_{W, b} \tfrac12 \sum_m |w_m|^2 + C \sum_i \sum_{m \ne y_i}
+        \bigl(1 + \max_j s_{ij}^m - \max_j s_{ij}^{y_i}\bigr)_+ ,
+        \qquad s_{ij}^m = w_m \cdot x_{ij} + b_m
+
+    by a primal-dual method (multi-block ADMM) whose iteration costs about one product of the
+    instances with W. Standardise the instances first.
+
+    Parameters
+    ----------
+    C : float, default=0.01
+        Cost of a margin error, against the sum over bags and classes. On standardised data 0.001
+        to 0.1 is the usual range: there are many bags and each counts once per wrong class.
+    solver : {"auto", "exact", "inexact"}, default="auto"
+        How W is updated: exactly (Eq. 10; eigendecompositions once, then cheap), or by one optimal
+        gradient step (Eq. 25; linear in the number of features). "auto" is exact while the
+        eigendecompositions are affordable.
+    kernel : {"linear", "precomputed"}, str or callable, default="linear"
+        Kernel between instances by scikit-learn's names. With "precomputed" the features of an
+        instance are its kernel values with the training instances. For many instances prefer
+        Nystroem features in a pipeline: ``InstanceTransformer(Nystroem())`` before this model.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width, as in :class:`SetKernelSVM`.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    mu : float, default=None
+        First penalty on the constraints; 1e-4 by default. Smaller is slower and often a little
+        better.
+    rho : float, default=1.2
+        Growth of the penalty per iteration. Closer to 1 ends with a lower objective, later.
+    max_iter : int, default=500
+        Budget of iterations.
+    tol : float, default=1e-4
+        Relative tolerance on the constraints.
+    splitting : {"paper", "shared"}, default="paper"
+        The paper's two copies of the scores, or one for all classes: one eigendecomposition
+        instead of K, and usually a lower objective.
+    mask_own_class : bool, default=True
+        Leave the constant term of the own class out of the updates; False as printed.
+    fit_intercept : bool, default=True
+        Whether to fit b.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes.
+    random_state : int, RandomState or None, default=None
+        For the small random start of W.
+    verbose : int, default=0
+        Show a progress bar over the iterations.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels of bags.
+    coef_ : ndarray of shape (n_classes, n_features)
+        W (linear kernel).
+    dual_coef_ : ndarray of shape (n_classes, n_training_instances)
+        W as coefficients of the training instances (other kernels).
+    intercept_ : ndarray of shape (n_classes,)
+        b.
+    objective_curve_ : ndarray of shape (n_iter_,)
+        The objective above after each iteration.
+    residuals_ : ndarray of shape (n_iter_,)
+        Relative violation of the constraints after each iteration.
+    n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    Notes
+    -----
+    One score per class also for two classes: ``coef_`` has two rows and ``score_instances`` two
+    columns, while ``decision_function`` is one column there, as scikit-learn's is.
+
+    The problem is not convex, and growing penalties freeze the iterates rather than drive them to
+    a stationary point: different seeds end at different objectives.
+
+    Memory: the instances, the scores (n_instances x n_classes) twice, and a few numbers per bag
+    and class.
+
+    References
+    ----------
+    Brand, Baker, Ellefsen, Wang. A linear primal-dual multi-instance SVM for big data
+    classifications. ICDM 2021.
+
+    Examples
+    --------
+    >>> from bagwise.classification import PrimalDualMISVM
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = PrimalDualMISVM(C=1, random_state=0).fit(bags, ["no", "no", "yes", "yes"])
+    >>> model.predict([[[0.0], [2.8]]])
+    array(['yes'], dtype='<U3')
+    >>> model.key_instances([[[0.0], [2.8]]])
+    array([1])
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "solver": [StrOptions({"auto", "exact", "inexact"})],
+        "kernel": [str, callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Real],
+        "mu": [Interval(Real, 0, None, closed="neither"), None],
+        "rho": [Interval(Real, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "splitting": [StrOptions({"paper", "shared"})],
+        "mask_own_class": ["boolean"],
+        "fit_intercept": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C: float = 0.01,
+        *,
+        solver: str = "auto",
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        mu: float | None = None,
+        rho: float = 1.2,
+        max_iter: int = 500,
+        tol: float = 1e-4,
+        splitting: str = "paper",
+        mask_own_class: bool = True,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.solver = solver
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.mu = mu
+        self.rho = rho
+        self.max_iter = max_iter
+        self.tol = tol
+        self.splitting = splitting
+        self.mask_own_class = mask_own_class
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    @property
+    def instance_pooling(self) -> str:
+        """How instance scores make the score of the bag: their maximum, per class."""
+        return "max"
+
+    @fit_method
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn one hyperplane per class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : array-like of shape (n_bags,)
+            The class of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weights of the bags; a weight of 2 equals the bag twice.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        weights = _check_sample_weight(
+            sample_weight, codes, dtype=np.float64, ensure_non_negative=True
+        )
+        weights = weights * compute_sample_weight(self.class_weight, classes[codes])
+        used = bags if weights.all() else bags[weights > 0]  # a bag of weight 0 is no bag
+        codes, weights = codes[weights > 0], weights[weights > 0]
+        gamma = kernel_width(self.gamma, used)
+        space = self._space(used, gamma)
+        result = primal_dual(
+            space,
+            used.offsets,
+            codes,
+            len(classes),
+            C=self.C,
+            mu=1e-4 if self.mu is None else self.mu,
+            rho=self.rho,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            exact=self._is_exact(space, len(classes)),
+            shared=self.splitting == "shared",
+            mask_own_class=self.mask_own_class,
+            fit_intercept=self.fit_intercept,
+            weights=weights,
+            rng=check_random_state(self.random_state),
+            track=partial(self._track, task="iteration"),
+        )
+        if not result.converged:
+            warnings.warn(
+                f"pdMISVM did not reach tol={self.tol} in {self.max_iter} iterations: raise "
+                "max_iter or rho, or standardise the instances.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        W, self.intercept_ = result.solution
+        if self.kernel == "linear":
+            self.coef_ = W
+        else:
+            self.dual_coef_, self.training_bags_, self.gamma_ = W, used, gamma
+        self.classes_ = classes
+        self.objective_curve_, self.residuals_ = result.objective_curve, result.residuals
+        self.n_iter_ = result.n_iter
+        return self
+
+    def score_instances(self, X: Any) -> NDArray[Any]:
+        """Score each instance for each class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+        """
+        bags = self._check_bags(X)
+        if self.kernel == "linear":
+            scores = safe_sparse_dot(bags.instances, self.coef_.T, dense_output=True)
+            return scores + self.intercept_
+        return (
+            self._gram(bags, self.training_bags_, self.gamma_) @ self.dual_coef_.T + self.intercept_
+        )
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Score each bag by its best instance, per class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            Two classes: score of ``classes_[1]`` minus that of ``classes_[0]``; else one per class.
+        """
+        best = super().decision_function(X)
+        return best[:, 1] - best[:, 0] if len(self.classes_) == 2 else best
+
+    def _space(self, bags: Bags, gamma: float) -> LinearSpace | KernelSpace:
+        if self.kernel == "linear":
+            return LinearSpace(bags.instances, _constant(bags) if self.fit_intercept else None)
+        if self.kernel == "precomputed" and bags.n_features != bags.n_instances:
+            raise InputError(
+                f"a precomputed kernel of {bags.n_instances} instances has {bags.n_features} "
+                "columns: expected one column per training instance."
+            )
+        return KernelSpace(self._gram(bags, bags, gamma))
+
+    def _gram(self, bags: Bags, training: Bags, gamma: float) -> NDArray[Any]:
+        if self.kernel == "precomputed":
+            return bags.instances
+        params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        return instance_kernel(bags.instances, training.instances, self.kernel, params)
+
+    def _is_exact(self, space: LinearSpace | KernelSpace, n_classes: int) -> bool:
+        if self.solver != "auto":
+            return self.solver == "exact"
+        n_systems = 1 if self.splitting == "shared" else n_classes
+        return 9.0 * n_systems * float(space.size) ** 3 <= AFFORDABLE
+
+
+def _constant(bags: Bags) -> NDArray[np.bool_]:
+    """Features with one value only, told by that and not by a standard deviation near 0."""
+    X = bags.instances
+    if sparse.issparse(X):
+        lowest, highest = min_max_axis(X, axis=0)
+    else:
+        lowest, highest = X.min(axis=0), X.max(axis=0)
+    return lowest == highest

@@ -1,0 +1,211 @@
+"""The per-bag updates of pdMISVM (Brand 2021, Algorithm 1, lines 9 to 16) on collapsed state.
+
+The copies T and U of the scores differ from the scores in one instance per bag and class, and so
+do their multipliers. So each (bag, class) keeps one index and one number instead of a column.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+__all__ = ["moments", "update_bags"]
+
+_compiled = numba.njit(nogil=True, cache=True)
+
+
+@_compiled
+def moments(start, stop, offsets, values, codes, weights, extra, first, second):  # type: ignore[no-untyped-def]
+    """Weighted sums of `values` and their squares, per bag and class.
+
+    An instance counts ``weights[bag]``, and `extra` times more in the class of its bag: the copies
+    of the scores of the own class that its fit has to meet.
+    """
+    for bag in range(start, stop):
+        for m in range(values.shape[1]):
+            first[bag, m] = second[bag, m] = 0.0
+        for i in range(offsets[bag], offsets[bag + 1]):
+            for m in range(values.shape[1]):
+                first[bag, m] += values[i, m]
+                second[bag, m] += values[i, m] * values[i, m]
+        for m in range(values.shape[1]):
+            times = weights[bag] * (1.0 + extra if codes[bag] == m else 1.0)
+            first[bag, m] *= times
+            second[bag, m] *= times
+
+
+@_compiled
+def update_bags(  # type: ignore[no-untyped-def]
+    start,
+    stop,
+    offsets,
+    scores,
+    change,
+    factor,
+    shift,
+    codes,
+    weights,
+    cost,
+    mu,
+    next_mu,
+    shared,
+    mask,
+    place_t,
+    theta,
+    max_t,
+    place_u,
+    xi,
+    max_u,
+    q,
+    r,
+    lam,
+    sigma,
+    omega,
+    row_start,
+    rank,
+    entry_rows,
+    entry_values,
+    report,
+):
+    """Bring the scores up to date, then make the updates E, Q, R, T, U and duals of each bag.
+
+    `scores` becomes ``scores + factor * change + shift``. `entry_rows` and `entry_values` receive
+    T - S + Theta/mu (and the same of U), the only non-zeros of what W has to fit next. `report`
+    receives, per bag: squared gaps of the constraints, their scale, the hinge loss.
+    """
+    n_classes = scores.shape[1]
+    n_bags = len(offsets) - 1
+    top = np.empty((3, n_classes))
+    row = np.empty((3, n_classes), np.int64)
+    for bag in range(start, stop):
+        top[:] = -np.inf
+        row[:] = -1
+        for i in range(offsets[bag], offsets[bag + 1]):
+            for m in range(n_classes):
+                value = scores[i, m] + factor[m] * change[i, m] + shift[m]
+                scores[i, m] = value
+                if value > top[2, m]:
+                    _insert(top, row, m, value, i)
+        y, weight = codes[bag], weights[bag]
+        gaps = scale = hinge = 0.0
+        if shared:
+            _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t)
+        for m in range(n_classes):
+            sign = 1.0 if m == y else -1.0
+            if not shared:
+                e = _slack(
+                    sign - q[bag, m] + r[bag, m] - lam[bag, m] / mu,
+                    sign,
+                    0.0 if mask and m == y else cost / mu,
+                )
+                pull = sign - e - lam[bag, m] / mu
+                q[bag, m] = (pull + r[bag, m] + max_t[bag, m] - sigma[bag, m] / mu) / 2  # Eq. 15
+                r[bag, m] = (q[bag, m] - pull + max_u[bag, m] - omega[bag, m] / mu) / 2  # Eq. 16
+                gap = e - (sign - q[bag, m] + r[bag, m])
+                lam[bag, m] += mu * gap
+                gaps += gap * gap
+            # T, Eq. 19
+            old, dual = place_t[bag, m], theta[bag, m]
+            new, first, second = _two_largest(top, row, m, old, scores[old, m] - dual / mu)
+            target = (first + q[bag, m] + sigma[bag, m] / mu) / 2
+            step = target - scores[new, m]
+            at = row_start[m] + 2 * bag
+            gaps += _move(at, old, new, dual, step, mu, next_mu, weight, entry_rows, entry_values)
+            place_t[bag, m] = new
+            theta[bag, m] = (dual if new == old else 0.0) + mu * step
+            max_t[bag, m] = max(target, second)
+            gap = q[bag, m] - max_t[bag, m]
+            sigma[bag, m] += mu * gap
+            gaps += gap * gap
+            scale += 1.0 + q[bag, m] * q[bag, m]
+            if m != y:
+                hinge += max(0.0, 1.0 + top[0, m] - top[0, y])
+            if shared:
+                continue
+            # U, Eq. 20: the same on the scores of the own class
+            old, dual = place_u[bag, m], xi[bag, m]
+            new, first, second = _two_largest(top, row, y, old, scores[old, y] - dual / mu)
+            target = (first + r[bag, m] + omega[bag, m] / mu) / 2
+            step = target - scores[new, y]
+            at = row_start[y] + 2 * n_bags + 2 * (rank[bag] * n_classes + m)
+            gaps += _move(at, old, new, dual, step, mu, next_mu, weight, entry_rows, entry_values)
+            place_u[bag, m] = new
+            xi[bag, m] = (dual if new == old else 0.0) + mu * step
+            max_u[bag, m] = max(target, second)
+            gap = r[bag, m] - max_u[bag, m]
+            omega[bag, m] += mu * gap
+            gaps += gap * gap
+        report[bag, 0], report[bag, 1], report[bag, 2] = (
+            weight * gaps,
+            weight * scale,
+            weight * hinge,
+        )
+        if shared:
+            report[bag, 0] += weight * r[bag, n_classes]
+
+
+@_compiled
+def _insert(top, row, m, value, i):  # type: ignore[no-untyped-def]
+    if value > top[0, m]:
+        top[2, m], row[2, m] = top[1, m], row[1, m]
+        top[1, m], row[1, m] = top[0, m], row[0, m]
+        top[0, m], row[0, m] = value, i
+    elif value > top[1, m]:
+        top[2, m], row[2, m] = top[1, m], row[1, m]
+        top[1, m], row[1, m] = value, i
+    else:
+        top[2, m], row[2, m] = value, i
+
+
+@_compiled
+def _two_largest(top, row, m, changed, value):  # type: ignore[no-untyped-def]
+    """Row and value of the largest of a column with one entry changed, and the second value."""
+    a = 1 if row[0, m] == changed else 0
+    b = a + 1
+    if row[b, m] == changed:
+        b += 1
+    largest, runner_up = top[a, m], top[b, m]
+    if value > largest or (value == largest and changed < row[a, m]) or row[a, m] < 0:
+        return changed, value, largest
+    return row[a, m], largest, max(value, runner_up)
+
+
+@_compiled
+def _slack(n, sign, threshold):  # type: ignore[no-untyped-def]
+    """Eq. 13; without cost the constraint is met exactly."""
+    if threshold == 0.0 or sign * n < 0.0:
+        return n
+    return n - threshold * sign if sign * n > threshold else 0.0
+
+
+@_compiled
+def _move(at, old, new, dual, step, mu, next_mu, weight, entry_rows, entry_values):  # type: ignore[no-untyped-def]
+    """Write the non-zeros of copy - scores + dual/mu; return the squared gap copy - scores."""
+    moved = new != old
+    now = (0.0 if moved else dual) + mu * step
+    entry_rows[at], entry_values[at] = new, weight * (step + now / next_mu)
+    entry_rows[at + 1], entry_values[at + 1] = old, -weight * dual / mu if moved else 0.0
+    return step * step + (dual / mu) ** 2 * moved
+
+
+@_compiled
+def _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t):  # type: ignore[no-untyped-def]
+    """E, Z and their multiplier for the shared splitting: e_m = -1 - z_m + z_y for m != y.
+
+    The quadratic in z has an arrow shape; z_y first, then each z_m. `r` keeps e, and the squared
+    gap in its extra column.
+    """
+    total = 2.0 * (max_t[bag, y] - sigma[bag, y] / mu)
+    for m in range(n_classes):
+        if m != y:
+            r[bag, m] = _slack(-1.0 - q[bag, m] + q[bag, y] - lam[bag, m] / mu, -1.0, cost / mu)
+            total += r[bag, m] + 1.0 + lam[bag, m] / mu + max_t[bag, m] - sigma[bag, m] / mu
+    q[bag, y] = total / (n_classes + 1)
+    r[bag, n_classes] = 0.0
+    for m in range(n_classes):
+        if m != y:
+            wish = r[bag, m] + 1.0 + lam[bag, m] / mu
+            q[bag, m] = (q[bag, y] - wish + max_t[bag, m] - sigma[bag, m] / mu) / 2
+            gap = r[bag, m] - (-1.0 - q[bag, m] + q[bag, y])
+            lam[bag, m] += mu * gap
+            r[bag, n_classes] += gap * gap

@@ -1,0 +1,246 @@
+"""Models in files: skops files, which run no code when they are opened.
+
+A model file is an ordinary skops archive (``skops.io.load`` opens it too) with one more member,
+``bagwise.json``: the versions that wrote it, and whatever the caller wants to remember. Plain
+``pickle`` works on every estimator as well; use it only for files you made yourself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import pkgutil
+import zipfile
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import sklearn
+from sklearn.base import BaseEstimator
+
+import bagwise
+from bagwise.bags import Bags
+from bagwise.exceptions import BagwiseError, DataNotFoundError, InputError, ModelFileError
+from bagwise.extras import import_extra
+from bagwise.io.files import replacing
+
+__all__ = ["load_model", "save_model", "trusted_types"]
+
+_MEMBER = "bagwise.json"
+_OUTER_ROOMS = ("bagwise.cli", "bagwise.reproduction", "bagwise.__main__")
+
+# What our estimators, and the scikit-learn ones around them, hold after a fit and skops does not
+# trust unasked. Trees are left out as skops leaves them out: their arrays index memory unchecked.
+_HELD = (
+    "scipy.sparse._csr.csr_array",
+    "scipy.sparse._csr.csr_matrix",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.calibration._TemperatureScaling",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.model_selection._split.GroupKFold",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.StratifiedGroupKFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+)
+
+
+def trusted_types() -> list[str]:
+    """List the types that may stand in a model file, by name, for ``skops.io.load``.
+
+    Every public estimator of bagwise, `Bags`, and a few types of SciPy and scikit-learn that fitted
+    estimators hold.
+
+    Returns
+    -------
+    list of str
+        Dotted names, sorted.
+
+    Examples
+    --------
+    >>> from bagwise.persistence import trusted_types
+    >>> "bagwise.bags.Bags" in trusted_types()
+    True
+    """
+    names = {_dotted(Bags), *_HELD}
+    for module in _public_modules():
+        things = (getattr(module, name) for name in getattr(module, "__all__", ()))
+        names |= {_dotted(thing) for thing in things if _is_own_estimator(thing)}
+    return sorted(names)
+
+
+def save_model(
+    model: BaseEstimator,
+    path: str | os.PathLike[str],
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    force: bool = False,
+) -> None:
+    """Save a fitted estimator as a skops file.
+
+    Parameters
+    ----------
+    model : estimator
+        Any estimator of bagwise, alone or inside scikit-learn's pipelines and searches.
+    path : path
+        The file, by custom ``.skops``. It appears when it is complete.
+    metadata : dict, default=None
+        What to remember beside the model (names of columns, say): texts, numbers, truth values,
+        None, and lists and dicts of them.
+    force : bool, default=False
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    OutputExistsError
+        When the file exists and `force` is False.
+    ModelFileError
+        When the model holds something that a skops file cannot keep.
+
+    See Also
+    --------
+    load_model : The way back.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.svm import LinearSVC
+    >>> from bagwise.persistence import load_model, save_model
+    >>> model = LinearSVC().fit([[0.0], [1.0]], ["no", "yes"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, Path(folder) / "model.skops", metadata={"bag": "slide"})
+    ...     again, metadata = load_model(Path(folder) / "model.skops")
+    >>> again.predict([[2.0]]), metadata["bag"]
+    (array(['yes'], dtype='<U3'), 'slide')
+    """
+    if not isinstance(model, BaseEstimator):
+        raise InputError(f"expected an estimator to save, got {type(model).__name__}.")
+    notes = {
+        "bagwise_version": bagwise.__version__,
+        "sklearn_version": sklearn.__version__,
+        "metadata": _plain(dict(metadata or {})),
+    }
+    skops = import_extra("skops.io", extra="persist")
+    with replacing(Path(path), force=force) as temporary:
+        try:
+            skops.dump(model, temporary, compression=zipfile.ZIP_DEFLATED)
+        except OSError:
+            raise
+        except Exception as error:
+            raise ModelFileError(
+                f"{type(model).__name__} cannot be saved as a skops file: {error}. Give it "
+                "functions that can be imported by name, or use pickle."
+            ) from error
+        with zipfile.ZipFile(temporary, "a") as archive:
+            archive.writestr(_MEMBER, json.dumps(notes))
+
+
+def load_model(
+    path: str | os.PathLike[str], *, trusted: Sequence[str] = ()
+) -> tuple[BaseEstimator, dict[str, Any]]:
+    """Load an estimator saved by `save_model`, provided that every type in the file is trusted.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    trusted : sequence of str, default=()
+        Types to trust beside `trusted_types`, by the names the error gives: your own transformers,
+        or scikit-learn's trees. Loading imports the modules they name.
+
+    Returns
+    -------
+    model : estimator
+        Its predictions equal those of the one that was saved.
+    metadata : dict
+        As given to `save_model`, and ``"bagwise_version"`` and ``"sklearn_version"``.
+
+    Raises
+    ------
+    DataNotFoundError
+        When there is no such file.
+    ModelFileError
+        When the file is damaged, is not a model, comes from another major version of bagwise, or
+        holds types that are not trusted.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise DataNotFoundError(f"no model file {str(file)!r}.")
+    skops = import_extra("skops.io", extra="persist")
+    names = [*trusted_types(), *trusted]
+    try:
+        notes = _read_notes(file)
+        model = skops.load(file, trusted=names)
+    except BagwiseError:
+        raise
+    except skops.exceptions.UntrustedTypesFoundException as error:
+        unknown = sorted(set(skops.get_untrusted_types(file=file)) - set(names))
+        raise ModelFileError(
+            f"{file} holds types that are not trusted: {', '.join(unknown)}. If you know where the "
+            "file comes from, pass their names with trusted=[...]."
+        ) from error
+    # skops, zipfile, numpy and the estimators themselves parse the file, each with its own errors.
+    except Exception as error:
+        detail = str(error) or type(error).__name__
+        raise ModelFileError(f"{file} cannot be loaded: it is damaged ({detail}).") from error
+    if not isinstance(model, BaseEstimator):
+        raise ModelFileError(f"{file} holds a {type(model).__name__}, which is not a model.")
+    return model, notes.pop("metadata") | notes
+
+
+def _read_notes(file: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(file) as archive:
+        if _MEMBER not in archive.namelist():
+            raise ModelFileError(f"{file} was not written by bagwise.persistence.save_model.")
+        notes: dict[str, Any] = json.loads(archive.read(_MEMBER))
+    if notes.keys() != {"bagwise_version", "sklearn_version", "metadata"}:
+        raise ModelFileError(f"{file} is damaged: {_MEMBER} in it is incomplete.")
+    written = str(notes["bagwise_version"])
+    if written.partition(".")[0] != bagwise.__version__.partition(".")[0]:
+        raise ModelFileError(
+            f"{file} was written by bagwise {written}, and this is {bagwise.__version__}: install "
+            "that version to load it, or fit the model again."
+        )
+    return notes
+
+
+def _public_modules() -> list[ModuleType]:
+    """The modules of bagwise without a leading underscore, those whose extra is absent left out."""
+    modules = []
+    for info in pkgutil.walk_packages(bagwise.__path__, "bagwise.", onerror=lambda name: None):
+        private = any(part.startswith("_") for part in info.name.split("."))
+        if private or info.name.startswith(_OUTER_ROOMS):
+            continue
+        try:
+            modules.append(import_module(info.name))
+        except ImportError:
+            continue
+    return modules
+
+
+def _is_own_estimator(thing: Any) -> bool:
+    is_estimator = inspect.isclass(thing) and issubclass(thing, BaseEstimator)
+    return is_estimator and thing.__module__.startswith("bagwise.")
+
+
+def _dotted(thing: Any) -> str:
+    return f"{thing.__module__}.{thing.__qualname__}"
+
+
+def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
+    try:
+        same = json.loads(json.dumps(metadata, allow_nan=False)) == metadata
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"metadata cannot be saved: {error}. Use texts, numbers and lists."
+        ) from error
+    if not same or {"bagwise_version", "sklearn_version"} & metadata.keys():
+        raise InputError(
+            "metadata would not come back as it is: use lists for tuples, texts for keys, and "
+            "leave 'bagwise_version' and 'sklearn_version' to bagwise."
+        )
+    return metadata

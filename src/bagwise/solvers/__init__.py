@@ -1,0 +1,5 @@
+"""Algorithm boxes of papers, as functions on arrays."""
+
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["SolverResult"]

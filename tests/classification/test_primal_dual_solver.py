@@ -1,0 +1,62 @@
+"""The collapsed solver against the dense K x n ADMM, variable by variable."""
+
+import numpy as np
+import pytest
+
+from bagwise.solvers.primal_dual import LinearSpace, primal_dual
+from primal_dual_oracle import DenseADMM
+
+
+def draw(seed, n_bags=14, d=4, K=3):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 6, n_bags)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    codes = np.arange(n_bags) % K
+    X = rng.normal(size=(offsets[-1], d))
+    X[offsets[:-1], 0] += 2 * codes
+    return X, offsets, codes
+
+
+OPTIONS = {"C": 1.0, "mu": 1e-2, "rho": 1.1, "fit_intercept": True}
+
+
+def solve(space, offsets, codes, K, *, n_iter, exact, shared, mask, weights=None, **options):
+    return primal_dual(
+        space,
+        offsets,
+        codes,
+        K,
+        max_iter=n_iter,
+        tol=0.0,
+        exact=exact,
+        shared=shared,
+        mask_own_class=mask,
+        weights=np.ones(len(codes)) if weights is None else weights,
+        rng=np.random.RandomState(0),
+        **(OPTIONS | options),
+    )
+
+
+@pytest.mark.parametrize("K", [2, 3])
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("mask", [True, False])
+@pytest.mark.parametrize("splitting", ["paper", "shared"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_collapsed_equals_dense(K, exact, mask, splitting, weighted):
+    X, offsets, codes = draw(0, K=K)
+    weights = np.random.default_rng(1).uniform(0.5, 2, len(codes)) if weighted else None
+    space = LinearSpace(X)
+    dense = DenseADMM(
+        X, offsets, codes, K, space.start(np.random.RandomState(0), K),
+        C=1.0, mu=1e-2, rho=1.1, inexact=not exact, mask=mask, splitting=splitting, weights=weights,
+    )  # fmt: skip
+    residuals, curve = dense.run(60)
+    found = solve(
+        space, offsets, codes, K, n_iter=60, exact=exact, shared=splitting == "shared", mask=mask,
+        weights=weights,
+    )  # fmt: skip
+    W, b = found.solution
+    np.testing.assert_allclose(W, dense.W, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(b, dense.b, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found.residuals, residuals, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(found.objective_curve, curve, rtol=1e-9)
