@@ -156,7 +156,8 @@ def test_8_single_precision_is_finite_and_agrees(solver, scale):
     assert found.coef_.dtype == np.float32
     assert np.isfinite(found.coef_).all()
     assert np.isfinite(found.objective_curve_).all()
-    assert (found.predict(single) == expected.predict(bags)).mean() > 0.95
+    if scale == 1.0:  # elsewhere rounding may lead to another local solution
+        np.testing.assert_array_equal(found.predict(single), expected.predict(bags))
 
 
 @pytest.mark.parametrize("solver", ["exact", "inexact"])
