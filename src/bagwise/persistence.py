@@ -171,13 +171,14 @@ def load_model(
     if not file.is_file():
         raise DataNotFoundError(f"no model file {str(file)!r}.")
     skops = import_extra("skops.io", extra="persist")
+    exceptions = import_extra("skops.io.exceptions", extra="persist")
     names = [*trusted_types(), *trusted]
     try:
         notes = _read_notes(file)
         model = skops.load(file, trusted=names)
     except BagwiseError:
         raise
-    except skops.exceptions.UntrustedTypesFoundException as error:
+    except exceptions.UntrustedTypesFoundException as error:
         unknown = sorted(set(skops.get_untrusted_types(file=file)) - set(names))
         raise ModelFileError(
             f"{file} holds types that are not trusted: {', '.join(unknown)}. If you know where the "
@@ -197,7 +198,8 @@ def _read_notes(file: Path) -> dict[str, Any]:
         if _MEMBER not in archive.namelist():
             raise ModelFileError(f"{file} was not written by bagwise.persistence.save_model.")
         notes: dict[str, Any] = json.loads(archive.read(_MEMBER))
-    if notes.keys() != {"bagwise_version", "sklearn_version", "metadata"}:
+    complete = notes.keys() == {"bagwise_version", "sklearn_version", "metadata"}
+    if not complete or not isinstance(notes["metadata"], dict):
         raise ModelFileError(f"{file} is damaged: {_MEMBER} in it is incomplete.")
     written = str(notes["bagwise_version"])
     if written.partition(".")[0] != bagwise.__version__.partition(".")[0]:

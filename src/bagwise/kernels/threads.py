@@ -31,7 +31,7 @@ def n_threads() -> int:
     int
     """
     limit = os.environ.get("OMP_NUM_THREADS", "")
-    return int(limit) if limit.isdigit() and int(limit) > 0 else joblib.cpu_count()
+    return int(limit) if limit.isdigit() and int(limit) > 0 else _cores()
 
 
 def block_bounds(offsets: NDArray[np.int64], n_blocks: int) -> NDArray[np.int64]:
@@ -96,6 +96,11 @@ def over_bags(
         lambda start, stop: kernel(start, stop, offsets, values, *out),
         block_bounds(offsets, n_blocks),
     )
+
+
+@cache
+def _cores() -> int:
+    return joblib.cpu_count()  # counts what the container allows; reads several files
 
 
 @cache
