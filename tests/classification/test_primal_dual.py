@@ -14,6 +14,7 @@ from bagwise.classification import PrimalDualMISVM
 from bagwise.datasets import make_bags
 from bagwise.exceptions import InputError
 from bagwise.kernels import threads
+from bagwise.solvers.concave_convex import objective
 from bagwise.solvers.primal_dual import KernelSpace, LinearSpace, Problem
 from checks import example
 from primal_dual_oracle import DenseADMM
@@ -273,3 +274,38 @@ def test_edges(solver):
     assert set(model.fit(big, [0, 1, 1, 1, 1, 1]).predict(big)) <= {0, 1}  # one bag of a class
     same = [np.ones((2, 2))] * 6
     assert np.isfinite(model.fit(same, [0, 1] * 3).decision_function(same)).all()  # duplicates
+
+
+@pytest.mark.parametrize("splitting", ["paper", "shared"])
+@pytest.mark.parametrize("C", [0.01, 1.0])
+def test_10_polish_lowers_the_objective(splitting, C):
+    bags, y = example(40, n_classes=3)
+    model = PrimalDualMISVM(C=C, splitting=splitting, random_state=0)
+    plain = clone(model).fit(bags, y)
+    polished = clone(model).set_params(polish=True).fit(bags, y)
+    assert polished.objective_curve_[-1] <= plain.objective_curve_[-1]
+    weights = np.ones(len(bags))
+    best = np.array([part.max(axis=0) for part in bags.split(polished.score_instances(bags))])
+    codes = np.unique(y, return_inverse=True)[1]
+    found = objective(polished.coef_, best, codes, weights, C)
+    assert polished.objective_curve_[-1] == pytest.approx(found)
+
+
+def test_10_polish_solves_the_convex_problem_of_singletons(rng):
+    codes = np.arange(18) % 3
+    X = rng.normal(size=(18, 3))
+    X[:, 0] += codes
+    best = weston_watkins_optimum(X, codes, 3, C=0.5)
+    model = PrimalDualMISVM(C=0.5, polish=True, random_state=0).fit(X, codes)
+    assert best * (1 - 1e-6) <= model.objective_curve_[-1] <= best * 1.02
+
+
+def test_10_polish_says_where_it_does_not_work():
+    bags, y = example()
+    rows = bags.with_instances(sparse.csr_array(bags.instances))
+    for model, X in (
+        (PrimalDualMISVM(polish=True, kernel="rbf"), bags),
+        (PrimalDualMISVM(polish=True), rows),
+    ):
+        with pytest.raises(InputError, match="linear kernel and dense"):
+            model.fit(X, y)

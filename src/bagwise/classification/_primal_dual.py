@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -22,6 +23,8 @@ from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
 from bagwise.exceptions import InputError
 from bagwise.pairwise import instance_kernel, kernel_width
+from bagwise.solvers import SolverResult
+from bagwise.solvers.concave_convex import concave_convex
 from bagwise.solvers.primal_dual import KernelSpace, LinearSpace, primal_dual
 
 __all__ = ["PrimalDualMISVM"]
@@ -71,6 +74,10 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         Budget of iterations.
     tol : float, default=1e-4
         Relative tolerance on the constraints.
+    polish : bool, default=False
+        Go on from where the primal-dual method froze with the concave-convex procedure, which
+        lowers the objective to a stationary point (linear kernel, dense instances). Often ten
+        times lower at large C; takes about as long again.
     splitting : {"paper", "shared"}, default="paper"
         The paper's two copies of the scores, or one for all classes: one eigendecomposition
         instead of K, and usually a lower objective.
@@ -142,6 +149,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         "rho": [Interval(Real, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
+        "polish": ["boolean"],
         "splitting": [StrOptions({"paper", "shared"})],
         "mask_own_class": ["boolean"],
         "fit_intercept": ["boolean"],
@@ -163,6 +171,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         rho: float = 1.2,
         max_iter: int = 500,
         tol: float = 1e-4,
+        polish: bool = False,
         splitting: str = "paper",
         mask_own_class: bool = True,
         fit_intercept: bool = True,
@@ -180,6 +189,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         self.rho = rho
         self.max_iter = max_iter
         self.tol = tol
+        self.polish = polish
         self.splitting = splitting
         self.mask_own_class = mask_own_class
         self.fit_intercept = fit_intercept
@@ -224,6 +234,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         codes, weights = codes[weights > 0], weights[weights > 0]
         gamma = kernel_width(self.gamma, used)
         space = self._space(used, gamma)
+        rng = check_random_state(self.random_state)
         result = primal_dual(
             space,
             used.offsets,
@@ -239,7 +250,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             mask_own_class=self.mask_own_class,
             fit_intercept=self.fit_intercept,
             weights=weights,
-            rng=check_random_state(self.random_state),
+            rng=rng,
             track=partial(self._track, task="iteration"),
         )
         if not result.converged:
@@ -249,6 +260,8 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        if self.polish:
+            result = self._polished(result, used, codes, weights, rng)
         W, self.intercept_ = result.solution
         if self.kernel == "linear":
             self.coef_ = W
@@ -310,6 +323,29 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             return bags.instances
         params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
         return instance_kernel(bags.instances, training.instances, self.kernel, params)
+
+    def _polished(
+        self,
+        result: SolverResult,
+        bags: Bags,
+        codes: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        rng: np.random.RandomState,
+    ) -> SolverResult:
+        if self.kernel != "linear" or sparse.issparse(bags.instances):
+            raise InputError("polish=True needs the linear kernel and dense instances.")
+        after = concave_convex(
+            bags.instances,
+            bags.offsets,
+            codes,
+            *result.solution,
+            C=self.C,
+            weights=weights,
+            fit_intercept=self.fit_intercept,
+            rng=rng,
+        )
+        curve = np.concatenate([result.objective_curve, after.objective_curve])
+        return replace(result, solution=after.solution, objective_curve=curve, n_iter=len(curve))
 
     def _is_exact(self, space: LinearSpace | KernelSpace, n_classes: int) -> bool:
         if self.solver != "auto":
