@@ -9,13 +9,13 @@ import sklearn
 
 import bagwise
 
-from . import bag_distances, import_time, segments
+from . import bag_distances, import_time, pdmisvm, segments
 from .harness import table
 
 HEADER = """# Benchmarks
 
-Written by `make bench`. Times are seconds (medians), measured in turns in one run on one machine;
-the ratio is what counts.
+Written by `make bench`. Times are measured in turns in one run on one machine; the ratio is what
+counts.
 
 bagwise {bagwise}, scikit-learn {sklearn}, numpy {numpy}, scipy {scipy}, Python {python},
 {cores} cores.
@@ -26,9 +26,9 @@ def main():
     import joblib
 
     rows = []
-    for part in (import_time, segments, bag_distances):
+    for part in (import_time, segments, bag_distances, pdmisvm):
         for row in part.rows():
-            print(f"{row.what}: {row.ratio:.2f} x {row.against}", flush=True)
+            print(row, flush=True)
             rows.append(row)
     header = HEADER.format(
         bagwise=bagwise.__version__,

@@ -1,14 +1,16 @@
-"""A small harness: contestants run in turns on the same data, and only ratios are reported."""
+"""A small harness: contestants run in turns on the same data, and ratios are what counts."""
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: ours against something unavoidable or obvious."""
+    """Ours against something unavoidable or obvious, in seconds."""
 
     what: str
     ours: float
@@ -16,9 +18,31 @@ class Row:
     other: float
     goal: str
 
-    @property
-    def ratio(self) -> float:
-        return self.ours / self.other
+    def __str__(self) -> str:
+        ratio = f"{self.ours / self.other:.3g} x"
+        return (
+            f"| {self.what} | {self.ours:.4g} s | {ratio} | {self.against} ({self.other:.4g} s) "
+            f"| {self.goal} |"
+        )
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One number that is no ratio of times: an exponent of growth, megabytes, seconds."""
+
+    what: str
+    value: str
+    goal: str
+
+    def __str__(self) -> str:
+        return f"| {self.what} | {self.value} | | | {self.goal} |"
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """Wall-clock time of one call."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
 
 
 def race(ours: Callable[[], object], other: Callable[[], object], rounds: int = 7):
@@ -26,23 +50,16 @@ def race(ours: Callable[[], object], other: Callable[[], object], rounds: int = 
     contestants = (ours, other)
     for run in contestants:
         run()
-    seconds = ([], [])
-    for _ in range(rounds):
-        for times, run in zip(seconds, contestants, strict=True):
-            start = time.perf_counter()
-            run()
-            times.append(time.perf_counter() - start)
-    return tuple(statistics.median(times) for times in seconds)
+    times = [[seconds(run) for run in contestants] for _ in range(rounds)]
+    return tuple(statistics.median(column) for column in zip(*times, strict=True))
 
 
-def table(rows: list[Row]) -> str:
+def growth(sizes: Sequence[float], times: Sequence[float]) -> float:
+    """The exponent p of times ~ sizes^p, by least squares on logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
+
+
+def table(rows: Sequence[Row | Fact]) -> str:
     """The rows as a Markdown table."""
-    lines = [
-        "| what | seconds | against | seconds | ratio | goal |",
-        "|---|---:|---|---:|---:|---|",
-    ]
-    lines += [
-        f"| {r.what} | {r.ours:.4f} | {r.against} | {r.other:.4f} | {r.ratio:.2f} | {r.goal} |"
-        for r in rows
-    ]
-    return "\n".join(lines)
+    head = "| what | ours | ratio | to | goal |\n|---|---:|---:|---|---|\n"
+    return head + "\n".join(str(row) for row in rows)
