@@ -116,10 +116,17 @@ def check_pickles(model):
     assert_same_answers(answers(pickle.loads(pickle.dumps(fitted)), bags), answers(fitted, bags))
 
 
+def log_mean_exp(values, offsets):
+    return np.log(segments.mean(np.exp(values), offsets))
+
+
+POOLS = {"max": segments.maximum, "mean": segments.mean, "lse": log_mean_exp}
+
+
 def check_pooled_instance_scores_are_the_bag_scores(model):
     if not hasattr(model, "score_instances"):
         return
-    pool = {"max": segments.maximum, "mean": segments.mean}[model.instance_pooling]
+    pool = POOLS[model.instance_pooling]
     for n_classes in (2, 3):
         bags, y = example(n_classes=n_classes)
         fitted = clone(model).fit(bags, y)

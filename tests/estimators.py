@@ -3,14 +3,18 @@
 import inspect
 import pkgutil
 from importlib import import_module
+from importlib.util import find_spec
 
 from sklearn.base import BaseEstimator
 
 import bagwise
 
+# Estimators that cannot be fitted without an extra, and the package it installs.
+NEEDS = {"MINet": "torch"}
+
 
 def public_estimators():
-    """Find all public estimator classes by walking the package."""
+    """Find all public estimator classes by walking the package; those of absent extras apart."""
     found = {}
     for module in pkgutil.walk_packages(bagwise.__path__, "bagwise."):
         if any(part.startswith("_") for part in module.name.split(".")) or ".cli" in module.name:
@@ -20,4 +24,5 @@ def public_estimators():
             thing = getattr(room, name)
             if inspect.isclass(thing) and issubclass(thing, BaseEstimator):
                 found[name] = thing
-    return [found[name] for name in sorted(found) if name != "BagEstimator"]
+    absent = {name for name, package in NEEDS.items() if find_spec(package) is None}
+    return [found[name] for name in sorted(found) if name not in {"BagEstimator", *absent}]

@@ -35,8 +35,10 @@ ROOMS = {
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "extras", "bags"},
-    "persistence": {"exceptions", "extras", "bags"},
+    "persistence": {"exceptions", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics"},
+    "reproduction": FOUNDATION
+    | {"embedding", "preprocessing", "classification", "metrics", "datasets", "inspection"},
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},

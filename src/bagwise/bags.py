@@ -416,10 +416,17 @@ class Bags:
         )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Arrays come back from a pickle writable.
-        self.__dict__.update(state)
-        for name in ("_instances", "_offsets", "_ids"):
-            self.__dict__[name] = _read_only(self.__dict__[name])
+        # Checked again: a file may have been tampered with, and arrays come back writable.
+        instances = state["_instances"]
+        if sparse.issparse(instances):
+            instances.check_format(full_check=True)
+        Bags.__init__(
+            self,
+            instances,
+            state["_offsets"],
+            state["_ids"],
+            feature_names=state["_feature_names"],
+        )
 
     def _one(self, i: int) -> Instances:
         if not -len(self) <= i < len(self):

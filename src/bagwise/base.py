@@ -140,7 +140,7 @@ class InstancePredictorMixin:
 
     @property
     def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: "max" or "mean"."""
+        """How instance scores make the score of the bag: "max", "mean" or "lse" (log-mean-exp)."""
         raise NotImplementedError
 
     def score_instances(self, X: Any) -> NDArray[Any]:
@@ -164,6 +164,10 @@ class InstancePredictorMixin:
         return self._pool(self.score_instances(bags), bags.offsets)
 
     def _pool(self, values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
+        if self.instance_pooling == "lse":
+            sizes = np.diff(offsets).astype(values.dtype)
+            totals = kernels.segments.logsumexp(values, offsets)
+            return totals - np.log(sizes).reshape(-1, *[1] * (totals.ndim - 1))
         pool = {"max": kernels.segments.maximum, "mean": kernels.segments.mean}
         return pool[self.instance_pooling](values, offsets)
 

@@ -104,6 +104,12 @@ def test_ragged_vectors(make):
         read_bags(pa.table({"bag": ["a"], "e": hollow}))
 
 
+def test_lists_beside_texts_in_a_pandas_column():
+    frame = pd.DataFrame({"bag": [1, 2], "e": [[1.0, 2.0], "three"]})
+    with pytest.raises(InputError, match="cannot be read"):
+        read_bags(frame)
+
+
 def test_no_rows():
     with pytest.raises(FileFormatError, match="no rows"):
         read_bags(pa.table({"e": pa.array([], pa.list_(pa.float64()))}))

@@ -123,6 +123,26 @@ def test_a_class_that_never_occurs_is_remembered(tmp_path, bags, name):
     assert data.label_sets.tolist() == [[0, 1], [-1, -1], [0, 0]]
 
 
+@pytest.mark.parametrize("name", ["bags.parquet", "bags.npz", "bags/"])
+def test_a_column_of_zeros_needs_no_class_names(tmp_path, bags, name):
+    sets = np.array([[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]])
+    path = f"{tmp_path}/{name}"
+    write_bags(path, bags, label_sets=sets)
+    np.testing.assert_array_equal(read_bags(path).label_sets, sets)
+
+
+@pytest.mark.parametrize("name", DENSE)
+def test_bags_of_one_name_are_kept_apart_or_refused(tmp_path, bags, name):
+    twice = bags[[0, 2, 0]]
+    path = f"{tmp_path}/{name}"
+    if name in ("bags.npz", "bags/"):
+        write_bags(path, twice)
+        assert_same_bags(read_bags(path).bags, twice)
+    else:
+        with pytest.raises(InputError, match="2 bags have the id 'b'"):
+            write_bags(path, twice)
+
+
 def test_csv_needs_to_be_told_of_a_class_that_never_occurs(tmp_path, bags):
     path = tmp_path / "bags.csv"
     write_bags(path, bags, label_sets=[{"a"}, None, set()], classes=["never", "a"])

@@ -226,6 +226,25 @@ def test_csv_missing_values_and_quotes(tmp_path):
     np.testing.assert_array_equal(data.bags.instances, [[1], [np.nan], [2.5]])
 
 
+def test_csv_missing_values_beside_numbers(tmp_path):
+    path = tmp_path / "bags.csv"
+    path.write_text("bag,label,instance_label,x\n1,NA,3,1\n2,0,,7\n3,1,null,0\n")
+    data = read_bags(path)
+    assert data.bags.ids.tolist() == [1, 2, 3]
+    assert data.y.tolist() == [-1, 0, 1]
+    assert data.instance_labels.tolist() == [3, -1, -1]
+
+
+def test_csv_features_are_floats_unless_told(tmp_path):
+    path = tmp_path / "bags.csv"
+    large = 2**53 + 1  # not a float
+    path.write_text(f"bag,x,flag\na,{large},true\nb,1,false\n")
+    assert read_bags(path).bags.dtype == np.float64
+    assert read_bags(path, dtype="int64").bags.instances.tolist() == [[large, 1], [1, 0]]
+    assert read_bags(path, dtype="uint64").bags.dtype == np.uint64
+    assert read_bags(path, features="flag").bags.instances.tolist() == [[True], [False]]
+
+
 def test_csv_where_everything_is_quoted_is_read_by_content(tmp_path):
     path = tmp_path / "bags.csv"
     path.write_text('"bag","label","x"\n"1","0","1.5"\n"2","1","2.5"\n')

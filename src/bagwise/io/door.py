@@ -59,9 +59,10 @@ def read_bags(
           ``features`` and perhaps ``coords``; the bag is called as the file.
     bag, label, label_set, instance_label : str, default=None
         The columns (npz: arrays) that hold the bag of a row, the label of its bag, the label set of
-        its bag (``"a;b;c"``; an empty text is the empty set, a missing value is "nothing known")
-        and the label of the row itself. By default the columns of these very names, where there
-        are any (npz: ``bag``, ``y``, ``Y``, ``instance_labels``).
+        its bag (``"a;b;c"``; an empty text is the empty set, a missing value is "nothing known":
+        in a CSV file ``""`` and an empty field) and the label of the row itself. By default the
+        columns of these very names, where there are any (npz: ``bag``, ``y``, ``Y``,
+        ``instance_labels``).
     features : str or sequence of str, default=None
         The feature columns, in this order. By default every column that is left and not excluded;
         all of them must be numbers. In HDF5 the name of the dataset.
@@ -76,7 +77,7 @@ def read_bags(
     separator : str, default=";"
         What stands between the labels of a set.
     dtype : dtype, default=None
-        The type of the instances. By default what the file holds; numbers in a CSV file are 64-bit.
+        The type of the instances. By default what the file holds; in CSV files 64-bit floats.
     format : {"csv", "tsv", "parquet", "npz", "hdf5"}, default=None
         The format, when the name does not show it.
     memory_limit : int or str, default=None
@@ -135,7 +136,7 @@ def read_bags(
     workspace = make_workspace(memory_limit, scratch)
     contents = _read(source, request, format, workspace, labels_elsewhere=labels is not None)
     if labels is not None:
-        contents = _relabel(contents, labels, request, workspace)
+        contents = _relabel(contents, labels, request)
     workspace.keep()
     return contents.to_bunch()
 
@@ -276,13 +277,13 @@ def _read(
             raise InputError(f"{path} is a folder, which is read as HDF5 files only.")
         if format == "npz":
             return read_npz(path, request, workspace)
-        return read_table(open_table(path, format, request, workspace.limit), request, workspace)
+        return read_table(open_table(path, format, request), request, workspace)
 
 
 # Labels kept elsewhere
 
 
-def _relabel(contents: Contents, labels: Any, request: Request, workspace: Workspace) -> Contents:
+def _relabel(contents: Contents, labels: Any, request: Request) -> Contents:
     """Replace the labels of bags by those of a dict or a table, matched by the ids as written."""
     bags = contents.bags
     ids = [str(i) for i in (range(len(bags)) if bags.ids is None else bags.ids.tolist())]
@@ -294,7 +295,7 @@ def _relabel(contents: Contents, labels: Any, request: Request, workspace: Works
             format = format_of(path, None)
             if format not in ("csv", "tsv", "parquet"):
                 raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
-            table = open_table(path, format, request, workspace.limit)
+            table = open_table(path, format, request)
             columns = _tabled_labels(table, request, ids)
     else:
         columns = _tabled_labels(open_frame(labels), request, ids)

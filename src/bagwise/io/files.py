@@ -16,7 +16,7 @@ from bagwise.exceptions import (
     OutputExistsError,
 )
 
-__all__ = ["FORMATS", "format_of", "reading", "replacing"]
+__all__ = ["FORMATS", "check_output", "format_of", "reading", "replacing", "temporary_beside"]
 
 FORMATS = {
     "csv": (".csv", ".csv.gz"),

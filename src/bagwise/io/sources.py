@@ -25,9 +25,7 @@ __all__ = ["METADATA", "CsvSource", "FrameSource", "ParquetSource", "Source", "T
 METADATA = b"bagwise"  # key of our notes in the schema of a Parquet file
 BLOCK_VALUES = 2**22  # numbers in one block of features
 _BLOCK_BYTES = 2**25
-_CSV_BLOCK = 2**24  # bytes; a row must fit into one
-_VALUES_PER_BYTE = 4  # memory of a number against the shortest way to write one: "1," is 8 bytes
-_GZIP_RATIO = 10
+_CSV_BLOCK = 2**22  # bytes; a row must fit into one
 
 
 class Source(Protocol):
@@ -229,7 +227,10 @@ class ParquetSource(TableSource):
     """A Parquet file, read column by column and some rows at a time."""
 
     def __init__(self, path: Path) -> None:
-        self._file = import_extra("pyarrow.parquet", extra="io").ParquetFile(path)
+        self._file = import_extra("pyarrow.parquet", extra="io").ParquetFile(
+            path,
+            pre_buffer=False,  # which would hold all of a file in memory
+        )
         super().__init__(self._file.schema_arrow, where=str(path))
 
     def read(self, names: Sequence[str]) -> Any:
@@ -251,40 +252,26 @@ class ParquetSource(TableSource):
 
 
 class CsvSource(TableSource):
-    """A CSV file: parsed at once when it is small, else in two passes over the text.
+    """A CSV file, parsed twice: its texts first, then its numbers some rows at a time.
 
     Bags and labels are read as they are written and typed afterwards; a quoted ``"12"`` is a text
     then, and an unquoted 12 a number. An unquoted empty field (or NA, null, ...) is missing, while
-    ``""`` is an empty text.
+    ``""`` is an empty text. Features are 64-bit floats unless another type is asked for.
     """
 
-    def __init__(
-        self, path: Path, *, delimiter: str, texts: Sequence[str], limit: int, dtype: Any
-    ) -> None:
+    def __init__(self, path: Path, *, delimiter: str, texts: Sequence[str], dtype: Any) -> None:
+        pa = import_extra("pyarrow", extra="io")
         self._csv = import_extra("pyarrow.csv", extra="io")
         self._path = path
         self._parse = self._csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         self._read = self._csv.ReadOptions(block_size=_CSV_BLOCK)
-        pa = import_extra("pyarrow", extra="io")
         with self._open() as stream:
-            inferred = stream.schema
-        _refuse_duplicates(inferred.names, str(path))
-        self._types = {name: pa.string() for name in texts if name in inferred.names}
-        numeric = [field.name for field in inferred if _is_number(pa.types, field.type)]
-        streamed = self._memory_bound() > limit
-        if streamed or (dtype is not None and dtype.kind == "f"):
-            # The types of a stream come from its first block: a later 0.5 must not hurt.
-            # And a float32 written in its shortest form is exact only when read as one.
-            real = pa.float32() if dtype == np.float32 else pa.float64()
-            self._types = dict.fromkeys(numeric, real) | self._types
-        table = None
-        if not streamed:
-            convert = self._convert(self._types)
-            table = self._csv.read_csv(path, self._read, self._parse, convert)
-            inferred = table.schema
-        fields = [pa.field(f.name, self._types.get(f.name, f.type)) for f in inferred]
-        super().__init__(pa.schema(fields), table, where=str(path))
+            inferred = stream.schema  # of the first block
+        super().__init__(inferred, where=str(path))
         self._texts = [name for name in texts if name in self.names]
+        self._types = {field.name: _csv_type(pa, field.type, dtype) for field in inferred}
+        self._types |= dict.fromkeys(self._texts, pa.string())
+        self._schema = pa.schema(list(self._types.items()))
         self._quoted = self._quoted_columns()
 
     def column(self, name: str, role: str) -> Column:
@@ -295,41 +282,29 @@ class CsvSource(TableSource):
         return Column(coded.codes, typed_texts(coded.values, integers_only=role == "bag"))
 
     def read(self, names: Sequence[str]) -> Any:
-        """The given columns as one pyarrow table."""
-        if self._table is not None:
-            return super().read(names)
-        with self._open(self._types, names) as stream:
-            return stream.read_all()
+        """The given columns of texts as one pyarrow table; all are parsed at once."""
+        if self._table is None:
+            with self._open(self._types, self._texts) as stream:
+                self._table = stream.read_all()
+        return super().read(names)
 
     def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
-        """The given columns as record batches; a large file is parsed again for it."""
-        if self._table is not None:
-            yield from super().batches(names, n_rows)
-            return
+        """The given columns as record batches, parsed as they are asked for."""
         with self._open(self._types, names) as stream:
             for batch in stream:
                 for start in range(0, batch.num_rows, n_rows):
                     yield batch.slice(start, n_rows)
 
-    def has_gaps(self, name: str) -> bool:
-        """A large file is read as floats, which may have gaps."""
-        return self._table is None or super().has_gaps(name)
-
-    def _memory_bound(self) -> int:
-        ratio = _GZIP_RATIO if self._path.suffix.lower() == ".gz" else 1
-        return self._path.stat().st_size * ratio * _VALUES_PER_BYTE
-
-    def _convert(self, types: Any = None, names: Sequence[str] = (), **more: Any) -> Any:
-        return self._csv.ConvertOptions(
+    def _open(
+        self, types: Any = None, names: Sequence[str] = (), null_values: Iterable[str] = ()
+    ) -> Any:
+        convert = self._csv.ConvertOptions(
             column_types=types or {},
             include_columns=list(names),
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
-            **more,
         )
-
-    def _open(self, types: Any = None, names: Sequence[str] = (), **more: Any) -> Any:
-        convert = self._convert(types, names, **more)
+        convert.null_values = [*convert.null_values, *null_values]
         return self._csv.open_csv(self._path, self._read, self._parse, convert)
 
     def _quoted_columns(self) -> set[str]:
@@ -341,15 +316,27 @@ class CsvSource(TableSource):
             block = next(iter(stream), None)
         if not block:
             return set()
+        first = {name: block.column(name)[0].as_py() for name in self.names}
         seen = {v for name in self._texts for v in block.column(name).unique().to_pylist()}
-        seen |= {block.column(name)[0].as_py() for name in self.names}
+        seen = {v for v in [*seen, *first.values()] if v is not None}
         # Quoted texts are never taken for null: with everything seen declared to be null, what
         # remains was quoted.
-        with self._open(as_text, null_values=[v for v in seen if v is not None]) as stream:
+        with self._open(as_text, null_values=seen) as stream:
             rest = stream.read_next_batch()
-        if all(rest.column(name)[0].is_valid for name in self.names):
+        if all(v is None or rest.column(name)[0].is_valid for name, v in first.items()):
             return set()  # everything is quoted, so quotes tell nothing
         return {n for n in self._texts if rest.column(n).null_count < len(rest.column(n))}
+
+
+def _csv_type(pa: Any, inferred: Any, dtype: np.dtype[Any] | None) -> Any:
+    """The type to read a column as, when the first block of the file looks like `inferred`."""
+    if not _is_number(pa.types, inferred) or pa.types.is_boolean(inferred):
+        return inferred
+    if dtype is not None and dtype.kind in "iu" and pa.types.is_integer(inferred):
+        return pa.uint64() if dtype.kind == "u" else pa.int64()
+    # A float32 written in its shortest form is exact only when it is read as one; and a column
+    # of integers may have a 0.5 further down.
+    return pa.float32() if dtype == np.float32 else pa.float64()
 
 
 def _notes(schema: Any) -> dict[str, Any]:

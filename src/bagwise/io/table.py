@@ -14,6 +14,7 @@ import numpy as np
 
 from bagwise.bags import Bags
 from bagwise.exceptions import FileFormatError, InputError
+from bagwise.extras import import_extra
 from bagwise.io.columns import ROLES, Layout, Request, find_columns, label_bags, listed
 from bagwise.io.contents import Contents
 from bagwise.io.labels import Column, group
@@ -24,7 +25,7 @@ from bagwise.io.sources import CsvSource, FrameSource, ParquetSource, Source, Ta
 __all__ = ["open_frame", "open_table", "read_table"]
 
 
-def open_table(path: Path, format: str, request: Request, limit: int) -> Source:
+def open_table(path: Path, format: str, request: Request) -> Source:
     """Open a CSV or Parquet file as a source of columns."""
     if format == "parquet":
         return ParquetSource(path)
@@ -33,7 +34,6 @@ def open_table(path: Path, format: str, request: Request, limit: int) -> Source:
         path,
         delimiter="\t" if format == "tsv" else ",",
         texts=[name for name in texts if name not in (request.features or ())],
-        limit=limit,
         dtype=request.dtype,
     )
 
@@ -52,7 +52,11 @@ def open_frame(frame: Any) -> Source:
     except nw.exceptions.NarwhalsError as error:
         raise InputError(f"the data frame cannot be read: {error}") from error
     if any(_is_nested(table.get_column(name)) for name in table.columns):
-        arrow = table.to_arrow()
+        pa = import_extra("pyarrow", extra="io")
+        try:
+            arrow = table.to_arrow()
+        except pa.ArrowException as error:
+            raise InputError(f"the lists in the data frame cannot be read: {error}") from error
         return TableSource(arrow.schema, arrow, where="the data frame")
     return FrameSource(table)
 

@@ -1,0 +1,347 @@
+"""MINet: mi-Net and MI-Net, neural networks whose instance scores or embeddings are pooled."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import expit, softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+
+from bagwise._validation import check_bag_labels, check_bags
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.classification._mi_net_training import Architecture, head_inputs, train
+from bagwise.exceptions import InputError
+
+__all__ = ["MINet"]
+
+# Instances whose hidden layers are held in memory at once when predicting.
+BLOCK = 4096
+
+
+def _scores_instances(self: MINet) -> bool:
+    return self.level == "instance"
+
+
+class MINet(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+    r"""Multi-instance neural networks, mi-Net and MI-Net (Wang 2018).
+
+    Fully connected layers of rectified units look at each instance. Then either the scores of the
+    instances are pooled (mi-Net, ``level="instance"``) or their embeddings, from which one linear
+    layer makes the score of the bag (MI-Net, ``level="embedding"``). With the pooled scores
+    :math:`s_i` of bag i, the weights W minimise
+
+    .. math:: \frac1N \sum_i -\log p_{y_i}(s_i) + \frac{\lambda}{2} |W|^2
+
+    where p is the logistic function of one score for two classes, and the softmax of one score
+    per class for more. Training needs torch (``pip install "bagwise[torch]"``), a fitted model
+    does not. Standardise the instances first.
+
+    Parameters
+    ----------
+    hidden_layer_sizes : sequence of int, default=(256, 128, 64)
+        Units of each hidden layer; none for a linear model.
+    level : {"instance", "embedding"}, default="instance"
+        What is pooled: the scores of the instances, or their embeddings. Instance-level answers
+        exist for "instance" only.
+    pooling : {"max", "mean", "lse"}, default="max"
+        How. "lse" is the logarithm of the mean exponential, ``log(mean(exp(s)))``: it lies
+        between the mean and the maximum, and bags of one instance keep their score.
+    deep_supervision : bool, default=False
+        Give each hidden layer a head of its own and average their losses and their scores.
+    optimizer : {"adam", "sgd"}, default="adam"
+        How to descend; "sgd" with momentum is the paper's choice, with a step of about 5e-4.
+    learning_rate : float, default=0.001
+        Size of a step.
+    momentum : float, default=0.9
+        Memory of "sgd".
+    weight_decay : float, default=0.005
+        The weight :math:`\lambda` of the penalty on the coefficients (not on the intercepts).
+    max_epochs : int, default=300
+        Budget of passes over the bags.
+    batch_size : int, default=32
+        Bags per step. Up to this number of bags every step sees all of them, and their order
+        does not matter.
+    tol : float or None, default=0.02
+        Training ends when the loss, the first term above, fell by less than this in 20 epochs.
+        None to train for `max_epochs` epochs whatever happens.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes.
+    device : str or None, default=None
+        Where to train, by torch's names ("cpu", "cuda"); None for where the instances are, in
+        main memory.
+    random_state : int, RandomState or None, default=None
+        For the first weights and the batches. No global random state of torch is touched.
+    verbose : int, default=0
+        Show a progress bar over the epochs.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels of bags.
+    coefs_ : list of ndarray of shape (n_inputs, n_outputs)
+        Weights of the hidden layers, in order, then of the head (of each head, in the order of
+        the layers, under deep supervision).
+    intercepts_ : list of ndarray of shape (n_outputs,)
+        Their intercepts.
+    objective_curve_ : ndarray of shape (n_iter_,)
+        The training loss, the first term above, as met during each epoch.
+    n_iter_ : int
+        Number of epochs.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    Notes
+    -----
+    Scores are logits, before the logistic function or the softmax, and logits are what is pooled;
+    mi-Net pools probabilities, which is the same for "max" and two classes.
+
+    Under deep supervision at the instance level the heads' scores of an instance are averaged and
+    then pooled, so that the bag score is the pooled instance score there too.
+
+    Arithmetic is in the type of the instances: single precision trains about twice as fast. On a
+    CPU a seed determines the model.
+
+    Cost of an epoch: about six times the product of the instances with all weights.
+
+    References
+    ----------
+    Wang, Yan, Tang, Bai, Liu. Revisiting multiple instance neural networks. Pattern Recognition
+    2018.
+
+    Examples
+    --------
+    >>> from bagwise.classification import MINet
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = MINet(random_state=0)
+    >>> model.fit(bags, ["no", "no", "yes", "yes"])  # doctest: +SKIP
+    MINet(random_state=0)
+    >>> model.predict([[[0.0], [2.8]]])  # doctest: +SKIP
+    array(['yes'], dtype='<U3')
+    >>> model.key_instances([[[0.0], [2.8]]])  # doctest: +SKIP
+    array([1])
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "hidden_layer_sizes": [list, tuple, np.ndarray],
+        "level": [StrOptions({"instance", "embedding"})],
+        "pooling": [StrOptions({"max", "mean", "lse"})],
+        "deep_supervision": ["boolean"],
+        "optimizer": [StrOptions({"adam", "sgd"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "momentum": [Interval(Real, 0, 1, closed="left")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "max_epochs": [Interval(Integral, 1, None, closed="left")],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left"), None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "device": [str, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        hidden_layer_sizes: Any = (256, 128, 64),
+        *,
+        level: str = "instance",
+        pooling: str = "max",
+        deep_supervision: bool = False,
+        optimizer: str = "adam",
+        learning_rate: float = 0.001,
+        momentum: float = 0.9,
+        weight_decay: float = 0.005,
+        max_epochs: int = 300,
+        batch_size: int = 32,
+        tol: float | None = 0.02,
+        class_weight: Any = None,
+        device: str | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.hidden_layer_sizes = hidden_layer_sizes
+        self.level = level
+        self.pooling = pooling
+        self.deep_supervision = deep_supervision
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.tol = tol
+        self.class_weight = class_weight
+        self.device = device
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def instance_pooling(self) -> str:
+        """How instance scores make the score of the bag; "lse" is their log-mean-exp."""
+        return self.pooling
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train the network, with torch.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : array-like of shape (n_bags,)
+            The class of each bag.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        weights = compute_sample_weight(self.class_weight, classes[codes])
+        architecture = self._architecture()
+        rng = check_random_state(self.random_state)
+        n_outputs = 1 if len(classes) == 2 else len(classes)
+        result = train(
+            architecture,
+            bags,
+            codes,
+            weights / weights.mean(),
+            architecture.start(bags.n_features, n_outputs, rng, bags.dtype),
+            optimizer=self.optimizer,
+            learning_rate=self.learning_rate,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            max_epochs=self.max_epochs,
+            batch_size=self.batch_size,
+            tol=self.tol,
+            device=self.device,
+            rng=rng,
+            track=partial(self._track, task="epoch"),
+        )
+        if not result.converged:
+            warnings.warn(
+                f"the training loss was still falling by more than tol={self.tol} after "
+                f"{self.max_epochs} epochs: raise max_epochs or tol, or set tol=None to train for "
+                "a fixed number of epochs.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        n_layers = len(result.solution) // 2
+        self.coefs_ = list(result.solution[:n_layers])
+        self.intercepts_ = list(result.solution[n_layers:])
+        self.classes_ = classes
+        self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
+        return self
+
+    @available_if(_scores_instances)
+    def score_instances(self, X: Any) -> NDArray[Any]:
+        """Score each instance for each class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,) or (n_instances, n_classes)
+            One logit for two classes (positive: ``classes_[1]``), else one per class.
+        """
+        return self._by_blocks(self._check_bags(X))
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Score each bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            One logit for two classes (positive: ``classes_[1]``), else one per class.
+        """
+        if self.level == "instance":
+            return super().decision_function(X)
+        return self._by_blocks(self._check_bags(X))
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Probability of each class for each bag, as the network was trained to give it.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+        """
+        return _probabilities(self.decision_function(X))
+
+    @available_if(_scores_instances)
+    def predict_proba_instances(self, X: Any) -> NDArray[Any]:
+        """Probability of each class for each instance, as if it were a bag of its own.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+        """
+        return _probabilities(self.score_instances(X))
+
+    def _architecture(self) -> Architecture:
+        sizes = tuple(self.hidden_layer_sizes)
+        if not all(isinstance(size, int | np.integer) and size >= 1 for size in sizes):
+            raise InputError(
+                f"hidden_layer_sizes={self.hidden_layer_sizes!r}: expected a sequence of positive "
+                "whole numbers, such as (256, 128, 64)."
+            )
+        return Architecture(sizes, self.level, self.pooling, self.deep_supervision)
+
+    def _by_blocks(self, bags: Bags) -> NDArray[Any]:
+        """Scores of the instances (or of the bags, where embeddings are pooled), bags by bags."""
+        scores = np.concatenate([self._mean_over_heads(block) for block in _blocks(bags)])
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _mean_over_heads(self, bags: Bags) -> NDArray[Any]:
+        n_heads = self._architecture().n_heads
+        layers = head_inputs(bags.instances, self.coefs_, self.intercepts_, n_heads)
+        if self.level == "embedding":
+            layers = [self._pool(_dense(layer), bags.offsets) for layer in layers]
+        heads = zip(layers, self.coefs_[-n_heads:], self.intercepts_[-n_heads:], strict=True)
+        return sum(layer @ W + b for layer, W, b in heads) / n_heads
+
+
+def _blocks(bags: Bags) -> Iterator[Bags]:
+    """Cut bags into runs of whole bags, each of about `BLOCK` instances."""
+    wanted = np.arange(0, bags.n_instances, BLOCK)
+    cuts = np.unique([*np.searchsorted(bags.offsets, wanted), len(bags)])
+    for start, stop in pairwise(cuts):
+        yield bags[start:stop]
+
+
+def _dense(layer: Any) -> NDArray[Any]:
+    return layer.toarray() if sparse.issparse(layer) else layer
+
+
+def _probabilities(scores: NDArray[Any]) -> NDArray[Any]:
+    if scores.ndim == 1:
+        return np.column_stack([expit(-scores), expit(scores)])
+    return softmax(scores, axis=1)

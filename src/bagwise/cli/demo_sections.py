@@ -1,0 +1,279 @@
+"""What ``bagwise demo`` shows: a function per section, listed in SECTIONS.
+
+A section gets the workshop, does its work on shipped data, and returns what the page shows; its
+tables are printed in the terminal too. A new system adds one function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import train_test_split
+
+from bagwise.bags import Bags
+from bagwise.classification import CitationKNN, SetKernelSVM
+from bagwise.cli.crossvalidation import cross_validate, make_folds, outcome_table
+from bagwise.cli.estimators import baselines, standardised
+from bagwise.cli.methods import METHODS, make_model
+from bagwise.cli.output import instances_beside, write_columns
+from bagwise.datasets import load_letter_carroll, load_musk1, make_digit_bags
+from bagwise.extras import import_extra
+from bagwise.inspection import (
+    Code,
+    ComparisonDisplay,
+    Figure,
+    InstanceScoreDisplay,
+    KeyInstanceDisplay,
+    Section,
+    Table,
+    bag_table,
+    instance_model,
+    instance_table,
+    key_instance_table,
+)
+from bagwise.io import write_bags
+from bagwise.metrics import roi_hits
+from bagwise.persistence import load_model, save_model
+
+__all__ = ["SECTIONS", "Workshop"]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where the sections work.
+
+    Attributes
+    ----------
+    folder : Path
+        Where files go.
+    n_folds : int
+        Folds of cross-validations.
+    """
+
+    folder: Path
+    n_folds: int = 5
+
+
+def musk_accuracy(workshop: Workshop) -> Section:
+    """Compare the methods on Musk1."""
+    data = load_musk1()
+    models = {
+        method.name: make_model(method, {}, scale=True, sparse=False)
+        for method in METHODS.values()
+        if method.name != "sil"
+    }
+    models |= {f"baseline: {name}": m for name, m in baselines(label_sets=False).items()}
+    folds = make_folds(data.y, n_folds=workshop.n_folds)
+    outcomes = cross_validate(models, data.bags, data.y, folds)
+    accuracy = {outcome.name: outcome.scores["accuracy"] for outcome in outcomes}
+    ax = _axes(6.4, 0.9 + 0.36 * len(models))
+    ComparisonDisplay.from_scores(accuracy, ax=ax)
+    means = ", ".join(f"{name} {np.mean(values):.2f}" for name, values in accuracy.items())
+    caption = f"Musk1, {workshop.n_folds}-fold cross-validation: mean ± standard deviation"
+    return Section(
+        "Which molecules smell of musk?",
+        [
+            "A molecule can take many shapes, and smells of musk if one of them fits. Only the "
+            "molecule has a label: it is a bag, and its shapes are the instances. Musk1 has "
+            f"{len(data.bags)} molecules and {data.bags.n_instances} shapes.",
+            Table(outcome_table(outcomes), caption),
+            Figure(
+                ax.figure,
+                alt=f"Accuracy of each method on Musk1: {means}.",
+                caption="Accuracy on molecules that were not trained on.",
+            ),
+        ],
+    )
+
+
+def key_shapes(workshop: Workshop) -> Section:
+    """Train, save, load, and ask the loaded model about molecules it has not seen."""
+    data = load_musk1()
+    labels = np.where(data.y == 1, "yes", "no")
+    ids = np.array([f"molecule {i}" for i in range(len(data.bags))])
+    bags = Bags(data.bags.instances, data.bags.offsets, ids, feature_names=data.feature_names)
+    write_bags(workshop.folder / "musk1.csv", bags, y=labels, force=True)
+    train, test = train_test_split(
+        np.arange(len(bags)), test_size=12, stratify=labels, random_state=0
+    )
+    fitted = standardised(SetKernelSVM()).fit(bags[train], labels[train])
+    facts = {"method": "nsk", "columns": {"bag": "bag", "label": "label"}}
+    save_model(fitted, workshop.folder / "model.skops", metadata=facts, force=True)
+
+    model, _ = load_model(workshop.folder / "model.skops")
+    path = workshop.folder / "predictions.parquet"
+    predictions, instances = bag_table(model, bags[test]), instance_table(model, bags[test])
+    write_columns(path, predictions, force=True)
+    write_columns(instances_beside(path), instances, force=True)
+    same = np.array_equal(predictions["score"], fitted.decision_function(bags[test]))
+    table = {
+        "molecule": predictions["bag"],
+        "musk": labels[test],
+        "predicted": predictions["predicted"],
+        "score": predictions["score"],
+        "shapes": bags[test].sizes,
+        "key row": predictions["key_instance"],
+        "its score": predictions["key_score"],
+    }
+    ax = _axes(6.4, 1.1 + 0.27 * len(test))
+    InstanceScoreDisplay.from_estimator(model, bags[test], ax=ax)
+    return Section(
+        "Which shape says so?",
+        [
+            f"A set kernel SVM (nsk), trained on {len(train)} molecules, saved to model.skops, "
+            f"loaded again and asked about {len(test)} others. The loaded model gives "
+            + ("the same scores as before it was saved." if same else "other scores: a bug!"),
+            Table(
+                table, "Molecules not trained on, and the row of the shape that decided (from 0)"
+            ),
+            Figure(
+                ax.figure,
+                alt="Scores of the shapes of each molecule in a row of dots, the key shape marked "
+                "by a diamond; the numbers are in predictions.instances.parquet.",
+                caption="Each row is a molecule, each dot one of its shapes. The score of the "
+                "molecule is the mean of its dots.",
+            ),
+        ],
+    )
+
+
+def letters(workshop: Workshop) -> Section:
+    """Rank labels of words, and find the letter behind each label."""
+    data = load_letter_carroll(random_state=0)
+    models = {"citation-knn": standardised(CitationKNN())}
+    models |= {f"baseline: {name}": m for name, m in baselines(label_sets=True).items()}
+    folds = make_folds(data.label_sets, n_folds=workshop.n_folds)
+    outcomes = cross_validate(models, data.bags, data.label_sets, folds)
+    hits, chances, examples = _find_letters(data, *folds[0])
+    caption = f"Letter-Carroll, {workshop.n_folds}-fold cross-validation: mean ± sd"
+    return Section(
+        "What is in a word?",
+        [
+            "The words of Lewis Carroll's Jabberwocky as bags of letters, each letter described by "
+            "16 numbers. A word's label set is the set of its letters: nobody says which is which. "
+            "One-error and coverage are better when lower, average precision when higher; letters "
+            "with equal votes count against a method.",
+            Table(outcome_table(outcomes), caption),
+            f"Asked {len(hits)} times where in a word of the first fold a letter stands, "
+            f"Citation-kNN points to the right place in {np.mean(hits):.0%} of the cases; pointing "
+            f"at random would be right in {np.mean(chances):.0%}.",
+            Table(examples, "Where does the letter stand in a word not trained on? (from 1)"),
+        ],
+    )
+
+
+def digits(workshop: Workshop) -> Section:
+    """Show the digit that makes a bag positive."""
+    data = make_digit_bags(n_bags=200, random_state=0)
+    ids = np.array([f"bag {i}" for i in range(len(data.bags))])
+    bags = Bags(data.bags.instances, data.bags.offsets, ids)
+    labels = np.where(data.y == 1, "yes", "no")
+    train, test = train_test_split(
+        np.arange(len(bags)), test_size=50, stratify=labels, random_state=0
+    )
+    model = standardised(SetKernelSVM(C=10)).fit(bags[train], labels[train])
+    predicted = model.predict(bags[test])
+    with_nine = test[labels[test] == "yes"]
+    keys = key_instance_table(model, bags[with_nine])["key_instance"]
+    hits = roi_hits(bags[with_nine], keys, _instance_values(bags, data.instance_labels, with_nine))
+    shown = test[(labels[test] == "yes") & (predicted == "yes")][:6]
+    figure = _figure(7.6, 3.9)
+    display = KeyInstanceDisplay.from_estimator(
+        model, bags[shown], image_shape=(8, 8), figure=figure
+    )
+    facts: dict[str, list[Any]] = {
+        "question": ["bags classified right", "key instance of a bag with a 9 is a 9"],
+        "right": [int((predicted == labels[test]).sum()), int(hits.sum())],
+        "of": [len(test), len(hits)],
+    }
+    return Section(
+        "Is there a 9, and where?",
+        [
+            f"Bags of handwritten digits; {len(train)} of them say whether they contain a 9, and "
+            "no digit has a label. The model (nsk, C = 10) learns from the bags which digit it is "
+            "about.",
+            Table(facts, "Bags that were not trained on"),
+            Figure(
+                display.figure_,
+                alt=f"The digits of {len(shown)} bags that contain a 9, one bag per row, with a "
+                "frame around the digit that decided.",
+                caption="Bags said to contain a 9, and rightly so. The digit that decided is "
+                "framed.",
+            ),
+        ],
+    )
+
+
+def next_steps(workshop: Workshop) -> Section:
+    """Say what to type next."""
+    folder = workshop.folder
+    return Section(
+        "Your turn",
+        [
+            "The molecules are in musk1.csv: one row per shape, a column for the molecule and one "
+            "for its label. Your own table can look the same.",
+            Code(
+                f"bagwise info {folder}/musk1.csv\n"
+                f"bagwise evaluate {folder}/musk1.csv --method mind\n"
+                f"bagwise fit {folder}/musk1.csv --method nsk --set C=10 -o my-model.skops\n"
+                f"bagwise predict my-model.skops {folder}/musk1.csv -o my-predictions.csv"
+            ),
+        ],
+    )
+
+
+SECTIONS: tuple[Callable[[Workshop], Section], ...] = (
+    musk_accuracy,
+    key_shapes,
+    letters,
+    digits,
+    next_steps,
+)
+
+
+def _find_letters(
+    data: Any, train: Any, test: Any
+) -> tuple[list[bool], list[float], dict[str, list[Any]]]:
+    """Whether each key instance is the letter asked for, its chance to be so, and examples."""
+    model = standardised(CitationKNN()).fit(data.bags[train], data.label_sets[train])
+    estimator, words = instance_model(model, data.bags[test])
+    assert words is not None
+    assert words.ids is not None
+    truth = words.split(_instance_values(data.bags, data.instance_labels, test))
+    hits, chances = [], []
+    examples: dict[str, list[Any]] = {"word": [], "letter": [], "found at": [], "it is": []}
+    for k in np.flatnonzero(data.label_sets[train].any(axis=0)):
+        holders = np.flatnonzero(data.label_sets[test, k])
+        if len(holders) == 0:
+            continue
+        keys = estimator.key_instances(words[holders], label=k)
+        for i, key in zip(holders, keys, strict=True):
+            hits.append(bool(truth[i][key] == k))
+            chances.append(float(np.mean(truth[i] == k)))
+            if i < 2:
+                examples["word"].append(str(words.ids[i]).split()[-1])
+                examples["letter"].append(data.classes[k])
+                examples["found at"].append(int(key) + 1)
+                examples["it is"].append(data.classes[truth[i][key]])
+    order = np.argsort(examples["word"], kind="stable")
+    ordered = {name: [values[i] for i in order] for name, values in examples.items()}
+    return hits, chances, ordered
+
+
+def _instance_values(bags: Bags, values: Any, chosen: Any) -> Any:
+    """Values of the instances of the chosen bags, in their order."""
+    parts = bags.split(values)
+    return np.concatenate([parts[i] for i in chosen])
+
+
+def _figure(width: float, height: float) -> Any:
+    figure = import_extra("matplotlib.figure", extra="plot")
+    return figure.Figure(figsize=(width, height), layout="constrained")
+
+
+def _axes(width: float, height: float) -> Any:
+    return _figure(width, height).subplots()

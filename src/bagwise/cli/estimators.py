@@ -1,0 +1,177 @@
+"""Ready-made models: what a name on the command line stands for where one class is not enough."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+
+from bagwise.classification import SingleInstanceClassifier
+from bagwise.embedding import BagDissimilarity
+from bagwise.preprocessing import InstanceTransformer
+
+__all__ = [
+    "LabelFrequencies",
+    "OnePerLabel",
+    "baselines",
+    "dissimilarity_svm",
+    "single_instance_svm",
+    "standardised",
+]
+
+
+def single_instance_svm(C: float = 1.0, pooling: str = "max", max_iter: int = 10_000) -> Any:
+    """SIL with a linear SVM.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the errors on the instances.
+    pooling : {"max", "mean"}, default="max"
+        How instance scores make the score of the bag.
+    max_iter : int, default=10000
+        Budget of the solver.
+
+    Returns
+    -------
+    SingleInstanceClassifier
+    """
+    machine = LinearSVC(C=C, max_iter=max_iter, random_state=0)
+    return SingleInstanceClassifier(machine, pooling=pooling)
+
+
+def dissimilarity_svm(
+    C: float = 1.0,
+    kind: str = "meanmin",
+    metric: str = "euclidean",
+    n_prototypes: int | None = None,
+) -> Any:
+    """MInD with a linear SVM on the distances.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Weight of the errors on the bags.
+    kind : {"minmin", "maxmin", "meanmin", "hausdorff"}, default="meanmin"
+        The distance between bags.
+    metric : str, default="euclidean"
+        The distance between instances.
+    n_prototypes : int, default=None
+        How many training bags are measured against; all by default.
+
+    Returns
+    -------
+    Pipeline
+    """
+    distances = BagDissimilarity(kind, metric, n_prototypes, random_state=0)
+    return make_pipeline(distances, SVC(C=C, kernel="linear"))
+
+
+def standardised(model: Any, *, sparse: bool = False) -> Pipeline:
+    """Put a step before a model that standardises the instances.
+
+    Parameters
+    ----------
+    model : estimator
+        A model of bags.
+    sparse : bool, default=False
+        Whether instances are sparse: they are not centred then.
+
+    Returns
+    -------
+    Pipeline
+        Its steps are called "scale" and "model".
+    """
+    scaler = StandardScaler(with_mean=not sparse)
+    return Pipeline([("scale", InstanceTransformer(scaler)), ("model", model)])
+
+
+def baselines(*, label_sets: bool, sparse: bool = False) -> dict[str, Any]:
+    """Make the plain models that stand beside every evaluation.
+
+    Parameters
+    ----------
+    label_sets : bool
+        Whether bags have label sets.
+    sparse : bool, default=False
+        Whether instances are sparse.
+
+    Returns
+    -------
+    dict of str to estimator
+    """
+    plain = single_instance_svm()
+    if label_sets:
+        per_label = standardised(OnePerLabel(plain), sparse=sparse)
+        return {"sil": per_label, "frequencies": LabelFrequencies()}
+    return {
+        "sil": standardised(plain, sparse=sparse),
+        "majority": DummyClassifier(strategy="most_frequent"),
+    }
+
+
+class LabelFrequencies(ClassifierMixin, BaseEstimator):
+    """Score each label by its share of the training bags: what is known without looking.
+
+    Attributes
+    ----------
+    shares_ : ndarray of shape (n_classes,)
+        The share of the training bags that carry each label.
+    """
+
+    def fit(self, X: Any, y: NDArray[Any]) -> Self:
+        """Count the labels of the bags; `X` is not looked at."""
+        self.shares_ = np.mean(y, axis=0)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the same scores for every bag, of shape (n_bags, n_classes)."""
+        return np.tile(self.shares_, (len(X), 1))
+
+
+class OnePerLabel(ClassifierMixin, BaseEstimator):
+    """Learn each label of label sets by a model of its own.
+
+    scikit-learn's ``OneVsRestClassifier`` does the same, but stumbles over bags where a label is
+    in no training bag, or in all.
+
+    Parameters
+    ----------
+    estimator : classifier
+        A classifier of bags with ``decision_function``.
+
+    Attributes
+    ----------
+    estimators_ : list
+        A fitted classifier per label; where the label is in all training bags or in none, the
+        constant score infinity or minus infinity.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: NDArray[Any]) -> Self:
+        """Fit a clone per column of `y`."""
+        self.estimators_ = [
+            clone(self.estimator).fit(X, column)
+            if 0 < column.sum() < len(column)
+            # Always or never seen: there is nothing to learn.
+            else (np.inf if column.all() else -np.inf)
+            for column in np.asarray(y).T
+        ]
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Score each label of each bag, of shape (n_bags, n_classes)."""
+        return np.column_stack(
+            [
+                np.full(len(X), model) if isinstance(model, float) else model.decision_function(X)
+                for model in self.estimators_
+            ]
+        )

@@ -1,0 +1,102 @@
+"""``bagwise evaluate``: cross-validation, with the plain baselines beside the model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bagwise.cli.methods import find_method, make_model, parse_parameters
+from bagwise.cli.options import (
+    Bag,
+    Exclude,
+    Features,
+    File,
+    Json,
+    Label,
+    Labels,
+    LabelSet,
+    MethodName,
+    NoScale,
+    Parameters,
+    Positive,
+    Separator,
+)
+from bagwise.cli.output import print_json, print_table, progress
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    file: File,
+    method: MethodName,
+    bag: Bag = None,
+    label: Label = None,
+    label_set: LabelSet = None,
+    positive: Positive = None,
+    labels: Labels = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    separator: Separator = ";",
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            metavar="COLUMN",
+            help="Column whose equal values stay on one side of a split: the patient of a slide.",
+        ),
+    ] = None,
+    folds: Annotated[int, typer.Option("--folds", min=2, help="Number of folds.")] = 5,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, help="How often the folds are drawn anew.")
+    ] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first draw.")] = 0,
+    no_scale: NoScale = False,
+    parameters: Parameters = None,
+    json: Json = False,
+) -> None:
+    """Cross-validate a method, with the plain baselines beside it.
+
+    Folds are stratified by label; with --group, bags of one group stay together. Instances are
+    standardised inside the folds.
+
+    Example: bagwise evaluate slides.csv --bag slide --label tumour --group patient -m nsk
+    """
+    from bagwise.cli.crossvalidation import cross_validate, make_folds, outcome_table
+    from bagwise.cli.estimators import baselines
+    from bagwise.cli.reading import choose_columns, read_labelled
+
+    chosen = find_method(method)
+    values = parse_parameters(parameters or ())
+    chosen.make(values)  # a wrong parameter is told before a long reading
+    choice = choose_columns(
+        bag,
+        label,
+        label_set,
+        group=group,
+        features=features,
+        exclude=exclude,
+        separator=separator,
+        labels=labels,
+    )
+    data = read_labelled(file, choice, positive=positive)
+    chosen.check_labels(label_sets=data.has_sets)
+    splits = make_folds(data.y, n_folds=folds, n_repeats=repeats, seed=seed, groups=data.groups)
+    models = {
+        chosen.name: make_model(chosen, values, scale=not no_scale, sparse=data.is_sparse)
+    } | {
+        f"baseline: {name}": model
+        for name, model in baselines(label_sets=data.has_sets, sparse=data.is_sparse).items()
+    }
+    with progress("Cross-validating", total=len(models) * len(splits)) as step:
+        outcomes = cross_validate(models, data.bags, data.y, splits, after_step=step)
+    if json:
+        facts = {"file": str(file), "bags": len(data.bags), "classes": data.classes.tolist()}
+        facts |= {"group": group, "folds": folds, "repeats": repeats, "seed": seed}
+        facts |= {"parameters": values, "methods": [outcome.summary() for outcome in outcomes]}
+        print_json(facts)
+        return
+    times = f", {repeats} times" if repeats > 1 else ""
+    whole = f", each {group} in one fold" if group is not None else ""
+    setting = f"{len(data.bags)} bags{data.positive_note}, {folds} folds{times}{whole}"
+    print_table(outcome_table(outcomes), title=f"{setting}: mean ± sd")

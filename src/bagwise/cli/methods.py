@@ -1,0 +1,196 @@
+"""The methods by their names on the command line. A new method is one entry here."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bagwise.exceptions import InputError
+
+__all__ = ["METHODS", "Method", "find_method", "make_model", "parse_parameters"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of the command line.
+
+    Attributes
+    ----------
+    name : str
+        Its paper name, in lower case.
+    title : str
+        What it does, in one line.
+    paper : str
+        Where it comes from.
+    target : str
+        ``"module:name"`` of the estimator, or of a function that makes one; loaded when needed.
+    label_sets : bool
+        Whether it also learns from a label set per bag.
+    fixed : dict
+        Parameters that make it this method.
+    """
+
+    name: str
+    title: str
+    paper: str
+    target: str
+    label_sets: bool = False
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def factory(self) -> Callable[..., Any]:
+        """The estimator class, or the function that makes an estimator."""
+        module, _, name = self.target.partition(":")
+        return getattr(importlib.import_module(module), name)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Names and defaults of the parameters that may be set."""
+        found = inspect.signature(self.factory).parameters.values()
+        return {p.name: p.default for p in found if p.name not in self.fixed}
+
+    def check_labels(self, *, label_sets: bool) -> None:
+        """Refuse label sets where the method learns from one label per bag."""
+        if label_sets and not self.label_sets:
+            able = ", ".join(method.name for method in METHODS.values() if method.label_sets)
+            raise InputError(
+                f"{self.name} learns from one label per bag, and these bags have label sets: use "
+                f"{able}."
+            )
+
+    def make(self, parameters: Mapping[str, Any]) -> Any:
+        """Make the estimator."""
+        known = self.parameters
+        for name in parameters:
+            if name not in known:
+                raise InputError(
+                    f"{self.name} has no parameter {name!r}: it has {', '.join(known)}."
+                )
+        return self.factory(**self.fixed, **parameters)
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method(
+            "nsk",
+            "SVM on the normalised set kernel: all instances of two bags are compared",
+            "Gärtner, Flach, Kowalczyk, Smola: Multi-instance kernels. ICML 2002",
+            "bagwise.classification:SetKernelSVM",
+            fixed={"bag_kernel": "nsk"},
+        ),
+        Method(
+            "minimax",
+            "SVM on the smallest and largest values of each feature in a bag",
+            "Gärtner, Flach, Kowalczyk, Smola: Multi-instance kernels. ICML 2002",
+            "bagwise.classification:SetKernelSVM",
+            fixed={"bag_kernel": "minimax"},
+        ),
+        Method(
+            "citation-knn",
+            "Votes of the nearest bags, and of the bags to which this one is near",
+            "Wang, Zucker: Solving the multiple-instance problem: a lazy learning approach. ICML "
+            "2000",
+            "bagwise.classification:CitationKNN",
+            label_sets=True,
+        ),
+        Method(
+            "mind",
+            "Linear SVM on the distances of a bag to the training bags",
+            "Cheplygina, Tax, Loog: Multiple instance learning with bag dissimilarities. Pattern "
+            "Recognition 48, 2015",
+            "bagwise.cli.estimators:dissimilarity_svm",
+        ),
+        Method(
+            "sil",
+            "Linear SVM on single instances that take the label of their bag: the baseline",
+            "Ray, Craven: Supervised versus multiple instance learning. ICML 2005",
+            "bagwise.cli.estimators:single_instance_svm",
+        ),
+    )
+}
+
+
+def find_method(name: str) -> Method:
+    """Return a method by its name, or an error that names its neighbours.
+
+    Parameters
+    ----------
+    name : str
+        The name of a method.
+
+    Returns
+    -------
+    Method
+    """
+    if name in METHODS:
+        return METHODS[name]
+    near = difflib.get_close_matches(name.lower(), METHODS, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    raise InputError(f"no method is called {name!r}.{hint} There are {', '.join(METHODS)}.")
+
+
+def parse_parameters(texts: Iterable[str]) -> dict[str, Any]:
+    """Read ``["C=10", "kernel=linear"]``: numbers, true, false and none are such, others text.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        What was given to ``--set``.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
+    >>> from bagwise.cli.methods import parse_parameters
+    >>> parse_parameters(["C=10", "kernel=linear", "normalization=none"])
+    {'C': 10, 'kernel': 'linear', 'normalization': None}
+    """
+    parameters = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise InputError(f"--set {text}: expected NAME=VALUE, such as --set C=10.")
+        parameters[name] = _value(value)
+    return parameters
+
+
+def make_model(method: Method, parameters: Mapping[str, Any], *, scale: bool, sparse: bool) -> Any:
+    """Make the estimator, after a step that standardises the instances.
+
+    Parameters
+    ----------
+    method : Method
+        The method.
+    parameters : mapping
+        Its parameters.
+    scale : bool
+        Whether instances are standardised.
+    sparse : bool
+        Whether instances are sparse: they are divided by their deviation then, not centred.
+
+    Returns
+    -------
+    estimator
+    """
+    from bagwise.cli.estimators import standardised
+
+    model = method.make(parameters)
+    return standardised(model, sparse=sparse) if scale else model
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

@@ -1,0 +1,201 @@
+"""What leaves a command: tables on stdout, progress on stderr, files that overwrite nothing."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from bagwise.exceptions import FileFormatError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = [
+    "instances_beside",
+    "note",
+    "print_json",
+    "print_table",
+    "progress",
+    "refuse_existing",
+    "write_columns",
+]
+
+_DELIMITERS = {".csv": ",", ".tsv": "\t"}
+_PARQUET = (".parquet", ".pq")
+
+
+def print_table(
+    columns: Mapping[str, Sequence[Any]], *, title: str = "", heading: bool = True
+) -> None:
+    """Print columns as a table on stdout, numbers flush right.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        The cells of each column, by its heading.
+    title : str, default=""
+        What the table shows.
+    heading : bool, default=True
+        Whether to print the headings.
+    """
+    from rich import box
+    from rich.table import Table
+
+    from bagwise.inspection._cells import are_numbers, cell_text
+
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_header=heading,
+        pad_edge=False,
+        show_edge=False,
+        padding=(0, 1),
+        collapse_padding=True,
+    )
+    for name, values in columns.items():
+        table.add_column(name, justify="right" if are_numbers(values) else "left", overflow="fold")
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*(_visible(cell_text(value)) for value in row))
+    console = _console()
+    if title:
+        console.print(_visible(title), style="bold")
+    console.print(table)
+    console.print()
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON on stdout.
+
+    Parameters
+    ----------
+    value : object
+        Dicts, lists, texts and numbers, NumPy's included.
+    """
+    typer.echo(json.dumps(value, indent=2, default=_plain, ensure_ascii=False))
+
+
+def note(message: str) -> None:
+    """Say something on stderr, where it does not mix with results.
+
+    Parameters
+    ----------
+    message : str
+        One line.
+    """
+    typer.echo(_visible(message), err=True)
+
+
+@contextmanager
+def progress(task: str, total: int | None = None) -> Iterator[Callable[[], None]]:
+    """Show a bar on stderr while work goes on, and remove it at the end.
+
+    Parameters
+    ----------
+    task : str
+        What is being done.
+    total : int, default=None
+        The number of steps; None where it is not known.
+
+    Yields
+    ------
+    callable
+        To be called after each step.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    counter = [] if total is None else [MofNCompleteColumn()]
+    console = _console(stderr=True)
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        *counter,
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as bar:
+        number = bar.add_task(task, total=total)
+        yield lambda: bar.advance(number)
+
+
+def refuse_existing(paths: Iterable[Path], *, force: bool) -> None:
+    """Refuse, before any work, to write where something is, or into a folder that is not.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        The files to be written.
+    force : bool
+        Whether files may be overwritten.
+    """
+    from bagwise.io.files import check_output
+
+    for path in paths:
+        check_output(path, force=force)
+
+
+def instances_beside(path: Path) -> Path:
+    """Name the file of instances beside that of bags: ``out.parquet``, ``out.instances.parquet``.
+
+    Parameters
+    ----------
+    path : Path
+        The file of bags.
+
+    Returns
+    -------
+    Path
+    """
+    if path.suffix.lower() not in (*_DELIMITERS, *_PARQUET):
+        endings = ", ".join((*_DELIMITERS, *_PARQUET))
+        raise FileFormatError(f"predictions go into {endings}, and {path.name!r} is neither.")
+    return path.with_name(f"{path.stem}.instances{path.suffix}")
+
+
+def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> None:
+    """Write columns of one length as CSV, TSV or Parquet; whole or not at all.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its ending says the format.
+    columns : mapping of str to ndarray
+        The columns.
+    force : bool
+        Whether a file may be overwritten.
+    """
+    from bagwise.extras import import_extra
+    from bagwise.io.files import replacing
+
+    with replacing(path, force=force) as temporary:
+        if path.suffix.lower() in _PARQUET:
+            pa = import_extra("pyarrow", extra="io")
+            table = pa.table({name: values.tolist() for name, values in columns.items()})
+            import_extra("pyarrow.parquet", extra="io").write_table(table, temporary)
+            return
+        with open(temporary, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, delimiter=_DELIMITERS[path.suffix.lower()])
+            rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+            writer.writerows(itertools.chain([columns], rows))
+
+
+def _console(*, stderr: bool = False) -> Console:
+    # Ids and labels come from files: they are shown as they are, never read as markup.
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
+
+
+def _visible(text: str) -> str:
+    """Escape what a terminal would obey instead of showing."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else str(value)

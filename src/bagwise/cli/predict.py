@@ -1,0 +1,68 @@
+"""``bagwise predict``: what a saved model says about the bags of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bagwise.cli.options import Bag, File, Force
+from bagwise.cli.output import (
+    instances_beside,
+    note,
+    progress,
+    refuse_existing,
+    write_columns,
+)
+
+__all__ = ["predict"]
+
+
+def predict(
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", show_default=False, help="What `bagwise fit` wrote."),
+    ],
+    file: File,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Predictions of bags, .parquet, .csv or .tsv; those of instances go beside it.",
+            show_default=False,
+        ),
+    ],
+    bag: Bag = None,
+    force: Force = False,
+) -> None:
+    """Predict the bags of a file, and say which instance decided.
+
+    With -o out.parquet the bags are in out.parquet and, where the model scores instances, the
+    instances in out.instances.parquet. Columns are those the model was fitted on, by name.
+
+    Example: bagwise predict model.skops new-slides.csv -o out.parquet
+    """
+    beside = instances_beside(output)
+    refuse_existing([output, beside], force=force)
+    from bagwise.cli.reading import read_for_model
+    from bagwise.inspection import bag_table, instance_model, instance_table
+    from bagwise.persistence import load_model
+
+    fitted, metadata = load_model(model)
+    columns, classes = metadata.get("columns", {}), metadata.get("classes")
+    names = getattr(fitted, "feature_names_in_", None)
+    bags = read_for_model(file, columns, None if names is None else list(names), bag=bag)
+    with progress(f"Predicting {len(bags)} bags"):
+        separator = columns.get("separator", ";")
+        predictions = bag_table(fitted, bags, classes=classes, separator=separator)
+        estimator, seen = instance_model(fitted, bags)
+        has_scores = seen is not None and hasattr(estimator, "score_instances")
+        instances = instance_table(fitted, bags, classes=classes) if has_scores else None
+    write_columns(output, predictions, force=force)
+    note(f"{len(bags)} bags: {output}")
+    if instances is not None:
+        write_columns(beside, instances, force=force)
+        note(f"{bags.n_instances} instances: {beside}")

@@ -1,0 +1,61 @@
+"""One value of a table as a person reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["are_numbers", "cell_text"]
+
+
+def cell_text(value: Any) -> str:
+    """Write a value for a person: three decimals, yes or nothing, and nothing for a gap.
+
+    Parameters
+    ----------
+    value : object
+        A cell of a table.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from bagwise.inspection._cells import cell_text
+    >>> [cell_text(value) for value in (0.12345, 7, True, None, "slide")]
+    ['0.123', '7', 'yes', '', 'slide']
+    """
+    if value is None:
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else ""
+    if isinstance(value, float | np.floating):
+        return "" if np.isnan(value) else _decimals(float(value))
+    return str(value)
+
+
+def are_numbers(values: Iterable[Any]) -> bool:
+    """Tell whether a column holds numbers (or gaps) only, to be set flush right.
+
+    Parameters
+    ----------
+    values : iterable
+        The cells of a column.
+
+    Returns
+    -------
+    bool
+    """
+    kinds = {type(value) for value in values if value is not None}
+    return bool(kinds) and all(
+        issubclass(kind, int | float | np.number) and kind is not bool for kind in kinds
+    )
+
+
+def _decimals(value: float) -> str:
+    if value != 0 and not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.3g}"
+    return f"{value:.3f}"

@@ -1,0 +1,162 @@
+"""One self-contained HTML page of text, tables and plots: no network, no scripts."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from bagwise.extras import import_extra
+from bagwise.inspection._cells import are_numbers, cell_text
+
+__all__ = ["Code", "Figure", "Section", "Table", "render_page"]
+
+# Black becomes the colour of the text, which is light where the reader prefers dark pages.
+_SVG_STYLE = (
+    "<style>svg{color:#1d2126;fill:currentColor}"
+    "@media(prefers-color-scheme:dark){svg{color:#dfe3e8}}</style>"
+)
+_SHORT = 24  # letters of a cell that is never broken
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page.
+
+    Attributes
+    ----------
+    columns : mapping of str to sequence
+        The cells of each column by its heading; the first column names the rows.
+    caption : str
+        What the table shows.
+    """
+
+    columns: Mapping[str, Sequence[Any]]
+    caption: str
+
+    @property
+    def rows(self) -> list[list[str]]:
+        """The cells as texts, row by row."""
+        texts = [[cell_text(value) for value in column] for column in self.columns.values()]
+        return [list(row) for row in zip(*texts, strict=True)]
+
+    @property
+    def styles(self) -> list[str]:
+        """How each column is set: numbers flush right, short texts without a line break."""
+        return [
+            " ".join(["number"] * are_numbers(column) + ["short"] * _is_short(column))
+            for column in self.columns.values()
+        ]
+
+
+def _is_short(column: Sequence[Any]) -> bool:
+    return all(len(cell_text(value)) <= _SHORT for value in column)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A plot of a page.
+
+    Attributes
+    ----------
+    figure : matplotlib Figure
+        The plot.
+    alt : str
+        What it shows, for those who cannot see it.
+    caption : str
+        What to look at.
+    """
+
+    figure: Any
+    alt: str
+    caption: str = ""
+
+    @property
+    def source(self) -> str:
+        """The plot as the address of an image that needs no network."""
+        return f"data:image/svg+xml;base64,{base64.b64encode(_svg(self.figure)).decode()}"
+
+
+@dataclass(frozen=True)
+class Code:
+    """Lines to be typed.
+
+    Attributes
+    ----------
+    text : str
+        The lines.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of a page.
+
+    Attributes
+    ----------
+    title : str
+        Its heading.
+    parts : list of str, Table, Figure or Code
+        What it shows, in order; a str is a paragraph of plain text.
+    """
+
+    title: str
+    parts: list[str | Table | Figure | Code] = field(default_factory=list)
+
+
+def render_page(
+    title: str, sections: Iterable[Section], *, lead: str = "", footer: str = ""
+) -> str:
+    """Write sections as one HTML page that opens from disk.
+
+    All texts are taken as plain text: a bag called ``<script>`` is shown, never run.
+
+    Parameters
+    ----------
+    title : str
+        Title of the page.
+    sections : iterable of Section
+        What it shows.
+    lead : str, default=""
+        A sentence below the title.
+    footer : str, default=""
+        A line at the end.
+
+    Returns
+    -------
+    str
+        The HTML text.
+
+    Examples
+    --------
+    >>> from bagwise.inspection import Section, Table, render_page
+    >>> table = Table({"bag": ["<script>"], "score": [0.5]}, caption="Scores")
+    >>> page = render_page("Report", [Section("Bags", ["All of them.", table])])
+    >>> "&lt;script&gt;" in page, "<script>" in page
+    (True, False)
+    """
+    jinja2 = import_extra("jinja2", extra="report")
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("bagwise.inspection"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    template = environment.get_template("page.html.jinja")
+    return template.render(title=title, lead=lead, sections=list(sections), footer=footer)
+
+
+def _svg(figure: Any) -> bytes:
+    matplotlib = import_extra("matplotlib", extra="plot")
+    buffer = io.StringIO()
+    with matplotlib.rc_context({"svg.hashsalt": "bagwise"}):
+        metadata = {"Date": None, "Creator": None}
+        figure.savefig(buffer, format="svg", transparent=True, metadata=metadata)
+    text = buffer.getvalue().replace("#000000", "currentColor")
+    start = text.index(">", text.index("<svg")) + 1
+    return (text[:start] + _SVG_STYLE + text[start:]).encode()

@@ -1,0 +1,263 @@
+"""What a model says about bags and instances, as columns: a dict of arrays of one length.
+
+Such a dict is at home everywhere: ``pandas.DataFrame(table)``, ``polars.DataFrame(table)``, a
+Parquet file, a page.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
+
+from bagwise._validation import check_bags, check_label
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError
+
+__all__ = ["bag_table", "instance_model", "instance_table", "key_instance_table"]
+
+Columns = dict[str, NDArray[Any]]
+
+
+def bag_table(
+    model: Any, X: Any, *, classes: ArrayLike | None = None, separator: str = ";"
+) -> Columns:
+    """Collect what a fitted model says about each bag.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier of bags, or a pipeline that ends in one.
+    X : Bags or anything accepted as bags
+        The bags.
+    classes : array-like of shape (n_classes,), default=None
+        Names to show instead of the values of ``classes_``, in their order.
+    separator : str, default=";"
+        What stands between the labels of a set, for models of label sets.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_bags,)
+        ``bag`` (its id, or its number); ``predicted``; where the model has them ``score`` (for
+        ``classes_[1]``) or ``score_<class>``, ``probability_<class>``, and ``key_instance``, the
+        row of the key instance inside its bag, with its ``key_score``. For label sets the column
+        ``key_instances`` has ``label:row`` for each predicted label.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SingleInstanceClassifier
+    >>> from bagwise.inspection import bag_table
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = SingleInstanceClassifier().fit(bags, ["no", "no", "yes", "yes"])
+    >>> table = bag_table(model, bags)
+    >>> table["predicted"].tolist(), table["key_instance"].tolist()
+    (['no', 'no', 'yes', 'yes'], [1, 0, 1, 0])
+    """
+    bags = check_bags(None, X, reset=True, allow_nan=True)
+    estimator, seen = instance_model(model, bags)
+    has_keys = seen is not None and hasattr(estimator, "key_instances")
+    if seen is None:
+        estimator, seen = model, bags
+    names = _class_names(estimator, classes)
+    predicted = estimator.predict(seen)
+    is_set = predicted.ndim == 2
+    answer = _joined(predicted, names, separator) if is_set else _named(predicted, estimator, names)
+    table = {"bag": _names(bags), "predicted": answer}
+    if hasattr(estimator, "decision_function"):
+        table |= _per_class("score", estimator.decision_function(seen), names)
+    if hasattr(estimator, "predict_proba"):
+        table |= _per_class("probability", estimator.predict_proba(seen), names)
+    if has_keys and is_set:
+        rows = _keys_of_sets(estimator, seen, predicted, names)
+        table["key_instances"] = np.array([separator.join(part) for part in rows])
+    elif has_keys:
+        keys = key_instance_table(estimator, seen)
+        table |= {name: keys[name] for name in ("key_instance", "key_score") if name in keys}
+    return table
+
+
+def instance_table(model: Any, X: Any, *, classes: ArrayLike | None = None) -> Columns:
+    """Collect what a fitted model says about each instance.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier with ``score_instances``, or a pipeline that ends in one.
+    X : Bags or anything accepted as bags
+        The bags.
+    classes : array-like of shape (n_classes,), default=None
+        Names to show instead of the values of ``classes_``, in their order.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_instances,)
+        ``bag`` and ``row`` (inside the bag, 0-based); ``score`` (for ``classes_[1]``) or
+        ``score_<class>``; ``probability_<class>`` where the model has it; ``predicted``, the class
+        of the instance by its own score; ``key``, true for the key instance of a bag.
+
+    Raises
+    ------
+    InputError
+        When the model has no instance scores.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SingleInstanceClassifier
+    >>> from bagwise.inspection import instance_table
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = SingleInstanceClassifier().fit(bags, ["no", "no", "yes", "yes"])
+    >>> instance_table(model, bags)["key"].tolist()
+    [False, True, True, False, True, True]
+    """
+    estimator, bags = _scoring_model(model, X)
+    table = {"bag": _names(bags)[bags.bag_index], "row": _rows(bags)}
+    names = _class_names(estimator, classes)
+    table |= _per_class("score", estimator.score_instances(bags), names)
+    if hasattr(estimator, "predict_proba_instances"):
+        shares = estimator.predict_proba_instances(bags)
+        table |= _per_class("probability", shares, names)
+    table["predicted"] = _named(estimator.predict_instances(bags), estimator, names)
+    table["key"] = np.zeros(bags.n_instances, dtype=bool)
+    table["key"][bags.offsets[:-1] + estimator.key_instances(bags)] = True
+    return table
+
+
+def key_instance_table(model: Any, X: Any, *, label: Any = None) -> Columns:
+    """Collect the key instance of each bag: the one that decided.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier with ``key_instances``, or a pipeline that ends in one.
+    X : Bags or anything accepted as bags
+        The bags.
+    label : object, default=None
+        The class to ask for; by default the class predicted for the bag. Required for label sets.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_bags,)
+        ``bag``, ``n_instances``, ``predicted`` (with `label`: ``label``), ``key_instance`` (the
+        row inside the bag, 0-based) and, where the model scores instances, its ``key_score``.
+
+    Raises
+    ------
+    InputError
+        When the model has no key instances.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SingleInstanceClassifier
+    >>> from bagwise.inspection import key_instance_table
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = SingleInstanceClassifier().fit(bags, ["no", "no", "yes", "yes"])
+    >>> key_instance_table(model, [[[0.1], [3.0], [0.2]]])["key_instance"].tolist()
+    [1]
+    """
+    estimator, bags = instance_model(model, X)
+    if bags is None or not hasattr(estimator, "key_instances"):
+        raise InputError(f"{type(estimator).__name__} names no key instances.")
+    keys = estimator.key_instances(bags, label=label)
+    table = {"bag": _names(bags), "n_instances": bags.sizes}
+    if label is None:
+        table["predicted"] = estimator.predict(bags)
+        asked = np.searchsorted(estimator.classes_, table["predicted"])
+    else:
+        column = check_label(label, estimator.classes_)
+        table["label"] = np.repeat(estimator.classes_[[column]], len(bags))
+        asked = np.full(len(bags), column)
+    table["key_instance"] = keys
+    if hasattr(estimator, "score_instances"):
+        scores = estimator.score_instances(bags)[bags.offsets[:-1] + keys]
+        table["key_score"] = scores if scores.ndim == 1 else scores[np.arange(len(bags)), asked]
+    return table
+
+
+def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
+    """Look into a pipeline: its last step, and the bags as that step sees them.
+
+    A scikit-learn pipeline answers for bags only; its last step answers for instances. A search
+    over parameters is looked into as well.
+
+    Parameters
+    ----------
+    model : estimator
+        Any fitted estimator.
+    X : Bags or anything accepted as bags
+        The bags.
+
+    Returns
+    -------
+    estimator : estimator
+        The last step of the pipeline, the best model of the search; else `model` itself.
+    bags : Bags or None
+        The bags after the steps before; None where these turn a bag into a row, as an embedding
+        does, so that nothing is left to say about instances.
+    """
+    seen: Any = check_bags(None, X, reset=True, allow_nan=True)
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+            continue
+        if len(model) > 1:
+            seen = model[:-1].transform(seen)
+        model = model[-1]
+    return model, seen if isinstance(seen, Bags) else None
+
+
+def _scoring_model(model: Any, X: Any) -> tuple[Any, Bags]:
+    estimator, bags = instance_model(model, X)
+    if bags is None or not hasattr(estimator, "score_instances"):
+        raise InputError(f"{type(estimator).__name__} has no instance scores.")
+    return estimator, bags
+
+
+def _names(bags: Bags) -> NDArray[Any]:
+    return np.arange(len(bags)) if bags.ids is None else bags.ids
+
+
+def _rows(bags: Bags) -> NDArray[np.int64]:
+    """The place of each instance inside its bag, 0-based."""
+    return np.arange(bags.n_instances) - bags.offsets[:-1][bags.bag_index]
+
+
+def _per_class(name: str, values: NDArray[Any], classes: NDArray[Any]) -> Columns:
+    if values.ndim == 1:
+        return {name: values}
+    return {f"{name}_{label}": values[:, k] for k, label in enumerate(classes)}
+
+
+def _class_names(model: Any, classes: ArrayLike | None) -> NDArray[Any]:
+    if classes is None:
+        return model.classes_
+    names = np.asarray(classes)
+    if names.shape != model.classes_.shape:
+        raise InputError(
+            f"classes has shape {names.shape}, and the model knows {len(model.classes_)} classes: "
+            "give one name each."
+        )
+    return names
+
+
+def _named(labels: NDArray[Any], model: Any, names: NDArray[Any]) -> NDArray[Any]:
+    return names[np.searchsorted(model.classes_, labels)]
+
+
+def _joined(indicator: NDArray[Any], names: NDArray[Any], separator: str) -> NDArray[Any]:
+    texts = [str(label) for label in names]
+    return np.array([separator.join(texts[k] for k in np.flatnonzero(row)) for row in indicator])
+
+
+def _keys_of_sets(
+    estimator: Any, bags: Bags, predicted: NDArray[Any], names: NDArray[Any]
+) -> list[list[str]]:
+    """The key instance of each predicted label of each bag, as ``label:row``."""
+    keys: list[list[str]] = [[] for _ in range(len(bags))]
+    for k in np.flatnonzero(predicted.any(axis=0)):
+        holders = np.flatnonzero(predicted[:, k])
+        rows = estimator.key_instances(bags[holders], label=estimator.classes_[k])
+        for i, row in zip(holders, rows, strict=True):
+            keys[i].append(f"{names[k]}:{row}")
+    return keys

@@ -1,0 +1,119 @@
+"""From the words of a TOML file to objects: functions, data sets and models."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.utils import Bunch
+
+from bagwise.exceptions import InputError
+
+__all__ = ["build_model", "find_target", "load_data", "with_seed"]
+
+
+def find_target(target: str) -> Any:
+    """Import what ``"module:name"`` stands for.
+
+    Parameters
+    ----------
+    target : str
+        The dotted name of a module, a colon, and a name in it.
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    InputError
+        When there is no such thing.
+    """
+    module, _, name = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (AttributeError, ModuleNotFoundError, ValueError) as error:
+        raise InputError(f"there is no {name or target!r} in {module!r}.") from error
+
+
+def load_data(source: str, options: Mapping[str, Any], seed: int) -> Bunch:
+    """Load or draw a data set; the last few are kept.
+
+    Parameters
+    ----------
+    source : str
+        ``"module:name"`` of the function.
+    options : mapping
+        What to call it with.
+    seed : int
+        Its ``random_state``, where it takes one.
+
+    Returns
+    -------
+    Bunch
+    """
+    function = find_target(source)
+    seeded = "random_state" in inspect.signature(function).parameters
+    return _load(source, json.dumps(options, sort_keys=True), seed if seeded else None)
+
+
+@lru_cache(maxsize=6)
+def _load(source: str, options: str, seed: int | None) -> Bunch:
+    arguments = json.loads(options)
+    if seed is not None:
+        arguments["random_state"] = seed
+    return find_target(source)(**arguments)
+
+
+def build_model(value: Any, sizes: Mapping[str, int]) -> Any:
+    """Build the estimator that a table of a TOML file describes.
+
+    Parameters
+    ----------
+    value : object
+        A table with ``class``; inside it, also tables with ``value`` and ``per``, or ``none``.
+    sizes : mapping
+        What numbers may be divided by: "bags" and "instances" of the training data.
+
+    Returns
+    -------
+    object
+
+    Examples
+    --------
+    >>> from bagwise.reproduction._building import build_model
+    >>> spec = {"class": "sklearn.svm:LinearSVC", "C": {"value": 30.0, "per": "bags"}}
+    >>> build_model(spec, {"bags": 10, "instances": 100})
+    LinearSVC(C=3.0)
+    """
+    if not isinstance(value, Mapping):
+        return value
+    if value == {"none": True}:  # TOML has no word for it
+        return None
+    if set(value) == {"value", "per"}:
+        return value["value"] / sizes[value["per"]]
+    parts = {key: build_model(part, sizes) for key, part in value.items() if key != "class"}
+    return find_target(value["class"])(**parts) if "class" in value else parts
+
+
+def with_seed(model: BaseEstimator, seed: int) -> BaseEstimator:
+    """Set every ``random_state`` of a model, of its inner models too.
+
+    Parameters
+    ----------
+    model : estimator
+        The model; it is changed.
+    seed : int
+        The seed.
+
+    Returns
+    -------
+    estimator
+    """
+    names = [name for name in model.get_params() if name.split("__")[-1] == "random_state"]
+    return model.set_params(**dict.fromkeys(names, seed))

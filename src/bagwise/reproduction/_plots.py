@@ -1,0 +1,182 @@
+"""The plots of reports, by the names that TOML files use. matplotlib is imported inside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bagwise.extras import import_extra
+from bagwise.reproduction._paper import TIMED_OUT
+
+if TYPE_CHECKING:
+    from bagwise.reproduction._report import Report
+
+__all__ = ["PLOTS"]
+
+Plot = Callable[["Report"], Iterator[tuple[str, Any]]]
+OURS, PAPER, COLOURS = "#d9762b", "#44546a", ("#3b6fb6", "#d9762b")
+
+
+def comparison(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw ours beside the paper's: a panel per data set, a line per method, for each score."""
+    experiment = report.plan.experiment
+    for metric in experiment.metrics:
+        rows = [row for row in report.rows if row.metric == metric]
+        shown = [d for d in experiment.data if any(r.ours for r in rows if r.data == d)]
+        if not shown or report.plan.paper.metrics[metric].kind == "time":
+            continue
+        size = (2.2 + 2.4 * len(shown), 0.8 + 0.32 * len(experiment.methods))
+        figure, axes = _panels(1, len(shown), size, sharey=True)
+        for ax, data in zip(axes[0], shown, strict=True):
+            for place, row in enumerate(row for row in rows if row.data == data):
+                _point(ax, row.published, place - 0.15, PAPER, "paper")
+                _point(ax, row.ours, place + 0.15, OURS, "ours")
+            ax.set_title(report.title_of("data", data), fontsize="medium")
+            ax.set_xlabel(report.title_of("metrics", metric))
+            ax.grid(axis="x", alpha=0.3)
+        names = [report.title_of("methods", name) for name in experiment.methods]
+        axes[0, 0].set_yticks(range(len(names)), names)
+        axes[0, 0].invert_yaxis()
+        handles, labels = axes[0, -1].get_legend_handles_labels()
+        known = dict(zip(labels, handles, strict=True))
+        axes[0, -1].legend(known.values(), known.keys(), fontsize="small")
+        yield metric, figure
+
+
+def lines(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw each metric against the swept value, a line per method, on logarithmic axes."""
+    experiment = report.plan.experiment
+    swept = (experiment.sweep or {})["name"].partition(".")[2]
+    for metric in experiment.metrics:
+        figure, axes = _panels(1, len(experiment.data), (1.5 + 4.5 * len(experiment.data), 3.8))
+        for ax, data in zip(axes[0], experiment.data, strict=True):
+            for method in experiment.methods:
+                rows = [
+                    row
+                    for row in report.rows
+                    if (row.data, row.method, row.metric) == (data, method, metric) and row.ours
+                ]
+                if rows:
+                    values, means = [row.value for row in rows], [row.ours[0] for row in rows]
+                    spread = [row.ours[1] if len(row.ours) > 1 else 0.0 for row in rows]
+                    name = report.title_of("methods", method)
+                    ax.errorbar(values, means, spread, label=name, marker="o", markersize=3)
+            ax.set(xlabel=swept, ylabel=report.title_of("metrics", metric))
+            ax.set(xscale="log", yscale="log", title=report.title_of("data", data))
+            if ax.get_legend_handles_labels()[0]:
+                ax.legend(fontsize="x-small")
+        yield metric, figure
+
+
+def confusion(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw the confusion matrices of the data sets and methods in ``confusion_of``.
+
+    All folds and repetitions are added up; a row is a true class, and adds up to 1.
+    """
+    for pair in report.plan.experiment.options["confusion_of"]:
+        chosen = [
+            result["confusion"]
+            for unit, result in report.results
+            if (unit.data, unit.method) == (pair["data"], pair["method"])
+        ]
+        if not chosen:
+            continue
+        total = np.sum(chosen, axis=0)
+        figure, axes = _panels(1, 1, (5, 4.4))
+        image = axes[0, 0].imshow(total / total.sum(axis=1, keepdims=True), cmap="Blues", vmin=0)
+        figure.colorbar(image)
+        name = report.title_of("methods", pair["method"])
+        title = f"{report.title_of('data', pair['data'])}, {name}"
+        axes[0, 0].set(xlabel="predicted class", ylabel="true class", title=title)
+        yield f"confusion-{pair['data']}-{pair['method']}", figure
+
+
+def regions(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw which class each point of the plane is given, a panel per method."""
+    results = _first_results(report)
+    if not results:
+        return
+    colours = import_extra("matplotlib.colors", extra="plot").ListedColormap(COLOURS)
+    figure, axes = _panels(1, len(results), (4.2 * len(results), 4))
+    for ax, (method, result) in zip(axes[0], results.items(), strict=True):
+        grid, points = np.array(result["grid"]), np.array(result["points"])
+        labels = np.array(result["point_labels"])
+        ax.imshow(
+            grid, cmap=colours, alpha=0.3, origin="lower", extent=result["extent"], aspect="auto"
+        )
+        ax.scatter(*points[labels < 0].T, c="#999999", s=6, label="other instances")
+        for label in np.unique(labels[labels >= 0]):
+            chosen = points[labels == label].T
+            ax.scatter(*chosen, color=COLOURS[label], s=16, label=f"tells of class {label}")
+        accuracy = result.get("accuracy", np.nan)
+        ax.set_title(f"{report.title_of('methods', method)}: accuracy {accuracy:.2f}")
+    axes[0, 0].legend(fontsize="x-small")
+    yield "regions", figure
+
+
+def hyperplanes(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw the coefficients of each class as an image, a row per method."""
+    results = _first_results(report)
+    if not results:
+        return
+    shape = report.plan.experiment.options["image_shape"]
+    n_classes = len(next(iter(results.values()))["classes"])
+    figure, axes = _panels(len(results), n_classes, (3 * n_classes, 2.8 * len(results)))
+    for row, (method, result) in zip(axes, results.items(), strict=True):
+        for ax, weights, name in zip(row, result["hyperplanes"], result["classes"], strict=True):
+            limit = np.abs(weights).max()
+            ax.imshow(np.reshape(weights, shape), cmap="RdBu_r", vmin=-limit, vmax=limit)
+            ax.set(xticks=[], yticks=[])
+            ax.set_title(f"{report.title_of('methods', method)}: {name}", fontsize="small")
+    yield "hyperplanes", figure
+
+
+def key_digits(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw a few test bags, a row each, with the key instance framed; a figure per method."""
+    shape = report.plan.experiment.options["image_shape"]
+    for method, result in _first_results(report).items():
+        offsets, names = np.array(result["offsets"]), result["classes"]
+        images = np.reshape(result["images"], (-1, *shape))
+        bags = list(zip(offsets[:-1], offsets[1:], strict=True))
+        n_columns = int(np.diff(offsets).max())
+        figure, axes = _panels(len(bags), n_columns, (1.8 + 0.55 * n_columns, 0.65 * len(bags)))
+        for number, (start, stop) in enumerate(bags):
+            for place, ax in enumerate(axes[number]):
+                ax.set(xticks=[], yticks=[])
+                ax.spines[:].set_visible(place == result["key_instances"][number])
+                ax.spines[:].set(color=OURS, linewidth=3)
+                if place < stop - start:
+                    ax.imshow(images[start + place], cmap="gray_r")
+            truth, guess = result["truth"][number], result["predicted"][number]
+            told = f"{names[truth]}\n{'right' if truth == guess else 'wrong'}"
+            axes[number, 0].set_ylabel(told, rotation=0, ha="right", va="center", fontsize="small")
+        yield f"key-digits-{method}", figure
+
+
+PLOTS: Mapping[str, Plot] = {
+    plot.__name__: plot
+    for plot in (comparison, lines, confusion, regions, hyperplanes, key_digits)
+}
+
+
+def _panels(n_rows: int, n_columns: int, size: tuple[float, float], **options: Any) -> Any:
+    # A figure of its own, without pyplot: nothing is left open, and no window is needed.
+    figure = import_extra("matplotlib.figure", extra="plot").Figure(size, layout="constrained")
+    return figure, figure.subplots(n_rows, n_columns, squeeze=False, **options)
+
+
+def _point(ax: Any, number: Any, place: float, colour: str, label: str) -> None:
+    if number is None or number == TIMED_OUT:
+        return
+    spread = number[1] if len(number) > 1 else 0.0
+    ax.errorbar(number[0], place, xerr=spread, fmt="o", ms=4, lw=1, color=colour, label=label)
+
+
+def _first_results(report: Report) -> dict[str, dict[str, Any]]:
+    """The result of each method in the first repetition."""
+    found: dict[str, dict[str, Any]] = {}
+    for unit, result in report.results:
+        found.setdefault(unit.method, result)
+    return found

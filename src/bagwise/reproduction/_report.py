@@ -1,0 +1,389 @@
+"""The report: ours beside the paper's, with an honest word on each number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bagwise.exceptions import MissingExtraError
+from bagwise.extras import import_extra
+from bagwise.reproduction._paper import TIMED_OUT, Metric
+from bagwise.reproduction._plots import PLOTS
+from bagwise.reproduction._runner import Plan
+from bagwise.reproduction._store import Store
+from bagwise.reproduction._units import Unit
+
+__all__ = ["Report", "Row", "Verdict", "judge", "make_report", "write_report"]
+
+# Published numbers have three digits: where the deviation is 0, this much is no difference.
+ROUNDING = 0.0005
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What comes of holding a number against the paper's.
+
+    Attributes
+    ----------
+    word : str
+        "matches", "better", "below", "faster", "slower", "finished", "not comparable", "not run",
+        "not available", "failed", or "" where nothing was published.
+    detail : str
+        How much, or why.
+    difference : float or None
+        Ours minus the paper's in published standard deviations; above 0 is better.
+    """
+
+    word: str
+    detail: str = ""
+    difference: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.word}: {self.detail}" if self.detail else self.word
+
+
+def judge(
+    ours: float,
+    published: Sequence[float] | str | None,
+    metric: Metric,
+    *,
+    tolerance: float = 1.0,
+    comparable: bool = True,
+) -> Verdict:
+    """Hold a number against the paper's.
+
+    Parameters
+    ----------
+    ours : float
+        Our mean.
+    published : sequence of float, "timed out" or None
+        The paper's mean and standard deviation.
+    metric : Metric
+        What was measured.
+    tolerance : float, default=1.0
+        How many published standard deviations still count as a match.
+    comparable : bool, default=True
+        False where our data stand in for the paper's: only times are compared then.
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    >>> from bagwise.reproduction import Metric, judge
+    >>> str(judge(0.76, [0.80, 0.05], Metric("ACC")))
+    'matches'
+    >>> str(judge(0.70, [0.80, 0.05], Metric("ACC")))
+    'below: by 2.0 sd'
+    """
+    if published is None:
+        return Verdict("")
+    if published == TIMED_OUT:
+        return Verdict("finished", "the paper's timed out")
+    mean, deviation = float(published[0]), float(published[1]) if len(published) > 1 else 0.0
+    if metric.kind == "time":
+        ratio = mean / ours
+        return Verdict("faster" if ratio >= 1 else "slower", f"{max(ratio, 1 / ratio):.1f} x")
+    if not comparable:
+        return Verdict("not comparable", "other data")
+    gain = (ours - mean) * (-1 if metric.kind == "loss" else 1)
+    difference = gain / deviation if deviation > 0 else None
+    if abs(gain) <= max(tolerance * deviation, ROUNDING) + 1e-12:
+        return Verdict("matches", difference=difference)
+    if gain > 0:
+        return Verdict("better", difference=difference)
+    amount = f"by {-gain:.3f}" if difference is None else f"by {-difference:.1f} sd"
+    return Verdict("below", amount, difference)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cell of the paper's table, or a point of its figure.
+
+    Attributes
+    ----------
+    data, method, metric : str
+        Names of the paper's entries.
+    value : object
+        The value of the sweep, or None.
+    ours : tuple (mean, deviation) or (mean,) or None
+        Over repetitions and folds; one number has no deviation.
+    n_done, n_planned : int
+        How many of these there are, and should be.
+    published : list of float, "timed out" or None
+        The paper's.
+    verdict : Verdict
+        What comes of it.
+    """
+
+    data: str
+    method: str
+    metric: str
+    value: Any
+    ours: tuple[float, ...] | None
+    n_done: int
+    n_planned: int
+    published: Any
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Report:
+    """All rows of an experiment, and the results behind them.
+
+    Attributes
+    ----------
+    plan : Plan
+        What was to be done.
+    rows : list of Row
+        What came out.
+    results : list of (Unit, dict)
+        The single results, in the order of the plan.
+    origins : list of dict
+        What they were made by.
+    """
+
+    plan: Plan
+    rows: list[Row]
+    results: list[tuple[Unit, dict[str, Any]]]
+    origins: list[dict[str, Any]]
+
+    def counts(self) -> dict[str, int]:
+        """Count the verdicts on scores."""
+        metrics = self.plan.paper.metrics
+        words = (row.verdict.word for row in self.rows if metrics[row.metric].kind != "time")
+        return dict(Counter(word for word in words if word))
+
+    def failures(self) -> list[Row]:
+        """List the rows whose units failed."""
+        return [row for row in self.rows if row.verdict.word == "failed"]
+
+    def tables(self) -> dict[str, dict[str, list[str]]]:
+        """Lay the rows out as tables of text, by their titles."""
+        layout = _comparison if self.plan.experiment.sweep is None else _sweep
+        return layout(self)
+
+    def title_of(self, kind: str, name: str) -> str:
+        """Return the paper's name of a data set, method or metric; a stand-in is marked."""
+        if kind == "data" and name in self.plan.stand_ins:
+            return str((self.plan.paper.data[name].stand_in or {})["title"])
+        return str(getattr(self.plan.paper, kind)[name].title)
+
+
+def make_report(plan: Plan, store: Store) -> Report:
+    """Gather what is in the store, and judge it.
+
+    Parameters
+    ----------
+    plan : Plan
+        What was to be done.
+    store : Store
+        What was done.
+
+    Returns
+    -------
+    Report
+    """
+    records = store.records(plan.units)
+    found = [(unit, records[unit.name]) for unit in plan.units if unit.name in records]
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for unit, record in found:
+        cells.setdefault((unit.data, unit.method, unit.value), []).append(record)
+    experiment = plan.experiment
+    values = [None] if experiment.sweep is None else experiment.sweep["values"]
+    rows = [
+        _row(plan, data, method, metric, value, cells.get((data, method, value), []))
+        for data in experiment.data
+        for method in experiment.methods
+        for metric in experiment.metrics
+        for value in values
+    ]
+    results = [(unit, record["result"]) for unit, record in found if "result" in record]
+    origins = [record["origin"] for _, record in found if "origin" in record]
+    return Report(plan, rows, results, [o for i, o in enumerate(origins) if o not in origins[:i]])
+
+
+def _row(
+    plan: Plan, data: str, method: str, metric: str, value: Any, records: list[dict[str, Any]]
+) -> Row:
+    experiment = plan.experiment
+    planned = experiment.repetitions * (experiment.folds or 1)
+    published = experiment.published.get(data, {}).get(method)
+    if isinstance(published, Mapping):
+        published = published.get(metric)
+    numbers = [r["result"][metric] for r in records if metric in r.get("result", {})]
+    if not numbers:
+        verdict = _missing(plan, data, method, records)
+        return Row(data, method, metric, value, None, 0, planned, published, verdict)
+    ours = (float(np.mean(numbers)), float(np.std(numbers)))[: len(numbers)]
+    verdict = judge(
+        ours[0],
+        published,
+        plan.paper.metrics[metric],
+        tolerance=experiment.tolerance,
+        comparable=data not in plan.stand_ins,
+    )
+    if verdict.word == "below":
+        why = [e["text"] for e in experiment.explanations if _applies(e, data, method)]
+        verdict = Verdict("below", "; ".join([verdict.detail, *why]), verdict.difference)
+    return Row(data, method, metric, value, ours, len(numbers), planned, published, verdict)
+
+
+def _missing(plan: Plan, data: str, method: str, records: list[dict[str, Any]]) -> Verdict:
+    for name in (data, method):
+        if name in plan.absent:
+            return Verdict("not available", plan.absent[name])
+    for key, word in (("unavailable", "not available"), ("error", "failed")):
+        told = [record[key] for record in records if key in record]
+        if told:
+            return Verdict(word, told[0].splitlines()[0])
+    return Verdict("not run")
+
+
+def _applies(explanation: Mapping[str, Any], data: str, method: str) -> bool:
+    here = explanation.get("data", data) == data
+    return here and explanation.get("method", method) == method
+
+
+# --- Tables of text -----------------------------------------------------------------------------
+
+
+def _comparison(report: Report) -> dict[str, dict[str, list[str]]]:
+    """One table per data set, a row per method and metric."""
+    tables = {}
+    for data in report.plan.experiment.data:
+        rows = [row for row in report.rows if row.data == data]
+        columns = {
+            "method": [report.title_of("methods", row.method) for row in rows],
+            "metric": [report.title_of("metrics", row.metric) for row in rows],
+            "ours": [_number(row.ours, row, report) for row in rows],
+            "paper": [_number(row.published, row, report) for row in rows],
+            "in sd": [_signed(row.verdict.difference) for row in rows],
+            "verdict": [_verdict(row, report.plan.experiment.metrics[0]) for row in rows],
+        }
+        kept = {name: cells for name, cells in columns.items() if any(cells)}
+        tables[report.title_of("data", data)] = kept
+    return tables
+
+
+def _sweep(report: Report) -> dict[str, dict[str, list[str]]]:
+    """One table per data set and metric, a row per method, a column per value."""
+    experiment = report.plan.experiment
+    sweep = experiment.sweep or {}
+    tables = {}
+    for data in experiment.data:
+        for metric in experiment.metrics:
+            rows = [row for row in report.rows if (row.data, row.metric) == (data, metric)]
+            by_method = {name: [r for r in rows if r.method == name] for name in experiment.methods}
+            columns = {"method": [report.title_of("methods", name) for name in by_method]}
+            for place, value in enumerate(sweep["values"]):
+                column = [line[place] for line in by_method.values()]
+                columns[str(value)] = [_number(row.ours, row, report) for row in column]
+            if sweep.get("growth"):
+                columns["growth"] = [_growth(line) for line in by_method.values()]
+            columns["remark"] = [_remark(line) for line in by_method.values()]
+            if not any(columns["remark"]):
+                del columns["remark"]
+            title = f"{report.title_of('data', data)}: {report.title_of('metrics', metric)}"
+            tables[f"{title} by {sweep['name'].partition('.')[2]}"] = columns
+    return tables
+
+
+def _growth(rows: list[Row]) -> str:
+    """The exponent of growth over the upper half of the values, where fixed costs fade."""
+    points = [(float(row.value), row.ours[0]) for row in rows if row.ours is not None]
+    upper = np.log(points[len(points) // 2 :])
+    return f"{np.polyfit(upper[:, 0], upper[:, 1], 1)[0]:.2f}" if len(upper) > 1 else ""
+
+
+def _remark(rows: list[Row]) -> str:
+    """Why points are missing, once for the line."""
+    return next((str(row.verdict) for row in rows if row.ours is None), "")
+
+
+def _verdict(row: Row, first_metric: str) -> str:
+    if row.ours is None and row.metric != first_metric:
+        return row.verdict.word  # why a method is missing is said once
+    partly = 0 < row.n_done < row.n_planned
+    count = f"{row.n_done} of {row.n_planned} measured" if partly else ""
+    return "; ".join(text for text in (str(row.verdict), count) if text)
+
+
+def _number(number: Any, row: Row, report: Report) -> str:
+    if number is None or number == TIMED_OUT:
+        return number or ""
+    if report.plan.paper.metrics[row.metric].kind == "time":
+        return f"{number[0]:.3g}"
+    return f"{number[0]:.3f}" + (f" ±{number[1]:.3f}" if len(number) > 1 else "")
+
+
+def _signed(difference: float | None) -> str:
+    return "" if difference is None else f"{round(difference, 1) + 0.0:+.1f}"
+
+
+# --- Files --------------------------------------------------------------------------------------
+
+
+def write_report(report: Report, folder: Path, name: str) -> list[Path]:
+    """Write the report as Markdown, and its plots beside it.
+
+    Parameters
+    ----------
+    report : Report
+        The report.
+    folder : Path
+        Where to.
+    name : str
+        How the files begin.
+
+    Returns
+    -------
+    list of Path
+        The Markdown file, then the plots. Without matplotlib there are none, and the page says so.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    plots: list[Path] = []
+    lines: list[str] = []
+    try:
+        import_extra("matplotlib", extra="plot")
+    except MissingExtraError as error:
+        lines = [f"No plots: {error}.", ""]
+    else:
+        for kind in report.plan.experiment.plots:
+            for label, figure in PLOTS[kind](report):
+                plots.append(folder / f"{name}-{label}.png")
+                figure.savefig(plots[-1], dpi=130)
+        lines = [line for plot in plots for line in (f"![{plot.stem}]({plot.name})", "")]
+    page = folder / f"{name}.md"
+    page.write_text("\n".join([*_heading(report), *lines, *_body(report)]), encoding="utf-8")
+    return [page, *plots]
+
+
+def _heading(report: Report) -> list[str]:
+    paper, experiment = report.plan.paper, report.plan.experiment
+    counts = ", ".join(f"{count} {word}" for word, count in report.counts().items())
+    said = [f"The paper: “{' '.join(experiment.claim.split())}”"] if experiment.claim else []
+    texts = [paper.citation, *said, experiment.notes, paper.notes, counts]
+    paragraphs = [part for text in texts if text.strip() for part in (text.strip(), "")]
+    return [f"# {paper.name} {experiment.name}: {experiment.title}", "", *paragraphs]
+
+
+def _body(report: Report) -> list[str]:
+    lines: list[str] = []
+    for title, columns in report.tables().items():
+        lines += [f"## {title}", "", _line(columns), _line(["---"] * len(columns))]
+        lines += [_line(cells) for cells in zip(*columns.values(), strict=True)]
+        lines.append("")
+    for origin in report.origins:
+        lines += ["Made by " + ", ".join(f"{k} {v}" for k, v in origin.items()) + ".", ""]
+    return lines
+
+
+def _line(cells: Any) -> str:
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"

@@ -1,0 +1,214 @@
+"""The runner: what is to be done, done in a stable order, each result saved at once."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import sklearn
+
+from bagwise.exceptions import DataNotFoundError, InputError, MissingExtraError
+from bagwise.reproduction._building import find_target
+from bagwise.reproduction._paper import Experiment, Paper
+from bagwise.reproduction._protocols import PROTOCOLS
+from bagwise.reproduction._store import Store
+from bagwise.reproduction._units import Unit, list_units
+
+__all__ = ["Plan", "execute", "make_plan", "run_plan", "units_to_do"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An experiment cut into units, with what cannot be done here.
+
+    Attributes
+    ----------
+    paper : Paper
+        The paper.
+    experiment : Experiment
+        The experiment, quick or full.
+    units : list of Unit
+        What can be done, in the order in which it will be.
+    stand_ins : frozenset of str
+        The data sets that are not here and have a stand-in.
+    absent : dict of str to str
+        The data sets and methods that are not here, and why.
+    """
+
+    paper: Paper
+    experiment: Experiment
+    units: list[Unit]
+    stand_ins: frozenset[str]
+    absent: Mapping[str, str]
+
+    def narrowed(self, only: tuple[str, ...]) -> Plan:
+        """Keep the named data sets and methods only."""
+        kept = self.experiment.narrowed(only)
+        units = [u for u in self.units if u.data in kept.data and u.method in kept.methods]
+        return Plan(self.paper, kept, units, self.stand_ins, self.absent)
+
+
+def make_plan(paper: Paper, experiment: Experiment) -> Plan:
+    """Look what is here, and list what can be done with it.
+
+    Parameters
+    ----------
+    paper : Paper
+        The paper.
+    experiment : Experiment
+        One of its experiments.
+
+    Returns
+    -------
+    Plan
+    """
+    if experiment.protocol not in PROTOCOLS:
+        raise InputError(
+            f"{experiment.name} asks for the protocol {experiment.protocol!r}: there are "
+            f"{', '.join(PROTOCOLS)}."
+        )
+    absent = {}
+    for name in experiment.methods:
+        target = paper.methods[name].model["class"]
+        try:
+            find_target(target)
+        except (InputError, MissingExtraError):
+            absent[name] = f"no {target.partition(':')[2]} here"
+    first = {unit.data: unit for unit in reversed(list_units(paper, experiment, frozenset()))}
+    missing = {name for name, unit in first.items() if not _is_here(unit)}
+    stand_ins = frozenset(name for name in missing if paper.data[name].stand_in is not None)
+    absent |= dict.fromkeys(missing - stand_ins, "data set absent")
+    units = [
+        unit
+        for unit in list_units(paper, experiment, stand_ins)
+        if unit.data not in absent and unit.method not in absent
+    ]
+    return Plan(paper, experiment, units, stand_ins, absent)
+
+
+def units_to_do(plan: Plan, store: Store) -> list[Unit]:
+    """List the units of a plan that have no result yet.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to do.
+    store : Store
+        What was done.
+
+    Returns
+    -------
+    list of Unit
+    """
+    done = store.records(plan.units)
+    return [unit for unit in plan.units if "result" not in done.get(unit.name, {})]
+
+
+def run_plan(
+    plan: Plan,
+    store: Store,
+    *,
+    jobs: int = 1,
+    after_unit: Callable[[], None] = lambda: None,
+) -> None:
+    """Do the units that are not in the store yet.
+
+    A unit that fails is noted and tried again by the next run; the others go on.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to do.
+    store : Store
+        Where results go, each as soon as it is there.
+    jobs : int, default=1
+        How many processes work side by side; times then disturb each other.
+    after_unit : callable
+        Called after each.
+    """
+    origin = {**_origin(), "jobs": jobs}
+    work = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    for record in work(joblib.delayed(execute)(unit) for unit in units_to_do(plan, store)):
+        store.append({**record, "origin": origin})
+        after_unit()
+
+
+def execute(unit: Unit) -> dict[str, Any]:
+    """Do one unit.
+
+    Parameters
+    ----------
+    unit : Unit
+        What to do.
+
+    Returns
+    -------
+    dict
+        The record: ``result``, or ``error``, or ``unavailable`` where a package is missing.
+    """
+    record: dict[str, Any] = {
+        "unit": unit.name,
+        "settings": unit.fingerprint,
+        "seed": unit.seed,
+        "shared_seed": unit.shared_seed,
+    }
+    start = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        try:
+            record["result"] = PROTOCOLS[unit.settings["protocol"]](unit)
+        except MissingExtraError as error:
+            record["unavailable"] = str(error)
+        except Exception as error:  # one unit in thousands must not cost the others
+            record["error"] = f"{type(error).__name__}: {error}"
+    record["warnings"] = sorted({str(warning.message).splitlines()[0] for warning in caught})
+    record["seconds"] = time.perf_counter() - start
+    return record
+
+
+def _is_here(unit: Unit) -> bool:
+    try:
+        unit.load()
+    except DataNotFoundError:
+        return False
+    return True
+
+
+@cache
+def _origin() -> dict[str, Any]:
+    """What the numbers were made by."""
+    import bagwise
+
+    return {
+        "bagwise": bagwise.__version__,
+        "commit": _commit(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scikit-learn": sklearn.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "day": time.strftime("%Y-%m-%d"),
+    }
+
+
+def _commit() -> str | None:
+    """The commit, where bagwise runs out of its repository."""
+    here = Path(__file__)
+    git = ["git", "-C", str(here.parent)]
+    try:
+        subprocess.run([*git, "ls-files", "--error-unmatch", here], check=True, capture_output=True)
+        found = subprocess.run(
+            [*git, "rev-parse", "--short", "HEAD"], check=True, capture_output=True, text=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found.stdout.strip()

@@ -1,0 +1,156 @@
+"""Units of work: the smallest piece that is measured, saved and never done twice."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.utils import Bunch
+
+from bagwise.reproduction._building import build_model, load_data, with_seed
+from bagwise.reproduction._paper import Experiment, Paper
+
+__all__ = ["Unit", "list_units", "seed_of"]
+
+
+def seed_of(*names: object) -> int:
+    """Derive a seed from names, the same on every machine and in any order of work.
+
+    Parameters
+    ----------
+    *names : object
+        What the seed is for.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from bagwise.reproduction import seed_of
+    >>> seed_of("table1", "fox", 0) == seed_of("table1", "fox", 0) != seed_of("table1", "fox", 1)
+    True
+    """
+    text = "/".join(str(name) for name in names)
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One measurement.
+
+    Attributes
+    ----------
+    experiment, data, method : str
+        Which table or figure, on what, with what.
+    repetition : int
+        Which repetition, from 0.
+    fold : int or None
+        Which fold, from 0.
+    value : object
+        Which value of the sweep, or None.
+    settings : dict
+        All that decides the result, but for the names above: protocol, source of the data, model,
+        metrics, options.
+    """
+
+    experiment: str
+    data: str
+    method: str
+    repetition: int
+    fold: int | None
+    value: Any
+    settings: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The name under which the result is saved."""
+        swept = [] if self.value is None else [f"{self.settings['sweep']}={self.value}"]
+        fold = [] if self.fold is None else [f"fold {self.fold}"]
+        parts = [self.experiment, self.data, self.method, *swept, f"repetition {self.repetition}"]
+        return "/".join([*parts, *fold])
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the settings: a result made with others is not this unit's."""
+        text = json.dumps(self.settings, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def shared_seed(self) -> int:
+        """The seed of data and folds: the same for all methods and folds."""
+        return seed_of(self.experiment, self.data, self.value, self.repetition)
+
+    @property
+    def seed(self) -> int:
+        """The seed of the model."""
+        return seed_of(self.name)
+
+    def load(self, **options: Any) -> Bunch:
+        """Load or draw the data, with other options where some are given."""
+        data = self.settings["data"]
+        return load_data(data["source"], {**data["options"], **options}, self.shared_seed)
+
+    def model(self, n_bags: int, n_instances: int) -> Any:
+        """Make the model for training data of that size."""
+        sizes = {"bags": n_bags, "instances": n_instances}
+        return with_seed(build_model(self.settings["model"], sizes), self.seed)
+
+
+def list_units(paper: Paper, experiment: Experiment, stand_ins: frozenset[str]) -> list[Unit]:
+    """List the units of an experiment: repetition by repetition, so that every cell grows evenly.
+
+    Parameters
+    ----------
+    paper : Paper
+        The paper.
+    experiment : Experiment
+        The experiment.
+    stand_ins : frozenset of str
+        The data sets in whose place the stand-in is used.
+
+    Returns
+    -------
+    list of Unit
+    """
+    return list(_units(paper, experiment, stand_ins))
+
+
+def _units(paper: Paper, experiment: Experiment, stand_ins: frozenset[str]) -> Iterator[Unit]:
+    values = [None] if experiment.sweep is None else experiment.sweep["values"]
+    folds = [None] if experiment.folds is None else range(experiment.folds)
+    for repetition, data, value, method in itertools.product(
+        range(experiment.repetitions), experiment.data, values, experiment.methods
+    ):
+        settings = _settings(paper, experiment, data, method, value, data in stand_ins)
+        for fold in folds:
+            yield Unit(experiment.name, data, method, repetition, fold, value, settings)
+
+
+def _settings(
+    paper: Paper, experiment: Experiment, data: str, method: str, value: Any, stand_in: bool
+) -> dict[str, Any]:
+    entry, chosen = paper.data[data], paper.methods[method]
+    source = entry.stand_in if stand_in and entry.stand_in is not None else vars(entry)
+    settings: dict[str, Any] = {
+        "protocol": experiment.protocol,
+        "folds": experiment.folds,
+        "options": dict(experiment.options),
+        "metrics": {name: paper.metrics[name].function for name in experiment.metrics},
+        "data": {"source": source["source"], "options": dict(source.get("options", {}))},
+        "model": {
+            **chosen.model,
+            **chosen.settings.get(entry.family, {}),
+            **chosen.settings.get(data, {}),
+        },
+        "scale": chosen.scale,
+    }
+    if experiment.sweep is not None:
+        settings["sweep"] = experiment.sweep["name"]
+        room, _, name = experiment.sweep["name"].partition(".")
+        (settings["data"]["options"] if room == "data" else settings["model"])[name] = value
+    return settings

@@ -1,0 +1,144 @@
+"""Data sets that only papers ask for; TOML files name these functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from bagwise.bags import Bags
+from bagwise.datasets import data_folders, load_mnist, make_digit_bags
+from bagwise.datasets._home import find_file, read_arrays
+from bagwise.exceptions import DataNotFoundError, FileFormatError
+
+__all__ = ["from_data_home", "make_mnist_bags", "make_region_bags"]
+
+
+def from_data_home(file: str, n_classes: int | None = None) -> Bunch:
+    """Read bags that bagwise does not know from a file that the user has.
+
+    Parameters
+    ----------
+    file : str
+        Name of an npz file in one of `bagwise.datasets.data_folders`, with ``X`` (instances x
+        features), ``bag`` (the bag of each instance) and ``y`` (the label of each bag).
+    n_classes : int, default=None
+        Keep the bags of the first classes only.
+
+    Returns
+    -------
+    Bunch
+        ``bags``, ``y``, ``classes``, ``instance_labels``.
+
+    Raises
+    ------
+    DataNotFoundError
+        When the file is in none of the folders.
+    FileFormatError
+        When it is damaged, or `bag` and `y` do not fit.
+    """
+    path = find_file(file)
+    if path is None:
+        searched = ", ".join(str(folder) for folder in data_folders())
+        raise DataNotFoundError(f"{file} was not found in {searched}.")
+    arrays = read_arrays(path, ["X", "bag", "y"])
+    bags = Bags.from_groups(arrays["X"].astype(np.float64), arrays["bag"])
+    if not np.array_equal(np.sort(bags.ids), np.arange(len(arrays["y"]))):
+        raise FileFormatError(f"{path}: `bag` must number the {len(arrays['y'])} bags of `y`.")
+    classes, y = np.unique(arrays["y"][bags.ids], return_inverse=True)
+    kept = y < (len(classes) if n_classes is None else n_classes)
+    names = arrays.get("classes", classes)
+    return Bunch(bags=bags[kept], y=y[kept], classes=names[:n_classes], instance_labels=None)
+
+
+def make_mnist_bags(n_bags: int = 200, subset: str = "train", random_state: Any = None) -> Bunch:
+    """Draw MNIST-bags out of MNIST (from the data home).
+
+    Parameters
+    ----------
+    n_bags : int, default=200
+        Number of bags, half of them with a 9.
+    subset : {"train", "test"}, default="train"
+        Which digits.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    Bunch
+        As of `bagwise.datasets.make_digit_bags`.
+    """
+    mnist = load_mnist(subset)
+    return make_digit_bags(n_bags, digits=(mnist.X, mnist.y), random_state=random_state)
+
+
+def make_region_bags(
+    n_classes: int = 25,
+    *,
+    bags_per_class: int = 60,
+    n_features: int = 30,
+    mean_size: float = 31.6,
+    share: float = 0.15,
+    n_parts: int = 3,
+    n_scenes: int = 12,
+    separation: float = 1.0,
+    random_state: Any = None,
+) -> Bunch:
+    """Draw bags of the shape of SIVAL: pictures of an object before some scene, cut into regions.
+
+    Every class has a few parts (a label, a lid, a rim), every picture one of a few scenes, shared
+    by all classes. Parts, and the regions of scenes, are Gaussian clusters.
+
+    Parameters
+    ----------
+    n_classes : int, default=25
+        Number of objects.
+    bags_per_class : int, default=60
+        Pictures of each.
+    n_features : int, default=30
+        Features of a region.
+    mean_size : float, default=31.6
+        Regions of a picture, on average; the two nearest whole numbers occur.
+    share : float, default=0.15
+        Share of the regions that show the object; at least one does.
+    n_parts, n_scenes : int, default=3 and 12
+        Parts of an object; scenes, with six kinds of region each.
+    separation : float, default=1.0
+        Standard deviation of the cluster centres in each feature, that of a cluster being 1.
+    random_state : int or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    Bunch
+        ``bags``, ``y``, ``classes``, ``instance_labels`` (-1 for the scene).
+
+    Examples
+    --------
+    >>> from bagwise.reproduction.sources import make_region_bags
+    >>> data = make_region_bags(3, random_state=0)
+    >>> len(data.bags), data.bags.n_features, data.bags.sizes.mean().round(1)
+    (180, 30, 31.6)
+    """
+    rng = np.random.default_rng(random_state)
+    y = rng.permutation(np.repeat(np.arange(n_classes), bags_per_class))
+    sizes = np.floor(mean_size + rng.random(len(y))).astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    bag_of, n = np.repeat(np.arange(len(y)), sizes), int(offsets[-1])
+    shows_object = rng.random(n) < share
+    shows_object[offsets[:-1]] = True
+    parts = rng.normal(scale=separation, size=(n_classes, n_parts, n_features))
+    scenes = rng.normal(scale=separation, size=(n_scenes, 6, n_features))
+    scene_of = rng.integers(n_scenes, size=len(y))
+    centres = np.where(
+        shows_object[:, None],
+        parts[y[bag_of], rng.integers(n_parts, size=n)],
+        scenes[scene_of[bag_of], rng.integers(6, size=n)],
+    )
+    return Bunch(
+        bags=Bags(centres + rng.normal(size=(n, n_features)), offsets),
+        y=y,
+        classes=np.arange(n_classes),
+        instance_labels=np.where(shows_object, y[bag_of], -1),
+    )

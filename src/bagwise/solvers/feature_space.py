@@ -1,0 +1,215 @@
+"""Where a max-margin machine lives: rows as they are, or a kernel between them.
+
+A machine is a weighted sum of instances, ``w = sum_i coef_i phi(x_i)``. The *points* it is trained
+on are averages of instances (one instance, or the mean of a bag), written as the rows of a sparse
+matrix `combine` of shape (n_points, n_instances).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import cho_factor, cho_solve
+
+from bagwise.exceptions import InputError
+
+__all__ = ["FeatureSpace", "KernelFeatures", "LinearFeatures", "Points"]
+
+Vector = NDArray[np.float64]
+Ties = sparse.csr_array  # rows of unit length: P = I - Ties' Ties is the projection of `solve`
+
+# Largest number of instances whose kernel matrix is kept (72 MB), and size of a block beyond.
+KEPT = 3000
+BLOCK = 2**22
+
+
+class Points(Protocol):
+    """A set of points: all that training a machine on them needs."""
+
+    def product(self, coef: Vector) -> Vector:
+        """Multiply the Gram matrix with `coef`."""
+
+    def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
+        """Solve ``(ridge I + P K P) x = P right`` among the chosen points, ``P = I - ties'ties``."""
+
+    @property
+    def mean_square(self) -> float:
+        """Mean squared length of the points."""
+
+
+class FeatureSpace(Protocol):
+    """Instances of a training set, seen through a kernel."""
+
+    def points(self, combine: sparse.csr_array) -> Points:
+        """Make points, the rows of `combine` times the instances."""
+
+    def scores(self, coef: Vector) -> Vector:
+        """Score all instances by the machine with these coefficients, without intercept."""
+
+
+class LinearFeatures:
+    """Instances as they are, centred where they are dense.
+
+    A machine with a free intercept does not feel a shift of the data; the arithmetic does.
+
+    Parameters
+    ----------
+    instances : ndarray or CSR of shape (n_instances, n_features)
+        The instances; worked on in double precision.
+    """
+
+    def __init__(self, instances: Any) -> None:
+        rows = instances.astype(np.float64)
+        self.centre = np.zeros(rows.shape[1])
+        if not sparse.issparse(rows):
+            self.centre = rows.mean(axis=0)
+            rows -= self.centre
+        self.rows = rows
+
+    def points(self, combine: sparse.csr_array) -> Points:
+        """Make points, the rows of `combine` times the instances."""
+        return _Rows(combine @ self.rows)
+
+    def scores(self, coef: Vector) -> Vector:
+        """Score all instances by the machine with these coefficients, without intercept."""
+        return self.rows @ (self.rows.T @ coef)
+
+    def plane(self, coef: Vector, intercept: float) -> tuple[Vector, float]:
+        """Weights and intercept of a machine, for instances that are not centred.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_instances,)
+            The machine.
+        intercept : float
+            Its intercept.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_features,)
+        intercept : float
+        """
+        weights = self.rows.T @ coef
+        return weights, intercept - float(self.centre @ weights)
+
+
+class KernelFeatures:
+    """Instances seen through a kernel; its matrix is kept while it is small.
+
+    Parameters
+    ----------
+    instances : ndarray or CSR of shape (n_instances, n_features)
+        The instances.
+    kernel : callable
+        Function of two tables that gives the matrix of kernel values.
+    """
+
+    def __init__(self, instances: Any, kernel: Callable[[Any, Any], NDArray[Any]]) -> None:
+        self.rows, self.kernel = instances, kernel
+
+    def points(self, combine: sparse.csr_array) -> Points:
+        """Make points, the rows of `combine` times the instances."""
+        used = np.unique(combine.indices)
+        combine = combine[:, used]
+        out = np.zeros((combine.shape[0], combine.shape[0]))
+        for block in _blocks(len(used), len(used)):
+            part = self._between(used[block], used)
+            out += combine[:, block] @ (combine @ part.T).T
+        return _Gram(out)
+
+    def scores(self, coef: Vector) -> Vector:
+        """Score all instances by the machine with these coefficients, without intercept."""
+        used = np.flatnonzero(coef)
+        everybody = np.arange(self.rows.shape[0])
+        blocks = _blocks(len(everybody), max(1, len(used)))
+        return np.concatenate([self._between(everybody[b], used) @ coef[used] for b in blocks])
+
+    def _between(self, left: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.float64]:
+        if self.rows.shape[0] <= KEPT:
+            return self._gram[np.ix_(left, right)]
+        if len(right) == 0:
+            return np.empty((len(left), 0))
+        return np.asarray(self.kernel(self.rows[left], self.rows[right]), np.float64)
+
+    @cached_property
+    def _gram(self) -> NDArray[np.float64]:
+        return np.asarray(self.kernel(self.rows, self.rows), np.float64)
+
+
+class _Rows:
+    """Points with coordinates."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def product(self, coef: Vector) -> Vector:
+        return self.rows @ (self.rows.T @ coef)
+
+    def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
+        rows = self.rows[chosen]
+        if len(chosen) <= rows.shape[1]:
+            return _solve_gram(_dense(rows @ rows.T), ties, ridge, right)
+        # Fewer features than points: the same by the identity of Woodbury.
+        means, right = ties @ rows, _untie(right, ties)
+        inner = _dense(rows.T @ rows) - _dense(means.T @ means)
+        return (right - _untie(rows @ _solve(inner, ridge, rows.T @ right), ties)) / ridge
+
+    @cached_property
+    def mean_square(self) -> float:
+        squared = self.rows.power(2) if sparse.issparse(self.rows) else np.square(self.rows)
+        return float(squared.sum() / self.rows.shape[0])
+
+
+class _Gram:
+    """Points known by their Gram matrix."""
+
+    def __init__(self, gram: NDArray[np.float64]) -> None:
+        self.gram = gram
+
+    def product(self, coef: Vector) -> Vector:
+        used = np.flatnonzero(coef)
+        if len(used) > len(coef) // 4:  # gathering rows costs more than multiplying zeros
+            return self.gram @ coef
+        return coef[used] @ self.gram[used]
+
+    def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
+        return _solve_gram(self.gram[np.ix_(chosen, chosen)], ties, ridge, right)
+
+    @cached_property
+    def mean_square(self) -> float:
+        return float(np.diagonal(self.gram).mean())
+
+
+def _solve_gram(gram: NDArray[np.float64], ties: Ties, ridge: float, right: Vector) -> Vector:
+    gram = _untie(_untie(gram, ties).T, ties)
+    return _solve(gram, ridge, _untie(right, ties))
+
+
+def _untie(values: NDArray[np.float64], ties: Ties) -> NDArray[np.float64]:
+    return values - ties.T @ (ties @ values) if ties.shape[0] else values
+
+
+def _solve(matrix: NDArray[np.float64], ridge: float, right: Vector) -> Vector:
+    matrix = matrix + ridge * np.eye(len(matrix))
+    try:
+        factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
+    except np.linalg.LinAlgError as error:
+        raise InputError(
+            "the kernel is not positive semi-definite on the training instances: choose another "
+            "kernel or other parameters."
+        ) from error
+    return cho_solve(factor, right, check_finite=False)
+
+
+def _dense(matrix: Any) -> NDArray[np.float64]:
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
+def _blocks(n_rows: int, width: int) -> list[slice]:
+    step = max(1, BLOCK // max(1, width))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]

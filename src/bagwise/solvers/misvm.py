@@ -1,0 +1,227 @@
+r"""mi-SVM and MI-SVM: support vector machines that choose instances (Andrews 2003).
+
+With f(x) = w . phi(x) + b, both minimise 1/2 |w|^2 plus C times slacks. Negative bags hold negative
+instances only. Of a positive bag,
+
+- mi-SVM guesses the label of each instance, at least one positive, and pays for every instance;
+- MI-SVM pays for one instance, the witness, max_j f(x_j).
+
+Both alternate: the machine for given labels or witnesses, then those that suit the machine best.
+Neither half raises the objective, so the alternation ends when a guess comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise import kernels
+from bagwise.solvers.feature_space import FeatureSpace, Vector
+from bagwise.solvers.max_margin import RESTART, Machine, MarginProblem, Start, max_margin
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["bag_margin", "instance_margin"]
+
+TIE = 1e-6  # scores this near count as equal
+
+Offsets = NDArray[np.int64]
+Guess = NDArray[np.int64]
+
+
+def instance_margin(
+    space: FeatureSpace,
+    offsets: Offsets,
+    positive: NDArray[np.bool_],
+    costs: Vector,
+    *,
+    max_iter: int,
+    tol: float,
+) -> SolverResult:
+    """Learn by mi-SVM: every instance has a label and a slack.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive; some are, some are not.
+    costs : ndarray of shape (n_bags,)
+        C of the instances of each bag.
+    max_iter : int
+        Most machines to solve.
+    tol : float
+        How exactly the margins are met.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (coef, intercept), with coef of shape (n_instances,); the curve is the
+        objective with the labels that suit each machine best.
+    """
+    bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
+    ours = positive[bag]
+    n_instances = len(bag)
+    everything = sparse.eye_array(n_instances, format="csr")
+    cost = costs[bag]
+
+    def solve(signs: Guess, before: Machine | None) -> Machine:
+        problem = MarginProblem(
+            everything,
+            signs.astype(np.float64),
+            np.ones(n_instances),
+            np.arange(n_instances),
+            cost,
+        )
+        start = None
+        if before is not None:
+            start = Start(
+                multipliers=_carried(signs, before, cost),
+                coef=before.coef,
+                intercept=before.intercept,
+                sigma=RESTART * before.sigma,
+            )
+        return max_margin(space, problem, tol=tol, start=start)
+
+    def judge(machine: Machine) -> tuple[Guess, float]:
+        signs = np.where(ours & (machine.scores > 0), 1, -1)
+        # Instances held at their margin score alike: of those the least held down is the best.
+        held = machine.scores + TIE * machine.coef / cost
+        best = offsets[:-1] + kernels.segments.argmax(held, offsets)
+        signs[best[positive]] = 1
+        slacks = np.maximum(0.0, 1 - signs * machine.scores)
+        return signs, 0.5 * machine.squared_norm + float(cost @ slacks)
+
+    return _alternate(solve, judge, np.where(ours, 1, -1), max_iter)
+
+
+def bag_margin(
+    space: FeatureSpace,
+    offsets: Offsets,
+    positive: NDArray[np.bool_],
+    costs: Vector,
+    *,
+    slack_per_bag: bool,
+    max_iter: int,
+    tol: float,
+) -> SolverResult:
+    """Learn by MI-SVM: a positive bag is its witness; the first witness is the mean of the bag.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive; some are, some are not.
+    costs : ndarray of shape (n_bags,)
+        C of each bag.
+    slack_per_bag : bool
+        Whether the instances of a negative bag share one slack, or have one each.
+    max_iter : int
+        Most machines to solve.
+    tol : float
+        How exactly the margins are met.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (coef, intercept), with coef of shape (n_instances,); the curve is the
+        objective with the witnesses that suit each machine best.
+    """
+    bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
+    negatives = np.flatnonzero(~positive[bag])
+    groups, cost = np.arange(len(negatives)), costs[bag[negatives]]
+    if slack_per_bag:
+        groups, cost = np.unique(bag[negatives], return_inverse=True)[1], costs[~positive]
+    n_positive, first = int(positive.sum()), len(cost)
+    problem = partial(
+        MarginProblem,
+        signs=np.repeat([-1.0, 1.0], [len(negatives), n_positive]),
+        margins=np.ones(len(negatives) + n_positive),
+        groups=np.concatenate([groups, first + np.arange(n_positive)]),
+        costs=np.concatenate([cost, costs[positive]]),
+    )
+    means = bag_means(offsets)[positive]
+
+    def solve(witnesses: Guess, before: Machine | None) -> Machine:
+        chosen = means if before is None else _choice(witnesses, len(bag))
+        combine = sparse.vstack([_choice(negatives, len(bag)), chosen], format="csr")
+        return max_margin(space, problem(combine=combine), tol=tol)
+
+    def judge(machine: Machine) -> tuple[Guess, float]:
+        best = offsets[:-1] + kernels.segments.argmax(machine.scores, offsets)
+        witnesses = best[positive]
+        missed = 1 + kernels.segments.maximum(machine.scores[negatives], _ends(groups))
+        loss = cost @ np.maximum(0.0, missed)
+        loss += costs[positive] @ np.maximum(0.0, 1 - machine.scores[witnesses])
+        return witnesses, 0.5 * machine.squared_norm + float(loss)
+
+    return _alternate(solve, judge, np.full(n_positive, -1), max_iter)
+
+
+def bag_means(offsets: Offsets) -> sparse.csr_array:
+    """The mean of each bag, as a combination of instances.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    CSR of shape (n_bags, n_instances)
+    """
+    sizes = np.diff(offsets)
+    values = np.repeat(1 / sizes, sizes)
+    return sparse.csr_array((values, np.arange(offsets[-1]), offsets))
+
+
+def _alternate(
+    solve: Callable[[Guess, Machine | None], Machine],
+    judge: Callable[[Machine], tuple[Guess, float]],
+    guess: Guess,
+    max_iter: int,
+) -> SolverResult:
+    """Solve for a guess, guess anew, until a guess has been seen before; the best machine wins."""
+    seen: set[bytes] = set()
+    curve: list[float] = []
+    machine = best = None
+    exact = True
+    while len(curve) < max_iter and guess.tobytes() not in seen:
+        seen.add(guess.tobytes())
+        machine = solve(guess, machine)
+        guess, objective = judge(machine)
+        exact = exact and machine.converged
+        curve.append(objective)
+        if best is None or objective <= min(curve):
+            best = machine
+    assert best is not None
+    return SolverResult(
+        solution=(best.coef, np.array(best.intercept)),
+        objective_curve=np.array(curve),
+        n_iter=len(curve),
+        converged=exact and guess.tobytes() in seen,
+    )
+
+
+def _carried(signs: Guess, before: Machine, cost: Vector) -> Vector:
+    """Multipliers for new signs: those of an instance that changed sides are told by its slack."""
+    changed = signs * before.coef < 0
+    inside = signs * before.scores < 1
+    return np.where(changed, np.where(inside, cost, 0.0), np.abs(before.coef))
+
+
+def _choice(rows: NDArray[np.int64], n_instances: int) -> sparse.csr_array:
+    shape = (len(rows), n_instances)
+    return sparse.csr_array((np.ones(len(rows)), rows, np.arange(len(rows) + 1)), shape=shape)
+
+
+def _ends(groups: NDArray[np.int64]) -> Offsets:
+    return np.searchsorted(groups, np.arange(groups[-1] + 2))

@@ -1,0 +1,393 @@
+"""MINet against networks written as loops in numpy."""
+
+import doctest
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from bagwise import Bags
+from bagwise.classification import MINet, _mi_net
+from bagwise.classification._mi_net_training import Architecture
+from bagwise.datasets import make_bags
+from bagwise.exceptions import InputError
+from bagwise.persistence import load_model, save_model
+from checks import OUR_CHECKS, example
+
+torch = pytest.importorskip("torch", reason="MINet is trained with torch")
+
+POOL = {
+    "max": lambda values: values.max(axis=0),
+    "mean": lambda values: values.mean(axis=0),
+    "lse": lambda values: np.log(np.mean(np.exp(values), axis=0)),
+}
+every_network = pytest.mark.parametrize(
+    ("level", "pooling", "deep"),
+    [(a, b, c) for a in ("instance", "embedding") for b in POOL for c in (False, True)],
+)
+
+
+def small(**options):
+    """A net of few weights, trained for a fixed number of epochs unless told otherwise."""
+    defaults = {"hidden_layer_sizes": (3, 2), "max_epochs": 5, "tol": None, "random_state": 0}
+    return MINet(**(defaults | options))
+
+
+def heads_of(X, coefs, intercepts, n_hidden, deep):
+    """(input of the head, its weights, its intercept) for each head, layer by layer."""
+    layers = [X]
+    for k in range(n_hidden):
+        layers.append(np.maximum(layers[-1] @ coefs[k] + intercepts[k], 0))
+    read = layers[1:] if deep and n_hidden else layers[-1:]
+    return list(zip(read, coefs[n_hidden:], intercepts[n_hidden:], strict=True))
+
+
+def bag_scores(bag, coefs, intercepts, n_hidden, *, level, pooling, deep):
+    """The score of one bag by each head."""
+    pool = POOL[pooling]
+    if level == "instance":
+        return [pool(Z @ W + b) for Z, W, b in heads_of(bag, coefs, intercepts, n_hidden, deep)]
+    return [pool(Z) @ W + b for Z, W, b in heads_of(bag, coefs, intercepts, n_hidden, deep)]
+
+
+def cross_entropy(score, code):
+    if len(score) == 1:
+        score = np.array([0.0, score[0]])
+    return np.log(np.exp(score).sum()) - score[code]
+
+
+@every_network
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_scores_are_those_of_a_network_written_as_loops(level, pooling, deep, n_classes):
+    bags, y = example(n_classes=n_classes)
+    model = small(level=level, pooling=pooling, deep_supervision=deep).fit(bags, y)
+    arrays = model.coefs_, model.intercepts_
+    found = model.decision_function(bags).reshape(len(bags), -1)
+    for i, bag in enumerate(bags):
+        if level == "embedding":
+            heads = bag_scores(bag, *arrays, 2, level=level, pooling=pooling, deep=deep)
+            expected = np.mean(heads, axis=0)
+        else:
+            rows = [Z @ W + b for Z, W, b in heads_of(bag, *arrays, 2, deep)]
+            expected = POOL[pooling](np.mean(rows, axis=0))
+        np.testing.assert_allclose(found[i], expected, rtol=1e-10)
+
+
+@every_network
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_step_follows_the_gradient(level, pooling, deep, n_classes, rng, monkeypatch):
+    bags, y = example(n_bags=9, n_classes=n_classes)
+    codes = np.unique(y, return_inverse=True)[1]
+    weights = np.where(codes == 1, 3.0, 1.0)
+    network = Architecture((3, 2), level, pooling, deep)
+    n_outputs = 1 if n_classes == 2 else 3
+    start = network.start(4, n_outputs, np.random.RandomState(0), np.float64)
+    coefs, intercepts = start
+    for b in intercepts:  # with all of them 0, units without input stand on their kink
+        b += rng.normal(size=b.shape)
+    monkeypatch.setattr(Architecture, "start", lambda *_: start)
+    options = {"level": level, "pooling": pooling, "deep": deep}
+
+    def loss():
+        each = [
+            np.mean([cross_entropy(s, code) for s in bag_scores(bag, *start, 2, **options)])
+            for bag, code in zip(bags, codes, strict=True)
+        ]
+        return np.average(each, weights=weights)
+
+    def slope(array):
+        found = np.empty_like(array)
+        for place in np.ndindex(array.shape):
+            kept, sides = array[place], []
+            for move in (1e-6, -1e-6):
+                array[place] = kept + move
+                sides.append(loss() + 0.25 / 2 * sum((W**2).sum() for W in coefs))
+            array[place] = kept
+            found[place] = (sides[0] - sides[1]) / 2e-6
+        return found
+
+    model = small(level=level, pooling=pooling, deep_supervision=deep, optimizer="sgd")
+    model.set_params(learning_rate=0.1, momentum=0.0, weight_decay=0.25, max_epochs=1)
+    model.set_params(class_weight={"q": 3.0}).fit(bags, y)
+    np.testing.assert_allclose(model.objective_curve_, [loss()], rtol=1e-12)
+    for before, after in zip(coefs + intercepts, model.coefs_ + model.intercepts_, strict=True):
+        np.testing.assert_allclose((before - after) / 0.1, slope(before), atol=1e-8)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("level", ["instance", "embedding"])
+def test_singletons_without_hidden_layers_are_logistic_regression(rng, level, n_classes):
+    y = np.arange(60) % n_classes
+    X = rng.normal(size=(60, 3)) + y[:, None]
+    model = MINet((), level=level, optimizer="sgd", learning_rate=0.5, weight_decay=0.1)
+    model.set_params(batch_size=60, max_epochs=400, tol=None).fit(X, y)
+    cousin = LogisticRegression(C=1 / (0.1 * 60), tol=1e-10, max_iter=1000).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), cousin.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), cousin.predict(X))
+
+
+def test_the_mean_of_scores_is_the_score_of_the_mean():
+    bags, y = example(n_classes=3)
+    scores, embeddings = (
+        small(level=level, pooling="mean").fit(bags, y) for level in ("instance", "embedding")
+    )
+    np.testing.assert_allclose(
+        scores.decision_function(bags), embeddings.decision_function(bags), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("check", OUR_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"level": "embedding"},
+        {"level": "embedding", "pooling": "lse", "deep_supervision": True},
+        {"level": "instance", "pooling": "lse"},
+        {"level": "instance", "pooling": "max", "deep_supervision": True},
+        {"level": "instance", "hidden_layer_sizes": ()},
+    ],
+    ids=str,
+)
+def test_other_networks_pass_the_common_checks(options, check):
+    check(small(**({"hidden_layer_sizes": (8, 4), "max_epochs": 20} | options)))
+
+
+@every_network
+def test_every_network_learns(level, pooling, deep):
+    data = make_bags(n_bags=60, random_state=0)
+    model = MINet((32, 16), level=level, pooling=pooling, deep_supervision=deep, random_state=0)
+    model.fit(data.bags, data.y)
+    assert model.n_iter_ == len(model.objective_curve_) < model.max_epochs
+    assert model.score(data.bags, data.y) > 0.95
+
+
+def test_the_key_instance_is_the_one_that_was_shifted():
+    bags, y = example(60)
+    model = MINet(random_state=0).fit(bags, y)
+    positive = np.flatnonzero(y == "q")
+    shifted = np.array([bags[i][:, 0].argmax() for i in positive])
+    assert np.mean(model.key_instances(bags)[positive] == shifted) > 0.9
+
+
+@pytest.mark.parametrize("level", ["instance", "embedding"])
+@pytest.mark.parametrize("hidden", [(), (3, 2)])
+@pytest.mark.parametrize("batch_size", [7, 32])
+def test_sparse_and_dense_instances_give_the_same_model(level, hidden, batch_size):
+    bags, y = example()
+    thin = bags.with_instances(np.where(bags.instances > 0, bags.instances, 0))
+    model = small(level=level, hidden_layer_sizes=hidden, batch_size=batch_size)
+    dense = clone(model).fit(thin, y)
+    csr = thin.with_instances(sparse.csr_array(thin.instances))
+    found = clone(model).fit(csr, y)
+    np.testing.assert_array_equal(found.coefs_[0], dense.coefs_[0])
+    np.testing.assert_allclose(found.decision_function(csr), dense.decision_function(thin))
+
+
+@pytest.mark.parametrize("batch_size", [5, 24])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_a_seed_determines_the_model_and_no_global_state_is_touched(batch_size, optimizer):
+    bags, y = example()
+    model = small(batch_size=batch_size, optimizer=optimizer)
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    first = clone(model).fit(bags, y)
+    torch.rand(3)
+    second = clone(model).fit(bags, y)
+    other = clone(model).set_params(random_state=1).fit(bags, y)
+    for a, b in zip(first.coefs_, second.coefs_, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(first.coefs_[0], other.coefs_[0])
+    torch.set_rng_state(before[0])
+    clone(model).fit(bags, y)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # noqa: NPY002
+    assert (torch.get_num_threads(), torch.get_default_dtype()) == (threads, dtype)
+
+
+def test_mini_batches_see_every_bag_once_an_epoch():
+    # a step so small that nothing moves: the losses of the batches add up to that of all bags
+    bags, y = example(23)
+    still = small(optimizer="sgd", learning_rate=1e-300, max_epochs=3)
+    whole = clone(still).set_params(batch_size=23).fit(bags, y)
+    parts = clone(still).set_params(batch_size=5).fit(bags, y)
+    np.testing.assert_allclose(parts.objective_curve_, whole.objective_curve_)
+
+
+def test_a_class_weight_of_two_equals_the_bags_twice():
+    bags, y = example()
+    twice = np.repeat(np.arange(24), np.where(y == "q", 2, 1))
+    model = small(batch_size=48)
+    found = clone(model).set_params(class_weight={"q": 2}).fit(bags, y)
+    expected = clone(model).fit(bags[twice], y[twice])
+    np.testing.assert_allclose(
+        found.decision_function(bags), expected.decision_function(bags), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("level", ["instance", "embedding"])
+@pytest.mark.parametrize("block", [1, 7, 40])
+def test_blocks_of_bags_change_nothing(level, block, monkeypatch):
+    bags, y = example(n_classes=3)
+    model = small(level=level).fit(bags, y)
+    expected = model.decision_function(bags)
+    monkeypatch.setattr(_mi_net, "BLOCK", block)
+    np.testing.assert_allclose(model.decision_function(bags), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_follow_the_scores(n_classes):
+    bags, y = example(n_classes=n_classes)
+    model = small().fit(bags, y)
+    scores = model.decision_function(bags)
+    if n_classes == 2:
+        scores = np.column_stack([np.zeros(len(bags)), scores])
+    powers = np.exp(scores)
+    found = model.predict_proba(bags)
+    np.testing.assert_allclose(found, powers / powers.sum(axis=1, keepdims=True))
+    alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
+    np.testing.assert_allclose(model.predict_proba_instances(bags), model.predict_proba(alone))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("level", ["instance", "embedding"])
+def test_arithmetic_is_in_the_type_of_the_instances(dtype, level):
+    bags, y = example(dtype=dtype)
+    model = small(level=level, pooling="lse", batch_size=10).fit(bags, y)
+    assert {array.dtype for array in model.coefs_ + model.intercepts_} == {np.dtype(dtype)}
+    assert model.decision_function(bags).dtype == dtype
+
+
+def test_log_mean_exp_does_not_overflow():
+    bags, y = example()
+    model = small(pooling="lse").fit(bags, y)
+    far = bags.with_instances(1e6 * bags.instances)
+    scores = bags.split(model.score_instances(far))
+    assert max(part.max() for part in scores) > 1e4
+    largest = np.array([part.max() for part in scores])
+    found = model.decision_function(far)
+    assert np.isfinite(found).all()
+    assert (found <= largest + 1e-9).all()
+    assert (found >= largest - np.log(bags.sizes) - 1e-9).all()
+    wild = small(pooling="lse", learning_rate=1e-9, max_epochs=1).fit(far, y)
+    assert np.isfinite(wild.coefs_[0]).all()
+
+
+def test_embeddings_give_no_instance_level_answers():
+    bags, y = example()
+    model = small(level="embedding").fit(bags, y)
+    for name in ("score_instances", "predict_instances", "predict_proba_instances"):
+        assert not hasattr(model, name)
+    assert not hasattr(model, "key_instances")
+    assert hasattr(MINet(), "key_instances")
+
+
+def test_the_budget_and_the_tolerance():
+    bags, y = example()
+    with pytest.warns(ConvergenceWarning, match="after 3 epochs"):
+        short = small(max_epochs=3, tol=0.0).fit(bags, y)
+    assert short.n_iter_ == 3
+    assert small(max_epochs=3, tol=None).fit(bags, y).n_iter_ == 3
+    lazy = small(max_epochs=100, tol=10.0).fit(bags, y)
+    assert lazy.n_iter_ == 21  # one epoch to compare with, and the 20 that did not beat it
+
+
+def test_without_hidden_layers_the_objective_never_rises():
+    bags, y = example()
+    model = MINet((), pooling="mean", optimizer="sgd", momentum=0.0, weight_decay=0.0)
+    model.set_params(learning_rate=0.05, max_epochs=50, tol=None, random_state=0).fit(bags, y)
+    assert (np.diff(model.objective_curve_) <= 0).all()
+
+
+def test_divergence_is_told_and_not_returned():
+    bags, y = example()
+    model = small(optimizer="sgd", learning_rate=1e200, max_epochs=50)
+    with pytest.raises(InputError, match="standardise the instances"):
+        model.fit(bags, y)
+    assert not hasattr(model, "coefs_")
+
+
+@pytest.mark.parametrize("sizes", [(0,), (3, -1), (2.5,), ("a",), ((3, 2), 1)])
+def test_hidden_layers_have_whole_positive_sizes(sizes):
+    bags, y = example()
+    with pytest.raises(InputError, match="positive whole numbers"):
+        MINet(sizes).fit(bags, y)
+
+
+@pytest.mark.parametrize("device", ["nowhere", "cuda:99"])
+def test_an_unknown_device_is_named(device):
+    bags, y = example()
+    with pytest.raises(InputError, match=f"device='{device}'"):
+        small(device=device).fit(bags, y)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here")
+@pytest.mark.parametrize("level", ["instance", "embedding"])
+@pytest.mark.parametrize("pooling", list(POOL))
+def test_cuda_gives_the_same_model(level, pooling):
+    bags, y = example()
+    model = small(level=level, pooling=pooling)
+    here, there = clone(model).fit(bags, y), clone(model).set_params(device="cuda").fit(bags, y)
+    np.testing.assert_allclose(
+        there.decision_function(bags), here.decision_function(bags), rtol=1e-6
+    )
+
+
+WITHOUT_TORCH = """
+import pickle, sys
+import numpy as np
+
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(name, name="torch")
+
+
+sys.meta_path.insert(0, NoTorch())
+from bagwise.exceptions import MissingExtraError
+from bagwise.persistence import load_model
+
+folder = sys.argv[1]
+with open(f"{folder}/bags.pickle", "rb") as file:
+    bags, y = pickle.load(file)
+with open(f"{folder}/model.pickle", "rb") as file:
+    from_pickle = pickle.load(file)
+from_skops, _ = load_model(f"{folder}/model.skops")
+for kind, model in {"pickle": from_pickle, "skops": from_skops}.items():
+    np.save(f"{folder}/{kind}.npy", model.predict_proba(bags))
+try:
+    from_pickle.fit(bags, y)
+except MissingExtraError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("level", ["instance", "embedding"])
+def test_a_fitted_model_needs_no_torch(level, tmp_path):
+    bags, y = example(n_classes=3)
+    model = small(level=level, deep_supervision=True).fit(bags, y)
+    (tmp_path / "bags.pickle").write_bytes(pickle.dumps((bags, y)))
+    (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))
+    save_model(model, tmp_path / "model.skops")
+    command = [sys.executable, "-c", WITHOUT_TORCH, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert 'pip install "bagwise[torch]"' in done.stdout
+    for kind in ("pickle", "skops"):
+        found = np.load(tmp_path / f"{kind}.npy")
+        np.testing.assert_allclose(found, model.predict_proba(bags), rtol=1e-12)
+    again, _ = load_model(tmp_path / "model.skops")
+    assert again.get_params() == model.get_params()
+
+
+def test_the_example_of_the_docstring_runs():
+    # pytest skips it in the docstring, for it cannot run where torch is absent
+    text = MINet.__doc__.replace("  # doctest: +SKIP", "")
+    example_ = doctest.DocTestParser().get_doctest(text, {}, "MINet", None, None)
+    assert len(example_.examples) == 6
+    assert doctest.DocTestRunner().run(example_).failed == 0

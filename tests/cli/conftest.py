@@ -1,0 +1,23 @@
+import pytest
+from cli.tables import slide_rows, write_rows
+from typer.testing import CliRunner
+
+from bagwise.cli import app
+
+
+@pytest.fixture
+def run():
+    """Run a command in this process; what it printed is in ``stdout`` and ``stderr``."""
+
+    def call(*words):
+        environment = {"COLUMNS": "100", "NO_COLOR": "1"}
+        return CliRunner().invoke(app, [str(word) for word in words], env=environment)
+
+    return call
+
+
+@pytest.fixture
+def slides(tmp_path):
+    """The path of a CSV table of slides."""
+    pytest.importorskip("pyarrow")
+    return write_rows(tmp_path / "slides.csv", slide_rows())

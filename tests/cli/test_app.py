@@ -1,0 +1,173 @@
+"""Errors fit for scripts: one line on stderr, an exit code, nothing on stdout."""
+
+import subprocess
+import sys
+import warnings
+
+import pytest
+from cli.tables import COLUMNS, slide_rows, write_rows
+
+import bagwise
+from bagwise.exceptions import InputError
+
+
+@pytest.fixture
+def failing(monkeypatch):
+    """Make `bagwise methods` raise an error."""
+
+    def arrange(error):
+        def fail(*_, **__):
+            raise error
+
+        monkeypatch.setattr("bagwise.cli.list_methods.print_table", fail)
+
+    return arrange
+
+
+def lines(text):
+    return text.strip().splitlines()
+
+
+def test_version(run):
+    result = run("--version")
+    assert (result.exit_code, result.stdout) == (0, f"bagwise {bagwise.__version__}\n")
+
+
+def test_help_names_every_command(run):
+    result = run("--help")
+    assert result.exit_code == 0
+    for command in ("info", "fit", "predict", "evaluate", "datasets", "methods", "demo"):
+        assert command in result.stdout
+        assert run(command, "--help").exit_code == 0
+
+
+@pytest.mark.parametrize("command", ["info", "fit", "predict", "evaluate"])
+def test_help_has_an_example(run, command):
+    assert f"Example: bagwise {command}" in run(command, "--help").stdout
+
+
+def test_wrong_usage_is_2(run):
+    assert run("fit").exit_code == 2
+    assert run("no-such-command").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["info", "absent.csv"], "absent.csv"),
+        (["info", "{slides}", "--bag", "nobody"], "'nobody' (asked for with --bag)"),
+        (["info", "{slides}"], "--bag"),
+        (["info", "{slides}", "--bag", "slide"], "--exclude"),
+        (["evaluate", "{slides}", *COLUMNS, "-m", "nks"], "Did you mean nsk?"),
+        (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--set", "C=-1"], "'C' parameter"),
+        (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--set", "D=1"], "no parameter 'D'"),
+        (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--set", "C"], "NAME=VALUE"),
+        (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--folds", "20"], "--folds 12"),
+        (["evaluate", "{slides}", *COLUMNS, "-m", "sil", "--group", "x"], "'x'"),
+        (["evaluate", "{slides}", *COLUMNS, "-m", "sil", "--positive", "x"], "--positive"),
+        (["evaluate", "{slides}", *COLUMNS, "-m", "sil", "--label-set", "x"], "--label-set"),
+        (
+            ["fit", "{slides}", "--bag", "slide", "--features", "red", "-m", "sil", "-o", "m"],
+            "label",
+        ),
+        (["predict", "absent.skops", "{slides}", "-o", "out.csv"], "absent.skops"),
+        (["predict", "{slides}", "{slides}", "-o", "out.csv"], "cannot be loaded"),
+        (["predict", "m.skops", "{slides}", "-o", "out.xlsx"], ".parquet"),
+        (["predict", "m.skops", "{slides}", "-o", "nowhere/out.csv"], "nowhere"),
+        (["datasets", "describe", "musk3"], "Did you mean musk"),
+        (["datasets", "get", "musk1"], "shipped"),
+        (["datasets", "export", "letter", "-o", "letter.csv"], "no bags"),
+    ],
+)
+def test_bad_input_is_one_line_and_2(run, slides, monkeypatch, words, message):
+    monkeypatch.chdir(slides.parent)
+    before = sorted(slides.parent.iterdir())
+    result = run(*(word.format(slides=slides) for word in words))
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    (line,) = lines(result.stderr)
+    assert line.startswith("Error: ")
+    assert message in line
+    assert sorted(slides.parent.iterdir()) == before
+
+
+def test_missing_values_name_the_bag(run, tmp_path):
+    rows = slide_rows()
+    rows[1][3] = "nan"
+    path = write_rows(tmp_path / "gaps.csv", rows)
+    result = run("fit", path, *COLUMNS, "-m", "sil", "-o", tmp_path / "m.skops")
+    assert result.exit_code == 2
+    assert "bag 0 ('s0')" in result.stderr
+
+
+def test_an_error_of_ours_is_1_and_shows_where_when_asked(run, failing):
+    failing(KeyError("lost"))
+    quiet, loud = run("methods"), run("--debug", "methods")
+    assert (quiet.exit_code, loud.exit_code) == (1, 1)
+    assert "Traceback" not in quiet.stderr
+    assert "--debug" in quiet.stderr
+    assert "Traceback" in loud.stderr
+    assert "KeyError: 'lost'" in loud.stderr
+
+
+def test_debug_keeps_the_exit_code_of_bad_input(run, failing):
+    failing(InputError("no"))
+    result = run("--debug", "methods")
+    assert result.exit_code == 2
+    assert "Traceback" in result.stderr
+    assert lines(result.stderr)[-1] == "Error: no"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (KeyboardInterrupt(), 130, "Interrupted."),
+        (MemoryError(), 2, "Error: the work needs more memory than there is."),
+        (
+            PermissionError(13, "Permission denied", "m"),
+            2,
+            "Error: [Errno 13] Permission denied: 'm'",
+        ),
+        (InputError("one\n\x1b[31mtwo"), 2, "Error: one [31mtwo"),
+        (
+            InputError("name it with label_set=, features=[...]"),
+            2,
+            "Error: name it with --label-set, --features",
+        ),
+    ],
+)
+def test_every_end_is_one_line(run, failing, error, code, line):
+    failing(error)
+    result = run("methods")
+    assert (result.exit_code, result.stderr.strip()) == (code, line)
+
+
+def test_warnings_are_one_line(run, monkeypatch):
+    def warn(*_, **__):
+        warnings.warn("slow\nvery slow", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr("bagwise.cli.list_methods.print_table", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        result = run("methods")
+    assert set(lines(result.stderr)) == {"Warning: slow"}
+
+
+def test_as_a_module_in_another_process(slides):
+    command = [sys.executable, "-m", "bagwise", "info", str(slides), *COLUMNS]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "24" in done.stdout
+    missing = subprocess.run(
+        [sys.executable, "-m", "bagwise", "info", "absent.csv"], capture_output=True, text=True
+    )
+    assert missing.returncode == 2
+    assert missing.stderr.startswith("Error: ")
+
+
+def test_starting_up_loads_no_heavy_room():
+    code = "import sys, bagwise.cli; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert not loaded & {"sklearn", "numba", "pyarrow", "matplotlib", "skops", "jinja2", "narwhals"}

@@ -1,0 +1,54 @@
+import numpy as np
+import pytest
+
+from bagwise.datasets import describe_dataset, list_datasets, load_letter_carroll, load_musk1
+from bagwise.io import read_bags
+
+
+@pytest.mark.parametrize("words", [("datasets",), ("datasets", "list")])
+def test_every_data_set_is_listed(run, words):
+    result = run(*words)
+    assert result.exit_code == 0
+    listed = [line.split()[0] for line in result.stdout.splitlines() if line.strip()]
+    assert {data.name for data in list_datasets()} <= set(listed)
+
+
+def test_a_description_is_the_one_of_the_library(run):
+    result = run("datasets", "describe", "musk1")
+    assert result.stdout.strip() == describe_dataset("musk1")
+
+
+@pytest.mark.parametrize("name", ["musk1.csv", "musk1.parquet", "musk1.npz"])
+def test_an_export_is_read_back(run, tmp_path, name):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / name
+    assert run("datasets", "export", "musk1", "-o", path).exit_code == 0
+    read, musk = read_bags(path), load_musk1()
+    np.testing.assert_array_equal(read.bags.instances, musk.bags.instances)
+    np.testing.assert_array_equal(read.bags.offsets, musk.bags.offsets)
+    np.testing.assert_array_equal(read.y, musk.y)
+
+
+def test_an_export_keeps_label_sets_and_instance_labels(run, tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "letters.parquet"
+    assert run("datasets", "export", "letter_carroll", "-o", path).exit_code == 0
+    read, letters = read_bags(path), load_letter_carroll()
+    assert read.classes.tolist() == letters.classes.tolist()
+    np.testing.assert_array_equal(read.label_sets, letters.label_sets)
+    np.testing.assert_array_equal(read.instance_labels, letters.instance_labels)
+    assert read.bags.ids.tolist() == letters.bags.ids.tolist()
+
+
+def test_an_export_overwrites_nothing(run, tmp_path):
+    path = tmp_path / "musk1.csv"
+    path.write_text("mine")
+    result = run("datasets", "export", "musk1", "-o", path)
+    assert result.exit_code == 2
+    assert path.read_text() == "mine"
+
+
+def test_getting_prints_the_path(run, monkeypatch, tmp_path):
+    monkeypatch.setattr("bagwise.datasets.fetch_dataset", lambda name, wheel: tmp_path / name)
+    result = run("datasets", "get", "musk2")
+    assert result.stdout.strip() == str(tmp_path / "musk2")

@@ -1,0 +1,107 @@
+import sys
+
+import pytest
+
+from bagwise.cli import demo_sections
+from bagwise.io import read_bags
+from bagwise.persistence import load_model
+
+for package in ("matplotlib", "jinja2", "skops", "pyarrow"):
+    pytest.importorskip(package)
+
+FILES = [
+    "demo.html",
+    "model.skops",
+    "musk1.csv",
+    "predictions.instances.parquet",
+    "predictions.parquet",
+]
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Only the sections that write files."""
+    sections = (demo_sections.key_shapes, demo_sections.next_steps)
+    monkeypatch.setattr(demo_sections, "SECTIONS", sections)
+
+
+def test_files_appear_and_the_page_is_named(run, quick, tmp_path):
+    folder = tmp_path / "demo"
+    result = run("demo", "-o", folder)
+    assert result.exit_code == 0, result.stderr
+    assert sorted(path.name for path in folder.iterdir()) == FILES
+    assert result.stdout.splitlines()[-1] == str(folder / "demo.html")
+    page = (folder / "demo.html").read_text()
+    assert "The loaded model gives the same scores as before it was saved." in page
+    assert "<script" not in page
+
+
+def test_what_the_demo_left_can_be_used(run, quick, tmp_path):
+    folder = tmp_path / "demo"
+    run("demo", "-o", folder)
+    model, _ = load_model(folder / "model.skops")
+    musk = read_bags(folder / "musk1.csv")
+    assert (model.predict(musk.bags) == musk.y).mean() > 0.9
+    out = tmp_path / "out.csv"
+    words = ("predict", folder / "model.skops", folder / "musk1.csv", "-o", out)
+    assert run(*words).exit_code == 0
+
+
+def test_an_existing_folder_is_left_alone(run, quick, tmp_path):
+    folder = tmp_path / "demo"
+    folder.mkdir()
+    (folder / "demo.html").write_text("mine")
+    (folder / "notes.txt").write_text("mine")
+    assert run("demo", "-o", folder).exit_code == 2
+    assert (folder / "demo.html").read_text() == "mine"
+    assert run("demo", "-o", folder, "--force").exit_code == 0
+    assert (folder / "demo.html").read_text() != "mine"
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+def test_a_file_is_no_folder(run, quick, tmp_path):
+    (tmp_path / "demo").write_text("mine")
+    assert run("demo", "-o", tmp_path / "demo", "--force").exit_code == 2
+    assert (tmp_path / "demo").read_text() == "mine"
+
+
+def test_a_missing_extra_is_told_before_the_work(run, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    result = run("demo", "-o", tmp_path / "demo")
+    assert result.exit_code == 2
+    assert 'pip install "bagwise[report]"' in result.stderr
+    assert not (tmp_path / "demo").exists()
+
+
+@pytest.mark.slow
+def test_every_section_shows_what_it_promises(run, tmp_path):
+    result = run("demo", "-o", tmp_path / "demo")
+    assert result.exit_code == 0, result.stderr
+    for word in ("nsk", "citation-knn", "baseline: majority", "one-error", "key instance"):
+        assert word in result.stdout
+    page = (tmp_path / "demo" / "demo.html").read_text()
+    assert page.count("<h2") == len(demo_sections.SECTIONS)
+    assert page.count("<img") == 3
+
+
+def test_the_nine_is_found():
+    section = demo_sections.digits(demo_sections.Workshop(None))
+    facts = next(part for part in section.parts if hasattr(part, "columns")).columns
+    right = dict(zip(facts["question"], facts["right"], strict=True))
+    assert right["key instance of a bag with a 9 is a 9"] >= 20  # of 25
+
+
+def test_letters_are_found_better_than_by_chance():
+    from bagwise.datasets import load_letter_carroll
+
+    data = load_letter_carroll(random_state=0)
+    (train, test), *_ = demo_sections.make_folds(data.label_sets, n_folds=5)
+    hits, chances, examples = demo_sections._find_letters(data, train, test)
+    assert sum(hits) > 2 * sum(chances)
+    truth = data.bags.split(data.instance_labels)
+    words = {str(data.bags.ids[i]).split()[-1]: i for i in test[:2]}
+    for word, place, letter in zip(
+        examples["word"], examples["found at"], examples["it is"], strict=True
+    ):
+        assert data.classes[truth[words[word]][place - 1]] == letter
+        assert word[place - 1].upper() == letter

@@ -1,0 +1,209 @@
+import json
+
+import numpy as np
+import pytest
+from cli.tables import COLUMNS, slide_rows, write_rows
+from sklearn.model_selection import (
+    RepeatedStratifiedKFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    cross_val_score,
+)
+
+from bagwise.classification import CitationKNN
+from bagwise.cli.crossvalidation import cross_validate, make_folds, outcome_table
+from bagwise.cli.estimators import LabelFrequencies, OnePerLabel, baselines, standardised
+from bagwise.datasets import load_letter_carroll
+from bagwise.exceptions import InputError, LabelError
+from bagwise.io import read_bags
+from bagwise.metrics import average_precision, coverage, one_error
+
+
+@pytest.fixture
+def data(slides):
+    return read_bags(slides, bag="slide", label="tumour", features=["red", "green", "blue"])
+
+
+def evaluated(run, *words):
+    result = run("evaluate", *words, "--json")
+    assert result.exit_code == 0, result.stderr
+    outcome = json.loads(result.stdout)
+    return outcome, {method["name"]: method for method in outcome["methods"]}
+
+
+def test_scores_are_those_of_scikit_learn(run, slides, data):
+    words = (*COLUMNS, "-m", "citation-knn", "--set", "n_citers=2", "--folds", "4", "--seed", "3")
+    setting, methods = evaluated(run, slides, *words)
+    model = standardised(CitationKNN(n_citers=2))
+    folds = StratifiedKFold(4, shuffle=True, random_state=3)
+    for name, scoring in {"accuracy": "accuracy", "AUC": "roc_auc"}.items():
+        expected = cross_val_score(model, data.bags, data.y, cv=folds, scoring=scoring)
+        np.testing.assert_allclose(methods["citation-knn"][name]["folds"], expected)
+        assert methods["citation-knn"][name]["mean"] == pytest.approx(expected.mean())
+        assert methods["citation-knn"][name]["sd"] == pytest.approx(expected.std())
+    expected = cross_val_score(model, data.bags, data.y, cv=folds, scoring="balanced_accuracy")
+    np.testing.assert_allclose(methods["citation-knn"]["balanced accuracy"]["folds"], expected)
+    assert setting["parameters"] == {"n_citers": 2}
+
+
+def test_the_plain_baselines_stand_beside(run, slides, data):
+    _, methods = evaluated(run, slides, *COLUMNS, "-m", "nsk")
+    assert list(methods) == ["nsk", "baseline: sil", "baseline: majority"]
+    assert methods["baseline: majority"]["accuracy"]["mean"] == pytest.approx(0.5, abs=0.1)
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    sil = cross_val_score(baselines(label_sets=False)["sil"], data.bags, data.y, cv=folds)
+    np.testing.assert_allclose(methods["baseline: sil"]["accuracy"]["folds"], sil)
+
+
+def test_groups_stay_together(run, slides, data):
+    words = (*COLUMNS, "-m", "citation-knn", "--group", "patient", "--folds", "3")
+    setting, methods = evaluated(run, slides, *words)
+    groups = np.array([f"p{i // 2}" for i in range(24)])
+    folds = StratifiedGroupKFold(3, shuffle=True, random_state=0).split(data.bags, data.y, groups)
+    expected = cross_val_score(standardised(CitationKNN()), data.bags, data.y, cv=list(folds))
+    np.testing.assert_allclose(methods["citation-knn"]["accuracy"]["folds"], expected)
+    assert setting["group"] == "patient"
+
+
+def test_a_group_column_is_no_feature(run, slides):
+    # Without --features every numeric column is one: a numbered patient must not be.
+    rows = slide_rows()
+    for row in rows[1:]:
+        row[1] = row[1].removeprefix("p")
+    path = write_rows(slides.parent / "numbered.csv", rows)
+    words = ("--bag", "slide", "--label", "tumour", "-m", "citation-knn", "--folds", "3")
+    _, grouped = evaluated(run, path, *words, "--group", "patient")
+    _, named = evaluated(run, path, *words, "--group", "patient", "--features", "red,green,blue")
+    assert grouped["citation-knn"]["accuracy"] == named["citation-knn"]["accuracy"]
+
+
+def test_groups_of_an_npz_file(run, tmp_path, data):
+    from bagwise.io import write_bags
+
+    path = tmp_path / "slides.npz"
+    groups = np.repeat(np.arange(12), 2)
+    write_bags(path, data.bags, y=data.y, extras={"patient": groups})
+    words = ("-m", "citation-knn", "--folds", "3", "--group")
+    setting, _ = evaluated(run, path, *words, "patient")
+    assert setting["bags"] == 24
+    assert "'nobody'" in run("evaluate", path, *words, "nobody").stderr
+
+
+def test_a_group_that_varies_inside_a_bag_is_refused(run, slides):
+    rows = slide_rows()
+    rows[1][1] = "other"
+    path = write_rows(slides.parent / "odd.csv", rows)
+    result = run("evaluate", path, *COLUMNS, "-m", "sil", "--group", "patient")
+    assert result.exit_code == 2
+    assert "several values in the column 'patient'" in result.stderr
+
+
+def test_a_missing_group_is_refused(run, slides):
+    rows = slide_rows()
+    for row in rows[1:]:
+        row[1] = "" if row[0] == "s4" else row[1]
+    path = write_rows(slides.parent / "odd.csv", rows)
+    result = run("evaluate", path, *COLUMNS, "-m", "sil", "--group", "patient")
+    assert "bag 4 ('s4') has no value in the column 'patient'" in result.stderr
+
+
+def test_repeats_draw_anew(run, slides, data):
+    _, methods = evaluated(run, slides, *COLUMNS, "-m", "sil", "--repeats", "2", "--folds", "3")
+    scores = methods["sil"]["accuracy"]["folds"]
+    assert len(scores) == 6
+    folds = make_folds(data.y, n_folds=3, n_repeats=2)
+    assert [len(train) + len(test) for train, test in folds] == [24] * 6
+    tests = [set(test.tolist()) for _, test in folds]
+    assert set().union(*tests[:3]) == set().union(*tests[3:]) == set(range(24))
+    assert tests[:3] != tests[3:]
+    assert RepeatedStratifiedKFold(n_splits=3, n_repeats=2).get_n_splits() == len(folds)
+
+
+def test_the_table_fits_a_terminal(slides):
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "bagwise", "evaluate", str(slides), *COLUMNS, "-m", "minimax"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    table = done.stdout.splitlines()
+    assert max(map(len, table)) <= 80
+    assert len([line for line in table if "±" in line]) == 4  # a title and three methods
+    assert done.stderr == ""
+
+
+def test_label_sets_are_measured_by_rank(run, tmp_path):
+    data = load_letter_carroll(random_state=0)
+    bags, sets = data.bags[:60], data.label_sets[:60]
+    folds = make_folds(sets, n_folds=2)
+    models = {"citation-knn": standardised(CitationKNN())} | baselines(label_sets=True)
+    outcomes = {o.name: o for o in cross_validate(models, bags, sets, folds)}
+    for (train, test), *measured in zip(
+        folds,
+        outcomes["citation-knn"].scores["one-error"],
+        outcomes["citation-knn"].scores["coverage"],
+        outcomes["citation-knn"].scores["average precision"],
+        strict=True,
+    ):
+        model = standardised(CitationKNN()).fit(bags[train], sets[train])
+        scores = model.predict_proba(bags[test])
+        expected = [f(sets[test], scores) for f in (one_error, coverage, average_precision)]
+        assert measured == pytest.approx(expected)
+    assert set(outcome_table(list(outcomes.values()))) == {
+        "method",
+        "one-error",
+        "coverage",
+        "average precision",
+        "time",
+    }
+
+
+def test_frequencies_know_only_how_often(rng):
+    sets = (rng.random((10, 3)) < 0.5).astype(int)
+    model = LabelFrequencies().fit(np.zeros((10, 1)), sets)
+    np.testing.assert_allclose(model.predict_proba(np.zeros((2, 1))), [sets.mean(axis=0)] * 2)
+
+
+def test_one_model_per_label_knows_always_and_never(rng):
+    from bagwise.classification import SingleInstanceClassifier
+
+    X = rng.normal(size=(12, 2))
+    sets = np.column_stack([np.zeros(12), np.ones(12), X[:, 0] > 0]).astype(int)
+    scores = OnePerLabel(SingleInstanceClassifier()).fit(X, sets).decision_function(X)
+    assert np.all(scores[:, 0] == -np.inf)
+    assert np.all(scores[:, 1] == np.inf)
+    plain = SingleInstanceClassifier().fit(X, sets[:, 2]).decision_function(X)
+    np.testing.assert_allclose(scores[:, 2], plain)
+
+
+def test_a_fold_of_one_class_has_no_auc():
+    from sklearn.dummy import DummyClassifier
+
+    y = np.array([0, 1, 0, 0])
+    folds = [(np.array([0, 1]), np.array([2, 3])), (np.array([2, 0, 1]), np.array([0, 1]))]
+    X = read_bags_of_rows(4)
+    (outcome,) = cross_validate({"d": DummyClassifier()}, X, y, folds)
+    assert np.isnan(outcome.scores["AUC"][0])
+    assert outcome.mean("AUC") == 0.5
+    assert outcome.summary()["AUC"]["folds"] == [None, 0.5]
+
+
+def read_bags_of_rows(n):
+    from bagwise import Bags
+
+    return Bags(np.zeros((n, 1)), np.arange(n + 1))
+
+
+@pytest.mark.parametrize(
+    ("y", "options", "error", "message"),
+    [
+        ([0, 0, 0, 0], {"n_folds": 2}, LabelError, "nothing to learn"),
+        ([0, 0, 0, 1], {"n_folds": 2}, LabelError, "has 1 bags for 2 folds"),
+        ([0, 1, 0, 1], {"n_folds": 1}, InputError, "at least 2"),
+        ([0, 1, 0, 1], {"n_folds": 2, "groups": np.zeros(4)}, InputError, "1 groups for 2 folds"),
+        ([[0, 1]] * 3, {"n_folds": 4}, InputError, "3 bags for 4 folds"),
+    ],
+)
+def test_folds_that_cannot_be_drawn(y, options, error, message):
+    with pytest.raises(error, match=message):
+        make_folds(np.array(y), **options)

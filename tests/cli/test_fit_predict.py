@@ -1,0 +1,279 @@
+import sys
+
+import numpy as np
+import pytest
+from cli.tables import COLUMNS, read_rows, slide_rows, write_rows
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bagwise import Bags
+from bagwise.classification import SetKernelSVM
+from bagwise.cli.methods import METHODS
+from bagwise.io import read_bags, write_bags
+from bagwise.persistence import load_model, save_model
+from bagwise.preprocessing import InstanceTransformer
+
+pytest.importorskip("skops")
+FEATURES = ["red", "green", "blue"]
+
+
+@pytest.fixture
+def fitted(run, slides):
+    """A model of slides, by nsk with C = 10."""
+    path = slides.parent / "model.skops"
+    result = run("fit", slides, *COLUMNS, "-m", "nsk", "--set", "C=10", "-o", path)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == ""
+    return path
+
+
+def in_python(slides):
+    data = read_bags(slides, bag="slide", label="tumour", features=FEATURES)
+    model = make_pipeline(InstanceTransformer(StandardScaler()), SetKernelSVM(C=10))
+    return data, model.fit(data.bags, data.y)
+
+
+def test_predictions_are_those_of_the_same_model_in_python(run, slides, fitted):
+    out = slides.parent / "out.csv"
+    result = run("predict", fitted, slides, "-o", out)
+    assert (result.exit_code, result.stdout) == (0, "")
+    data, model = in_python(slides)
+    rows = read_rows(out)
+    assert [row["bag"] for row in rows] == data.bags.ids.tolist()
+    assert [row["predicted"] for row in rows] == model.predict(data.bags).tolist()
+    scores = [float(row["score"]) for row in rows]
+    np.testing.assert_allclose(scores, model.decision_function(data.bags), rtol=1e-12)
+    instances = read_rows(slides.parent / "out.instances.csv")
+    assert len(instances) == data.bags.n_instances
+    keys = [int(row["key_instance"]) for row in rows]
+    marked = [int(row["row"]) for row in instances if row["key"] == "True"]
+    seen = model[:-1].transform(data.bags)
+    assert keys == marked == model[-1].key_instances(seen).tolist()
+
+
+def test_parquet_holds_the_same_as_csv(run, slides, fitted):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    run("predict", fitted, slides, "-o", slides.parent / "out.csv")
+    assert run("predict", fitted, slides, "-o", slides.parent / "out.parquet").exit_code == 0
+    for name in ("out", "out.instances"):
+        table = parquet.read_table(slides.parent / f"{name}.parquet").to_pylist()
+        rows = read_rows(slides.parent / f"{name}.csv")
+        assert [{k: str(v) for k, v in row.items()} for row in table] == rows
+
+
+def test_features_are_found_by_name(run, slides, fitted):
+    header, *rows = slide_rows()
+    order = [header.index(name) for name in ("blue", "slide", "green", "red")]
+    shuffled = [["blue", "slide", "green", "red"], *([row[j] for j in order] for row in rows)]
+    new = write_rows(slides.parent / "new.csv", shuffled)  # and no labels
+    run("predict", fitted, slides, "-o", slides.parent / "old.csv")
+    assert run("predict", fitted, new, "-o", slides.parent / "out.csv").exit_code == 0
+    for name in ("", ".instances"):
+        out, old = slides.parent / f"out{name}.csv", slides.parent / f"old{name}.csv"
+        assert out.read_text() == old.read_text()
+
+
+def test_a_missing_feature_is_named(run, slides, fitted):
+    new = write_rows(slides.parent / "new.csv", [["slide", "red", "blue"], ["s", 1, 2]])
+    result = run("predict", fitted, new, "-o", slides.parent / "out.csv")
+    assert result.exit_code == 2
+    assert "'green'" in result.stderr
+    assert not (slides.parent / "out.csv").exists()
+
+
+def test_the_bag_column_may_have_another_name(run, slides, fitted):
+    rows = slide_rows()
+    rows[0][0] = "image"
+    new = write_rows(slides.parent / "new.csv", rows)
+    out = slides.parent / "out.csv"
+    assert "'slide'" in run("predict", fitted, new, "-o", out).stderr
+    assert run("predict", fitted, new, "--bag", "image", "-o", out).exit_code == 0
+
+
+def test_npz_features_are_put_in_order(run, slides, fitted):
+    data, model = in_python(slides)
+    turned = data.bags.with_instances(
+        data.bags.instances[:, [2, 0, 1]], feature_names=["blue", "red", "green"]
+    )
+    write_bags(slides.parent / "new.npz", turned)
+    out = slides.parent / "out.csv"
+    assert run("predict", fitted, slides.parent / "new.npz", "-o", out).exit_code == 0
+    assert [row["predicted"] for row in read_rows(out)] == model.predict(data.bags).tolist()
+
+
+def test_vectors_in_one_column(run, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = slide_rows()[1:]
+    numbers = np.array([row[3:] for row in rows], dtype=float)
+    table = pa.table(
+        {
+            "slide": [row[0] for row in rows],
+            "tumour": [row[2] for row in rows],
+            "embedding": pa.FixedSizeListArray.from_arrays(pa.array(numbers.ravel()), 3),
+        }
+    )
+    parquet.write_table(table, tmp_path / "old.parquet")
+    parquet.write_table(table.drop_columns(["tumour"]), tmp_path / "new.parquet")
+    model, out = tmp_path / "m.skops", tmp_path / "out.csv"
+    words = ("--bag", "slide", "--label", "tumour", "-m", "sil", "-o", model)
+    assert run("fit", tmp_path / "old.parquet", *words).exit_code == 0
+    assert run("predict", model, tmp_path / "old.parquet", "-o", out).exit_code == 0
+    expected = out.read_text()
+    result = run("predict", model, tmp_path / "new.parquet", "-o", out, "--force")
+    assert result.exit_code == 0, result.stderr
+    assert out.read_text() == expected
+
+
+def test_folders_of_hdf5_with_labels_elsewhere(run, tmp_path, slides):
+    pytest.importorskip("h5py")
+    data, model = in_python(slides)
+    plain = Bags(data.bags.instances, data.bags.offsets, data.bags.ids)
+    folder, saved, out = tmp_path / "features", tmp_path / "m.skops", tmp_path / "out.csv"
+    write_bags(f"{folder}/", plain)
+    words = (
+        "--labels",
+        slides,
+        "--bag",
+        "slide",
+        "--label",
+        "tumour",
+        "-m",
+        "nsk",
+        "--set",
+        "C=10",
+    )
+    result = run("fit", folder, *words, "-o", saved)
+    assert result.exit_code == 0, result.stderr
+    assert run("predict", saved, folder, "-o", out).exit_code == 0
+    assert [row["predicted"] for row in read_rows(out)] == model.predict(data.bags).tolist()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_goes_through_a_file(run, slides, method):
+    model, out = slides.parent / "m.skops", slides.parent / "out.csv"
+    assert run("fit", slides, *COLUMNS, "-m", method, "-o", model).exit_code == 0
+    assert run("predict", model, slides, "-o", out).exit_code == 0
+    truth = {row[0]: row[2] for row in slide_rows()[1:]}
+    right = [row["predicted"] == truth[row["bag"]] for row in read_rows(out)]
+    assert np.mean(right) > 0.7  # on its own training bags
+
+
+def test_a_positive_label_may_come_first_in_order(run, tmp_path):
+    rows = slide_rows()
+    for row in rows[1:]:
+        row[2] = {"yes": "cancer", "no": "normal"}[row[2]]
+    slides = write_rows(tmp_path / "slides.csv", rows)
+    outputs = {}
+    for positive in ("cancer", "normal"):
+        model, out = tmp_path / f"{positive}.skops", tmp_path / f"{positive}.csv"
+        words = (*COLUMNS, "-m", "sil", "--positive", positive, "-o", model)
+        assert f"({positive} is positive)" in run("fit", slides, *words).stderr
+        assert run("predict", model, slides, "-o", out).exit_code == 0
+        outputs[positive] = read_rows(out)
+    # SIL takes the largest score: it points to the patch that shows the tumour, the first.
+    ill = [row for row in outputs["cancer"] if row["predicted"] == "cancer"]
+    assert len(ill) >= 10
+    assert np.mean([row["key_instance"] == "0" for row in ill]) > 0.8
+    assert {row["predicted"] for row in outputs["normal"]} <= {"cancer", "normal"}
+
+
+def test_label_sets_keep_their_names(run, tmp_path):
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    rows = [["bag", "label_set", "x", "y"]]
+    for i in range(20):
+        sets = ["cat", "cat|dog", ""][i % 3]
+        rows += [[f"b{i}", sets, *(rng.normal(size=2) + 5 * (i % 3))] for _ in range(3)]
+    table = write_rows(tmp_path / "t.csv", rows)
+    model, out = tmp_path / "m.skops", tmp_path / "out.csv"
+    words = ("-m", "citation-knn", "--separator", "|", "-o", model)
+    assert run("fit", table, *words).exit_code == 0
+    assert run("predict", model, table, "-o", out).exit_code == 0
+    rows = read_rows(out)
+    assert {row["predicted"] for row in rows} <= {"cat", "cat|dog", ""}
+    assert {"score_cat", "probability_dog", "key_instances"} <= set(rows[0])
+    both = next(row for row in rows if row["predicted"] == "cat|dog")
+    assert [part.partition(":")[0] for part in both["key_instances"].split("|")] == ["cat", "dog"]
+    assert "one label per bag" in run("fit", table, "-m", "nsk", "-o", tmp_path / "x").stderr
+
+
+def test_unlabelled_bags_are_left_out_and_told(run, tmp_path):
+    rows = slide_rows()
+    for row in rows[1:]:
+        if row[0] in ("s0", "s1"):
+            row[2] = ""
+    slides = write_rows(tmp_path / "slides.csv", rows)
+    result = run("fit", slides, *COLUMNS, "-m", "citation-knn", "-o", tmp_path / "m.skops")
+    assert "2 of 24 bags have no label" in result.stderr
+    assert "learned from 22 bags" in result.stderr
+    model, _ = load_model(tmp_path / "m.skops")
+    assert model.classes_.tolist() == ["no", "yes"]
+
+
+def test_minus_one_and_one_are_two_classes(run, tmp_path):
+    rows = slide_rows()
+    for row in rows[1:]:
+        row[2] = {"yes": 1, "no": -1}[row[2]]
+    slides = write_rows(tmp_path / "slides.csv", rows)
+    result = run("fit", slides, *COLUMNS, "-m", "sil", "-o", tmp_path / "m.skops")
+    assert "learned from 24 bags (1 is positive)" in result.stderr
+
+
+def test_no_scale_leaves_features_alone(run, slides):
+    path = slides.parent / "m.skops"
+    run("fit", slides, *COLUMNS, "-m", "nsk", "--no-scale", "-o", path)
+    model, metadata = load_model(path)
+    assert isinstance(model, SetKernelSVM)
+    assert metadata["columns"]["bag"] == "slide"
+
+
+def test_sparse_instances_stay_sparse(run, tmp_path, rng):
+    from scipy import sparse
+
+    dense = rng.normal(size=(40, 6)) * (rng.random((40, 6)) < 0.3)
+    bags = Bags(sparse.csr_array(dense), np.arange(0, 41, 2))
+    write_bags(tmp_path / "bags.npz", bags, y=np.arange(20) % 2)
+    words = ("-m", "sil", "-o", tmp_path / "m.skops")
+    result = run("fit", tmp_path / "bags.npz", *words)
+    assert result.exit_code == 0, result.stderr
+    out = tmp_path / "out.csv"
+    assert run("predict", tmp_path / "m.skops", tmp_path / "bags.npz", "-o", out).exit_code == 0
+
+
+def test_models_saved_in_python_are_welcome(run, slides):
+    data, model = in_python(slides)
+    path, out = slides.parent / "own.skops", slides.parent / "out.csv"
+    save_model(model, path)
+    assert run("predict", path, slides, "--bag", "slide", "-o", out).exit_code == 0
+    assert [row["predicted"] for row in read_rows(out)] == model.predict(data.bags).tolist()
+
+
+def test_a_missing_extra_is_told_before_the_work(run, slides, monkeypatch):
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    result = run("fit", "absent.csv", *COLUMNS, "-m", "sil", "-o", slides.parent / "m.skops")
+    assert result.exit_code == 2
+    assert 'pip install "bagwise[persist]"' in result.stderr
+
+
+def test_nothing_is_overwritten_unless_forced(run, slides, fitted):
+    content = fitted.read_bytes()
+    # The check comes first: the missing data file is not even looked for.
+    refused = run("fit", slides.parent / "absent.csv", *COLUMNS, "-m", "sil", "-o", fitted)
+    assert refused.exit_code == 2
+    assert "--force" in refused.stderr
+    assert fitted.read_bytes() == content
+    words = (*COLUMNS, "-m", "sil", "-o", fitted, "--force")
+    assert run("fit", slides, *words).exit_code == 0
+    assert fitted.read_bytes() != content
+
+
+@pytest.mark.parametrize("existing", ["out.csv", "out.instances.csv"])
+def test_neither_file_of_predictions_is_overwritten(run, slides, fitted, existing):
+    (slides.parent / existing).write_text("mine")
+    words = ("predict", fitted, slides, "-o", slides.parent / "out.csv")
+    assert run(*words).exit_code == 2
+    assert (slides.parent / existing).read_text() == "mine"
+    assert len(list(slides.parent.glob("out*"))) == 1
+    assert run(*words, "--force").exit_code == 0
+    assert (slides.parent / existing).read_text() != "mine"

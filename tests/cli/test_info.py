@@ -1,0 +1,60 @@
+import json
+
+import numpy as np
+from cli.tables import COLUMNS, write_rows
+
+from bagwise import Bags
+from bagwise.io import write_bags
+
+
+def test_facts_are_those_of_the_file(run, tmp_path, slides):
+    rows = [
+        ["bag", "label", "x", "same"],
+        ["a", "no", "1.5", "2"],
+        ["a", "no", "", "2"],
+        ["b", "yes", "0.5", "2"],
+        ["b", "yes", "3", "2"],
+        ["b", "yes", "4", "2"],
+        ["c", "no", "4", "2"],
+    ]
+    result = run("info", write_rows(tmp_path / "t.csv", rows), "--json")
+    facts = json.loads(result.stdout)
+    assert facts["bags"] == 3
+    assert facts["instances"] == 6
+    assert facts["features"] == 2
+    assert (facts["smallest_bag"], facts["median_bag"], facts["largest_bag"]) == (1, 2.0, 3)
+    assert facts["missing_values"] == 1
+    assert facts["constant_features"] == ["same"]
+    assert facts["labels"] == {"no": 2, "yes": 1}
+
+
+def test_the_table_shows_the_same(run, slides):
+    result = run("info", slides, *COLUMNS)
+    assert result.exit_code == 0
+    shown = dict(line.rsplit(maxsplit=1) for line in result.stdout.splitlines() if " " in line)
+    assert shown["bags"] == "24"
+    assert shown["yes"] == "12"
+
+
+def test_sparse_instances_and_label_sets(run, tmp_path):
+    from scipy import sparse
+
+    bags = Bags(sparse.csr_array(np.array([[0.0, 1.0, 5.0], [0, 2, 5], [0, 0, 5]])), [0, 2, 3])
+    path = tmp_path / "bags.npz"
+    write_bags(path, bags, label_sets=[{"cat", "dog"}, {"cat"}])
+    facts = json.loads(run("info", path, "--json").stdout)
+    assert facts["values"] == "sparse float64"
+    assert facts["constant_features"] == [0, 2]
+    assert facts["labels"] == {"cat": 2, "dog": 1}
+
+
+def test_markup_in_a_label_is_shown_as_it_is(run, tmp_path):
+    rows = [["bag", "label", "x"], ["a", "[red]", "1"], ["b", ":smile:", "2"]]
+    result = run("info", write_rows(tmp_path / "t.csv", rows))
+    assert "[red]" in result.stdout
+    assert ":smile:" in result.stdout
+
+
+def test_many_labels_are_cut(run, tmp_path):
+    rows = [["bag", "label", "x"], *([f"b{i}", f"l{i}", i] for i in range(30))]
+    assert "and 10 more labels" in run("info", write_rows(tmp_path / "t.csv", rows)).stdout

@@ -1,0 +1,65 @@
+import re
+from pathlib import Path
+
+import pytest
+from sklearn.base import clone
+
+from bagwise.cli.methods import METHODS, find_method, make_model, parse_parameters
+from bagwise.exceptions import InputError
+
+DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_a_method_makes_an_estimator_with_its_defaults(method):
+    model = method.make(method.parameters)
+    assert clone(model).get_params().keys() == method.make({}).get_params().keys()
+    for name, value in method.fixed.items():
+        assert model.get_params()[name] == value
+        with pytest.raises(InputError, match="no parameter"):
+            method.make({name: value})
+
+
+def test_methods_are_listed_with_their_parameters(run):
+    result = run("methods")
+    assert result.exit_code == 0
+    for name, method in METHODS.items():
+        assert re.search(rf"^{name}$", result.stdout, flags=re.MULTILINE)
+        assert method.title in " ".join(result.stdout.split())
+
+
+def test_methods_are_in_the_documentation():
+    if not DOCS.exists():
+        pytest.skip("the documentation is not part of an installed package")
+    text = DOCS.read_text()
+    assert all(f"`{name}`" in text for name in METHODS)
+
+
+def test_values_are_read_as_they_look():
+    texts = ["a=1", "b=1e-3", "c=True", "d=none", "e=rbf", "f='1'", "g={'x': 2}", "h=x=y", "i="]
+    assert parse_parameters(texts) == {
+        "a": 1,
+        "b": 1e-3,
+        "c": True,
+        "d": None,
+        "e": "rbf",
+        "f": "1",
+        "g": {"x": 2},
+        "h": "x=y",
+        "i": "",
+    }
+
+
+@pytest.mark.parametrize("text", ["C", "=1", "a b=1"])
+def test_what_is_no_assignment_is_refused(text):
+    with pytest.raises(InputError, match="NAME=VALUE"):
+        parse_parameters([text])
+
+
+def test_scaling_comes_first():
+    method = find_method("nsk")
+    scaled = make_model(method, {"C": 2}, scale=True, sparse=False)
+    assert [name for name, _ in scaled.steps] == ["scale", "model"]
+    assert scaled["model"].C == 2
+    assert make_model(method, {}, scale=True, sparse=True)["scale"].transformer.with_mean is False
+    assert type(make_model(method, {}, scale=False, sparse=False)).__name__ == "SetKernelSVM"

@@ -1,0 +1,114 @@
+import base64
+from html.parser import HTMLParser
+
+import pytest
+
+from bagwise.inspection import Code, Figure, Section, Table, render_page
+from bagwise.inspection._cells import are_numbers, cell_text
+
+pytest.importorskip("jinja2")
+
+EVIL = "<script>alert('bag')</script>"
+
+
+class Page(HTMLParser):
+    """The tags of a page with their attributes, and its text."""
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.text = [], ""
+        self.feed(html)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data):
+        self.text += data
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+def plot():
+    axes = pytest.importorskip("matplotlib.figure").Figure(figsize=(2, 2)).subplots()
+    axes.plot([0, 1], [0, 1])
+    axes.set_title(EVIL)
+    return axes.figure
+
+
+@pytest.fixture
+def page():
+    table = Table({"bag": [EVIL, "b"], EVIL: [0.25, None]}, caption=EVIL)
+    parts = [EVIL, table, Figure(plot(), alt=EVIL, caption=EVIL), Code(EVIL)]
+    sections = [Section(EVIL, parts), Section("Two", [])]
+    return render_page(EVIL, sections, lead=EVIL, footer=EVIL)
+
+
+def test_what_people_write_stays_text(page):
+    parsed = Page(page)
+    assert not parsed.all("script")
+    # Title twice, lead, the section with its link, paragraph, caption, cell, heading, caption of
+    # the figure, code, footer.
+    assert parsed.text.count(EVIL) == 12
+
+
+def test_nothing_is_fetched(page):
+    parsed = Page(page)
+    assert not parsed.all("link")
+    assert all(image["src"].startswith("data:image/svg+xml;base64,") for image in parsed.all("img"))
+    assert all(anchor["href"].startswith("#") for anchor in parsed.all("a"))
+    assert "url(" not in page
+    assert "@import" not in page
+    policy = next(m for m in parsed.all("meta") if "http-equiv" in m)
+    assert "default-src 'none'" in policy["content"]
+
+
+def test_a_reader_who_cannot_see_is_told(page):
+    parsed = Page(page)
+    assert parsed.all("html") == [{"lang": "en"}]
+    assert len(parsed.all("h1")) == 1
+    assert all(image["alt"] for image in parsed.all("img"))
+    assert all(heading["scope"] in ("row", "col") for heading in parsed.all("th"))
+    ids = [attributes["id"] for _, attributes in parsed.tags if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    named = [a["aria-labelledby"] for _, a in parsed.tags if "aria-labelledby" in a]
+    linked = [anchor["href"].removeprefix("#") for anchor in parsed.all("a")]
+    assert set(named) | set(linked) <= set(ids)
+
+
+def test_dark_pages_have_light_plots():
+    source = Figure(plot(), alt="a line").source
+    svg = base64.b64decode(source.partition(",")[2]).decode()
+    assert "prefers-color-scheme:dark" in svg
+    assert "#000000" not in svg
+    assert "currentColor" in svg
+    assert source == Figure(plot(), alt="a line").source  # the same plot, the same bytes
+
+
+def test_rows_and_styles_of_a_table():
+    table = Table({"bag": ["a", "b"], "score": [0.5, None], "text": ["x" * 30, ""]}, "Scores")
+    assert table.rows == [["a", "0.500", "x" * 30], ["b", "", ""]]
+    assert table.styles == ["short", "number short", ""]
+    with pytest.raises(ValueError):
+        _ = Table({"a": [1], "b": [1, 2]}, "Ragged").rows
+
+
+def test_an_empty_table_is_a_heading():
+    table = Table({"bag": [], "score": []}, "None yet")
+    html = render_page("Empty", [Section("Bags", [table])])
+    assert len(Page(html).all("th")) == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0.000"), (1e-7, "1e-07"), (-2.5e8, "-2.5e+08"), (float("nan"), ""), (False, "")],
+)
+def test_cells(value, text):
+    assert cell_text(value) == text
+
+
+def test_truth_values_and_texts_are_not_numbers():
+    assert are_numbers([1, 2.5, None])
+    assert not are_numbers([True, False])
+    assert not are_numbers(["1"])
+    assert not are_numbers([None])

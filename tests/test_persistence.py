@@ -1,0 +1,292 @@
+"""Models come back from files as they were, in another process too."""
+
+import json
+import pickle
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+import skops.io
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+import bagwise
+from bagwise import Bags
+from bagwise.exceptions import (
+    DataNotFoundError,
+    InputError,
+    ModelFileError,
+    OutputExistsError,
+)
+from bagwise.persistence import load_model, save_model, trusted_types
+
+PREDICT = """
+import pickle, sys
+import numpy as np
+from bagwise.persistence import load_model
+
+folder = sys.argv[1]
+with open(f"{folder}/bags.pickle", "rb") as file:
+    bags = pickle.load(file)
+for name in sys.argv[2:]:
+    from_skops, metadata = load_model(f"{folder}/{name}.skops")
+    assert metadata["name"] == name, metadata
+    with open(f"{folder}/{name}.pickle", "rb") as file:
+        from_pickle = pickle.load(file)
+    for kind, model in {"skops": from_skops, "pickle": from_pickle}.items():
+        y, f = model.predict(bags), model.decision_function(bags)
+        np.savez(f"{folder}/{name}-{kind}.npz", y=y, f=f)
+"""
+
+
+class Scaler(TransformerMixin, BaseEstimator):
+    """A transformer that nobody has heard of."""
+
+    def fit(self, X, y=None):
+        self.fitted_ = True
+        return self
+
+    def transform(self, X):
+        return X
+
+
+class Nearest(ClassifierMixin, BaseEstimator):
+    """A model that remembers its training bags."""
+
+    def fit(self, X, y):
+        self.bags_ = X
+        return self
+
+
+@pytest.fixture
+def labelled(rng):
+    X = rng.normal(size=(90, 4))
+    bags = Bags(
+        X, np.arange(0, 91, 3), ids=[f"s{i}" for i in range(30)], feature_names=list("abcd")
+    )
+    y = np.where(X[:, 0].reshape(30, 3).max(axis=1) > 0.8, "pos", "neg")
+    return bags, y
+
+
+@pytest.fixture
+def model():
+    return LinearSVC().fit([[0.0], [1.0], [2.0]], [0, 1, 1])
+
+
+def models():
+    from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClassifier
+    from bagwise.embedding import BagDissimilarity
+    from bagwise.preprocessing import InstanceTransformer
+
+    scaled = InstanceTransformer(StandardScaler(with_mean=False))
+    return {
+        "sil": SingleInstanceClassifier(),
+        "sil_svc": SingleInstanceClassifier(SVC()),
+        "set_kernel": SetKernelSVM(),
+        "citation": CitationKNN(),
+        "pipeline": make_pipeline(scaled, SetKernelSVM(kernel="linear")),
+        "embedding": make_pipeline(BagDissimilarity(), LogisticRegression()),
+        "search": GridSearchCV(SetKernelSVM(), {"C": [1.0, 10.0]}, cv=2),
+        "untouched": make_pipeline(InstanceTransformer(), CitationKNN()),
+    }
+
+
+@pytest.mark.parametrize("storage", ["dense", "sparse"])
+def test_predictions_are_equal_in_another_process(tmp_path, labelled, storage):
+    bags, y = labelled
+    if storage == "sparse":
+        bags = Bags(sparse.csr_array(bags.instances), bags.offsets, bags.ids)
+    (tmp_path / "bags.pickle").write_bytes(pickle.dumps(bags))
+    fitted = {name: model.fit(bags, y) for name, model in models().items()}
+    for name, model in fitted.items():
+        save_model(model, tmp_path / f"{name}.skops", metadata={"name": name})
+        (tmp_path / f"{name}.pickle").write_bytes(pickle.dumps(model))
+    command = [sys.executable, "-c", PREDICT, str(tmp_path), *fitted]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for name, model in fitted.items():
+        for kind in ("skops", "pickle"):
+            there = np.load(tmp_path / f"{name}-{kind}.npz")
+            np.testing.assert_array_equal(there["y"], model.predict(bags), err_msg=name)
+            np.testing.assert_array_equal(there["f"], model.decision_function(bags), err_msg=name)
+
+
+def test_a_calibrated_model_keeps_its_probabilities(tmp_path, labelled):
+    bags, y = labelled
+    model = CalibratedClassifierCV(models()["set_kernel"], cv=2).fit(bags, y)
+    save_model(model, tmp_path / "model.skops")
+    again, _ = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict_proba(bags), model.predict_proba(bags))
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr_array", "csr_matrix"])
+@pytest.mark.parametrize("ids", [None, ["a", "b"], [10, 20], ["a", 1]])
+def test_bags_inside_a_model(tmp_path, rng, storage, ids):
+    X = rng.normal(size=(5, 3))
+    if storage != "dense":
+        X = getattr(sparse, storage)(X)
+    bags = Bags(X, [0, 2, 5], ids, feature_names=["a", "b", "c"])
+    save_model(Nearest().fit(bags, None), tmp_path / "model.skops")
+    model, _ = load_model(tmp_path / "model.skops", trusted=[f"{__name__}.Nearest"])
+    again = model.bags_
+    assert type(again.instances) is type(bags.instances)
+    difference = again.instances - X
+    assert np.all((difference.toarray() if sparse.issparse(difference) else difference) == 0)
+    assert again.offsets.tolist() == [0, 2, 5]
+    assert (again.ids is None) if ids is None else (again.ids.tolist() == ids)
+    assert again.feature_names == ["a", "b", "c"]
+    values = again.instances.data if sparse.issparse(again.instances) else again.instances
+    assert not values.flags.writeable
+
+
+def test_every_public_estimator_is_trusted():
+    names = trusted_types()
+    assert names == sorted(set(names))
+    assert "bagwise.bags.Bags" in names
+    for room in (bagwise.classification, bagwise.embedding, bagwise.preprocessing):
+        for public in room.__all__:
+            thing = getattr(room, public)
+            assert f"{thing.__module__}.{thing.__qualname__}" in names
+    assert not [name for name in names if name.startswith(("builtins", "os", "subprocess"))]
+    assert not [name for name in names if name.startswith("bagwise.cli")]
+
+
+def test_metadata_and_versions(tmp_path, model):
+    path = tmp_path / "model.skops"
+    told = {"bag": "slide", "features": ["a", "b"], "scale": True, "n": 3, "none": None}
+    save_model(model, path, metadata=told)
+    _, metadata = load_model(path)
+    assert metadata.pop("bagwise_version") == bagwise.__version__
+    assert metadata.pop("sklearn_version").startswith("1.")
+    assert metadata == told
+
+
+def test_skops_itself_opens_the_file(tmp_path, model):
+    save_model(model, tmp_path / "model.skops")
+    again = skops.io.load(tmp_path / "model.skops", trusted=trusted_types())
+    assert again.predict([[3.0]]).tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [{"a": (1, 2)}, {1: "a"}, {"a": np.float64}, {"a": float("nan")}, {"bagwise_version": "9"}],
+)
+def test_metadata_that_would_change_is_refused(tmp_path, model, metadata):
+    with pytest.raises(InputError, match="metadata"):
+        save_model(model, tmp_path / "model.skops", metadata=metadata)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_overwritten_unasked(tmp_path, model):
+    path = tmp_path / "model.skops"
+    save_model(model, path, metadata={"n": 1})
+    with pytest.raises(OutputExistsError, match="force=True"):
+        save_model(model, path, metadata={"n": 2})
+    assert load_model(path)[1]["n"] == 1
+    save_model(model, path, metadata={"n": 2}, force=True)
+    assert load_model(path)[1]["n"] == 2
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_no_model_is_not_saved(tmp_path):
+    with pytest.raises(InputError, match="expected an estimator"):
+        save_model({"a": 1}, tmp_path / "model.skops")
+    unsavable = SVC()
+    unsavable.rows_ = (row for row in [1, 2])
+    with pytest.raises(ModelFileError, match="SVC cannot be saved"):
+        save_model(unsavable, tmp_path / "model.skops")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("estimator", [Scaler(), DecisionTreeClassifier()])
+def test_types_that_are_not_trusted_are_named(tmp_path, estimator):
+    path = tmp_path / "model.skops"
+    save_model(estimator.fit([[0.0], [1.0]], [0, 1]), path)
+    expected = "Scaler" if isinstance(estimator, Scaler) else r"sklearn\.tree\._tree\.Tree"
+    with pytest.raises(ModelFileError, match=rf"not trusted: .*{expected}.*trusted="):
+        load_model(path)
+    names = skops.io.get_untrusted_types(file=path)
+    again, _ = load_model(path, trusted=names)
+    assert type(again) is type(estimator)
+
+
+def rewrite(path, change):
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def test_another_major_version(tmp_path, model):
+    path = tmp_path / "model.skops"
+    save_model(model, path)
+
+    def newer(members):
+        notes = json.loads(members["bagwise.json"]) | {"bagwise_version": "99.1.0"}
+        members["bagwise.json"] = json.dumps(notes).encode()
+
+    rewrite(path, newer)
+    with pytest.raises(ModelFileError, match=r"written by bagwise 99\.1\.0"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("content", [b"[]", b"{}", b"{", b'{"bagwise_version": "0.1"}', b"\xff"])
+def test_damaged_notes(tmp_path, model, content):
+    path = tmp_path / "model.skops"
+    save_model(model, path)
+    rewrite(path, lambda members: members.update({"bagwise.json": content}))
+    with pytest.raises(ModelFileError, match="damaged"):
+        load_model(path)
+
+
+def test_files_that_are_no_models(tmp_path, model):
+    path = tmp_path / "model.skops"
+    with pytest.raises(DataNotFoundError, match=r"model\.skops"):
+        load_model(path)
+    with pytest.raises(DataNotFoundError):
+        load_model(tmp_path)
+    for content in (b"", b"not a zip", pickle.dumps(model)):
+        path.write_bytes(content)
+        with pytest.raises(ModelFileError, match="damaged"):
+            load_model(path)
+    skops.io.dump(model, path)
+    with pytest.raises(ModelFileError, match="not written by bagwise"):
+        load_model(path)
+    save_model(model, path, force=True)
+    with zipfile.ZipFile(path) as archive:
+        notes = archive.read("bagwise.json")
+    skops.io.dump([1, 2, 3], path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("bagwise.json", notes)
+    with pytest.raises(ModelFileError, match="list, which is not a model"):
+        load_model(path)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(place=st.floats(0, 1, exclude_max=True), value=st.integers(0, 255), cut=st.booleans())
+def test_damaged_files(tmp_path_factory, place, value, cut):
+    folder = tmp_path_factory.mktemp("damage")
+    path = folder / "model.skops"
+    model = LinearSVC().fit([[0.0], [1.0], [2.0]], [0, 1, 1])
+    save_model(model, path)
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] = value
+    path.write_bytes(content[: int(place * len(content))] if cut else content)
+    try:
+        again, _ = load_model(path)
+    except ModelFileError:
+        return
+    assert again.predict([[3.0]]).tolist() == [1]
