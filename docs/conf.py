@@ -21,4 +21,5 @@ numpydoc_show_class_members = False
 autodoc_default_options = {"members": True, "inherited-members": "BaseEstimator"}
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
-suppress_warnings = ["myst.xref_missing"]
+# References inside docstrings inherited from scikit-learn lead into its own documentation.
+suppress_warnings = ["myst.xref_missing", "ref.ref", "ref.term"]

@@ -39,6 +39,8 @@ ROOMS = {
     "inspection": FOUNDATION | {"metrics"},
     "reproduction": FOUNDATION
     | {"embedding", "preprocessing", "classification", "metrics", "datasets", "inspection"},
+    "reproduction": FOUNDATION
+    | {"classification", "datasets", "embedding", "inspection", "metrics", "preprocessing"},
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},

@@ -21,10 +21,14 @@ COMMANDS = [
 ]
 
 
-def test_python_blocks_print_what_they_say():
-    source = "\n".join(block for language, block in BLOCKS if language == "pycon")
-    test = doctest.DocTestParser().get_doctest(source, {}, "README.md", "README.md", 0)
-    assert len(test.examples) > 10
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_print_what_they_say(page):
+    blocks = re.findall(r"```pycon\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, page.name, 0)
+    assert len(test.examples) > 10 or page.name != "README.md"
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     report = []
     doctest.DocTestRunner(optionflags=flags).run(test, out=report.append)

@@ -20,6 +20,7 @@ _ROOMS = (
     "pairwise",
     "persistence",
     "preprocessing",
+    "reproduction",
 )
 
 __all__ = ["Bags", "__version__", *_ROOMS]

@@ -95,7 +95,7 @@ class MINet(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         the layers, under deep supervision).
     intercepts_ : list of ndarray of shape (n_outputs,)
         Their intercepts.
-    objective_curve_ : ndarray of shape (n_iter_,)
+    objective_curve_ : ndarray of shape (n_iterations,)
         The training loss, the first term above, as met during each epoch.
     n_iter_ : int
         Number of epochs.

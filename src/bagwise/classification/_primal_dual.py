@@ -102,9 +102,9 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         W as coefficients of the training instances (other kernels).
     intercept_ : ndarray of shape (n_classes,)
         b.
-    objective_curve_ : ndarray of shape (n_iter_,)
+    objective_curve_ : ndarray of shape (n_iterations,)
         The objective above after each iteration.
-    residuals_ : ndarray of shape (n_iter_,)
+    residuals_ : ndarray of shape (n_iterations,)
         Relative violation of the constraints after each iteration.
     n_iter_ : int
         Number of iterations.

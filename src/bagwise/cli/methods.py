@@ -78,6 +78,14 @@ METHODS = {
     method.name: method
     for method in (
         Method(
+            "pdmisvm",
+            "Multi-instance SVM of all classes at once: a bag is judged by its best instance",
+            "Brand, Baker, Ellefsen, Wang: A linear primal-dual multi-instance SVM for big data "
+            "classifications. ICDM 2021",
+            "bagwise.classification:PrimalDualMISVM",
+            fixed={"random_state": 0},
+        ),
+        Method(
             "nsk",
             "SVM on the normalised set kernel: all instances of two bags are compared",
             "Gärtner, Flach, Kowalczyk, Smola: Multi-instance kernels. ICML 2002",

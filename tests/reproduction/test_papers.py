@@ -1,0 +1,125 @@
+"""Papers as data: what is in the TOML files has the shape that the code expects."""
+
+import re
+
+import pytest
+
+from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
+from bagwise.reproduction import list_papers, load_paper
+from bagwise.reproduction._plots import PLOTS
+from bagwise.reproduction._protocols import PROTOCOLS
+
+
+def cells(paper):
+    for experiment in paper.experiments.values():
+        for data, methods in experiment.published.items():
+            for method, cell in methods.items():
+                yield experiment, data, method, cell
+
+
+@pytest.mark.parametrize("name", list_papers())
+def test_published_numbers_are_numbers_of_known_cells(name):
+    paper = load_paper(name)
+    for experiment, data, method, cell in cells(paper):
+        assert data in experiment.data
+        assert method in experiment.methods
+        if cell == "timed out":
+            continue
+        assert set(cell) <= set(experiment.metrics)
+        for metric, numbers in cell.items():
+            assert 1 <= len(numbers) <= 2
+            assert all(type(number) in (int, float) and number >= 0 for number in numbers)
+            if paper.metrics[metric].kind == "score":
+                assert len(numbers) == 2
+                assert numbers[0] <= 1
+
+
+@pytest.mark.parametrize("name", list_papers())
+def test_experiments_name_what_exists(name):
+    paper = load_paper(name)
+    for experiment in paper.experiments.values():
+        short = experiment.shortened()
+        assert experiment.kind in ("table", "figure")
+        assert experiment.protocol in PROTOCOLS
+        assert set(experiment.plots) <= set(PLOTS)
+        assert set(short.data) <= set(experiment.data)
+        assert set(short.methods) <= set(experiment.methods)
+        assert short.repetitions <= experiment.repetitions
+        for explanation in experiment.explanations:
+            assert explanation.get("data", experiment.data[0]) in experiment.data
+            assert explanation.get("method", experiment.methods[0]) in experiment.methods
+    families = {data.family for data in paper.data.values()}
+    for method in paper.methods.values():
+        assert set(method.settings) <= set(paper.data) | families
+
+
+def test_tables_of_the_pdmisvm_paper_are_complete():
+    paper = load_paper("pdmisvm")
+    for name in ("table1", "table2"):
+        table = paper.experiment(name)
+        assert (len(table.data), len(table.methods)) == (5, 10)
+        assert (table.folds, table.repetitions, table.tolerance) == (6, 10, 1.0)
+        for data in table.data:
+            assert list(table.published[data]) == list(table.methods)
+    timed_out = [cell for _, _, _, cell in cells(paper) if cell == "timed out"]
+    assert len(timed_out) == 3 + 5 + 8 + 9
+
+
+def test_some_published_cells_as_printed():
+    paper = load_paper("pdmisvm")
+    one, two = paper.experiment("table1").published, paper.experiment("table2").published
+    assert one["musk2"]["pdmisvm-exact"] == {
+        "accuracy": [0.794, 0.152],
+        "balanced_accuracy": [0.802, 0.160],
+        "fit_seconds": [0.72],
+    }
+    assert one["mnist-bags"]["minet-embedding"]["balanced_accuracy"] == [0.511, 0.075]
+    assert one["tiger"]["smil"]["accuracy"] == [0.670, 0.065]
+    assert two["sival-5"]["sil"]["balanced_accuracy"] == [0.0, 0.0]
+    assert two["sival-25-deep"]["pdmisvm-inexact"]["fit_seconds"] == [977.66]
+    # The columns TT of Table I, added up from the text of the paper by another script.
+    times = [cell["fit_seconds"][0] for row in one.values() for cell in row.values()]
+    assert sum(times) == pytest.approx(972.30, abs=0.005)
+
+
+def test_unknown_names_are_told_with_their_neighbours():
+    with pytest.raises(InputError, match="Did you mean pdmisvm"):
+        load_paper("pdmisv")
+    paper = load_paper("pdmisvm")
+    with pytest.raises(InputError, match="Did you mean table1"):
+        paper.experiment("tabel1")
+    with pytest.raises(InputError, match="elephant"):
+        paper.experiment("table1").narrowed(["elefant"])
+
+
+def test_narrowing_keeps_what_is_named(tiny):
+    table = tiny.experiment("table")
+    assert table.narrowed([]).methods == table.methods
+    assert table.narrowed(["nsk"]).data == table.data
+    assert table.narrowed(["nsk", "clusters"]).methods == ("nsk",)
+    assert table.narrowed(["nsk", "clusters"]).data == ("clusters",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('title = "A tiny paper"', "", "title"),
+        ('protocol = "fit_time"', "", r"\[experiments.figure\].*protocol"),
+        ('kind = "figure"', 'kind = "figure"\ncolour = 1', "colour"),
+        ('data = ["clusters"]', 'data = ["cluster"]', "Did you mean clusters"),
+        ("[metrics.accuracy]", "[metrics", "cannot be read as TOML"),
+    ],
+)
+def test_a_faulty_file_says_where(tiny_file, old, new, message):
+    tiny_file.write_text(tiny_file.read_text().replace(old, new))
+    with pytest.raises((FileFormatError, InputError), match=message):
+        load_paper(tiny_file)
+
+
+def test_a_file_without_tables_and_no_file(tmp_path):
+    empty = tmp_path / "empty.toml"
+    empty.write_text("")
+    with pytest.raises(FileFormatError, match=re.escape("[metrics.NAME]")):
+        load_paper(empty)
+    with pytest.raises(DataNotFoundError):
+        load_paper(tmp_path / "no.toml")

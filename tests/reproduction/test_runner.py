@@ -1,0 +1,230 @@
+"""A killed run goes on where it was, nothing is lost, and seeds do not depend on the order."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from bagwise.exceptions import InputError, MissingExtraError
+from bagwise.reproduction import (
+    Store,
+    load_paper,
+    make_plan,
+    make_report,
+    run_plan,
+    seed_of,
+    units_to_do,
+)
+from bagwise.reproduction import _runner as runner
+from bagwise.reproduction._building import build_model, find_target, load_data
+
+
+def scores(store, plan):
+    records = store.records(plan.units)
+    return {name: record["result"]["accuracy"] for name, record in records.items()}
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The names of the units that were done, in order."""
+    done = []
+    honest = runner.execute
+
+    def watched(unit):
+        done.append(unit.name)
+        return honest(unit)
+
+    monkeypatch.setattr(runner, "execute", watched)
+    return done
+
+
+def test_a_plan_holds_what_can_be_done(plan):
+    assert plan.absent == {"unwritten": "no NobodyWroteThis here", "lost": "data set absent"}
+    assert plan.stand_ins == {"replaced"}
+    # repetitions x (clusters, replaced) x (sil, nsk) x folds
+    assert len(plan.units) == 2 * 2 * 2 * 3
+    assert len({unit.name for unit in plan.units}) == len(plan.units)
+    assert [unit.repetition for unit in plan.units] == [0] * 12 + [1] * 12
+
+
+def test_every_unit_is_done_once_and_in_order(plan, store, calls):
+    run_plan(plan, store)
+    assert calls == [unit.name for unit in plan.units]
+    assert [record["unit"] for record in store.read()] == calls
+    run_plan(plan, store)
+    assert len(calls) == len(plan.units)
+
+
+def test_a_run_stopped_by_an_exception_goes_on(plan, store, calls, monkeypatch):
+    watched = runner.execute
+
+    def stopped(unit):
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return watched(unit)
+
+    monkeypatch.setattr(runner, "execute", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run_plan(plan, store)
+    assert len(store.read()) == 5
+    assert len(units_to_do(plan, store)) == len(plan.units) - 5
+
+    monkeypatch.setattr(runner, "execute", watched)
+    run_plan(plan, store)
+    assert calls == [unit.name for unit in plan.units]
+    whole = Store(store.path.with_name("whole.jsonl"))
+    run_plan(plan, whole)
+    assert scores(store, plan) == scores(whole, plan)
+
+
+@pytest.mark.parametrize("cut", [1, 2, 40])
+def test_a_half_written_last_line_is_done_again(plan, store, calls, cut):
+    run_plan(plan, store)
+    before = scores(store, plan)
+    content = store.path.read_bytes()
+    store.path.write_bytes(content[:-cut])
+    left = units_to_do(plan, store)
+    # Without its newline the last line is still whole; with less it is lost.
+    assert [unit.name for unit in left] == ([] if cut == 1 else [plan.units[-1].name])
+    run_plan(plan, store)
+    assert scores(store, plan) == before
+    assert store.path.read_bytes().startswith(content[:-cut])
+    assert all(record["unit"] for record in store.read())
+
+
+def test_a_line_after_a_line_without_newline_begins_anew(store):
+    store.append({"unit": "a"})
+    store.path.write_bytes(store.path.read_bytes().rstrip(b"\n"))
+    store.append({"unit": "b"})
+    assert [record["unit"] for record in store.read()] == ["a", "b"]
+
+
+def test_other_settings_redo_their_own_units_only(tiny_file, plan, store, calls):
+    run_plan(plan, store)
+    tiny_file.write_text(tiny_file.read_text().replace("value = 12.0", "value = 13.0"))
+    paper = load_paper(tiny_file)
+    changed = make_plan(paper, paper.experiment("table"))
+    assert {unit.method for unit in units_to_do(changed, store)} == {"nsk"}
+    assert not units_to_do(plan, store)
+    run_plan(changed, store)
+    assert not units_to_do(changed, store)
+    assert not units_to_do(plan, store)  # what was made with the old settings is not lost
+
+
+def test_a_quick_run_is_part_of_the_full_one(tiny, plan, store):
+    run_plan(make_plan(tiny, tiny.experiment("table").shortened()), store)
+    assert {unit.repetition for unit in units_to_do(plan, store)} == {1}
+
+
+def test_seeds_do_not_depend_on_the_order(plan, tmp_path):
+    backwards = dataclasses.replace(plan, units=plan.units[::-1])
+    stores = [Store(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
+    for order, store in zip((plan, backwards), stores, strict=True):
+        run_plan(order, store)
+    assert scores(stores[0], plan) == scores(stores[1], plan)
+
+
+def test_seeds_are_written_in_stone():
+    # sha256("table1/fox/0")[:4], by another tool: printf table1/fox/0 | sha256sum
+    assert seed_of("table1", "fox", 0) == 0x0
+    assert seed_of("a") < 2**32
+
+
+def test_methods_share_data_and_folds_but_not_seeds(plan):
+    by_method = {}
+    for unit in plan.units:
+        by_method.setdefault(unit.method, []).append(unit)
+    for one, other in zip(by_method["sil"], by_method["nsk"], strict=True):
+        assert one.shared_seed == other.shared_seed
+        assert one.seed != other.seed
+        np.testing.assert_array_equal(one.load().bags.instances, other.load().bags.instances)
+    assert len({unit.seed for unit in plan.units}) == len(plan.units)
+
+
+def test_several_jobs_give_the_same_numbers(plan, store, tmp_path):
+    small = plan.narrowed(("clusters", "sil"))
+    run_plan(small, store)
+    other = Store(tmp_path / "jobs.jsonl")
+    run_plan(small, other, jobs=2)
+    assert scores(store, small) == scores(other, small)
+
+
+def test_a_failure_is_noted_and_tried_again(plan, store, monkeypatch):
+    def fails(unit):
+        if unit.method == "nsk":
+            raise ZeroDivisionError("on purpose")
+        return honest(unit)
+
+    honest = runner.PROTOCOLS["cross_validation"]
+    monkeypatch.setattr(runner, "PROTOCOLS", {"cross_validation": fails})
+    run_plan(plan, store)
+    assert {unit.method for unit in units_to_do(plan, store)} == {"nsk"}
+    rows = [row for row in make_report(plan, store).rows if row.method == "nsk"]
+    assert str(rows[0].verdict) == "failed: ZeroDivisionError: on purpose"
+
+    monkeypatch.setattr(runner, "PROTOCOLS", {"cross_validation": honest})
+    run_plan(plan, store)
+    assert not units_to_do(plan, store)
+    assert not make_report(plan, store).failures()
+
+
+def test_a_missing_package_is_not_a_failure(plan, store, monkeypatch):
+    def needs_torch(unit):
+        raise MissingExtraError("torch is not installed")
+
+    monkeypatch.setattr(runner, "PROTOCOLS", {"cross_validation": needs_torch})
+    run_plan(plan, store)
+    report = make_report(plan, store)
+    assert not report.failures()
+    assert str(report.rows[0].verdict) == "not available: torch is not installed"
+
+
+def test_records_tell_where_they_come_from(plan, store):
+    run_plan(plan.narrowed(("clusters", "sil")), store)
+    record = store.read()[0]
+    assert record["seed"] == plan.units[0].seed
+    assert record["origin"]["jobs"] == 1
+    assert record["origin"]["bagwise"]
+    assert record["result"]["fit_seconds"] > 0
+    json.dumps(record)
+
+
+def test_unknown_protocols_are_refused(tiny):
+    odd = dataclasses.replace(tiny.experiment("table"), protocol="guessing")
+    with pytest.raises(InputError, match="cross_validation"):
+        make_plan(tiny, odd)
+
+
+def test_models_are_built_as_described(plan):
+    replaced = next(u for u in plan.units if (u.data, u.method) == ("replaced", "nsk"))
+    model = replaced.model(n_bags=10, n_instances=50)
+    assert (model.C, model.kernel, model.normalization) == (1.2, "linear", None)
+    clusters = next(u for u in plan.units if (u.data, u.method) == ("clusters", "nsk"))
+    assert clusters.model(n_bags=4, n_instances=50).normalization == "feature"
+
+
+def test_inner_models_get_the_seed(plan):
+    spec = {
+        "class": "bagwise.classification:SingleInstanceClassifier",
+        "estimator": {"class": "sklearn.svm:LinearSVC", "C": {"value": 6.0, "per": "instances"}},
+    }
+    unit = dataclasses.replace(plan.units[0], settings={**plan.units[0].settings, "model": spec})
+    model = unit.model(n_bags=3, n_instances=12)
+    assert (model.estimator.C, model.estimator.random_state) == (0.5, unit.seed)
+    assert build_model({"param_grid": {"C": [1, 2]}}, {}) == {"param_grid": {"C": [1, 2]}}
+
+
+def test_a_target_that_is_not_there():
+    with pytest.raises(InputError, match="no 'nothing' in 'bagwise.datasets'"):
+        find_target("bagwise.datasets:nothing")
+    with pytest.raises(InputError, match="no_such_package"):
+        find_target("no_such_package:thing")
+
+
+def test_drawn_data_follow_the_seed_and_shipped_data_ignore_it():
+    options = {"n_bags": 6}
+    one, two = (load_data("bagwise.datasets:make_bags", options, seed) for seed in (1, 2))
+    assert not np.array_equal(one.y, two.y) or one.bags.n_instances != two.bags.n_instances
+    musk = [load_data("bagwise.datasets:load_musk1", {}, seed) for seed in (1, 2)]
+    assert musk[0] is musk[1]

@@ -1,0 +1,52 @@
+"""What is public is documented, and the version is told once."""
+
+import inspect
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import bagwise
+from estimators import public_estimators
+
+ROOT = Path(__file__).parent.parent
+SECTIONS = ("Parameters", "Attributes", "Examples")
+
+
+@pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
+def test_estimators_document_every_parameter(cls):
+    documented = inspect.getdoc(cls)
+    for name in inspect.signature(cls).parameters:
+        assert re.search(rf"^(\w+, )*{name}(, \w+)* :", documented, flags=re.MULTILINE), name
+    for section in SECTIONS:
+        assert f"{section}\n{'-' * len(section)}" in documented
+
+
+@pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
+def test_constructors_have_a_default_for_everything(cls):
+    for parameter in inspect.signature(cls).parameters.values():
+        assert parameter.default is not inspect.Parameter.empty, parameter.name
+
+
+@pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
+def test_estimators_are_in_the_reference_and_in_the_readme(cls):
+    room = cls.__module__.split(".")[1]
+    assert f"{room}.{cls.__name__}" in (ROOT / "docs" / "api.md").read_text()
+    if room != "preprocessing":
+        assert f"{room}.{cls.__name__}" in (ROOT / "README.md").read_text()
+
+
+def test_all_names_exist():
+    for room in bagwise._ROOMS:
+        module = getattr(bagwise, room)
+        for name in module.__all__:
+            assert getattr(module, name).__doc__, f"{room}.{name}"
+
+
+def test_the_version_is_that_of_the_package_and_the_changelog():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == bagwise.__version__
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    released = re.findall(r"^## (\d\S*)", changelog, flags=re.MULTILINE)
+    assert "## Unreleased" in changelog or released[0] == bagwise.__version__
