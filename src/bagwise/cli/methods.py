@@ -108,6 +108,14 @@ METHODS = {
             label_sets=True,
         ),
         Method(
+            "minet",
+            "A small neural network: instance scores pooled (level=embedding: embeddings pooled)",
+            "Wang, Yan, Tang, Bai, Liu: Revisiting multiple instance neural networks. Pattern "
+            "Recognition 74, 2018",
+            "bagwise.classification:MINet",
+            fixed={"random_state": 0},
+        ),
+        Method(
             "mind",
             "Linear SVM on the distances of a bag to the training bags",
             "Cheplygina, Tax, Loog: Multiple instance learning with bag dissimilarities. Pattern "

@@ -1,0 +1,93 @@
+"""``bagwise reproduce``: lists, runs, goes on, shows."""
+
+import json
+
+import pytest
+
+from bagwise.cli import reproduce as command
+from bagwise.reproduction import _runner as runner
+
+QUICK = ("pdmisvm", "figure10", "--quick", "--only", "pdmisvm-exact")
+
+
+@pytest.fixture
+def output(tmp_path):
+    return tmp_path / "results"
+
+
+def test_papers_and_experiments_are_listed(run):
+    result = run("reproduce")
+    assert result.exit_code == 0
+    for name in ("pdmisvm", "table1", "figure10", "elephant"):
+        assert name in result.stdout
+
+
+def test_a_part_of_an_experiment(run, output):
+    result = run("reproduce", *QUICK, "-o", output)
+    assert result.exit_code == 0, result.stderr
+    assert "Ours" in result.stdout
+    assert "kernel" not in result.stdout  # --only
+    lines = (output / "pdmisvm" / "figure10.jsonl").read_text().splitlines()
+    assert [json.loads(line)["unit"] for line in lines] == [
+        "figure10/rings/pdmisvm-exact/repetition 0"
+    ]
+    page = (output / "pdmisvm" / "figure10-quick.md").read_text()
+    assert "not run" in page  # the page is of the whole experiment
+
+
+def test_a_second_run_does_nothing_again(run, output, monkeypatch):
+    first = run("reproduce", *QUICK, "-o", output)
+
+    def forbidden(unit):
+        raise AssertionError(unit.name)
+
+    monkeypatch.setattr(runner, "execute", forbidden)
+    second = run("reproduce", *QUICK, "-o", output)
+    assert (second.exit_code, second.stdout) == (0, first.stdout)
+
+
+def test_show_runs_nothing(run, output):
+    result = run("reproduce", "pdmisvm", "figure10", "--show", "-o", output)
+    assert result.exit_code == 0
+    assert result.stdout.count("not run") == 2
+    assert not (output / "pdmisvm" / "figure10.jsonl").exists()
+
+
+def test_an_interrupted_run_says_what_is_saved(run, output, monkeypatch):
+    def interrupted(unit):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "execute", interrupted)
+    result = run("reproduce", *QUICK, "-o", output)
+    assert result.exit_code == 130
+    assert "0 of 1 units are saved" in result.stderr
+
+
+def test_a_failed_unit_fails_the_command(run, output, monkeypatch):
+    def broken(unit):
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr(runner, "PROTOCOLS", {"decision_regions": broken})
+    result = run("reproduce", *QUICK, "-o", output)
+    assert result.exit_code == 1
+    assert "on purpose" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nobody",), "no paper is called"),
+        (("pdmisvm", "table9"), "Did you mean table"),
+        (("pdmisvm", "table1", "--only", "elefant"), "Did you mean elephant"),
+        (("none.toml",), "no file"),
+    ],
+)
+def test_wrong_names_are_one_line_and_exit_code_2(run, output, words, message):
+    result = run("reproduce", *words, "-o", output)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_command_documents_an_example():
+    assert "Example: bagwise reproduce" in (command.reproduce.__doc__ or "")
