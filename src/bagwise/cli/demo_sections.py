@@ -64,7 +64,7 @@ def musk_accuracy(workshop: Workshop) -> Section:
     models = {
         method.name: make_model(method, {}, scale=True, sparse=False)
         for method in METHODS.values()
-        if method.name != "sil"
+        if method.available and method.name != "sil"
     }
     models |= {f"baseline: {name}": m for name, m in baselines(label_sets=False).items()}
     folds = make_folds(data.y, n_folds=workshop.n_folds)

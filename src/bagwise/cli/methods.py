@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import importlib
+import importlib.util
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ class Method:
         Whether it also learns from a label set per bag.
     fixed : dict
         Parameters that make it this method.
+    needs : str or None
+        An optional package it cannot do without.
     """
 
     name: str
@@ -41,6 +44,12 @@ class Method:
     target: str
     label_sets: bool = False
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    needs: str | None = None
+
+    @property
+    def available(self) -> bool:
+        """Whether the package it needs is installed."""
+        return self.needs is None or importlib.util.find_spec(self.needs) is not None
 
     @property
     def factory(self) -> Callable[..., Any]:
@@ -114,6 +123,7 @@ METHODS = {
             "Recognition 74, 2018",
             "bagwise.classification:MINet",
             fixed={"random_state": 0},
+            needs="torch",
         ),
         Method(
             "mind",
