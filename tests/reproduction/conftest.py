@@ -61,8 +61,10 @@ plots = ["comparison", "confusion"]
 quick = { repetitions = 1 }
 options = { confusion = true, confusion_of = [{ data = "clusters", method = "sil" }] }
 explanations = [{ data = "clusters", method = "nsk", text = "the target is out of reach" }]
+[experiments.table.published.clusters]
+sil = { accuracy = [0.5, 2.0], fit_seconds = [1000.0] }
+nsk = { accuracy = [9.0, 1.0] }
 [experiments.table.published]
-clusters = { sil = { accuracy = [0.5, 2.0], fit_seconds = [1000.0] }, nsk = { accuracy = [9.0, 1.0] } }
 lost = { sil = "timed out" }
 replaced = { sil = { accuracy = [0.5, 0.1] } }
 

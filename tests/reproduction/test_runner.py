@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from bagwise.bags import Bags
 from bagwise.exceptions import InputError, MissingExtraError
 from bagwise.reproduction import (
     Store,
@@ -17,7 +18,7 @@ from bagwise.reproduction import (
     units_to_do,
 )
 from bagwise.reproduction import _runner as runner
-from bagwise.reproduction._building import build_model, find_target, load_data
+from bagwise.reproduction._building import build_model, find_target, load_data, training_sizes
 
 
 def scores(store, plan):
@@ -198,10 +199,11 @@ def test_unknown_protocols_are_refused(tiny):
 
 def test_models_are_built_as_described(plan):
     replaced = next(u for u in plan.units if (u.data, u.method) == ("replaced", "nsk"))
-    model = replaced.model(n_bags=10, n_instances=50)
+    bags, y = Bags(np.zeros((50, 1)), np.arange(0, 51, 5)), np.arange(10) % 2
+    model = replaced.model(bags, y)
     assert (model.C, model.kernel, model.normalization) == (1.2, "linear", None)
     clusters = next(u for u in plan.units if (u.data, u.method) == ("clusters", "nsk"))
-    assert clusters.model(n_bags=4, n_instances=50).normalization == "feature"
+    assert clusters.model(bags, y).normalization == "feature"
 
 
 def test_inner_models_get_the_seed(plan):
@@ -210,13 +212,20 @@ def test_inner_models_get_the_seed(plan):
         "estimator": {"class": "sklearn.svm:LinearSVC", "C": {"value": 6.0, "per": "instances"}},
     }
     unit = dataclasses.replace(plan.units[0], settings={**plan.units[0].settings, "model": spec})
-    model = unit.model(n_bags=3, n_instances=12)
+    model = unit.model(Bags(np.zeros((12, 1)), [0, 1, 2, 12]), np.array([0, 1, 2]))
     assert (model.estimator.C, model.estimator.random_state) == (0.5, unit.seed)
+
+
+def test_tables_that_are_no_models_stay_tables():
     assert build_model({"param_grid": {"C": [1, 2]}}, {}) == {"param_grid": {"C": [1, 2]}}
+    weights = {"0": {"value": 1.0, "per": "negative instances"}, "1": 3.0}
+    sizes = training_sizes(Bags(np.zeros((7, 1)), [0, 1, 5, 7]), np.array([0, 0, 1]))
+    assert sizes == {"bags": 3, "instances": 7, "positive bags": 1, "negative instances": 5}
+    assert build_model(weights, sizes) == {0: 0.2, 1: 3.0}
 
 
 def test_a_target_that_is_not_there():
-    with pytest.raises(InputError, match="no 'nothing' in 'bagwise.datasets'"):
+    with pytest.raises(InputError, match=r"no 'nothing' in 'bagwise\.datasets'"):
         find_target("bagwise.datasets:nothing")
     with pytest.raises(InputError, match="no_such_package"):
         find_target("no_such_package:thing")

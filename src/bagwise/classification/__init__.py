@@ -1,9 +1,23 @@
 """Which class is this bag, and which instance says so?"""
 
+from bagwise.classification._bag_margin import BagMarginSVM
+from bagwise.classification._balanced_sparse_mil import BalancedSparseMIL
 from bagwise.classification._citation_knn import CitationKNN
+from bagwise.classification._instance_margin import InstanceMarginSVM
 from bagwise.classification._mi_net import MINet
 from bagwise.classification._primal_dual import PrimalDualMISVM
 from bagwise.classification._set_kernel import SetKernelSVM
 from bagwise.classification._single_instance import SingleInstanceClassifier
+from bagwise.classification._sparse_mil import SparseMIL
 
-__all__ = ["CitationKNN", "MINet", "PrimalDualMISVM", "SetKernelSVM", "SingleInstanceClassifier"]
+__all__ = [
+    "BagMarginSVM",
+    "BalancedSparseMIL",
+    "CitationKNN",
+    "InstanceMarginSVM",
+    "MINet",
+    "PrimalDualMISVM",
+    "SetKernelSVM",
+    "SingleInstanceClassifier",
+    "SparseMIL",
+]

@@ -57,16 +57,17 @@ def reproduce(
     if paper is None:
         _list_papers()
         return
-    chosen = load_paper(paper)
+    chosen, parts = load_paper(paper), tuple(only or ())
     names = list(chosen.experiments) if experiment is None else [experiment]
     failed = False
     for name in names:
         wanted = chosen.experiment(name)
+        wanted.narrowed(parts)  # a wrong name is told before data are looked for
         plan = make_plan(chosen, wanted if full else wanted.shortened())
         store = Store(output / chosen.name / f"{name}.jsonl")
         if not show:
-            _run(plan.narrowed(tuple(only or ())), store, jobs)
-        report = make_report(plan.narrowed(tuple(only or ())), store)
+            _run(plan.narrowed(parts), store, jobs)
+        report = make_report(plan.narrowed(parts), store)
         _print(report)
         # The page is always of the whole experiment, whatever was asked for today.
         label = name if full else f"{name}-quick"

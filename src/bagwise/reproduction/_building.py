@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import Bunch
 
+from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 
-__all__ = ["build_model", "find_target", "load_data", "with_seed"]
+__all__ = ["build_model", "find_target", "load_data", "training_sizes", "with_seed"]
 
 
 def find_target(target: str) -> Any:
@@ -78,7 +80,7 @@ def build_model(value: Any, sizes: Mapping[str, int]) -> Any:
     value : object
         A table with ``class``; inside it, also tables with ``value`` and ``per``, or ``none``.
     sizes : mapping
-        What numbers may be divided by: "bags" and "instances" of the training data.
+        What numbers may be divided by: see `training_sizes`.
 
     Returns
     -------
@@ -98,7 +100,34 @@ def build_model(value: Any, sizes: Mapping[str, int]) -> Any:
     if set(value) == {"value", "per"}:
         return value["value"] / sizes[value["per"]]
     parts = {key: build_model(part, sizes) for key, part in value.items() if key != "class"}
-    return find_target(value["class"])(**parts) if "class" in value else parts
+    if "class" in value:
+        return find_target(value["class"])(**parts)
+    # A plain table, such as class_weight: TOML writes labels that are numbers as text.
+    return {int(key) if key.isdigit() else key: part for key, part in parts.items()}
+
+
+def training_sizes(bags: Bags, y: NDArray[Any]) -> dict[str, int]:
+    """Count what a cost may be spread over; the last class is the positive one.
+
+    Parameters
+    ----------
+    bags : Bags
+        The training bags.
+    y : ndarray of shape (n_bags,)
+        Their labels.
+
+    Returns
+    -------
+    dict
+        "bags", "instances", "positive bags" and "negative instances".
+    """
+    positive = y == y.max()
+    return {
+        "bags": len(bags),
+        "instances": bags.n_instances,
+        "positive bags": int(positive.sum()),
+        "negative instances": int(bags.sizes[~positive].sum()),
+    }
 
 
 def with_seed(model: BaseEstimator, seed: int) -> BaseEstimator:

@@ -88,7 +88,8 @@ class MethodEntry:
     model : dict
         ``class = "module:Name"``, the other keys are its parameters. A parameter that is such a
         table itself is an estimator; ``{ value = 10.0, per = "bags" }`` is divided by the number
-        of training bags (or ``"instances"``); ``{ none = true }`` is None.
+        of training bags (or "instances", "positive bags", "negative instances"); ``{ none = true
+        }`` is None.
     settings : dict of str to dict
         Other parameters for some of the data sets, by their name or family.
     scale : bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -53,16 +54,14 @@ def lines(report: Report) -> Iterator[tuple[str, Any]]:
         figure, axes = _panels(1, len(experiment.data), (1.5 + 4.5 * len(experiment.data), 3.8))
         for ax, data in zip(axes[0], experiment.data, strict=True):
             for method in experiment.methods:
-                rows = [
-                    row
+                points = [
+                    (row.value, row.ours[0], sum(row.ours[1:]))
                     for row in report.rows
                     if (row.data, row.method, row.metric) == (data, method, metric) and row.ours
                 ]
-                if rows:
-                    values, means = [row.value for row in rows], [row.ours[0] for row in rows]
-                    spread = [row.ours[1] if len(row.ours) > 1 else 0.0 for row in rows]
+                if points:
                     name = report.title_of("methods", method)
-                    ax.errorbar(values, means, spread, label=name, marker="o", markersize=3)
+                    ax.errorbar(*np.array(points).T, label=name, marker="o", markersize=3)
             ax.set(xlabel=swept, ylabel=report.title_of("metrics", metric))
             ax.set(xscale="log", yscale="log", title=report.title_of("data", data))
             if ax.get_legend_handles_labels()[0]:
@@ -139,7 +138,7 @@ def key_digits(report: Report) -> Iterator[tuple[str, Any]]:
     for method, result in _first_results(report).items():
         offsets, names = np.array(result["offsets"]), result["classes"]
         images = np.reshape(result["images"], (-1, *shape))
-        bags = list(zip(offsets[:-1], offsets[1:], strict=True))
+        bags = list(itertools.pairwise(offsets))
         n_columns = int(np.diff(offsets).max())
         figure, axes = _panels(len(bags), n_columns, (1.8 + 0.55 * n_columns, 0.65 * len(bags)))
         for number, (start, stop) in enumerate(bags):
@@ -156,8 +155,7 @@ def key_digits(report: Report) -> Iterator[tuple[str, Any]]:
 
 
 PLOTS: Mapping[str, Plot] = {
-    plot.__name__: plot
-    for plot in (comparison, lines, confusion, regions, hyperplanes, key_digits)
+    plot.__name__: plot for plot in (comparison, lines, confusion, regions, hyperplanes, key_digits)
 }
 
 

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from bagwise.bags import Bags
 from bagwise.datasets import make_bags
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.reproduction._building import build_model, find_target
+from bagwise.reproduction._building import build_model, find_target, training_sizes
 from bagwise.reproduction._units import Unit
 
 __all__ = ["PROTOCOLS"]
@@ -123,7 +123,7 @@ def _fit(unit: Unit, bags: Bags, y: NDArray[Any]) -> _Fitted:
     """Standardise on the training bags and fit; only the fit of the model is timed."""
     scaler = InstanceTransformer(StandardScaler() if unit.settings["scale"] else None)
     scaled = scaler.fit_transform(bags)
-    model = unit.model(len(bags), bags.n_instances)
+    model = unit.model(bags, y)
     _warm_up(json.dumps(unit.settings["model"]))
     start = time.perf_counter()
     model.fit(scaled, y)
@@ -134,7 +134,7 @@ def _fit(unit: Unit, bags: Bags, y: NDArray[Any]) -> _Fitted:
 def _warm_up(model: str) -> None:
     """Fit a model on a dozen bags, so that compilation is not timed."""
     data = make_bags(n_bags=12, n_features=4, random_state=0)
-    sizes = {"bags": len(data.bags), "instances": data.bags.n_instances}
+    sizes = training_sizes(data.bags, data.y)
     with warnings.catch_warnings(), suppress(Exception):  # what is wrong shows in the true fit
         warnings.simplefilter("ignore")
         build_model(json.loads(model), sizes).fit(data.bags, data.y)

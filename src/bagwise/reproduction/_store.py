@@ -80,9 +80,9 @@ class Store:
         found: dict[str, dict[str, Any]] = {}
         for record in self.read():
             name = record.get("unit", "")
-            if wanted.get(name) == record.get("settings"):
-                if "result" in record or "result" not in found.get(name, {}):
-                    found[name] = record
+            news = "result" in record or "result" not in found.get(name, {})
+            if news and wanted.get(name) == record.get("settings"):
+                found[name] = record
         return found
 
 

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from bagwise.reproduction._building import build_model, load_data, with_seed
+from bagwise.bags import Bags
+from bagwise.reproduction._building import build_model, load_data, training_sizes, with_seed
 from bagwise.reproduction._paper import Experiment, Paper
 
 __all__ = ["Unit", "list_units", "seed_of"]
@@ -95,9 +97,9 @@ class Unit:
         data = self.settings["data"]
         return load_data(data["source"], {**data["options"], **options}, self.shared_seed)
 
-    def model(self, n_bags: int, n_instances: int) -> Any:
-        """Make the model for training data of that size."""
-        sizes = {"bags": n_bags, "instances": n_instances}
+    def model(self, bags: Bags, y: NDArray[Any]) -> Any:
+        """Make the model for these training data."""
+        sizes = training_sizes(bags, y)
         return with_seed(build_model(self.settings["model"], sizes), self.seed)
 
 

@@ -21,7 +21,7 @@ from bagwise.exceptions import InputError
 __all__ = ["FeatureSpace", "KernelFeatures", "LinearFeatures", "Points"]
 
 Vector = NDArray[np.float64]
-Ties = sparse.csr_array  # rows of unit length: P = I - Ties' Ties is the projection of `solve`
+Ties = Any  # CSR, rows of unit length
 
 # Largest number of instances whose kernel matrix is kept (72 MB), and size of a block beyond.
 KEPT = 3000
@@ -35,7 +35,7 @@ class Points(Protocol):
         """Multiply the Gram matrix with `coef`."""
 
     def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
-        """Solve ``(ridge I + P K P) x = P right`` among the chosen points, ``P = I - ties'ties``."""
+        """Solve ``(ridge I + P K P) x = P right`` on chosen points, where ``P = I - ties'ties``."""
 
     @property
     def mean_square(self) -> float:
@@ -60,16 +60,14 @@ class LinearFeatures:
     Parameters
     ----------
     instances : ndarray or CSR of shape (n_instances, n_features)
-        The instances; worked on in double precision.
+        The instances, in double precision.
     """
 
     def __init__(self, instances: Any) -> None:
-        rows = instances.astype(np.float64)
-        self.centre = np.zeros(rows.shape[1])
-        if not sparse.issparse(rows):
-            self.centre = rows.mean(axis=0)
-            rows -= self.centre
-        self.rows = rows
+        self.rows, self.centre = instances, np.zeros(instances.shape[1])
+        if not sparse.issparse(instances):
+            self.centre = instances.mean(axis=0)
+            self.rows = instances - self.centre
 
     def points(self, combine: sparse.csr_array) -> Points:
         """Make points, the rows of `combine` times the instances."""
@@ -79,23 +77,23 @@ class LinearFeatures:
         """Score all instances by the machine with these coefficients, without intercept."""
         return self.rows @ (self.rows.T @ coef)
 
-    def plane(self, coef: Vector, intercept: float) -> tuple[Vector, float]:
-        """Weights and intercept of a machine, for instances that are not centred.
+    def planes(self, coef: Vector, intercept: Vector) -> tuple[Vector, Vector]:
+        """Weights and intercepts of machines, for instances that are not centred.
 
         Parameters
         ----------
-        coef : ndarray of shape (n_instances,)
-            The machine.
-        intercept : float
-            Its intercept.
+        coef : ndarray of shape (n_machines, n_instances)
+            The machines.
+        intercept : ndarray of shape (n_machines,)
+            Their intercepts.
 
         Returns
         -------
-        weights : ndarray of shape (n_features,)
-        intercept : float
+        weights : ndarray of shape (n_machines, n_features)
+        intercept : ndarray of shape (n_machines,)
         """
-        weights = self.rows.T @ coef
-        return weights, intercept - float(self.centre @ weights)
+        weights = (self.rows.T @ coef.T).T
+        return weights, intercept - weights @ self.centre
 
 
 class KernelFeatures:
@@ -104,7 +102,7 @@ class KernelFeatures:
     Parameters
     ----------
     instances : ndarray or CSR of shape (n_instances, n_features)
-        The instances.
+        The instances, in double precision.
     kernel : callable
         Function of two tables that gives the matrix of kernel values.
     """

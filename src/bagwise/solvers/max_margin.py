@@ -1,4 +1,4 @@
-r"""The convex core of the classic multi-instance SVMs: margins of any size, slacks shared by groups.
+r"""The convex core of the classic multi-instance SVMs: margins of any size, shared slacks.
 
 .. math:: \min_{w, b, \xi \ge 0} \tfrac12 |w|^2 + \sum_g C_g \xi_g \quad\text{s.t.}\quad
     y_i (w \cdot \phi_i + b) \ge p_i - \xi_{g(i)}
@@ -43,8 +43,8 @@ __all__ = ["Machine", "MarginProblem", "Start", "max_margin"]
 AT_ONCE = 3000  # points solved for together; of more, those that matter are gathered
 GROWTH = 4.0  # of sigma, per proximal step
 RESTART = 1e-3  # share of its last sigma that a warm start begins with
-MAX_PROXIMAL = 100
-MAX_NEWTON = 500
+MAX_PROXIMAL = 60
+MAX_NEWTON = 200
 
 Mask = NDArray[np.bool_]
 
@@ -90,7 +90,7 @@ class MarginProblem:
         )
 
     def needed(self, plain: Vector) -> Vector:
-        """What each group misses of its margins at scores without intercept, y (b - b_needed)."""
+        """The largest margin missed in each group, at scores without intercept."""
         return kernels.segments.maximum(self.margins - self.signs * plain, self.offsets)
 
     @cached_property
@@ -211,9 +211,11 @@ def max_margin(
         a[chosen] = found
         coef = problem.combine.T @ (problem.signs * a)
         plain = space.scores(coef)
-        b = problem.best_intercept(problem.combine @ plain)
-        failed = _failed(problem, problem.combine @ plain + b, chosen, tol)
+        at_points = problem.combine @ plain
+        b = part.best_intercept(at_points[chosen])
+        failed = _failed(problem, at_points + b, chosen, tol)
         if len(failed) == 0:
+            b = problem.best_intercept(at_points)
             squared_norm = float(coef @ plain)
             return Machine(coef, b, plain + b, squared_norm, a, sigma, curve, converged)
         chosen = np.union1d(chosen, failed)
@@ -235,7 +237,7 @@ def _failed(
     """Points left out that miss more of their margin than the slack of their group allows."""
     missed = problem.margins - problem.signs * scores
     missed[chosen] -= np.inf
-    worst = np.argsort(-missed, kind="stable")[:AT_ONCE]
+    worst = np.argsort(-missed, kind="stable")[: max(AT_ONCE, len(chosen))]
     return worst[missed[worst] > tol]
 
 
@@ -307,7 +309,7 @@ class _Step:
     rho: float
 
     def missed(self, here: _Place) -> Vector:
-        """z."""
+        """How much of its margin each point misses: z."""
         return self.problem.margins - self.problem.signs * (here.plain + here.b)
 
     def multipliers(self, here: _Place) -> tuple[Vector, _Pieces]:

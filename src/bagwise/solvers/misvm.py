@@ -148,7 +148,8 @@ def bag_margin(
         groups=np.concatenate([groups, first + np.arange(n_positive)]),
         costs=np.concatenate([cost, costs[positive]]),
     )
-    means = bag_means(offsets)[positive]
+    sizes = np.diff(offsets)
+    means = sparse.csr_array((1 / sizes[bag], np.arange(len(bag)), offsets))[positive]
 
     def solve(witnesses: Guess, before: Machine | None) -> Machine:
         chosen = means if before is None else _choice(witnesses, len(bag))
@@ -164,23 +165,6 @@ def bag_margin(
         return witnesses, 0.5 * machine.squared_norm + float(loss)
 
     return _alternate(solve, judge, np.full(n_positive, -1), max_iter)
-
-
-def bag_means(offsets: Offsets) -> sparse.csr_array:
-    """The mean of each bag, as a combination of instances.
-
-    Parameters
-    ----------
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-
-    Returns
-    -------
-    CSR of shape (n_bags, n_instances)
-    """
-    sizes = np.diff(offsets)
-    values = np.repeat(1 / sizes, sizes)
-    return sparse.csr_array((values, np.arange(offsets[-1]), offsets))
 
 
 def _alternate(
