@@ -1,5 +1,6 @@
 """Papers as data: what is in the TOML files has the shape that the code expects."""
 
+import dataclasses
 import re
 
 import pytest
@@ -98,6 +99,13 @@ def test_narrowing_keeps_what_is_named(tiny):
     assert table.narrowed(["nsk"]).data == table.data
     assert table.narrowed(["nsk", "clusters"]).methods == ("nsk",)
     assert table.narrowed(["nsk", "clusters"]).data == ("clusters",)
+
+
+def test_what_is_named_stays_in_the_quick_version(tiny):
+    table = dataclasses.replace(tiny.experiment("table"), quick={"methods": ["sil"]})
+    assert table.shortened().methods == ("sil",)
+    assert table.shortened(["nsk"]).methods == ("sil", "nsk")
+    assert table.shortened(["nsk"]).data == table.data
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,32 @@ METHODS = {
             fixed={"random_state": 0},
         ),
         Method(
+            "misvm-bag",
+            "SVM on one witness per positive bag (MI-SVM)",
+            "Andrews, Tsochantaridis, Hofmann: Support vector machines for multiple-instance "
+            "learning. NIPS 2002",
+            "bagwise.classification:BagMarginSVM",
+        ),
+        Method(
+            "misvm-instance",
+            "SVM on all instances, relabelled until they agree with their bags (mi-SVM)",
+            "Andrews, Tsochantaridis, Hofmann: Support vector machines for multiple-instance "
+            "learning. NIPS 2002",
+            "bagwise.classification:InstanceMarginSVM",
+        ),
+        Method(
+            "smil",
+            "SVM that expects few positive instances in a positive bag (sMIL)",
+            "Bunescu, Mooney: Multiple instance learning for sparse positive bags. ICML 2007",
+            "bagwise.classification:SparseMIL",
+        ),
+        Method(
+            "sbmil",
+            "sMIL, then an SVM on the share of instances it ranks highest (sbMIL)",
+            "Bunescu, Mooney: Multiple instance learning for sparse positive bags. ICML 2007",
+            "bagwise.classification:BalancedSparseMIL",
+        ),
+        Method(
             "nsk",
             "SVM on the normalised set kernel: all instances of two bags are compared",
             "Gärtner, Flach, Kowalczyk, Smola: Multi-instance kernels. ICML 2002",

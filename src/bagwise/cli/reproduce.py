@@ -63,7 +63,7 @@ def reproduce(
     for name in names:
         wanted = chosen.experiment(name)
         wanted.narrowed(parts)  # a wrong name is told before data are looked for
-        plan = make_plan(chosen, wanted if full else wanted.shortened())
+        plan = make_plan(chosen, wanted if full else wanted.shortened(parts))
         store = Store(output / chosen.name / f"{name}.jsonl")
         if not show:
             _run(plan.narrowed(parts), store, jobs)

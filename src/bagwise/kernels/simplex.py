@@ -56,17 +56,7 @@ def _project(values, offsets, caps, nearest, free, full):  # type: ignore[no-unt
         for i in range(start, stop):
             total += max(values[i], 0.0)
         full[g] = total >= caps[g]
-        shift = 0.0
-        if full[g]:
-            # The shift that leaves the sum at the cap: average over the k largest, where the
-            # next one falls below it.
-            ranked = np.sort(values[start:stop])[::-1]
-            above = 0.0
-            for k in range(stop - start):
-                above += ranked[k]
-                shift = (above - caps[g]) / (k + 1)
-                if k + 1 == stop - start or ranked[k + 1] <= shift:
-                    break
+        shift = _shift(values[start:stop], caps[g]) if full[g] else 0.0
         n_free = 0
         for i in range(start, stop):
             nearest[i] = max(values[i] - shift, 0.0)
@@ -74,3 +64,19 @@ def _project(values, offsets, caps, nearest, free, full):  # type: ignore[no-unt
             n_free += free[i]
         if full[g] and n_free == 1:
             free[start:stop] = False
+
+
+@_compiled
+def _shift(values, cap):  # type: ignore[no-untyped-def]
+    """What to take off the values, those below 0 then cut, that their sum is the cap."""
+    if len(values) == 1:
+        return values[0] - cap
+    # The average excess of the k largest, where the next one falls below it.
+    ranked = np.sort(values)[::-1]
+    above = 0.0
+    for k in range(len(values)):
+        above += ranked[k]
+        shift = (above - cap) / (k + 1)
+        if k + 1 == len(values) or ranked[k + 1] <= shift:
+            break
+    return shift

@@ -161,9 +161,24 @@ class Experiment:
     notes: str = ""
     quick: Mapping[str, Any] = field(default_factory=dict)
 
-    def shortened(self) -> Experiment:
-        """Return the quick version."""
-        return dataclasses.replace(self, **_tuples(self.quick))
+    def shortened(self, keep: Iterable[str] = ()) -> Experiment:
+        """Return the quick version.
+
+        Parameters
+        ----------
+        keep : iterable of str
+            Data sets and methods to keep even where the quick version leaves them out.
+
+        Returns
+        -------
+        Experiment
+        """
+        short, kept = dataclasses.replace(self, **_tuples(self.quick)), set(keep)
+        return dataclasses.replace(
+            short,
+            data=tuple(name for name in self.data if name in {*short.data, *kept}),
+            methods=tuple(name for name in self.methods if name in {*short.methods, *kept}),
+        )
 
     def narrowed(self, only: Iterable[str]) -> Experiment:
         """Keep the named data sets and methods only.

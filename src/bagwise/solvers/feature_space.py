@@ -7,6 +7,7 @@ matrix `combine` of shape (n_points, n_instances).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
@@ -45,6 +46,9 @@ class Points(Protocol):
 class FeatureSpace(Protocol):
     """Instances of a training set, seen through a kernel."""
 
+    at_once: int
+    """Number of points for which a matrix may be held."""
+
     def points(self, combine: sparse.csr_array) -> Points:
         """Make points, the rows of `combine` times the instances."""
 
@@ -62,6 +66,8 @@ class LinearFeatures:
     instances : ndarray or CSR of shape (n_instances, n_features)
         The instances, in double precision.
     """
+
+    at_once = sys.maxsize  # no matrix is larger than the points themselves
 
     def __init__(self, instances: Any) -> None:
         self.rows, self.centre = instances, np.zeros(instances.shape[1])
@@ -106,6 +112,8 @@ class KernelFeatures:
     kernel : callable
         Function of two tables that gives the matrix of kernel values.
     """
+
+    at_once = KEPT
 
     def __init__(self, instances: Any, kernel: Callable[[Any, Any], NDArray[Any]]) -> None:
         self.rows, self.kernel = instances, kernel

@@ -40,11 +40,12 @@ from bagwise.solvers.feature_space import FeatureSpace, Points, Ties, Vector
 
 __all__ = ["Machine", "MarginProblem", "Start", "max_margin"]
 
-AT_ONCE = 3000  # points solved for together; of more, those that matter are gathered
 GROWTH = 4.0  # of sigma, per proximal step
 RESTART = 1e-3  # share of its last sigma that a warm start begins with
 MAX_PROXIMAL = 60
 MAX_NEWTON = 200
+
+EPS = float(np.finfo(np.float64).eps)
 
 Mask = NDArray[np.bool_]
 
@@ -201,7 +202,7 @@ def max_margin(
     """
     nothing = np.zeros(len(problem.signs))
     start = Start(nothing, nothing, 0.0, 0.0) if start is None else start
-    chosen = _first_choice(problem, start.multipliers)
+    chosen = _first_choice(problem, start.multipliers, space.at_once)
     while True:
         part = problem.take(chosen)
         points = space.points(part.combine)
@@ -222,23 +223,28 @@ def max_margin(
         start = Start(a, problem.signs * a, b, RESTART * sigma)
 
 
-def _first_choice(problem: MarginProblem, a: Vector) -> NDArray[np.intp]:
+def _first_choice(problem: MarginProblem, a: Vector, at_once: int) -> NDArray[np.intp]:
     """All points; of too many those with multipliers, and an even choice of each sign."""
-    if len(a) <= AT_ONCE:
+    if len(a) <= at_once:
         return np.arange(len(a))
     of_sign = [np.flatnonzero(problem.signs == sign) for sign in (-1.0, 1.0)]
-    even = [rows[:: 1 + 2 * len(rows) // AT_ONCE] for rows in of_sign]
+    even = [rows[:: 1 + 4 * len(rows) // at_once] for rows in of_sign]
     return np.unique(np.concatenate([*even, np.flatnonzero(a)]))
 
 
 def _failed(
     problem: MarginProblem, scores: Vector, chosen: NDArray[np.intp], tol: float
 ) -> NDArray[np.intp]:
-    """Points left out that miss more of their margin than the slack of their group allows."""
+    """Points left out that ask for more slack than their group has, and as many that come next."""
     missed = problem.margins - problem.signs * scores
-    missed[chosen] -= np.inf
-    worst = np.argsort(-missed, kind="stable")[: max(AT_ONCE, len(chosen))]
-    return worst[missed[worst] > tol]
+    slacks = np.zeros(len(problem.costs))
+    np.maximum.at(slacks, problem.groups[chosen], missed[chosen])
+    excess = missed - slacks[problem.groups]
+    excess[chosen] = -np.inf
+    n_failed = int(np.count_nonzero(excess > tol))
+    left = len(excess) - len(chosen)
+    wanted = min(max(2 * n_failed, len(chosen) // 2), len(chosen), left) if n_failed else 0
+    return np.argsort(-excess, kind="stable")[:wanted]
 
 
 def _proximal_point(
@@ -249,7 +255,7 @@ def _proximal_point(
     natural = float(problem.costs.max())
     if points.mean_square > 0:
         natural = min(natural, 1 / points.mean_square)
-    a, sigma, growth = start.multipliers, max(start.sigma, natural), GROWTH
+    a, sigma = start.multipliers, max(start.sigma, natural)
     here = _Place(start.coef, points.product(start.coef), start.intercept)
     pieces = None
     curve: list[float] = []
@@ -261,13 +267,17 @@ def _proximal_point(
         loss = problem.loss(here.plain, problem.best_intercept(here.plain))
         curve.append(0.5 * float(here.coef @ here.plain) + loss)
         # No sum is closer than the rounding of its terms.
-        reach = max(tol, 8 * np.finfo(float).eps * points.mean_square * float(a.sum()))
+        reach = max(tol, 8 * EPS * points.mean_square * float(a.sum()))
         if max(moved, error) <= reach:
             return a, sigma, np.array(curve), True
-        if error > max(reach, 0.1 * moved):  # rounding of sigma z shows: step back, and stay there
-            sigma, growth = sigma / GROWTH, 1.0
-        sigma *= growth
+        sigma = min(GROWTH * sigma, max(natural, _longest(points, pieces, reach)))
     return a, sigma, np.array(curve), False
+
+
+def _longest(points: Points, pieces: _Pieces, tol: float) -> float:
+    """The sigma at which rounding of sigma z, in the scores it makes, is as large as `tol`."""
+    noise = EPS * points.mean_square * np.sqrt(1 + np.count_nonzero(pieces.free))
+    return float(tol / (2 * noise)) if noise > 0 else np.inf
 
 
 @dataclass(frozen=True)
@@ -332,6 +342,11 @@ class _Step:
         way, way_b = there.plain - here.plain, there.b - here.b
         pull = (self.problem.signs * self.multipliers(place)[0]) @ (way + way_b)
         return float(place.coef @ way - pull + self.rho * (place.b - self.b) * way_b)
+
+    def rounding(self, here: _Place, there: _Place) -> float:
+        """How large a slope may be by rounding alone."""
+        way = np.abs(there.plain - here.plain)
+        return 4 * EPS * float((np.abs(here.coef) + np.abs(there.coef)) @ way)
 
 
 def _newton(
@@ -409,13 +424,15 @@ def _line_search(step: _Step, here: _Place, there: _Place) -> float:
 
     The derivative never falls along the way; its zero is bracketed by secants and halves.
     """
-    low, high = 0.0, 1.0
-    slope_low, slope_high = step.slope(here, there, low), step.slope(here, there, high)
+    low, high, slope_low, slope_high = 0.0, 1.0, *(step.slope(here, there, t) for t in (0.0, 1.0))
+    if slope_low > -step.rounding(here, there):
+        return 1.0
     enough = 0.1 * abs(slope_low)
-    length = high
+    length, halve = 1.0, False
     while slope_high > enough and high - low > 1e-12:
-        secant = low + (high - low) * abs(slope_low) / (abs(slope_low) + slope_high)
-        length = secant if length == 1.0 or length == high else 0.5 * (low + high)
+        secant = slope_low / (slope_low - slope_high)
+        length = low + (high - low) * (0.5 if halve else secant)
+        halve = not halve
         slope = step.slope(here, there, length)
         if abs(slope) <= enough:
             break

@@ -1,0 +1,149 @@
+"""InstanceMarginSVM (mi-SVM): every instance has a label, those of positive bags are guessed."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+
+from bagwise.classification._one_vs_rest import OneVsRestSVM
+from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.misvm import instance_margin
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["InstanceMarginSVM"]
+
+
+class InstanceMarginSVM(OneVsRestSVM):
+    r"""SVM on instances whose labels in positive bags are learned too (mi-SVM, Andrews 2003).
+
+    Instances of negative bags are negative; of a positive bag at least one is positive:
+
+    .. math:: \min_{w, b} \min_{t} \tfrac12 |w|^2
+        + C \sum_{ij} \bigl(1 - t_{ij} (w \cdot x_{ij} + b)\bigr)_+
+
+    over labels :math:`t_{ij} = \pm 1` that agree with the bags. Solve the SVM, label each instance
+    by the sign of its score (and the best of a positive bag positive), repeat until labels come
+    back. More than two classes: one against the rest. Standardise the instances first.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a margin error, per instance; not divided by their number.
+    kernel : str or callable, default="linear"
+        The kernel between instances: "linear", or another of scikit-learn's names ("rbf", "poly",
+        "laplacian", ...), or a function of two vectors.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance of the instances)``, "auto"
+        ``1 / n_features``.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes of bags: they multiply C for a bag and its instances.
+    max_iter : int, default=100
+        Most rounds of the alternation.
+    tol : float, default=1e-8
+        How exactly each machine meets its margins.
+    verbose : int, default=0
+        Show a progress bar over the classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels of bags.
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features (linear kernel); one machine for two classes, else one each.
+    support_ : ndarray of shape (n_support,)
+        Which training instances carry weight (other kernels).
+    support_instances_ : ndarray or CSR of shape (n_support, n_features)
+        Those instances.
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        Their weights.
+    gamma_ : float
+        The kernel width used (other kernels).
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
+    objective_curve_ : ndarray of shape (n_iter_,)
+        The objective above after each round, summed over the machines.
+    n_iter_ : int
+        Number of rounds, of the machine that needed most.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    Notes
+    -----
+    Neither half of a round raises the objective. Labels come back after a few rounds, at the
+    latest in a cycle of equal objectives; the best machine is kept. The intercept is free, as in
+    LIBSVM (LIBLINEAR would penalise it).
+
+    Every instance pays for its margin, so large bags count more than small ones; for labels of
+    bags `BagMarginSVM` is usually the better choice, for labels of instances this one.
+
+    Cost of a round: a few dozen systems as large as the smaller of the number of features and the
+    number of instances inside the margin. Memory: two copies of the instances; with a
+    kernel, its matrix on up to 3,000 instances, on more only where they matter.
+
+    References
+    ----------
+    Andrews, Tsochantaridis, Hofmann. Support vector machines for multiple-instance learning.
+    NIPS 2002 (2003).
+
+    Examples
+    --------
+    >>> from bagwise.classification import InstanceMarginSVM
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = InstanceMarginSVM().fit(bags, ["no", "no", "yes", "yes"])
+    >>> model.predict([[[0.0], [2.8]]])
+    array(['yes'], dtype='<U3')
+    >>> model.key_instances([[[0.0], [2.8]]])
+    array([1])
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **OneVsRestSVM._parameter_constraints,
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        class_weight: Any = None,
+        max_iter: int = 100,
+        tol: float = 1e-8,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+
+    def _solve(
+        self,
+        space: FeatureSpace,
+        offsets: NDArray[np.int64],
+        positive: NDArray[np.bool_],
+        costs: NDArray[np.float64],
+    ) -> SolverResult:
+        return instance_margin(
+            space,
+            offsets,
+            positive,
+            costs,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )

@@ -1,0 +1,173 @@
+"""One class against the rest: what the classic multi-instance SVMs share."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+from sklearn.utils import compute_sample_weight, gen_batches
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+
+from bagwise._validation import check_bag_labels, check_bags
+from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.exceptions import InputError
+from bagwise.pairwise import instance_kernel, kernel_width
+from bagwise.solvers.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["OneVsRestSVM"]
+
+BLOCK = 2**22  # kernel values held at once when scoring
+
+
+class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+    """A linear or kernel machine per class, scored by the best instance of a bag.
+
+    Two classes make one machine, whose positive bags are those of ``classes_[1]``; more make one
+    per class, against the rest. A subclass offers its parameters and `_solve`.
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "kernel": [StrOptions(set(PAIRWISE_KERNEL_FUNCTIONS)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Real],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "verbose": ["verbose"],
+    }
+
+    C: float
+    kernel: Any
+    gamma: Any
+    degree: float
+    coef0: float
+    class_weight: Any
+    tol: float
+
+    @property
+    def instance_pooling(self) -> str:
+        """How instance scores make the score of the bag: their maximum."""
+        return "max"
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn one machine (two classes) or one per class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : array-like of shape (n_bags,)
+            The class of each bag.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        costs = self.C * _class_weights(self.class_weight, classes[codes])
+        gamma = kernel_width(self.gamma, bags)
+        rows = bags.instances.astype(np.float64, copy=False)
+        space = (
+            LinearFeatures(rows)
+            if self.kernel == "linear"
+            else KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, gamma))
+        )
+        positives = [1] if len(classes) == 2 else range(len(classes))
+        results = [
+            self._solve(space, bags.offsets, codes == positive, costs)
+            for positive in self._track(positives, "class")
+        ]
+        if not all(result.converged for result in results):
+            self._warn()
+        coef = np.array([result.solution[0] for result in results])  # (n_machines, n_instances)
+        intercept = np.array([float(result.solution[1]) for result in results])
+        if isinstance(space, LinearFeatures):
+            self.coef_, self.intercept_ = space.planes(coef, intercept)
+        else:
+            self.support_ = np.flatnonzero(np.any(coef != 0, axis=0))
+            self.support_instances_ = rows[self.support_]
+            self.dual_coef_, self.intercept_ = coef[:, self.support_], intercept
+            self.gamma_ = gamma
+        self.classes_ = classes
+        self.n_iter_ = max(result.n_iter for result in results)
+        self.objective_curve_ = _total([result.objective_curve for result in results])
+        return self
+
+    def score_instances(self, X: Any) -> NDArray[np.float64]:
+        """Score each instance by the machine of each class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,) or (n_instances, n_classes)
+            One score for two classes (positive: ``classes_[1]``), else one per class.
+        """
+        rows = self._check_bags(X).instances
+        if self.kernel == "linear":
+            scores = safe_sparse_dot(rows, self.coef_.T, dense_output=True)
+        else:
+            n_rows = max(1, BLOCK // max(1, len(self.support_)))
+            scores = np.concatenate(
+                [
+                    self._kernel_values(rows[batch], self.support_instances_, self.gamma_)
+                    @ self.dual_coef_.T
+                    for batch in gen_batches(rows.shape[0], n_rows)
+                ]
+            )
+        scores = scores + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _solve(
+        self,
+        space: FeatureSpace,
+        offsets: NDArray[np.int64],
+        positive: NDArray[np.bool_],
+        costs: NDArray[np.float64],
+    ) -> SolverResult:
+        """Learn positive bags from the others; ``solution`` is (coef of instances, intercept)."""
+        raise NotImplementedError
+
+    def _kernel_values(self, A: Any, B: Any, gamma: float) -> NDArray[Any]:
+        params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        return instance_kernel(A, B, self.kernel, params)
+
+    def _warn(self) -> None:
+        budget = f" in max_iter={self.max_iter} rounds" if hasattr(self, "max_iter") else ""
+        warnings.warn(
+            f"{type(self).__name__} did not settle{budget} to tol={self.tol}: raise max_iter where "
+            "there is one, scale the instances, or lower C.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+def _class_weights(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
+    weights = compute_sample_weight(class_weight, labels)
+    if not np.all(weights > 0):
+        label = labels[int(np.argmin(weights))]
+        raise InputError(
+            f"class_weight gives the class {label!r} the weight {weights.min():g}: give each class "
+            "a positive weight, or leave its bags out."
+        )
+    return weights
+
+
+def _total(curves: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Sum of the objectives of all machines; one that has settled stays where it is."""
+    length = max(len(curve) for curve in curves)
+    padded = [np.pad(curve, (0, length - len(curve)), mode="edge") for curve in curves]
+    return np.sum(padded, axis=0)

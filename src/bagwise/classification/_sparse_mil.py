@@ -1,0 +1,134 @@
+"""SparseMIL (sMIL): the mean of a positive bag, as positive as one positive instance makes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.classification._one_vs_rest import OneVsRestSVM
+from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.smil import sparse_mil
+
+__all__ = ["SparseMIL"]
+
+
+class SparseMIL(OneVsRestSVM):
+    r"""SVM that expects few positive instances in a positive bag (sMIL, Bunescu and Mooney 2007).
+
+    If one of the |B| instances of a positive bag scores 1 and the others -1, their mean is
+    :math:`2 / |B| - 1`. That is asked of the mean, and -1 of every instance of a negative bag:
+
+    .. math:: \min_{w, b, \xi \ge 0} \tfrac12 |w|^2 + C \sum_B \xi_B + C \sum_x \xi_x \quad
+        \text{s.t.}\quad w \cdot \frac{\phi(B)}{|B|} + b \ge \frac{2}{|B|} - 1 - \xi_B, \quad
+        w \cdot \phi(x) + b \le -1 + \xi_x
+
+    A convex problem: no alternation, no local minima. More than two classes: one against the rest.
+    Standardise the instances first.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a margin error, per positive bag and per negative instance; not divided by their
+        number.
+    kernel : str or callable, default="linear"
+        The kernel between instances: "linear", or another of scikit-learn's names ("rbf", "poly",
+        "laplacian", ...), or a function of two vectors.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance of the instances)``, "auto"
+        ``1 / n_features``.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes of bags: they multiply C for a bag and its instances.
+    tol : float, default=1e-8
+        How exactly each machine meets its margins.
+    verbose : int, default=0
+        Show a progress bar over the classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels of bags.
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features (linear kernel); one machine for two classes, else one each.
+    support_ : ndarray of shape (n_support,)
+        Which training instances carry weight (other kernels).
+    support_instances_ : ndarray or CSR of shape (n_support, n_features)
+        Those instances.
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        Their weights.
+    gamma_ : float
+        The kernel width used (other kernels).
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
+    objective_curve_ : ndarray of shape (n_iter_,)
+        The objective above after each step of the solver, summed over the machines.
+    n_iter_ : int
+        Number of steps, of the machine that needed most.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    Notes
+    -----
+    The intercept is free. Small positive bags say most; where all are large, the margins asked are
+    near -1 and w may stay near 0: `BalancedSparseMIL` is meant for bags with more positives.
+
+    Cost: a few dozen systems as large as the smaller of the number of features and the number of
+    points inside the margin. Memory: two copies of the instances; with a kernel, its matrix on up
+    to 3,000 instances, on more only where they matter.
+
+    References
+    ----------
+    Bunescu, Mooney. Multiple instance learning for sparse positive bags. ICML 2007.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SparseMIL
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = SparseMIL().fit(bags, ["no", "no", "yes", "yes"])
+    >>> model.predict([[[0.0], [2.8]]])
+    array(['yes'], dtype='<U3')
+    >>> model.key_instances([[[0.0], [2.8]]])
+    array([1])
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        class_weight: Any = None,
+        tol: float = 1e-8,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.class_weight = class_weight
+        self.tol = tol
+        self.verbose = verbose
+
+    def _solve(
+        self,
+        space: FeatureSpace,
+        offsets: NDArray[np.int64],
+        positive: NDArray[np.bool_],
+        costs: NDArray[np.float64],
+    ) -> SolverResult:
+        return sparse_mil(
+            space,
+            offsets,
+            positive,
+            costs,
+            tol=self.tol,
+        )
