@@ -42,12 +42,13 @@ bench: $(VENV)/.dev ## Measure speed as ratios; writes benchmarks/RESULTS.md
 
 reproduce: $(VENV)/.dev ## Print our numbers beside the published ones
 	$(BIN)/python -m benchmarks.published
+	$(BIN)/bagwise reproduce pdmisvm table1 --quick -o results
 
 docs: $(VENV)/.docs ## Build the documentation into docs/_build
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build
 
 clean: ## Remove .venv and everything built
-	rm -rf $(VENV) docs/_build docs/generated build dist bagwise-demo
+	rm -rf $(VENV) docs/_build docs/generated build dist bagwise-demo results
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

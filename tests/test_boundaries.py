@@ -38,8 +38,6 @@ ROOMS = {
     "persistence": {"exceptions", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics"},
     "reproduction": FOUNDATION
-    | {"embedding", "preprocessing", "classification", "metrics", "datasets", "inspection"},
-    "reproduction": FOUNDATION
     | {"classification", "datasets", "embedding", "inspection", "metrics", "preprocessing"},
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},

@@ -32,7 +32,8 @@ def comparison(report: Report) -> Iterator[tuple[str, Any]]:
         figure, axes = _panels(1, len(shown), size, sharey=True)
         for ax, data in zip(axes[0], shown, strict=True):
             for place, row in enumerate(row for row in rows if row.data == data):
-                _point(ax, row.published, place - 0.15, PAPER, "paper")
+                if data not in report.plan.stand_ins:
+                    _point(ax, row.published, place - 0.15, PAPER, "paper")
                 _point(ax, row.ours, place + 0.15, OURS, "ours")
             ax.set_title(report.title_of("data", data), fontsize="medium")
             ax.set_xlabel(report.title_of("metrics", metric))

@@ -308,8 +308,8 @@ def _remark(rows: list[Row]) -> str:
 
 
 def _verdict(row: Row, first_metric: str) -> str:
-    if row.ours is None and row.metric != first_metric:
-        return row.verdict.word  # why a method is missing is said once
+    if row.metric != first_metric and (row.ours is None or row.published == TIMED_OUT):
+        return row.verdict.word  # what holds for the whole method is explained once
     partly = 0 < row.n_done < row.n_planned
     count = f"{row.n_done} of {row.n_planned} measured" if partly else ""
     return "; ".join(text for text in (str(row.verdict), count) if text)

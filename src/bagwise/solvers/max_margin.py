@@ -255,7 +255,7 @@ def _proximal_point(
     natural = float(problem.costs.max())
     if points.mean_square > 0:
         natural = min(natural, 1 / points.mean_square)
-    a, sigma = start.multipliers, max(start.sigma, natural)
+    a, sigma, growth = start.multipliers, max(start.sigma, natural), GROWTH
     here = _Place(start.coef, points.product(start.coef), start.intercept)
     pieces = None
     curve: list[float] = []
@@ -270,14 +270,10 @@ def _proximal_point(
         reach = max(tol, 8 * EPS * points.mean_square * float(a.sum()))
         if max(moved, error) <= reach:
             return a, sigma, np.array(curve), True
-        sigma = min(GROWTH * sigma, max(natural, _longest(points, pieces, reach)))
+        if error > max(reach, 0.1 * moved):  # rounding of sigma z shows: step back, and stay there
+            sigma, growth = sigma / GROWTH, 1.0
+        sigma *= growth
     return a, sigma, np.array(curve), False
-
-
-def _longest(points: Points, pieces: _Pieces, tol: float) -> float:
-    """The sigma at which rounding of sigma z, in the scores it makes, is as large as `tol`."""
-    noise = EPS * points.mean_square * np.sqrt(1 + np.count_nonzero(pieces.free))
-    return float(tol / (2 * noise)) if noise > 0 else np.inf
 
 
 @dataclass(frozen=True)
@@ -344,9 +340,10 @@ class _Step:
         return float(place.coef @ way - pull + self.rho * (place.b - self.b) * way_b)
 
     def rounding(self, here: _Place, there: _Place) -> float:
-        """How large a slope may be by rounding alone."""
-        way = np.abs(there.plain - here.plain)
-        return 4 * EPS * float((np.abs(here.coef) + np.abs(there.coef)) @ way)
+        """How large a slope may be by rounding alone: z is exact to EPS |f|, a to sigma times it."""
+        way = np.abs(there.plain - here.plain + (there.b - here.b))
+        largest = 1 + float(np.abs(there.plain).max())
+        return EPS * (self.sigma * largest * float(way.sum()) + float(np.abs(here.coef) @ way))
 
 
 def _newton(
@@ -403,7 +400,10 @@ def _newton_target(step: _Step, here: _Place, made: _Place, pieces: _Pieces) -> 
     chosen, ties = _chosen(step, pieces)
     right = np.column_stack([np.ones(len(chosen)), (here.plain - made.plain)[chosen]])
     by_b, by_w = step.points.solve(chosen, ties, 1 / step.sigma, right).T
-    db = float((by_w.sum() - made.b) / (step.rho + by_b.sum()))
+    db = float((by_w.sum() - made.b) / (step.rho + max(by_b.sum(), 0.0)))
+    # Where no free point feels b its step is wild; no margin needs b to move further than this.
+    far = 1 + 2 * float(np.abs(step.missed(here)).max())
+    db = min(max(db, -far), far)
     u = np.zeros(len(pieces.free))
     u[chosen] = db * by_b - by_w
     return _Place(made.coef - u, made.plain - step.points.product(u), here.b + db)
