@@ -146,6 +146,25 @@ def test_frames_of_three_libraries_agree(frame):
         Bags.from_frame(frame(columns), bag="case")
 
 
+def test_frames_with_numbers_for_names():
+    frame = pd.DataFrame(np.arange(6.0).reshape(3, 2))
+    frame[2] = ["a", "b", "a"]
+    bags = Bags.from_frame(frame, bag=2)
+    assert bags.feature_names == ["0", "1"]
+    assert_same(bags, [np.array([[0.0, 1], [4, 5]]), np.array([[2.0, 3]])])
+
+
+def test_frames_with_equal_names_are_refused():
+    frame = pd.DataFrame([[1.0, 2.0, "a"]], columns=["x", "x", "bag"])
+    with pytest.raises(InputError, match="distinct column names"):
+        Bags.from_frame(frame, bag="bag")
+
+
+def test_one_feature_may_be_named_alone():
+    frame = pd.DataFrame({"red": [1.0], "blue": [2.0], "bag": ["a"]})
+    assert Bags.from_frame(frame, bag="bag", features="red").feature_names == ["red"]
+
+
 def test_split_cuts_values_by_bag(rng):
     bags = Bags(rng.normal(size=(5, 2)), [0, 2, 5])
     scores = rng.normal(size=(5, 3))
@@ -212,7 +231,14 @@ def test_ids_of_any_type_are_kept():
         (lambda: Bags.from_groups(np.zeros((2, 1)), ["a", None]), "row 1 belongs to no bag"),
         (lambda: Bags.from_groups(np.zeros((2, 1)), [np.nan, 1]), "row 0 belongs to no bag"),
         (lambda: Bags.from_groups(np.zeros((2, 1)), ["a"]), "1 entries for 2 instances"),
-        (lambda: Bags.from_frame({"a": [1]}, bag="a"), "data frame, got dict"),
+        (lambda: Bags.from_arrays(None), "got NoneType"),
+        (lambda: Bags.from_arrays([np.ma.array([[1.0]], mask=[[1]])]), "bag 0 has masked values"),
+        (lambda: Bags.from_arrays([np.zeros((1, 1))], ids=5), "one value per row, got int"),
+        (lambda: Bags.from_groups(np.zeros((1, 1)), None), "one value per row, got NoneType"),
+        (lambda: Bags.from_groups(np.zeros((1, 1)), [[]]), "shape|names of bags"),
+        (lambda: Bags.from_groups(np.zeros((2, 1)), pd.array(["a", None])), "row 1 belongs to no"),
+        (lambda: Bags(np.zeros((1, 1)), [[0], [1, 2]]), "offsets are ragged"),
+        (lambda: Bags.from_frame({"a": [1]}, bag="a"), "with distinct column names, got dict"),
     ],
 )
 def test_errors_say_what_arrived(make, message):

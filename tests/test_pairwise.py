@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 from scipy.spatial.distance import directed_hausdorff
 from sklearn.metrics import pairwise_distances
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from bagwise import Bags, pairwise
 from bagwise.exceptions import InputError
@@ -64,8 +64,39 @@ def test_close_pairs_far_from_the_origin_lose_no_digits():
     a = np.array([[1e6, 1e6]])
     b = a + np.array([[3e-6, 4e-6]])
     expected = np.linalg.norm(b - a)
-    for dtype in (np.float64,):
-        assert bag_distances([a.astype(dtype)], [b.astype(dtype)])[0, 0] == expected
+    assert bag_distances([a], [b])[0, 0] == expected
+
+
+@pytest.mark.parametrize("kind", POOL)
+@pytest.mark.parametrize("convert", [np.asarray, sparse.csr_array])
+def test_single_precision_finds_the_nearest_pairs_of_far_clusters(rng, kind, convert):
+    A = [(rng.normal(size=(8, 5)) + 1e4 * (i % 2)).astype(np.float32) for i in range(20)]
+    expected = brute_distances(
+        [a.astype(float) for a in A], [a.astype(float) for a in A], kind, "euclidean"
+    )
+    found = bag_distances([convert(a) for a in A], kind=kind)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def by_differences(A):
+    """Minimal distances without a product: scikit-learn's own suffers from the outlier."""
+    return np.array([[np.sqrt(((a[:, None] - b) ** 2).sum(axis=2)).min() for b in A] for a in A])
+
+
+def test_an_outlier_does_not_spoil_the_others(rng):
+    A = [rng.normal(size=(4, 3)) for _ in range(6)]
+    A[0][0, 0] = 1e9
+    np.testing.assert_allclose(bag_distances(A), by_differences(A), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", sorted(PAIRWISE_KERNEL_FUNCTIONS))
+def test_every_kernel_of_scikit_learn_goes_through(rng, kernel):
+    A = [np.abs(bag) for bag in draw(rng, 4)]
+    expected = [[pairwise_kernels(a, b, metric=kernel).sum() for b in A] for a in A]
+    found = bag_kernel(A, kernel=kernel, normalization=None)
+    if kernel not in ("poly", "polynomial", "sigmoid"):  # their coef0 differs from ours
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert np.isfinite(bag_kernel(A, kernel=kernel, kind="minimax")).all()
 
 
 def test_a_bag_is_at_distance_zero_from_itself(rng):
@@ -135,6 +166,10 @@ def test_a_callable_kernel_and_metric(rng):
         (lambda: bag_kernel([[[0.0]]], kind="sum"), "kind is 'sum'"),
         (lambda: bag_kernel([[[0.0]]], normalization="l2"), "normalization is 'l2'"),
         (lambda: bag_distances([[[0.0]]], [[[0.0, 1.0]]]), "1 and 2 features"),
+        (lambda: bag_distances([[[0.0]]], metric="nope"), "metric is 'nope'"),
+        (lambda: bag_kernel([[[0.0]]], kernel="nope"), "kernel is 'nope'"),
+        (lambda: bag_kernel([[[-1.0]]], kernel="chi2"), "chi2.*does not suit"),
+        (lambda: bag_distances([sparse.eye_array(2)], metric="chebyshev"), "needs dense"),
     ],
 )
 def test_bad_options(call, message):

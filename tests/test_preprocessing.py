@@ -2,11 +2,12 @@ import numpy as np
 import pytest
 import sklearn
 from scipy import sparse
+from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScaler
 
 from bagwise import Bags
 from bagwise.classification import SetKernelSVM
@@ -85,3 +86,10 @@ def test_sparse_rows_stay_sparse():
     bags, _ = example()
     rows = bags.with_instances(sparse.csr_array(bags.instances))
     assert sparse.issparse(InstanceTransformer(MaxAbsScaler()).fit_transform(rows).instances)
+
+
+@pytest.mark.parametrize("inner", [PolynomialFeatures(), MiniBatchKMeans(2, random_state=0)])
+def test_transformers_that_write_into_sparse_rows_get_their_own(inner):
+    bags, _ = example()
+    rows = bags.with_instances(sparse.csr_array(bags.instances))
+    assert len(InstanceTransformer(inner).fit_transform(rows)) == len(bags)

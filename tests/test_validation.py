@@ -130,6 +130,8 @@ def test_labels_of_any_type(bags, y, classes, codes):
         (["a", 1, "b"], "one type"),
         ([[0, 1], [1, 0], [1, 1]], "one label per bag"),
         ([1, 1, 1], "one class only"),
+        ([{1}, {2}, {1}], "label sets"),
+        ([[1], [2, 3], [1]], "label sets"),
     ],
 )
 def test_bad_labels(bags, y, message):
@@ -186,3 +188,23 @@ def test_an_unknown_class_is_named_with_the_known_ones():
 def test_nonsense_is_refused(X):
     with pytest.raises((BagwiseError, TypeError)):
         door(X)
+
+
+def test_an_empty_first_bag_is_named():
+    with pytest.raises(InputError, match="bag 0 has no instances"):
+        door([[], [[1.0, 2.0]]])
+
+
+def test_wide_indices_are_narrowed(rng):
+    table = sparse.csr_array(rng.normal(size=(4, 3)))
+    wide = sparse.csr_array(
+        (table.data, table.indices.astype(np.int64), table.indptr.astype(np.int64)), shape=(4, 3)
+    )
+    found = door(Bags(wide, [0, 2, 4]))
+    assert found.instances.indices.dtype == np.int32
+    np.testing.assert_array_equal(found.instances.toarray(), table.toarray())
+
+
+def test_ragged_lists_of_numbers_are_label_sets(bags):
+    labels = check_label_sets([[1], [2, 3], []], bags)
+    np.testing.assert_array_equal(labels.indicator, [[1, 0, 0], [0, 1, 1], [0, 0, 0]])

@@ -14,7 +14,7 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, _is_missing
 from bagwise.exceptions import InputError, LabelError, SparseInputError
 
 __all__ = [
@@ -72,9 +72,7 @@ def check_bags(
         bags = Bags(rows, np.arange(rows.shape[0] + 1))
     else:
         _check_structure(bags)
-        rows = check_array(
-            bags.instances, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False
-        )
+        rows = _checked_instances(bags)
         _check_features(estimator, bags, reset=reset)
         bags = bags.with_instances(rows, feature_names=bags.feature_names)
     if not allow_nan:
@@ -249,7 +247,8 @@ def _dimensions(value: Any) -> int:
     if hasattr(value, "ndim"):
         return int(value.ndim)
     if isinstance(value, list | tuple):
-        return 1 + (_dimensions(value[0]) if len(value) else 0)
+        filled = (v for v in value if not (isinstance(v, list | tuple) and len(v) == 0))
+        return 1 + _dimensions(next(filled, None))
     return 0
 
 
@@ -262,6 +261,19 @@ def _check_structure(bags: Bags) -> None:
         raise InputError(
             f"{bags.name_of(empty[0])} is empty{more}: leave it out with bags[bags.sizes > 0]."
         )
+
+
+def _checked_instances(bags: Bags) -> Any:
+    table = bags.instances
+    is_wide = sparse.issparse(table) and table.indices.dtype == np.int64
+    if is_wide and max(*table.shape, table.nnz) < np.iinfo(np.int32).max:
+        # Most solvers know 32-bit indices only.
+        indices, indptr = table.indices.astype(np.int32), table.indptr.astype(np.int32)
+        table = sparse.csr_array((table.data, indices, indptr), shape=table.shape)
+    try:
+        return check_array(table, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
+    except ValueError as error:
+        raise InputError(f"the instances cannot be used: {error}") from error
 
 
 def _checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -327,6 +339,11 @@ def _check_finite(bags: Bags) -> None:
 def _label_column(y: Any) -> NDArray[Any]:
     if y is None:
         raise LabelError("this estimator requires y to be passed, but the target y is None.")
+    if _is_list_of_sets(y) and any(isinstance(v, set | frozenset | list) for v in y):
+        raise LabelError(
+            "y holds label sets, and this model learns from one label per bag: use CitationKNN, or "
+            "OneVsRestClassifier on a 0/1 array."
+        )
     if isinstance(y, list | tuple) and any(isinstance(label, tuple) for label in y):
         column = np.empty(len(y), dtype=object)
         column[:] = y
@@ -348,7 +365,7 @@ def _check_labels_present(labels: NDArray[Any], bags: Bags) -> None:
             raise LabelError(f"{error} ({bags.name_of(first)})") from error
     if labels.dtype == object:
         for i, label in enumerate(labels):
-            if label is None or label != label:
+            if _is_missing(label):
                 raise LabelError(
                     f"{bags.name_of(i)} has no label ({label!r}; Input y contains NaN): leave it "
                     "out or give it one."
@@ -363,10 +380,10 @@ def _is_list_of_sets(y: Any) -> bool:
     if any(isinstance(labels, set | frozenset) for labels in y):
         return True
     known = [labels for labels in y if labels is not None]
-    return bool(known) and all(
-        isinstance(labels, list | tuple) and all(isinstance(label, str) for label in labels)
-        for labels in known
-    )
+    if not known or not all(isinstance(labels, list | tuple) for labels in known):
+        return False
+    words = all(isinstance(label, str) for labels in known for label in labels)
+    return words or len({len(labels) for labels in known}) > 1
 
 
 def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> LabelSets:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from types import EllipsisType, ModuleType
 from typing import Any, overload
 
@@ -115,6 +115,9 @@ class Bags:
             n_bags, size, n_features = arrays.shape
             flat = arrays.reshape(n_bags * size, n_features)
             return cls(flat, size * np.arange(n_bags + 1), ids, feature_names=feature_names)
+        if not isinstance(arrays, Iterable) or isinstance(arrays, str | bytes):
+            raise InputError(f"expected a sequence of 2-D arrays, got {type(arrays).__name__}.")
+        ids = None if ids is None else _one_dimensional(ids)
         tables = [_bag_table(i, array, ids) for i, array in enumerate(arrays)]
         if not tables:
             raise InputError("no bags were given: expected at least one 2-D array.")
@@ -208,18 +211,19 @@ class Bags:
 
         try:
             table: Any = nw.from_native(frame, eager_only=True)
-        except TypeError as error:
+            columns = list(table.columns)
+        except (TypeError, nw.exceptions.NarwhalsError) as error:
             raise InputError(
-                f"expected a pandas, polars or pyarrow data frame, got {type(frame).__name__}."
+                f"expected a pandas, polars or pyarrow data frame with distinct column names, got "
+                f"{type(frame).__name__}: {error}"
             ) from error
-        columns = list(table.columns)
+        features = [features] if isinstance(features, str) else features
         names = [c for c in columns if c != bag] if features is None else list(features)
         missing = [c for c in [bag, *names] if c not in columns]
         if missing:
             raise InputError(f"no column {missing[0]!r}: the columns are {columns}.")
-        odd = [
-            c for c in names if not (table[c].dtype.is_numeric() or table[c].dtype == nw.Boolean)
-        ]
+        kinds = {name: table.get_column(name).dtype for name in names}  # a name may be a number
+        odd = [c for c, kind in kinds.items() if not (kind.is_numeric() or kind == nw.Boolean)]
         if odd:
             raise InputError(
                 f"the columns {odd} are not numeric: name the feature columns with features=[...]."
@@ -228,8 +232,9 @@ class Bags:
             raise InputError(
                 f"no feature column is left beside {bag!r}: the columns are {columns}."
             )
-        X = table.select(names).to_numpy()
-        return cls.from_groups(X, table[bag].to_numpy(), feature_names=[str(c) for c in names])
+        X = table.select(nw.col(*names)).to_numpy()
+        groups = table.get_column(bag).to_numpy()
+        return cls.from_groups(X, groups, feature_names=[str(c) for c in names])
 
     @property
     def instances(self) -> Instances:
@@ -317,9 +322,10 @@ class Bags:
         [[7, 8], [9]]
         """
         values = values if hasattr(values, "shape") else np.asarray(values)
-        if values.shape[0] != self.n_instances:
+        n_rows = values.shape[0] if values.ndim else 0
+        if n_rows != self.n_instances:
             raise InputError(
-                f"values has {values.shape[0]} rows for {self.n_instances} instances: "
+                f"values has {n_rows} rows for {self.n_instances} instances: "
                 "give one row per instance."
             )
         return [values[a:b] for a, b in zip(self._offsets[:-1], self._offsets[1:], strict=True)]
@@ -386,6 +392,8 @@ class Bags:
             return self
         if isinstance(key, slice):
             return self._slice(key)
+        if isinstance(key, np.ndarray) and key.ndim == 0 and key.dtype.kind in "iu":
+            key = int(key)
         if isinstance(key, int | np.integer) and not isinstance(key, bool):
             return self._one(operator.index(key))
         if isinstance(key, tuple | str):
@@ -491,14 +499,18 @@ def group_rows(
     """
     values = _one_dimensional(groups)
     if values.dtype == object:
-        missing = [i for i, v in enumerate(values) if v is None or v != v]
+        missing = [i for i, v in enumerate(values) if _is_missing(v)]
     else:
         missing = np.flatnonzero(values != values).tolist()
     if missing:
         raise InputError(f"row {missing[0]} belongs to no bag (its bag is {values[missing[0]]!r}).")
     if values.dtype == object:
         position: dict[Any, int] = {}
-        codes = np.array([position.setdefault(v, len(position)) for v in values], dtype=np.int64)
+        try:
+            places = [position.setdefault(v, len(position)) for v in values]
+        except TypeError as error:
+            raise InputError(f"groups are not names of bags: {error}.") from error
+        codes = np.array(places, dtype=np.int64)
         ids = _one_dimensional(list(position))
     else:
         distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
@@ -539,6 +551,10 @@ def _table(values: Any, who_has: str, hint: str) -> Instances:
         raise InputError(f"{who_has} rows of different lengths: expected a 2-D table.") from error
     if isinstance(array, np.matrix):
         array = np.asarray(array)
+    if isinstance(array, np.ma.MaskedArray):
+        raise InputError(f"{who_has} masked values: fill them or leave the rows out.")
+    if array.ndim == 1 and len(array) == 0:
+        raise InputError(f"{who_has} no instances: leave it out.")
     if array.ndim != 2:
         raise InputError(
             f"{who_has} shape {array.shape}: expected a 2-D table, one row per instance.{hint}"
@@ -558,8 +574,18 @@ def _bag_name(i: int, ids: Any) -> str:
     return f"bag {i} ({(name.item() if isinstance(name, np.generic) else name)!r})"
 
 
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA cannot say
+        return True
+
+
 def _checked_offsets(offsets: ArrayLike, n_instances: int) -> NDArray[np.int64]:
-    array = np.asarray(offsets)
+    try:
+        array = np.asarray(offsets)
+    except ValueError as error:
+        raise InputError("offsets are ragged: expected n_bags + 1 integers.") from error
     if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) == 0:
         raise InputError(
             f"offsets have shape {array.shape} and type {array.dtype}: expected n_bags + 1 "
@@ -576,6 +602,8 @@ def _checked_offsets(offsets: ArrayLike, n_instances: int) -> NDArray[np.int64]:
 
 def _one_dimensional(values: Any) -> NDArray[Any]:
     """A 1-D array of labels or names; tuples and mixed types stay Python objects."""
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
+        raise InputError(f"expected one value per row, got {type(values).__name__}.")
     if not hasattr(values, "dtype"):
         values = list(values)
         kinds = {type(v) for v in values}

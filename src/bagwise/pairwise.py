@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import pairwise_distances
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from threadpoolctl import threadpool_limits
@@ -22,12 +22,13 @@ from threadpoolctl import threadpool_limits
 from bagwise import kernels
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, SparseInputError
 from bagwise.kernels import threads
 
 __all__ = [
     "bag_distances",
     "bag_kernel",
+    "check_kernel",
     "instance_kernel",
     "kernel_width",
     "minimax_statistics",
@@ -37,6 +38,23 @@ __all__ = [
 DISTANCES = ("minmin", "maxmin", "meanmin", "hausdorff")
 BAG_KERNELS = ("nsk", "minimax")
 NORMALIZATIONS = ("feature", "average", None)
+
+SPARSE_METRICS = ("cityblock", "cosine", "euclidean", "l1", "l2", "manhattan")
+METRICS = tuple(
+    sorted(
+        {
+            *SPARSE_METRICS,
+            "braycurtis",
+            "canberra",
+            "chebyshev",
+            "correlation",
+            "hamming",
+            "jaccard",
+            "minkowski",
+            "sqeuclidean",
+        }
+    )
+)
 
 BLOCK = 2**18  # values of a block: it stays in the cache between the product and the reduction
 
@@ -77,8 +95,9 @@ def bag_distances(
     Notes
     -----
     The Euclidean distance costs one product of the instance tables, O(n m d), and memory for one
-    block of it. The nearest pairs found by the product are measured again by direct differences,
-    so that close pairs lose no digits.
+    block of it. Every pair that rounding might make the nearest is measured again by direct
+    differences, so that close pairs lose no digits, in single precision too. (Sparse instances are
+    not centred, and only the nearest pair by the product is measured again.)
 
     Examples
     --------
@@ -94,6 +113,7 @@ def bag_distances(
     if kind not in DISTANCES:
         raise InputError(f"kind is {kind!r}: expected one of {DISTANCES}.")
     A, B = _two_sets(X, Y)
+    _check_metric(metric, A, B)
     if kind == "hausdorff":
         there = bag_distances(A, B, kind="maxmin", metric=metric)
         back = there if Y is None else bag_distances(B, A, kind="maxmin", metric=metric)
@@ -159,6 +179,7 @@ def bag_kernel(
     if normalization not in NORMALIZATIONS:
         raise InputError(f"normalization is {normalization!r}: expected one of {NORMALIZATIONS}.")
     A, B = _two_sets(X, Y)
+    check_kernel(kernel)
     params: dict[str, Any] = {"gamma": gamma, "degree": degree, "coef0": coef0}
     if kind == "minimax":
         left, right = minimax_statistics(A), minimax_statistics(B)
@@ -213,7 +234,9 @@ def set_kernel_norms(
     return np.sqrt(np.where(squared > 0, squared, 1.0))
 
 
-def kernel_width(gamma: str | float, bags: Bags) -> float:
+def kernel_width(
+    gamma: str | float, bags: Bags, weights: NDArray[np.float64] | None = None
+) -> float:
     """The width of a kernel between instances, from scikit-learn's words for it.
 
     Parameters
@@ -222,6 +245,8 @@ def kernel_width(gamma: str | float, bags: Bags) -> float:
         "scale" is ``1 / (n_features * variance of the instances)``, "auto" ``1 / n_features``.
     bags : Bags
         The training bags.
+    weights : ndarray of shape (n_bags,), default=None
+        A weight of 2 counts the bag twice.
 
     Returns
     -------
@@ -235,15 +260,21 @@ def kernel_width(gamma: str | float, bags: Bags) -> float:
     1.0
     """
     if gamma == "scale":
-        variance = _variance(bags.instances)
+        rows = None if weights is None else weights[bags.bag_index]
+        variance = _variance(bags.instances, rows)
         return 1.0 / (bags.n_features * variance) if variance > 0 else 1.0
     return 1.0 / bags.n_features if gamma == "auto" else float(gamma)
 
 
-def _variance(instances: Any) -> float:
-    if not sparse.issparse(instances):
+def _variance(instances: Any, weights: NDArray[np.float64] | None) -> float:
+    """Variance of all values of a table, each row counted by its weight."""
+    if sparse.issparse(instances):
+        means, variances = mean_variance_axis(instances, axis=0, weights=weights)
+    elif weights is None:
         return float(instances.var())
-    means, variances = mean_variance_axis(instances, axis=0)
+    else:
+        means = np.average(instances, axis=0, weights=weights)
+        variances = np.average((instances - means) ** 2, axis=0, weights=weights)
     return float(variances.mean() + means.var())
 
 
@@ -340,34 +371,49 @@ def _over_pairs(
 
 
 def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np.float64]]:
+    if sparse.issparse(A.instances) or sparse.issparse(B.instances):
+        return _sparse_nearest(A, B)
     X, Y = A.instances, B.instances
-    left, right = X, Y
-    if not (sparse.issparse(X) or sparse.issparse(Y)):  # smaller numbers cancel less
-        centre = Y.mean(axis=0)
-        left, right = X - centre, Y - centre
+    centre = Y.mean(axis=0, dtype=np.float64)  # smaller numbers cancel less
+    right = Y - centre
     squared = row_norms(right, squared=True)
+    # Rounding of a product of d terms, twice, for the two values that are compared.
+    unit = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
 
     def nearest(start: int, stop: int, bag: int) -> NDArray[np.float64]:
         columns = slice(B.offsets[bag], B.n_instances)
-        product = safe_sparse_dot(left[start:stop], right[columns].T, dense_output=True)
+        left = X[start:stop] - centre
+        product = left @ right[columns].T
+        product *= -2
+        product += squared[columns]
+        slack = unit * (row_norms(left, squared=True) + squared[columns].max())
+        ends = B.offsets[bag:] - B.offsets[bag]
+        return np.sqrt(
+            kernels.set_distances.exact_nearest_in_bags(
+                product, slack, ends, X[start:stop], Y[columns]
+            )
+        )
+
+    return nearest
+
+
+def _sparse_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np.float64]]:
+    """As for dense instances, but not centred (they would fill up): one candidate is measured."""
+    X, Y = (sparse.csr_array(bags.instances, dtype=np.float64) for bags in (A, B))
+    squared = row_norms(Y, squared=True)
+
+    def nearest(start: int, stop: int, bag: int) -> NDArray[np.float64]:
+        columns = slice(B.offsets[bag], B.n_instances)
+        product = safe_sparse_dot(X[start:stop], Y[columns].T, dense_output=True)
         product *= -2
         product += squared[columns]
         ends = B.offsets[bag:] - B.offsets[bag]
         _, column = kernels.set_distances.nearest_in_bags(product, ends)
         rows = np.repeat(np.arange(start, stop), column.shape[1])
-        column += B.offsets[bag]
-        return np.sqrt(_squared_distances(X, Y, rows, column.ravel())).reshape(column.shape)
+        difference = X[rows] - Y[column.ravel() + B.offsets[bag]]
+        return np.sqrt(row_norms(difference, squared=True)).reshape(column.shape)
 
     return nearest
-
-
-def _squared_distances(
-    X: Any, Y: Any, rows: NDArray[np.int64], columns: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    if sparse.issparse(X) or sparse.issparse(Y):
-        difference = sparse.csr_array(X[rows] - Y[columns])
-        return row_norms(difference, squared=True)
-    return kernels.set_distances.pair_distances(X, Y, rows, columns)
 
 
 def _nearest(A: Bags, B: Bags, metric: Metric) -> Callable[[int, int, int], NDArray[np.float64]]:
@@ -383,7 +429,7 @@ def _nearest(A: Bags, B: Bags, metric: Metric) -> Callable[[int, int, int], NDAr
 def _kernel_sums(
     A: Bags, B: Bags, kernel: str | Callable[..., float], params: dict[str, Any]
 ) -> Callable[[int, int, int], NDArray[np.float64]]:
-    X, Y = A.instances, B.instances
+    X, Y = (_for_kernel(bags.instances, kernel) for bags in (A, B))
 
     def sums(start: int, stop: int, bag: int) -> NDArray[np.float64]:
         values = instance_kernel(X[start:stop], Y[B.offsets[bag] :], kernel, params)
@@ -413,4 +459,44 @@ def instance_kernel(
     """
     if callable(kernel):
         return pairwise_kernels(X, Y, metric=kernel)
-    return pairwise_kernels(X, Y, metric=kernel, filter_params=True, **params)
+    X, Y = _for_kernel(X, kernel), _for_kernel(Y, kernel)
+    try:
+        given = {name: value for name, value in params.items() if value is not None}
+        return pairwise_kernels(X, Y, metric=kernel, filter_params=True, **given)
+    except ValueError as error:  # such as chi2 on negative values
+        raise InputError(f"kernel={kernel!r} does not suit these instances: {error}") from error
+
+
+def _for_kernel(instances: Any, kernel: Any) -> Any:
+    """The instances, writable where scikit-learn's code asks for it without need (chi2)."""
+    wants_writable = kernel in ("chi2", "additive_chi2") and isinstance(instances, np.ndarray)
+    return instances.copy() if wants_writable and not instances.flags.writeable else instances
+
+
+def check_kernel(kernel: Any) -> None:
+    """Refuse a kernel that scikit-learn does not know by name.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        The kernel of an estimator.
+    """
+    if not callable(kernel) and kernel not in PAIRWISE_KERNEL_FUNCTIONS:
+        raise InputError(
+            f"kernel is {kernel!r}: expected a function of two vectors or one of "
+            f"{sorted(PAIRWISE_KERNEL_FUNCTIONS)}."
+        )
+
+
+def _check_metric(metric: Any, A: Bags, B: Bags) -> None:
+    if callable(metric):
+        return
+    if metric not in METRICS:
+        raise InputError(
+            f"metric is {metric!r}: expected a function of two vectors or one of {METRICS}."
+        )
+    is_sparse = sparse.issparse(A.instances) or sparse.issparse(B.instances)
+    if is_sparse and metric not in SPARSE_METRICS:
+        raise SparseInputError(
+            f"metric={metric!r} needs dense instances; sparse ones go with {SPARSE_METRICS}."
+        )

@@ -6,9 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import TransformerMixin, clone
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -56,7 +58,9 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
     array([-1.22,  0.  ,  1.22])
     """
 
-    _parameter_constraints: dict[str, Any] = {"transformer": [None, object]}
+    _parameter_constraints: dict[str, Any] = {
+        "transformer": [None, HasMethods(["fit", "transform"])]
+    }
 
     def __init__(self, transformer: Any = None) -> None:
         self.transformer = transformer
@@ -92,7 +96,7 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         y_instances = None
         if y is not None:
             y_instances = check_length(np.asarray(y), bags)[bags.bag_index]
-        self.transformer_ = clone(given).fit(bags.instances, y_instances)
+        self.transformer_ = clone(given).fit(_rows(bags), y_instances)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -109,7 +113,7 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         """
         check_is_fitted(self)
         bags = self._read(X, reset=False)
-        rows = self.transformer_.transform(bags.instances)
+        rows = self.transformer_.transform(_rows(bags))
         if is_table(X):
             return rows
         names = None
@@ -132,7 +136,7 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         """
         check_is_fitted(self)
         bags = check_bags(None, X, reset=True)
-        rows = self.transformer_.inverse_transform(bags.instances)
+        rows = self.transformer_.inverse_transform(_rows(bags))
         return rows if is_table(X) else bags.with_instances(rows)
 
     @available_if(_inner_has("get_feature_names_out"))
@@ -161,3 +165,8 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
     def _read(self, X: Any, *, reset: bool) -> Bags:
         tags = self.__sklearn_tags__().input_tags
         return check_bags(self, X, reset=reset, accept_sparse=tags.sparse, allow_nan=tags.allow_nan)
+
+
+def _rows(bags: Bags) -> Any:
+    """The instances for a transformer; sparse ones as a copy, which many insist on writing to."""
+    return bags.instances.copy() if sparse.issparse(bags.instances) else bags.instances

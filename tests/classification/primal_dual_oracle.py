@@ -9,9 +9,7 @@ import numpy as np
 
 
 def segment(function, values, offsets):
-    return np.array(
-        [function(values[a:b], axis=0) for a, b in pairwise(offsets)]
-    )
+    return np.array([function(values[a:b], axis=0) for a, b in pairwise(offsets)])
 
 
 def objective(W, b, X, offsets, codes, C, weights):

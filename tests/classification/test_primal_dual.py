@@ -146,6 +146,7 @@ def test_7_a_constant_column_changes_nothing(solver, convert):
     np.testing.assert_allclose(extended.intercept_, plain.intercept_, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:pdMISVM ended no better")  # far from standardised
 @pytest.mark.parametrize("solver", ["exact", "inexact"])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_8_single_precision_is_finite_and_agrees(solver, scale):
@@ -239,6 +240,34 @@ def test_a_weight_of_two_equals_the_bag_twice():
     np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-8)
 
 
+@pytest.mark.parametrize(
+    "options", [{"kernel": "rbf"}, {"solver": "inexact"}, {"splitting": "shared"}]
+)
+def test_a_weight_of_two_equals_the_bag_twice_in_all_ways(options):
+    bags, y = example(24)
+    model = PrimalDualMISVM(C=1, random_state=0, **options)
+    weights = 1 + np.arange(24) % 2
+    twice = np.repeat(np.arange(24), weights)
+    found = clone(model).fit(bags, y, sample_weight=weights)
+    expected = clone(model).fit(bags[twice], y[twice])
+    np.testing.assert_allclose(
+        found.decision_function(bags), expected.decision_function(bags), atol=1e-6
+    )
+
+
+def test_a_class_without_weight_is_refused():
+    bags, y = example(24)
+    with pytest.raises(InputError, match="all bags of class 'p' have weight 0"):
+        PrimalDualMISVM().fit(bags, y, sample_weight=(y == "q").astype(float))
+
+
+def test_learning_nothing_is_told():
+    bags, y = example(24)
+    far = bags.with_instances(1e6 * bags.instances + 1e8)
+    with pytest.warns(ConvergenceWarning, match="standardise the instances"):
+        PrimalDualMISVM(random_state=0).fit(far, y)
+
+
 def test_sparse_and_dense_instances_give_the_same_model():
     bags, y = example(30)
     rows = bags.with_instances(sparse.csr_array(bags.instances))
@@ -266,6 +295,7 @@ def test_the_budget_running_out_is_told():
         PrimalDualMISVM(max_iter=3).fit(*example())
 
 
+@pytest.mark.filterwarnings("ignore:pdMISVM ended no better")
 @pytest.mark.parametrize("solver", ["exact", "inexact"])
 def test_edges(solver):
     rng = np.random.default_rng(0)

@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.svm import LinearSVC
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.svm import SVC, LinearSVC
 
 from bagwise.classification import SingleInstanceClassifier
+from bagwise.exceptions import InputError
 from checks import example
 
 
@@ -56,3 +57,17 @@ def test_key_instance_of_the_negative_class_is_the_lowest_score():
     np.testing.assert_array_equal(
         model.key_instances(bags, label="p"), [s.argmin() for s in scores]
     )
+
+
+def test_what_is_no_classifier_is_refused():
+    bags, y = example()
+    with pytest.raises(InputError, match="expected a scikit-learn classifier"):
+        SingleInstanceClassifier(LinearRegression()).fit(bags, y)
+
+
+def test_scores_of_pairs_of_classes_are_refused(rng):
+    y = np.arange(40) % 4
+    X = rng.normal(size=(40, 2)) + y[:, None]
+    model = SingleInstanceClassifier(SVC(decision_function_shape="ovo")).fit(X, y)
+    with pytest.raises(InputError, match="6 scores for 4 classes"):
+        model.predict(X)

@@ -22,7 +22,7 @@ from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
 from bagwise.exceptions import InputError
-from bagwise.pairwise import instance_kernel, kernel_width
+from bagwise.pairwise import check_kernel, instance_kernel, kernel_width
 from bagwise.solvers import SolverResult
 from bagwise.solvers.concave_convex import concave_convex
 from bagwise.solvers.primal_dual import KernelSpace, LinearSpace, primal_dual
@@ -218,7 +218,8 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         y : array-like of shape (n_bags,)
             The class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Weights of the bags; a weight of 2 equals the bag twice.
+            Weights of the bags; a weight of 2 equals the bag twice (with `polish` up to its
+            tolerance).
 
         Returns
         -------
@@ -232,7 +233,8 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         weights = weights * compute_sample_weight(self.class_weight, classes[codes])
         used = bags if weights.all() else bags[weights > 0]  # a bag of weight 0 is no bag
         codes, weights = codes[weights > 0], weights[weights > 0]
-        gamma = kernel_width(self.gamma, used)
+        self._check_options(used, classes, codes)
+        gamma = 1.0 if self.kernel == "linear" else kernel_width(self.gamma, used, weights)
         space = self._space(used, gamma)
         rng = check_random_state(self.random_state)
         result = primal_dual(
@@ -253,13 +255,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             rng=rng,
             track=partial(self._track, task="iteration"),
         )
-        if not result.converged:
-            warnings.warn(
-                f"pdMISVM did not reach tol={self.tol} in {self.max_iter} iterations: raise "
-                "max_iter or rho, or standardise the instances.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        self._warn_of_failure(result, of_zero=self.C * (len(classes) - 1) * weights.sum())
         if self.polish:
             result = self._polished(result, used, codes, weights, rng)
         W, self.intercept_ = result.solution
@@ -308,14 +304,40 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         best = super().decision_function(X)
         return best[:, 1] - best[:, 0] if len(self.classes_) == 2 else best
 
-    def _space(self, bags: Bags, gamma: float) -> LinearSpace | KernelSpace:
-        if self.kernel == "linear":
-            return LinearSpace(bags.instances, _constant(bags) if self.fit_intercept else None)
-        if self.kernel == "precomputed" and bags.n_features != bags.n_instances:
+    def _warn_of_failure(self, result: SolverResult, *, of_zero: float) -> None:
+        message = None
+        if not result.converged:
+            message = (
+                f"pdMISVM did not reach tol={self.tol} in {self.max_iter} iterations: raise "
+                "max_iter or rho, or standardise the instances."
+            )
+        elif result.objective_curve[-1] >= of_zero and not self.polish:
+            message = (
+                "pdMISVM ended no better than W = 0, a model that knows nothing: standardise the "
+                "instances, or try another C, mu or random_state."
+            )
+        if message is not None:
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+    def _check_options(self, bags: Bags, classes: NDArray[Any], codes: NDArray[np.int64]) -> None:
+        absent = np.setdiff1d(np.arange(len(classes)), codes)
+        if len(absent):
+            raise InputError(
+                f"all bags of class {classes.tolist()[absent[0]]!r} have weight 0: leave them out."
+            )
+        if self.kernel != "precomputed":
+            check_kernel(self.kernel)
+        elif bags.n_features != bags.n_instances:
             raise InputError(
                 f"a precomputed kernel of {bags.n_instances} instances has {bags.n_features} "
                 "columns: expected one column per training instance."
             )
+        if self.polish and (self.kernel != "linear" or sparse.issparse(bags.instances)):
+            raise InputError("polish=True needs the linear kernel and dense instances.")
+
+    def _space(self, bags: Bags, gamma: float) -> LinearSpace | KernelSpace:
+        if self.kernel == "linear":
+            return LinearSpace(bags.instances, _constant(bags) if self.fit_intercept else None)
         return KernelSpace(self._gram(bags, bags, gamma))
 
     def _gram(self, bags: Bags, training: Bags, gamma: float) -> NDArray[Any]:
@@ -332,8 +354,6 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         weights: NDArray[np.float64],
         rng: np.random.RandomState,
     ) -> SolverResult:
-        if self.kernel != "linear" or sparse.issparse(bags.instances):
-            raise InputError("polish=True needs the linear kernel and dense instances.")
         after = concave_convex(
             bags.instances,
             bags.offsets,

@@ -6,13 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.svm import LinearSVC
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.exceptions import InputError
 
 __all__ = ["SingleInstanceClassifier"]
 
@@ -97,6 +98,8 @@ class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEs
         bags = check_bags(self, X, reset=True)
         classes, codes = check_bag_labels(y, bags, min_classes=2)
         inner = LinearSVC() if self.estimator is None else clone(self.estimator)
+        if not is_classifier(inner):
+            raise InputError(f"estimator is {inner!r}: expected a scikit-learn classifier.")
         self.estimator_ = inner.fit(bags.instances, classes[codes][bags.bag_index])
         self.classes_ = classes
         return self
@@ -116,7 +119,13 @@ class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEs
         """
         bags = self._check_bags(X)
         if hasattr(self.estimator_, "decision_function"):
-            return self.estimator_.decision_function(bags.instances)
+            scores = self.estimator_.decision_function(bags.instances)
+            if scores.ndim == 2 and scores.shape[1] != len(self.classes_):
+                raise InputError(
+                    f"{self.estimator_!r} gives {scores.shape[1]} scores for {len(self.classes_)} "
+                    "classes: use decision_function_shape='ovr'."
+                )
+            return scores
         shares = self.estimator_.predict_proba(bags.instances)
         return shares[:, 1] - shares[:, 0] if len(self.classes_) == 2 else shares
 

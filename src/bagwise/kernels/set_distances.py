@@ -8,7 +8,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["nearest_in_bags", "pair_distances"]
+__all__ = ["exact_nearest_in_bags", "nearest_in_bags"]
 
 _compiled = numba.njit(nogil=True, cache=True)
 
@@ -38,26 +38,35 @@ def nearest_in_bags(
     return smallest, column
 
 
-def pair_distances(
-    X: NDArray[Any], Y: NDArray[Any], rows: NDArray[np.int64], columns: NDArray[np.int64]
-) -> NDArray[Any]:
-    """Squared Euclidean distances of single pairs, by direct differences.
+def exact_nearest_in_bags(
+    approximate: NDArray[Any],
+    slack: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    X: NDArray[Any],
+    Y: NDArray[Any],
+) -> NDArray[np.float64]:
+    """Squared Euclidean distance of each row to each bag, to full precision.
 
-    A product finds the nearest pair fast; its value suffers cancellation when the pair is close.
+    A product gives all distances fast, but close pairs suffer cancellation. Whatever lies within
+    `slack` of the smallest approximate value is measured again by direct differences.
 
     Parameters
     ----------
-    X, Y : ndarray of shape (n, n_features), (m, n_features)
-        Two tables.
-    rows, columns : ndarray of int64 of shape (n_pairs,)
-        The pairs.
+    approximate : ndarray of shape (n_rows, n_instances)
+        ``|y|^2 - 2 x.y``, the squared distance less ``|x|^2``.
+    slack : ndarray of shape (n_rows,)
+        Twice the error that a value of the row may have.
+    offsets : ndarray of shape (n_bags + 1,)
+        Which columns belong to which bag; no bag is empty.
+    X, Y : ndarray of shape (n_rows, n_features), (n_instances, n_features)
+        The rows and the instances themselves.
 
     Returns
     -------
-    ndarray of shape (n_pairs,)
+    ndarray of shape (n_rows, n_bags)
     """
-    out = np.empty(len(rows))
-    _pair_distances(X, Y, rows, columns, out)
+    out = np.empty((len(approximate), len(offsets) - 1))
+    _exact_nearest_in_bags(np.ascontiguousarray(approximate), slack, offsets, X, Y, out)
     return out
 
 
@@ -73,10 +82,19 @@ def _nearest_in_bags(distances, offsets, smallest, column):  # type: ignore[no-u
 
 
 @_compiled
-def _pair_distances(X, Y, rows, columns, out):  # type: ignore[no-untyped-def]
-    for p in range(len(rows)):
-        total = 0.0
-        for k in range(X.shape[1]):
-            difference = np.float64(X[rows[p], k]) - np.float64(Y[columns[p], k])
-            total += difference * difference
-        out[p] = total
+def _exact_nearest_in_bags(approximate, slack, offsets, X, Y, out):  # type: ignore[no-untyped-def]
+    for i in range(approximate.shape[0]):
+        for bag in range(len(offsets) - 1):
+            near = np.inf
+            for j in range(offsets[bag], offsets[bag + 1]):
+                near = min(near, approximate[i, j])
+            near += slack[i]
+            best = np.inf
+            for j in range(offsets[bag], offsets[bag + 1]):
+                if approximate[i, j] <= near:
+                    total = 0.0
+                    for k in range(X.shape[1]):
+                        difference = np.float64(X[i, k]) - np.float64(Y[j, k])
+                        total += difference * difference
+                    best = min(best, total)
+            out[i, bag] = best

@@ -255,7 +255,7 @@ def _proximal_point(
     natural = float(problem.costs.max())
     if points.mean_square > 0:
         natural = min(natural, 1 / points.mean_square)
-    a, sigma, growth = start.multipliers, max(start.sigma, natural), GROWTH
+    a, sigma = start.multipliers, max(start.sigma, natural)
     here = _Place(start.coef, points.product(start.coef), start.intercept)
     pieces = None
     curve: list[float] = []
@@ -270,9 +270,12 @@ def _proximal_point(
         reach = max(tol, 8 * EPS * points.mean_square * float(a.sum()))
         if max(moved, error) <= reach:
             return a, sigma, np.array(curve), True
-        if error > max(reach, 0.1 * moved):  # rounding of sigma z shows: step back, and stay there
-            sigma, growth = sigma / GROWTH, 1.0
-        sigma *= growth
+        # The error of sigma z grows with sigma: as long as it is far below what is left to do.
+        left = max(reach, moved)
+        if error > left:
+            sigma /= GROWTH
+        elif error < 0.1 * left:
+            sigma *= GROWTH
     return a, sigma, np.array(curve), False
 
 
