@@ -23,13 +23,15 @@ from sklearn.tree import DecisionTreeClassifier
 
 import bagwise
 from bagwise import Bags
+from bagwise.classification import SetKernelSVM
 from bagwise.exceptions import (
     DataNotFoundError,
     InputError,
     ModelFileError,
     OutputExistsError,
 )
-from bagwise.persistence import load_model, save_model, trusted_types
+from bagwise.persistence import _series, load_model, save_model, trusted_types
+from checks import example
 
 PREDICT = """
 import pickle, sys
@@ -290,3 +292,24 @@ def test_damaged_files(tmp_path_factory, place, value, cut):
     except ModelFileError:
         return
     assert again.predict([[3.0]]).tolist() == [1]
+
+
+def test_functions_without_a_name_are_refused_when_saved(tmp_path):
+    bags, y = example()
+    model = SetKernelSVM(kernel=lambda a, b: float(a @ b)).fit(bags, y)
+    with pytest.raises(ModelFileError, match="lambda.*cannot be found again"):
+        save_model(model, tmp_path / "model.skops")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("written", "here", "readable"),
+    [
+        ("0.1.0", "0.1.9", True),
+        ("0.1.0", "0.2.0", False),
+        ("1.0.0", "1.4.2", True),
+        ("1.0", "2.0", False),
+    ],
+)
+def test_versions_within_which_files_stay_readable(written, here, readable):
+    assert (_series(written) == _series(here)) == readable

@@ -135,6 +135,12 @@ def save_model(
                 f"{type(model).__name__} cannot be saved as a skops file: {error}. Give it "
                 "functions that can be imported by name, or use pickle."
             ) from error
+        nameless = [t for t in skops.get_untrusted_types(file=temporary) if "<" in t]
+        if nameless:
+            raise ModelFileError(
+                f"{type(model).__name__} holds {nameless[0]}, which cannot be found again by its "
+                "name: give it a function defined in a module."
+            )
         with zipfile.ZipFile(temporary, "a") as archive:
             archive.writestr(_MEMBER, json.dumps(notes))
 
@@ -164,8 +170,8 @@ def load_model(
     DataNotFoundError
         When there is no such file.
     ModelFileError
-        When the file is damaged, is not a model, comes from another major version of bagwise, or
-        holds types that are not trusted.
+        When the file is damaged, is not a model, comes from another series of bagwise (0.1, 0.2,
+        1, 2), or holds types that are not trusted.
     """
     file = Path(path)
     if not file.is_file():
@@ -202,7 +208,7 @@ def _read_notes(file: Path) -> dict[str, Any]:
     if not complete or not isinstance(notes["metadata"], dict):
         raise ModelFileError(f"{file} is damaged: {_MEMBER} in it is incomplete.")
     written = str(notes["bagwise_version"])
-    if written.partition(".")[0] != bagwise.__version__.partition(".")[0]:
+    if _series(written) != _series(bagwise.__version__):
         raise ModelFileError(
             f"{file} was written by bagwise {written}, and this is {bagwise.__version__}: install "
             "that version to load it, or fit the model again."
@@ -246,3 +252,9 @@ def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
             "leave 'bagwise_version' and 'sklearn_version' to bagwise."
         )
     return metadata
+
+
+def _series(version: str) -> tuple[str, ...]:
+    """The part of a version within which files stay readable: 1, 2, ..., and before 1 0.1, 0.2."""
+    parts = version.split(".")
+    return tuple(parts[:2] if parts[0] == "0" else parts[:1])

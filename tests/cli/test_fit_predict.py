@@ -279,3 +279,22 @@ def test_neither_file_of_predictions_is_overwritten(run, slides, fitted, existin
     assert len(list(slides.parent.glob("out*"))) == 1
     assert run(*words, "--force").exit_code == 0
     assert (slides.parent / existing).read_text() != "mine"
+
+
+def test_what_is_read_is_never_overwritten(run, slides):
+    before = slides.read_bytes()
+    model = slides.parent / "m.skops"
+    result = run("fit", slides, *COLUMNS, "-m", "nsk", "-o", slides, "--force")
+    assert result.exit_code == 2
+    assert "is what is read" in result.stderr
+    assert run("fit", slides, *COLUMNS, "-m", "nsk", "-o", model).exit_code == 0
+    saved = model.read_bytes()
+    for output in (slides, model):
+        assert run("predict", model, slides, "-o", output, "--force").exit_code == 2
+    assert slides.read_bytes() == before
+    assert model.read_bytes() == saved
+
+
+def test_fit_names_the_features_it_used(run, slides):
+    result = run("fit", slides, *COLUMNS, "-m", "nsk", "-o", slides.parent / "m.skops")
+    assert "features: " in result.stderr

@@ -23,7 +23,7 @@ from bagwise.cli.options import (
     Positive,
     Separator,
 )
-from bagwise.cli.output import note, progress, refuse_existing
+from bagwise.cli.output import note, progress, refuse_existing, some_names
 
 if TYPE_CHECKING:
     from bagwise.cli.reading import ColumnChoice, Labelled
@@ -58,7 +58,7 @@ def fit(
 
     Example: bagwise fit slides.csv --bag slide --label tumour -m nsk --set C=10 -o model.skops
     """
-    refuse_existing([output], force=force)
+    refuse_existing([output], force=force, inputs=[file])
     from bagwise.cli.reading import choose_columns, read_labelled
     from bagwise.extras import import_extra
     from bagwise.persistence import save_model
@@ -88,6 +88,7 @@ def fit(
         "columns": _columns(choice),
     }
     save_model(model, output, metadata=facts, force=force)
+    note(f"features: {some_names(data.bags.feature_names, data.bags.n_features)}")
     note(f"{chosen.name} learned from {len(data.bags)} bags{data.positive_note}: {output}")
 
 

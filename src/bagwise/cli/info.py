@@ -78,6 +78,7 @@ def _size_facts(bags: Bags) -> dict[str, Any]:
         "bags": len(bags),
         "instances": bags.n_instances,
         "features": bags.n_features,
+        **({} if bags.feature_names is None else {"feature_names": bags.feature_names}),
         "smallest_bag": int(sizes.min()) if len(sizes) else 0,
         "median_bag": float(np.median(sizes)) if len(sizes) else 0.0,
         "largest_bag": int(sizes.max()) if len(sizes) else 0,

@@ -24,6 +24,7 @@ __all__ = [
     "print_table",
     "progress",
     "refuse_existing",
+    "some_names",
     "write_columns",
 ]
 
@@ -124,7 +125,7 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[], None]
         yield lambda: bar.advance(number)
 
 
-def refuse_existing(paths: Iterable[Path], *, force: bool) -> None:
+def refuse_existing(paths: Iterable[Path], *, force: bool, inputs: Iterable[Path] = ()) -> None:
     """Refuse, before any work, to write where something is, or into a folder that is not.
 
     Parameters
@@ -133,11 +134,45 @@ def refuse_existing(paths: Iterable[Path], *, force: bool) -> None:
         The files to be written.
     force : bool
         Whether files may be overwritten.
+    inputs : iterable of Path, default=()
+        The files that are read: never overwritten.
     """
+    from bagwise.exceptions import OutputExistsError
     from bagwise.io.files import check_output
 
+    read = {path.resolve() for path in inputs}
     for path in paths:
+        if path.resolve() in read:
+            raise OutputExistsError(
+                f"{path} is what is read: write to another file. --force does not change that."
+            )
         check_output(path, force=force)
+
+
+def some_names(names: list[str] | None, n_features: int) -> str:
+    """The names of the features, not all of many: a column that is none shows at a glance.
+
+    Parameters
+    ----------
+    names : list of str or None
+        The names, where there are any.
+    n_features : int
+        How many features there are.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from bagwise.cli.output import some_names
+    >>> some_names(["red", "blue"], 2)
+    '2 (red, blue)'
+    """
+    if names is None:
+        return str(n_features)
+    shown = names if len(names) <= 8 else [*names[:4], "...", *names[-3:]]
+    return f"{n_features} ({', '.join(shown)})"
 
 
 def instances_beside(path: Path) -> Path:

@@ -46,7 +46,7 @@ def predict(
     Example: bagwise predict model.skops new-slides.csv -o out.parquet
     """
     beside = instances_beside(output)
-    refuse_existing([output, beside], force=force)
+    refuse_existing([output, beside], force=force, inputs=[model, file])
     from bagwise.cli.reading import read_for_model
     from bagwise.inspection import bag_table, instance_model, instance_table
     from bagwise.persistence import load_model

@@ -164,8 +164,10 @@ def write_bags(
     """Write bags and their labels to a file or a folder, from which `read_bags` gets them back.
 
     The file appears when it is complete: a crash leaves none, and an older one as it was. What a
-    format cannot keep is an error, with two exceptions in CSV: bags without ids come back with
-    their positions as ids, features without names as ``x0``, ``x1``, ... (Parquet remembers both).
+    format cannot keep is an error, with these exceptions in CSV: bags without ids come back with
+    their positions as ids, features without names as ``x0``, ``x1``, ..., values as 64-bit floats
+    (read them with ``dtype=``), and ids that are neither texts nor whole numbers as texts. Parquet
+    remembers all but dates and times.
 
     Parameters
     ----------

@@ -157,7 +157,8 @@ class TableSource:
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         distinct = coded.dictionary.to_pylist()
         if types.is_floating(values.type):  # NaN is missing, as in a frame
-            return Column.of([*distinct, None][code] for code in codes)
+            values = [*distinct, None]
+            return Column.of(values[code] for code in codes)
         return Column(codes, distinct)
 
     def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
