@@ -297,7 +297,7 @@ def test_damaged_files(tmp_path_factory, place, value, cut):
 def test_functions_without_a_name_are_refused_when_saved(tmp_path):
     bags, y = example()
     model = SetKernelSVM(kernel=lambda a, b: float(a @ b)).fit(bags, y)
-    with pytest.raises(ModelFileError, match="lambda.*cannot be found again"):
+    with pytest.raises(ModelFileError, match=r"lambda.*cannot be found again"):
         save_model(model, tmp_path / "model.skops")
     assert list(tmp_path.iterdir()) == []
 

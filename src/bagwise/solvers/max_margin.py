@@ -267,7 +267,7 @@ def _proximal_point(
         loss = problem.loss(here.plain, problem.best_intercept(here.plain))
         curve.append(0.5 * float(here.coef @ here.plain) + loss)
         # No sum is closer than the rounding of its terms.
-        reach = max(tol, 8 * EPS * points.mean_square * float(a.sum()))
+        reach = max(tol, 64 * EPS * points.mean_square * float(a.sum()))
         if max(moved, error) <= reach:
             return a, sigma, np.array(curve), True
         # The error of sigma z grows with sigma: as long as it is far below what is left to do.
