@@ -17,6 +17,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
 from bagwise.exceptions import InputError
+from bagwise.kernels.threads import one_core_if_small
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
 from bagwise.solvers.result import SolverResult
@@ -83,10 +84,11 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             else KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, gamma))
         )
         positives = [1] if len(classes) == 2 else range(len(classes))
-        results = [
-            self._solve(space, bags.offsets, codes == positive, costs)
-            for positive in self._track(positives, "class")
-        ]
+        with one_core_if_small(rows):
+            results = [
+                self._solve(space, bags.offsets, codes == positive, costs)
+                for positive in self._track(positives, "class")
+            ]
         if not all(result.converged for result in results):
             self._warn()
         coef = np.array([result.solution[0] for result in results])  # (n_machines, n_instances)

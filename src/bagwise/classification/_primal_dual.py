@@ -22,6 +22,7 @@ from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
 from bagwise.exceptions import InputError
+from bagwise.kernels.threads import one_core_if_small
 from bagwise.pairwise import check_kernel, instance_kernel, kernel_width
 from bagwise.solvers import SolverResult
 from bagwise.solvers.concave_convex import concave_convex
@@ -237,27 +238,28 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         gamma = 1.0 if self.kernel == "linear" else kernel_width(self.gamma, used, weights)
         space = self._space(used, gamma)
         rng = check_random_state(self.random_state)
-        result = primal_dual(
-            space,
-            used.offsets,
-            codes,
-            len(classes),
-            C=self.C,
-            mu=1e-4 if self.mu is None else self.mu,
-            rho=self.rho,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            exact=self._is_exact(space, len(classes)),
-            shared=self.splitting == "shared",
-            mask_own_class=self.mask_own_class,
-            fit_intercept=self.fit_intercept,
-            weights=weights,
-            rng=rng,
-            track=partial(self._track, task="iteration"),
-        )
+        with one_core_if_small(used.instances):
+            result = primal_dual(
+                space,
+                used.offsets,
+                codes,
+                len(classes),
+                C=self.C,
+                mu=1e-4 if self.mu is None else self.mu,
+                rho=self.rho,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                exact=self._is_exact(space, len(classes)),
+                shared=self.splitting == "shared",
+                mask_own_class=self.mask_own_class,
+                fit_intercept=self.fit_intercept,
+                weights=weights,
+                rng=rng,
+                track=partial(self._track, task="iteration"),
+            )
+            if self.polish:
+                result = self._polished(result, used, codes, weights, rng)
         self._warn_of_failure(result, of_zero=self.C * (len(classes) - 1) * weights.sum())
-        if self.polish:
-            result = self._polished(result, used, codes, weights, rng)
         W, self.intercept_ = result.solution
         if self.kernel == "linear":
             self.coef_ = W
