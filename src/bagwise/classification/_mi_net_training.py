@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -152,23 +153,24 @@ def train(
     step = _optimizer(torch, optimizer, [*coefs, *intercepts], learning_rate, momentum)
     batches = _Batches(torch, bags, codes, weights, batch_size, start[0][0].dtype, place)
     curve: list[float] = []
-    for _ in track(range(max_epochs)):
-        total = 0.0
-        for batch in batches.deal(rng):
-            step.zero_grad()
-            loss = _loss(torch, architecture, batch, coefs, intercepts)
-            (loss + weight_decay / 2 * sum(W.square().sum() for W in coefs)).backward()
-            step.step()
-            total += float(loss.detach()) * len(batch.codes)
-        curve.append(total / len(bags))
-        if not np.isfinite(curve[-1]):
-            raise InputError(
-                f"the training loss is {curve[-1]} after {len(curve)} epochs: standardise the "
-                "instances with InstanceTransformer(StandardScaler()), or lower learning_rate "
-                f"(now {learning_rate})."
-            )
-        if tol is not None and _has_stalled(curve, tol):
-            break
+    with _one_thread(torch):
+        for _ in track(range(max_epochs)):
+            total = 0.0
+            for batch in batches.deal(rng):
+                step.zero_grad()
+                loss = _loss(torch, architecture, batch, coefs, intercepts)
+                (loss + weight_decay / 2 * sum(W.square().sum() for W in coefs)).backward()
+                step.step()
+                total += float(loss.detach()) * len(batch.codes)
+            curve.append(total / len(bags))
+            if not np.isfinite(curve[-1]):
+                raise InputError(
+                    f"the training loss is {curve[-1]} after {len(curve)} epochs: standardise the "
+                    "instances with InstanceTransformer(StandardScaler()), or lower learning_rate "
+                    f"(now {learning_rate})."
+                )
+            if tol is not None and _has_stalled(curve, tol):
+                break
     solution = tuple(tensor.detach().cpu().numpy() for tensor in [*coefs, *intercepts])
     stalled = tol is None or _has_stalled(curve, tol)
     return SolverResult(solution, np.array(curve), len(curve), stalled)
@@ -266,6 +268,17 @@ def _optimizer(
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=learning_rate, momentum=momentum)
     return torch.optim.Adam(parameters, lr=learning_rate)
+
+
+@contextmanager
+def _one_thread(torch: Torch) -> Iterator[None]:
+    """Mini-batches are small: more threads wait for each other rather than help."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
 
 
 def _place(torch: Torch, device: str | None) -> Any:
