@@ -172,7 +172,9 @@ def test_an_interrupted_write_leaves_nothing_behind(cache, trusted, monkeypatch)
     assert list(cache.iterdir()) == []
 
 
-@pytest.mark.parametrize(("name", "where"), [("musk1", "came with bagwise"), ("fox", "put fox.npz into")])
+@pytest.mark.parametrize(
+    ("name", "where"), [("musk1", "came with bagwise"), ("fox", "put fox.npz into")]
+)
 def test_sets_that_are_not_fetched(name, where):
     with pytest.raises(InputError, match=where):
         datasets.fetch_dataset(name)
