@@ -343,7 +343,7 @@ class _Step:
         return float(place.coef @ way - pull + self.rho * (place.b - self.b) * way_b)
 
     def rounding(self, here: _Place, there: _Place) -> float:
-        """How large a slope may be by rounding alone: z is exact to EPS |f|, a to sigma times it."""
+        """How large a slope may be by rounding alone: z is exact to EPS |f|."""
         way = np.abs(there.plain - here.plain + (there.b - here.b))
         largest = 1 + float(np.abs(there.plain).max())
         return EPS * (self.sigma * largest * float(way.sum()) + float(np.abs(here.coef) @ way))
