@@ -75,7 +75,7 @@ def test_wrong_usage_is_2(run):
         (["predict", "m.skops", "{slides}", "-o", "out.xlsx"], ".parquet"),
         (["predict", "m.skops", "{slides}", "-o", "nowhere/out.csv"], "nowhere"),
         (["datasets", "describe", "musk3"], "Did you mean musk"),
-        (["datasets", "get", "musk1"], "shipped"),
+        (["datasets", "get", "musk1"], "came with bagwise"),
         (["datasets", "export", "letter", "-o", "letter.csv"], "no bags"),
     ],
 )

@@ -257,7 +257,7 @@ def _proximal_point(
         natural = min(natural, 1 / points.mean_square)
     a, sigma = start.multipliers, max(start.sigma, natural)
     here = _Place(start.coef, points.product(start.coef), start.intercept)
-    pieces = None
+    pieces: _Pieces | None = None
     curve: list[float] = []
     for _ in range(MAX_PROXIMAL):
         step = _Step(points, problem, a, here.b, sigma, natural**2 / sigma)
@@ -267,10 +267,10 @@ def _proximal_point(
         loss = problem.loss(here.plain, problem.best_intercept(here.plain))
         curve.append(0.5 * float(here.coef @ here.plain) + loss)
         # No sum is closer than the rounding of its terms.
-        reach = max(tol, 64 * EPS * points.mean_square * float(a.sum()))
+        reach = max(tol, 256 * EPS * points.mean_square * float(a.sum()))
         if max(moved, error) <= reach:
             return a, sigma, np.array(curve), True
-        # The error of sigma z grows with sigma: as long as it is far below what is left to do.
+        # Longer steps do more; but sigma z carries rounding that must stay below what is left.
         left = max(reach, moved)
         if error > left:
             sigma /= GROWTH

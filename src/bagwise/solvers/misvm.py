@@ -13,7 +13,7 @@ Neither half raises the objective, so the alternation ends when a guess comes ba
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from bagwise.solvers.feature_space import FeatureSpace, Vector
 from bagwise.solvers.max_margin import RESTART, Machine, MarginProblem, Start, max_margin
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["bag_margin", "instance_margin"]
+__all__ = ["alternate", "bag_margin", "instance_margin"]
 
 TIE = 1e-6  # scores this near count as equal
 
@@ -97,7 +97,7 @@ def instance_margin(
         slacks = np.maximum(0.0, 1 - signs * machine.scores)
         return signs, 0.5 * machine.squared_norm + float(cost @ slacks)
 
-    return _alternate(solve, judge, np.where(ours, 1, -1), max_iter)
+    return alternate(solve, judge, np.where(ours, 1, -1), max_iter)
 
 
 def bag_margin(
@@ -140,58 +140,72 @@ def bag_margin(
     groups, cost = np.arange(len(negatives)), costs[bag[negatives]]
     if slack_per_bag:
         groups, cost = np.unique(bag[negatives], return_inverse=True)[1], costs[~positive]
-    n_positive, first = int(positive.sum()), len(cost)
-    problem = partial(
-        MarginProblem,
+    n_positive = int(positive.sum())
+    all_negatives = _choice(negatives, len(bag))
+    means = sparse.csr_array((1 / np.diff(offsets)[bag], np.arange(len(bag)), offsets))[positive]
+    problem = MarginProblem(
+        combine=sparse.vstack([all_negatives, means], format="csr"),
         signs=np.repeat([-1.0, 1.0], [len(negatives), n_positive]),
         margins=np.ones(len(negatives) + n_positive),
-        groups=np.concatenate([groups, first + np.arange(n_positive)]),
+        groups=np.concatenate([groups, len(cost) + np.arange(n_positive)]),
         costs=np.concatenate([cost, costs[positive]]),
     )
-    sizes = np.diff(offsets)
-    means = sparse.csr_array((1 / sizes[bag], np.arange(len(bag)), offsets))[positive]
 
     def solve(witnesses: Guess, before: Machine | None) -> Machine:
-        chosen = means if before is None else _choice(witnesses, len(bag))
-        combine = sparse.vstack([_choice(negatives, len(bag)), chosen], format="csr")
-        return max_margin(space, problem(combine=combine), tol=tol)
+        if before is None:
+            return max_margin(space, problem, tol=tol)
+        combine = sparse.vstack([all_negatives, _choice(witnesses, len(bag))], format="csr")
+        return max_margin(space, replace(problem, combine=combine), tol=tol)
 
     def judge(machine: Machine) -> tuple[Guess, float]:
         best = offsets[:-1] + kernels.segments.argmax(machine.scores, offsets)
         witnesses = best[positive]
-        missed = 1 + kernels.segments.maximum(machine.scores[negatives], _ends(groups))
-        loss = cost @ np.maximum(0.0, missed)
-        loss += costs[positive] @ np.maximum(0.0, 1 - machine.scores[witnesses])
-        return witnesses, 0.5 * machine.squared_norm + float(loss)
+        scores = np.concatenate([machine.scores[negatives], machine.scores[witnesses]])
+        return witnesses, 0.5 * machine.squared_norm + problem.loss(scores, 0.0)
 
-    return _alternate(solve, judge, np.full(n_positive, -1), max_iter)
+    return alternate(solve, judge, np.full(n_positive, -1), max_iter)
 
 
-def _alternate(
+def alternate(
     solve: Callable[[Guess, Machine | None], Machine],
     judge: Callable[[Machine], tuple[Guess, float]],
     guess: Guess,
     max_iter: int,
 ) -> SolverResult:
-    """Solve for a guess, guess anew, until a guess has been seen before; the best machine wins."""
-    seen: set[bytes] = set()
-    curve: list[float] = []
-    machine = best = None
-    exact = True
-    while len(curve) < max_iter and guess.tobytes() not in seen:
+    """Solve for a guess and guess anew, until a guess has been seen before; keep the best.
+
+    Parameters
+    ----------
+    solve : callable
+        Gives the machine for a guess; is told the machine of the round before, or None.
+    judge : callable
+        Gives the guess that suits a machine best, and the objective with it.
+    guess : ndarray of int
+        The first guess.
+    max_iter : int
+        Most machines to solve.
+
+    Returns
+    -------
+    SolverResult
+        Of the machine with the lowest objective; not converged if no guess came back.
+    """
+    seen = {guess.tobytes()}
+    machine = best = solve(guess, None)
+    guess, objective = judge(machine)
+    curve = [objective]
+    while guess.tobytes() not in seen and len(curve) < max_iter:
         seen.add(guess.tobytes())
         machine = solve(guess, machine)
         guess, objective = judge(machine)
-        exact = exact and machine.converged
-        curve.append(objective)
-        if best is None or objective <= min(curve):
+        if objective < min(curve):
             best = machine
-    assert best is not None
+        curve.append(objective)
     return SolverResult(
         solution=(best.coef, np.array(best.intercept)),
         objective_curve=np.array(curve),
         n_iter=len(curve),
-        converged=exact and guess.tobytes() in seen,
+        converged=best.converged and guess.tobytes() in seen,
     )
 
 
@@ -205,7 +219,3 @@ def _carried(signs: Guess, before: Machine, cost: Vector) -> Vector:
 def _choice(rows: NDArray[np.int64], n_instances: int) -> sparse.csr_array:
     shape = (len(rows), n_instances)
     return sparse.csr_array((np.ones(len(rows)), rows, np.arange(len(rows) + 1)), shape=shape)
-
-
-def _ends(groups: NDArray[np.int64]) -> Offsets:
-    return np.searchsorted(groups, np.arange(groups[-1] + 2))
