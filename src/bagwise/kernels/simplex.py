@@ -63,7 +63,9 @@ def _project(values, offsets, caps, nearest, free, full):  # type: ignore[no-unt
             free[i] = nearest[i] > 0
             n_free += free[i]
         if full[g] and n_free == 1:
-            free[start:stop] = False
+            for i in range(start, stop):
+                nearest[i] = caps[g] if free[i] else 0.0  # exactly: a shift rounds
+                free[i] = False
 
 
 @_compiled

@@ -1,0 +1,69 @@
+"""sMIL and sbMIL: the stated problems by a general QP, step by step."""
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from bagwise.classification import BalancedSparseMIL, SparseMIL
+from checks import example
+from margin_oracle import of_labels, of_means, rbf_coordinates
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("seed", range(3))
+def test_smil_solves_the_stated_problem(seed, kernel, C):
+    bags, y = example(12, seed=seed)
+    model = SparseMIL(C, kernel=kernel, gamma=0.2).fit(bags, y)
+    space = bags if kernel == "linear" else rbf_coordinates(bags, 0.2)
+    w, b, value = of_means(space, y == "q", np.full(len(bags), C))
+    assert model.objective_curve_[-1] == pytest.approx(value, rel=1e-6)
+    np.testing.assert_allclose(model.score_instances(bags), space.instances @ w + b, atol=1e-4)
+
+
+def test_separable_bags_meet_their_margins():
+    bags, y = example(12, seed=1)
+    far = bags.with_instances(bags.instances * [4, 1, 1, 1])
+    model = SparseMIL(C=1e3).fit(far, y)
+    for scores, label in zip(far.split(model.score_instances(far)), y, strict=True):
+        if label == "q":
+            assert scores.mean() >= 2 / len(scores) - 1 - 1e-6
+        else:
+            assert scores.max() <= -1 + 1e-6
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_sbmil_is_an_svm_on_the_top_share_of_smil(eta, kernel):
+    bags, y = example(16, seed=2)
+    options = {"C": 0.5, "kernel": kernel, "gamma": 0.2}
+    scores = SparseMIL(**options).fit(bags, y).score_instances(bags)
+    candidates = np.flatnonzero((y == "q")[bags.bag_index])
+    n_top = max(round(eta * len(candidates)), np.count_nonzero(y == "q"))
+    labels = -np.ones(bags.n_instances)
+    labels[candidates[np.argsort(-scores[candidates])[:n_top]]] = 1
+    space = bags if kernel == "linear" else rbf_coordinates(bags, 0.2)
+    w, b, value = of_labels(space, labels, np.full(len(bags), 0.5))
+    model = BalancedSparseMIL(eta=eta, **options).fit(bags, y)
+    assert model.objective_curve_[-1] == pytest.approx(value, rel=1e-6)
+    np.testing.assert_allclose(model.score_instances(bags), space.instances @ w + b, atol=1e-4)
+
+
+def test_sbmil_with_all_instances_positive_is_the_single_instance_svm():
+    bags, y = example(20)
+    model = BalancedSparseMIL(eta=1.0).fit(bags, y)
+    cousin = SVC(kernel="linear", tol=1e-8).fit(bags.instances, y[bags.bag_index])
+    np.testing.assert_allclose(model.coef_, cousin.coef_, atol=1e-4)
+
+
+def test_instances_as_good_as_the_last_one_chosen_are_chosen_too():
+    # Two positive bags, two instances to choose, three of the best kind.
+    bags = [[[3.0], [0.0]], [[3.0], [3.0]], [[0.0]], [[0.1]]]
+    y = [1, 1, 0, 0]
+    for order in ([0, 1, 2, 3], [1, 3, 0, 2]):
+        model = BalancedSparseMIL(eta=0.1).fit([bags[i] for i in order], [y[i] for i in order])
+        assert model.predict_instances([[[3.0], [0.0]]]).tolist() == [1, 0]
+        w = model.coef_[0, 0]
+        scores = np.array([3.0, 0.0, 3.0, 3.0, 0.0, 0.1]) * w + model.intercept_
+        losses = np.maximum(0, 1 - np.array([1, -1, 1, 1, -1, -1]) * scores)
+        assert model.objective_curve_[-1] == pytest.approx(0.5 * w**2 + losses.sum())
