@@ -9,7 +9,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-__all__ = ["moments", "update_bags"]
+__all__ = ["moments", "pull", "update_bags"]
 
 _compiled = numba.njit(nogil=True, cache=True)
 
@@ -142,6 +142,43 @@ def update_bags(  # type: ignore[no-untyped-def]
         )
         if shared:
             report[bag, 0] += weight * r[bag, n_classes]
+
+
+@_compiled
+def pull(start, stop, X, codes, row_start, rank, entry_rows, entry_values, shared, out):  # type: ignore[no-untyped-def]
+    """Add X' times the entries of the bags start:stop to `out` (classes x features).
+
+    Bag by bag, so that a row of X is read from memory once for all classes; the copies of the own
+    scores (U), which mostly sit at one instance, are joined first.
+    """
+    n_classes, n_bags = out.shape[0], len(codes)
+    joined_row, joined_value = np.empty(2 * n_classes, np.int64), np.empty(2 * n_classes)
+    for bag in range(start, stop):
+        for m in range(n_classes):
+            for at in range(row_start[m] + 2 * bag, row_start[m] + 2 * bag + 2):
+                _add_row(X, entry_rows[at], entry_values[at], out, m)
+        if shared:
+            continue
+        first = row_start[codes[bag]] + 2 * n_bags + 2 * rank[bag] * n_classes
+        n_joined = 0
+        for at in range(first, first + 2 * n_classes):
+            for e in range(n_joined + 1):
+                if e == n_joined:
+                    joined_row[e], joined_value[e] = entry_rows[at], 0.0
+                    n_joined += 1
+                if joined_row[e] == entry_rows[at]:
+                    joined_value[e] += entry_values[at]
+                    break
+        for e in range(n_joined):
+            _add_row(X, joined_row[e], joined_value[e], out, codes[bag])
+
+
+@_compiled
+def _add_row(X, i, value, out, m):  # type: ignore[no-untyped-def]
+    if value != 0.0:
+        times = X.dtype.type(value)
+        for k in range(X.shape[1]):
+            out[m, k] += times * X[i, k]
 
 
 @_compiled

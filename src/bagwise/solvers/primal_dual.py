@@ -19,7 +19,7 @@ from scipy import linalg, sparse
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from bagwise import kernels
-from bagwise.kernels.threads import over_bags
+from bagwise.kernels.threads import SMALL, block_bounds, n_threads, over_bags, run_blocks
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["KernelSpace", "LinearSpace", "primal_dual"]
@@ -48,6 +48,52 @@ class Problem:
         return np.repeat(times, np.diff(self.offsets))
 
 
+class Wish:
+    """What the scores should change by: T - S + Theta/mu and the same of U; nearly all zeros.
+
+    Per class two entries for each bag, and 2 K more for each bag of that class: the places are
+    fixed, only instances and values change.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        n_bags, K, codes = len(problem.codes), problem.n_classes, problem.codes
+        per_class = np.bincount(codes, minlength=K)
+        lengths = 2 * n_bags + (0 if problem.shared else 2 * K) * per_class
+        self.row_start = np.concatenate([[0], np.cumsum(lengths)])
+        self.rank = np.empty(n_bags, np.int64)  # of each bag among those of its class
+        for m in range(K):
+            self.rank[codes == m] = np.arange(per_class[m])
+        self.rows = np.zeros(self.row_start[-1], np.int64)
+        self.values = np.zeros(self.row_start[-1])
+
+    @property
+    def matrix(self) -> sparse.csr_array:
+        """All of it, of shape (n_classes, n_instances)."""
+        shape = self.problem.n_classes, int(self.problem.offsets[-1])
+        return sparse.csr_array((self.values, self.rows, self.row_start), shape=shape)
+
+    @property
+    def sums(self) -> NDArray[np.float64]:
+        """The sum over instances for each class."""
+        return np.add.reduceat(self.values, self.row_start[:-1])
+
+    def times(self, X: Array) -> Array:
+        """The product with dense instances, of shape (n_classes, n_features)."""
+        p = self.problem
+        n_blocks = n_threads() if len(self.values) * X.shape[1] > SMALL else 1
+
+        def work(start: int, stop: int) -> Array:
+            out = np.zeros((p.n_classes, X.shape[1]), X.dtype)
+            kernels.primal_dual.pull(
+                start, stop, X, p.codes, self.row_start, self.rank, self.rows, self.values,
+                p.shared, out,
+            )  # fmt: skip
+            return out
+
+        return sum(run_blocks(work, block_bounds(p.offsets, n_blocks)))
+
+
 class Space(Protocol):
     """Where W lives: as vectors of features, or as coefficients of instances."""
 
@@ -59,8 +105,8 @@ class Space(Protocol):
     def scores(self, W: Array) -> Array:
         """X W, of shape (n_instances, n_classes)."""
 
-    def pull(self, wish: sparse.csr_array) -> Array:
-        """X' times a sparse matrix (given transposed: classes x instances), as a W."""
+    def pull(self, wish: Wish) -> Array:
+        """X' times what the scores should change by, as a W."""
 
     def squared_norms(self, W: Array, scores: Array, b: Array | float = 0.0) -> Array:
         """|w_m|^2 of each class, given X W + b."""
@@ -98,10 +144,12 @@ class LinearSpace:
         """X W."""
         return np.ascontiguousarray(safe_sparse_dot(self.X, W.T, dense_output=True))
 
-    def pull(self, wish: sparse.csr_array) -> Array:
-        """X' R, with row-major X read along its rows."""
-        product = wish.astype(self.X.dtype) @ self.X
-        product = product.toarray() if sparse.issparse(product) else product
+    def pull(self, wish: Wish) -> Array:
+        """X' R; dense instances bag by bag, which reads each row once."""
+        if sparse.issparse(self.X):
+            product = (wish.matrix.astype(self.X.dtype) @ self.X).toarray()
+        else:
+            product = wish.times(self.X)
         product[:, self.idle] = 0.0
         return product
 
@@ -148,9 +196,9 @@ class KernelSpace:
         """K A."""
         return self.gram @ W.T
 
-    def pull(self, wish: sparse.csr_array) -> Array:
+    def pull(self, wish: Wish) -> Array:
         """The sparse matrix itself: X' R has the coefficients R."""
-        return wish.toarray().astype(self.gram.dtype)
+        return wish.matrix.toarray().astype(self.gram.dtype)
 
     def squared_norms(self, W: Array, scores: Array, b: Array | float = 0.0) -> Array:
         """a_m' K a_m."""
@@ -246,8 +294,7 @@ def primal_dual(
     curve, residuals = [], []
     cap = 1e10 * max(1.0, C)  # beyond it nothing moves, and single precision would overflow
     for _ in track(range(max_iter)):
-        wish = state.wish()
-        pulled = space.pull(wish)
+        pulled = space.pull(state.wish)
         if exact:
             step = space.solve(pulled - W / mu, mu)
             change, factor = space.scores(step), np.ones(n_classes)
@@ -261,7 +308,7 @@ def primal_dual(
         W = W + factor[:, None].astype(W.dtype) * step
         shift = np.zeros(n_classes)
         if fit_intercept:  # Eq. 11, counting instances
-            shift = (wish.sum(axis=1) - factor * sums) / total
+            shift = (state.wish.sums - factor * sums) / total
         b += shift
         next_mu = min(mu * rho, cap)
         gaps, scale, hinge = state.update(
@@ -298,23 +345,8 @@ class _State:
         self.r = np.zeros((n_bags, K + 1))
         self.r[:, :K] = self.max_u
         self.theta, self.xi, self.lam, self.sigma, self.omega = np.zeros((5, n_bags, K))
-        # Where the entries of W's next wish go: 2 per bag in every class, and 2 K more per bag in
-        # its own class.
-        per_class = np.bincount(codes, minlength=K)
-        lengths = 2 * n_bags + (0 if problem.shared else 2 * K) * per_class
-        self.row_start = np.concatenate([[0], np.cumsum(lengths)])
-        self.rank = np.empty(n_bags, np.int64)
-        for m in range(K):
-            self.rank[codes == m] = np.arange(per_class[m])
-        self.entry_rows = np.zeros(self.row_start[-1], np.int64)
-        self.entry_values = np.zeros(self.row_start[-1])
+        self.wish = Wish(problem)
         self.report = np.zeros((n_bags, 3))
-        self.shape = K, int(offsets[-1])
-
-    def wish(self) -> sparse.csr_array:
-        """What the scores should change by: T - S + Theta/mu and the same of U, transposed."""
-        entries = self.entry_values, self.entry_rows, self.row_start
-        return sparse.csr_array(entries, shape=self.shape)
 
     def update(
         self,
@@ -335,7 +367,7 @@ class _State:
             change, factor, shift, p.codes, p.weights, C, mu, next_mu, p.shared, mask,
             self.place_t, self.theta, self.max_t, self.place_u, self.xi, self.max_u,
             self.q, self.r, self.lam, self.sigma, self.omega,
-            self.row_start, self.rank, self.entry_rows, self.entry_values, self.report,
+            self.wish.row_start, self.wish.rank, self.wish.rows, self.wish.values, self.report,
         )  # fmt: skip
         return self.report.sum(axis=0).tolist()
 
@@ -369,9 +401,10 @@ def _class_grams(X: Any, problem: Problem) -> Array:
     for start in range(0, X.shape[0], step):
         block = slice(start, start + step)
         for m in np.unique(rows[block]):
-            mine = np.flatnonzero(rows[block] == m)
-            part = X[block][mine]
-            scale = sparse.diags_array(root[block][mine])
-            part = scale @ part
+            mine = rows[block] == m
+            part = X[block] if mine.all() else X[block][mine]
+            if np.any(root[block][mine] != 1):
+                scale = root[block][mine][:, None]
+                part = part.multiply(scale).tocsr() if sparse.issparse(part) else part * scale
             grams[m] += safe_sparse_dot(part.T, part, dense_output=True)
     return grams
