@@ -15,7 +15,7 @@ from bagwise.classification import BagMarginSVM
 from bagwise.datasets import load_musk1
 from bagwise.preprocessing import InstanceTransformer
 from checks import example
-from margin_oracle import of_witnesses, rbf_coordinates
+from margin_oracle import assert_same_up_to_a_shift, of_witnesses, rbf_coordinates
 
 
 @pytest.mark.parametrize("C", [0.05, 1.0, 20.0])
@@ -26,7 +26,7 @@ def test_it_ends_at_the_svm_of_its_own_witnesses(seed, negatives, kernel, C):
     bags, y = example(12, seed=seed)
     model = BagMarginSVM(C, negatives=negatives, kernel=kernel, gamma=0.2).fit(bags, y)
     space = bags if kernel == "linear" else rbf_coordinates(bags, 0.2)
-    w, b, value = of_witnesses(
+    w, _, value = of_witnesses(
         space,
         y == "q",
         model.key_instances(bags),
@@ -34,7 +34,7 @@ def test_it_ends_at_the_svm_of_its_own_witnesses(seed, negatives, kernel, C):
         slack_per_bag=negatives == "bag",
     )
     assert model.objective_curve_[-1] == pytest.approx(value, rel=1e-6)
-    np.testing.assert_allclose(model.score_instances(bags), space.instances @ w + b, atol=1e-4)
+    assert_same_up_to_a_shift(model.score_instances(bags), space.instances @ w)
 
 
 @pytest.mark.parametrize("negatives", ["bag", "instance"])
@@ -83,11 +83,29 @@ def test_the_first_witness_is_the_mean_of_the_bag():
 
 
 def test_one_slack_per_negative_bag_is_not_one_per_instance():
-    bags, y = example(20, seed=2)
+    # The negative bag reaches into the positive class twice: it pays once or twice.
+    bags, y = [[[0.0], [1.0], [1.0]], [[1.0]], [[-3.0]]], [0, 1, 0]
     per_bag, per_instance = (
         BagMarginSVM(0.1, negatives=negatives).fit(bags, y) for negatives in ("bag", "instance")
     )
-    assert per_bag.objective_curve_[-1] < 0.95 * per_instance.objective_curve_[-1]
+    assert per_bag.decision_function([[[1.0]]]) > per_instance.decision_function([[[1.0]]])
+    for model, times in ((per_bag, 1), (per_instance, 2)):
+        f = lambda x, m=model: m.decision_function([[[x]]])[0]  # noqa: E731
+        losses = [1 - f(1.0), times * (1 + f(1.0)), 1 + f(-3.0), (times - 1) * (1 + f(0.0))]
+        expected = 0.5 * model.coef_[0, 0] ** 2 + 0.1 * np.maximum(0, losses).sum()
+        assert model.objective_curve_[-1] == pytest.approx(expected)
+
+
+def test_where_the_means_tell_nothing_the_order_still_does_not_matter():
+    # One against the rest: the means of class p lie among the other instances, so w = 0 at first.
+    bags, y = example(24, n_classes=3, seed=1)
+    order = np.random.default_rng(0).permutation(24)
+    model = BagMarginSVM(negatives="instance").fit(bags, y == "p")
+    assert model.objective_curve_[0] == pytest.approx(16)  # eight bags, each 1 - (-1)
+    mixed = BagMarginSVM(negatives="instance").fit(bags[order], y[order] == "p")
+    np.testing.assert_allclose(
+        mixed.decision_function(bags), model.decision_function(bags), atol=1e-6
+    )
 
 
 def test_musk1_reaches_the_known_figure():

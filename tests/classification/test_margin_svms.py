@@ -16,35 +16,18 @@ from bagwise.classification import (
 )
 from checks import example
 
-clarabel = pytest.importorskip("clarabel", reason="the oracle is a QP solved by clarabel")
+pytest.importorskip("clarabel", reason="the oracle is a QP solved by clarabel")
+
+from qp_oracle import bag_margin_problem, solve_margins
 
 
-def optimum(points, signs, margins, groups, costs):
-    """min 1/2 |w|^2 + sum_g C_g xi_g with y (w.z + b) >= p - xi_g, by an interior point method."""
-    points, signs = np.asarray(points), np.asarray(signs, float)
-    d = points.shape[1]
-    n_groups = len(costs)
-    P = sparse.csc_array(sparse.diags_array(np.r_[np.ones(d), np.zeros(1 + n_groups)]))
-    q = np.r_[np.zeros(d + 1), costs]
-    meet = np.hstack([-signs[:, None] * points, -signs[:, None], -np.eye(n_groups)[groups]])
-    positive = np.hstack([np.zeros((n_groups, d + 1)), -np.eye(n_groups)])
-    right = np.r_[-np.asarray(margins, float), np.zeros(n_groups)]
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    rows = sparse.csc_array(np.vstack([meet, positive]))
-    cones = [clarabel.NonnegativeConeT(len(right))]
-    return clarabel.DefaultSolver(P, q, rows, right, cones, settings).solve().obj_val
+def optimum(*problem):
+    return solve_margins(*problem)[2]
 
 
 def bag_margin_optimum(bags, positive, witnesses, C):
-    """MI-SVM with the witness of each positive bag given; negative bags share one slack."""
-    points, signs, groups = [], [], []
-    for i, bag in enumerate(bags):
-        rows = [bag[witnesses[i]]] if positive[i] else bag
-        points += list(rows)
-        signs += [1 if positive[i] else -1] * len(rows)
-        groups += [i] * len(rows)
-    return optimum(points, signs, np.ones(len(points)), groups, np.full(len(bags), C))
+    rows = [bag[w] for bag, w in zip(bags, witnesses, strict=True)]
+    return optimum(*bag_margin_problem(bags, positive, rows, C))
 
 
 def tiny(seed):

@@ -199,7 +199,9 @@ def test_units_and_origin_of_the_data_do_not_matter(rng, scale, shift):
 
 def test_points_that_cannot_be_told_apart_score_alike():
     X = np.ones((6, 3))
-    machine = max_margin(LinearFeatures(X), ordinary(X, np.array([1, 1, 1, 1, 0, 0]), 1.0), tol=1e-8)
+    machine = max_margin(
+        LinearFeatures(X), ordinary(X, np.array([1, 1, 1, 1, 0, 0]), 1.0), tol=1e-8
+    )
     np.testing.assert_allclose(machine.scores, 1.0)  # four of six are positive
     assert machine.squared_norm == 0
 

@@ -160,7 +160,7 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
 def _class_weights(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
     weights = compute_sample_weight(class_weight, labels)
     if not np.all(weights > 0):
-        label = labels[int(np.argmin(weights))]
+        label = labels.tolist()[int(np.argmin(weights))]
         raise InputError(
             f"class_weight gives the class {label!r} the weight {weights.min():g}: give each class "
             "a positive weight, or leave its bags out."

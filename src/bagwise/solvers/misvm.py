@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ from bagwise.solvers.result import SolverResult
 
 __all__ = ["alternate", "bag_margin", "instance_margin"]
 
-TIE = 1e-6  # scores this near count as equal
+TIE = 100.0  # scores this near, in units of tol, count as equal
 
 Offsets = NDArray[np.int64]
 Guess = NDArray[np.int64]
@@ -65,7 +66,7 @@ def instance_margin(
         objective with the labels that suit each machine best.
     """
     bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
-    ours = positive[bag]
+    inside = positive[bag]
     n_instances = len(bag)
     everything = sparse.eye_array(n_instances, format="csr")
     cost = costs[bag]
@@ -89,15 +90,15 @@ def instance_margin(
         return max_margin(space, problem, tol=tol, start=start)
 
     def judge(machine: Machine) -> tuple[Guess, float]:
-        signs = np.where(ours & (machine.scores > 0), 1, -1)
+        signs = np.where(inside & (machine.scores > 0), 1, -1)
         # Instances held at their margin score alike: of those the least held down is the best.
-        held = machine.scores + TIE * machine.coef / cost
-        best = offsets[:-1] + kernels.segments.argmax(held, offsets)
+        tilted = machine.scores + TIE * tol * machine.coef / cost
+        best = offsets[:-1] + kernels.segments.argmax(tilted, offsets)
         signs[best[positive]] = 1
         slacks = np.maximum(0.0, 1 - signs * machine.scores)
         return signs, 0.5 * machine.squared_norm + float(cost @ slacks)
 
-    return alternate(solve, judge, np.where(ours, 1, -1), max_iter)
+    return alternate(solve, judge, np.where(inside, 1, -1), max_iter)
 
 
 def bag_margin(
@@ -157,9 +158,20 @@ def bag_margin(
         combine = sparse.vstack([all_negatives, _choice(witnesses, len(bag))], format="csr")
         return max_margin(space, replace(problem, combine=combine), tol=tol)
 
+    @cache
+    def tilt() -> Vector:
+        """Scores by the difference of the class means, the machine of vanishing C; at most 1."""
+        weights = means.sum(axis=0) / n_positive - all_negatives.sum(axis=0) / len(negatives)
+        scores = space.scores(weights)
+        return scores / max(float(np.abs(scores).max()), np.finfo(float).tiny)
+
     def judge(machine: Machine) -> tuple[Guess, float]:
-        best = offsets[:-1] + kernels.segments.argmax(machine.scores, offsets)
-        witnesses = best[positive]
+        scores = machine.scores
+        first, second, _ = kernels.segments.top2(scores, offsets)
+        if np.any(positive & (first - second < TIE * tol)):
+            # As when the means cannot be told from the negatives, and w = 0.
+            scores = scores + TIE * tol * tilt()
+        witnesses = (offsets[:-1] + kernels.segments.argmax(scores, offsets))[positive]
         scores = np.concatenate([machine.scores[negatives], machine.scores[witnesses]])
         return witnesses, 0.5 * machine.squared_norm + problem.loss(scores, 0.0)
 

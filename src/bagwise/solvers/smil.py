@@ -91,7 +91,7 @@ def balanced_sparse_mil(
     ranked = -np.sort(-ranking.scores[positive[bag]])
     n_positive = max(int(np.rint(eta * len(ranked))), int(positive.sum()))
     # Instances as good as the last one chosen are chosen too, whatever their order.
-    chosen = positive[bag] & (ranking.scores >= ranked[n_positive - 1] - tol)
+    chosen = positive[bag] & (ranking.scores >= ranked[n_positive - 1] - 100 * tol)
     problem = MarginProblem(
         combine=sparse.eye_array(len(bag), format="csr"),
         signs=np.where(chosen, 1.0, -1.0),

@@ -1,0 +1,183 @@
+"""What the classic multi-instance SVMs share, over all of them."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+
+from bagwise import Bags
+from bagwise.classification import (
+    BagMarginSVM,
+    BalancedSparseMIL,
+    InstanceMarginSVM,
+    SparseMIL,
+)
+from bagwise.exceptions import InputError
+from checks import example
+
+MODELS = [
+    BagMarginSVM(),
+    BagMarginSVM(negatives="instance"),
+    InstanceMarginSVM(),
+    SparseMIL(),
+    BalancedSparseMIL(),
+]
+
+every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
+
+
+def with_column(bags, values):
+    return bags.with_instances(np.column_stack([bags.instances, values]))
+
+
+@every_model
+@pytest.mark.parametrize("value", [1.0, -7.0, 1e4])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_constant_column_changes_nothing(model, value, scaled):
+    bags, y = example(30, seed=4)
+    wide = with_column(bags, np.full(bags.n_instances, value))
+    if scaled:
+        bags, wide = (
+            some.with_instances(StandardScaler().fit_transform(some.instances))
+            for some in (bags, wide)
+        )
+    plain, found = clone(model).fit(bags, y), clone(model).fit(wide, y)
+    np.testing.assert_allclose(
+        found.score_instances(wide), plain.score_instances(bags), rtol=1e-8, atol=1e-8
+    )
+    assert abs(found.coef_[0, -1] * value) < 1e-8
+
+
+@every_model
+def test_the_linear_kernel_by_name_and_as_a_function_agree(model):
+    bags, y = example(20, seed=1)
+    plain = clone(model).fit(bags, y)
+    function = clone(model).set_params(kernel=lambda a, b: a @ b).fit(bags, y)
+    np.testing.assert_allclose(
+        function.decision_function(bags), plain.decision_function(bags), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        function.dual_coef_ @ function.support_instances_, plain.coef_, atol=1e-6
+    )
+    assert not hasattr(plain, "dual_coef_")
+    assert not hasattr(function, "coef_")
+
+
+@every_model
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_sparse_and_dense_instances_agree(model, kernel, n_classes):
+    bags, y = example(24, n_classes=n_classes, seed=1)
+    rows = bags.with_instances(sparse.csr_array(bags.instances))
+    dense, found = (clone(model).set_params(kernel=kernel).fit(b, y) for b in (bags, rows))
+    np.testing.assert_allclose(
+        found.score_instances(rows), dense.score_instances(bags), rtol=1e-6, atol=1e-6
+    )
+
+
+@every_model
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_class_weight_equals_bags_repeated(model, kernel):
+    if isinstance(model, BalancedSparseMIL):
+        model = clone(model).set_params(eta=0.3)
+    bags, y = example(20, seed=2)
+    twice = np.concatenate([np.arange(20), np.flatnonzero(y == "q")])
+    model = clone(model).set_params(C=0.2, kernel=kernel, gamma=0.2)
+    weighted = clone(model).set_params(class_weight={"p": 1, "q": 2}).fit(bags, y)
+    repeated = clone(model).fit(bags[twice], y[twice])
+    np.testing.assert_allclose(
+        weighted.decision_function(bags), repeated.decision_function(bags), atol=1e-5
+    )
+
+
+@every_model
+def test_balanced_classes_weigh_alike(model):
+    bags, y = example(20, seed=2)
+    few = np.flatnonzero((y == "p") | (np.arange(20) < 8))
+    weights = {label: len(few) / (2 * np.sum(y[few] == label)) for label in "pq"}
+    found = clone(model).set_params(class_weight="balanced").fit(bags[few], y[few])
+    expected = clone(model).set_params(class_weight=weights).fit(bags[few], y[few])
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
+
+
+@every_model
+def test_a_class_without_weight_is_refused(model):
+    bags, y = example(6)
+    with pytest.raises(InputError, match="the class 'q' the weight 0"):
+        clone(model).set_params(class_weight={"q": 0}).fit(bags, y)
+
+
+@every_model
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_one_bag_of_a_class_is_enough(model, kernel):
+    bags, _ = example(9, seed=1)
+    for label in ("one", "zero"):  # the single bag is negative, then positive
+        labels = np.where(np.arange(9) == 5, label, "other")
+        found = clone(model).set_params(kernel=kernel).fit(bags, labels)
+        assert np.isfinite(found.decision_function(bags)).all()
+    three = np.array(["a", "b", "b", "b", "c", "c", "c", "c", "c"])
+    scores = clone(model).set_params(kernel=kernel).fit(bags, three).decision_function(bags)
+    assert scores.shape == (9, 3)
+
+
+@every_model
+def test_one_positive_bag_far_off_is_found(model, rng):
+    arrays = [rng.normal(size=(4, 3)) for _ in range(10)]
+    arrays[3] = arrays[3] + 20
+    found = clone(model).fit(arrays, np.arange(10) == 3)
+    assert found.decision_function(arrays).argmax() == 3
+    if not isinstance(model, SparseMIL):  # it asks for a mean of -1/2 only
+        np.testing.assert_array_equal(found.predict(arrays), np.arange(10) == 3)
+
+
+@every_model
+def test_duplicates_share_their_fate(model):
+    bags, y = example(16, seed=3)
+    doubled = Bags.from_arrays([np.vstack([bag, bag]) for bag in bags])
+    found = clone(model).fit(doubled, y)
+    scores = doubled.split(found.score_instances(doubled))
+    for part in scores:
+        np.testing.assert_array_equal(part[: len(part) // 2], part[len(part) // 2 :])
+    if isinstance(model, BagMarginSVM) and model.negatives == "bag":
+        plain = clone(model).fit(bags, y)  # the best instance is the best, however often it comes
+        np.testing.assert_allclose(
+            found.decision_function(bags), plain.decision_function(bags), atol=1e-6
+        )
+
+
+@every_model
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_bag_of_ten_thousand_instances(model, kernel, label, rng):
+    small = [rng.normal(size=(3, 2)) + 3 * (i % 2) for i in range(20)]
+    bags = [*small, 0.3 * rng.normal(size=(10_000, 2)) + 3 * label]
+    y = np.array([*(np.arange(20) % 2), label])
+    found = clone(model).set_params(C=0.1, kernel=kernel).fit(bags, y)
+    assert found.score_instances(bags).shape == (10_060,)
+    assert found.key_instances(bags)[-1] == np.argmax(found.score_instances(bags)[60:])
+
+
+@every_model
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_labels_drawn_by_lot_are_learned_in_finite_time(model, C):
+    rng = np.random.default_rng(5)
+    bags = [rng.normal(size=(6, 2)) for _ in range(30)]
+    found = clone(model).set_params(C=C).fit(bags, rng.integers(0, 2, 30))  # warnings are errors
+    assert np.isfinite(found.objective_curve_).all()
+
+
+@every_model
+def test_scores_in_blocks_equal_all_at_once(model, monkeypatch):
+    bags, y = example(12)
+    found = clone(model).set_params(kernel="rbf").fit(bags, y)
+    expected = found.score_instances(bags)
+    monkeypatch.setattr("bagwise.classification._one_vs_rest.BLOCK", 10)
+    np.testing.assert_allclose(found.score_instances(bags), expected)
+
+
+@every_model
+def test_unknown_kernels_are_refused(model):
+    bags, y = example(6)
+    with pytest.raises(ValueError, match="'kernel' parameter"):
+        clone(model).set_params(kernel="precomputed").fit(bags, y)
