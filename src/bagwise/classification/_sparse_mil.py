@@ -77,6 +77,8 @@ class SparseMIL(OneVsRestSVM):
     -----
     The intercept is free. Small positive bags say most; where all are large, the margins asked are
     near -1 and w may stay near 0: `BalancedSparseMIL` is meant for bags with more positives.
+    Negative instances usually outnumber positive bags by far; a `class_weight` of about their
+    ratio for the positive class often helps.
 
     Cost: a few dozen systems as large as the smaller of the number of features and the number of
     points inside the margin. Memory: two copies of the instances; with a kernel, its matrix on up
