@@ -68,7 +68,7 @@ class BalancedSparseMIL(OneVsRestSVM):
         The kernel width used (other kernels).
     intercept_ : ndarray of shape (n_machines,)
         The intercepts.
-    objective_curve_ : ndarray of shape (n_iter_,)
+    objective_curve_ : ndarray of shape (n_iterations,)
         The objective above after each step of the solver, summed over the machines.
     n_iter_ : int
         Number of steps, of the machine that needed most.

@@ -68,7 +68,7 @@ class InstanceMarginSVM(OneVsRestSVM):
         The kernel width used (other kernels).
     intercept_ : ndarray of shape (n_machines,)
         The intercepts.
-    objective_curve_ : ndarray of shape (n_iter_,)
+    objective_curve_ : ndarray of shape (n_iterations,)
         The objective above after each round, summed over the machines.
     n_iter_ : int
         Number of rounds, of the machine that needed most.

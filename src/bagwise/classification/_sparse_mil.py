@@ -18,8 +18,8 @@ __all__ = ["SparseMIL"]
 class SparseMIL(OneVsRestSVM):
     r"""SVM that expects few positive instances in a positive bag (sMIL, Bunescu and Mooney 2007).
 
-    If one of the |B| instances of a positive bag scores 1 and the others -1, their mean is
-    :math:`2 / |B| - 1`. That is asked of the mean, and -1 of every instance of a negative bag:
+    If one of the n instances of a positive bag B scores 1 and the others -1, their mean is
+    :math:`2 / n - 1`. That is asked of the mean, and -1 of every instance of a negative bag:
 
     .. math:: \min_{w, b, \xi \ge 0} \tfrac12 |w|^2 + C \sum_B \xi_B + C \sum_x \xi_x \quad
         \text{s.t.}\quad w \cdot \frac{\phi(B)}{|B|} + b \ge \frac{2}{|B|} - 1 - \xi_B, \quad
@@ -66,7 +66,7 @@ class SparseMIL(OneVsRestSVM):
         The kernel width used (other kernels).
     intercept_ : ndarray of shape (n_machines,)
         The intercepts.
-    objective_curve_ : ndarray of shape (n_iter_,)
+    objective_curve_ : ndarray of shape (n_iterations,)
         The objective above after each step of the solver, summed over the machines.
     n_iter_ : int
         Number of steps, of the machine that needed most.
