@@ -1,0 +1,15 @@
+"""How a unit of work is measured. A protocol is a function of a unit that returns plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bagwise.reproduction._protocols import classification
+from bagwise.reproduction._units import Unit
+
+__all__ = ["PROTOCOLS"]
+
+PROTOCOLS: Mapping[str, Callable[[Unit], dict[str, Any]]] = {
+    name: getattr(topic, name) for topic in (classification,) for name in topic.__all__
+}
