@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -19,14 +20,50 @@ from scipy.linalg import cho_factor, cho_solve
 
 from bagwise.exceptions import InputError
 
-__all__ = ["FeatureSpace", "KernelFeatures", "LinearFeatures", "Points"]
+__all__ = ["FeatureSpace", "KernelFeatures", "LinearFeatures", "Points", "Ties"]
 
 Vector = NDArray[np.float64]
-Ties = Any  # CSR, rows of unit length
 
 # Largest number of instances whose kernel matrix is kept (72 MB), and size of a block beyond.
 KEPT = 3000
 BLOCK = 2**22
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Points whose multipliers have a fixed sum, group by group.
+
+    ``P = I - Q'Q`` takes the mean of its group from each; Q has a row of unit length per group.
+
+    Attributes
+    ----------
+    points : ndarray of int
+        The tied points, group after group.
+    starts, counts : ndarray of int of shape (n_groups,)
+        Where each group begins among them, and how many it has.
+    """
+
+    points: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    counts: NDArray[np.intp]
+
+    def untie(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``P values``, for an array with a row per point."""
+        if len(self.points) == 0:
+            return values
+        tied = values[self.points]
+        means = np.add.reduceat(tied, self.starts) / self.counts[:, None]
+        out = values.copy()
+        out[self.points] = tied - np.repeat(means, self.counts, axis=0)
+        return out
+
+    def totals(self, rows: Any) -> NDArray[np.float64]:
+        """``Q rows``, for dense or sparse rows."""
+        group = np.repeat(np.arange(len(self.counts)), self.counts)
+        shape = (len(self.counts), rows.shape[0])
+        return _dense(
+            sparse.csr_array((self.counts[group] ** -0.5, (group, self.points)), shape=shape) @ rows
+        )
 
 
 class Points(Protocol):
@@ -36,7 +73,7 @@ class Points(Protocol):
         """Multiply the Gram matrix with `coef`."""
 
     def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
-        """Solve ``(ridge I + P K P) x = P right`` on chosen points, where ``P = I - ties'ties``."""
+        """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
 
     @property
     def mean_square(self) -> float:
@@ -161,9 +198,9 @@ class _Rows:
         if len(chosen) <= rows.shape[1]:
             return _solve_gram(_dense(rows @ rows.T), ties, ridge, right)
         # Fewer features than points: the same by the identity of Woodbury.
-        means, right = ties @ rows, _untie(right, ties)
-        inner = _dense(rows.T @ rows) - _dense(means.T @ means)
-        return (right - _untie(rows @ _solve(inner, ridge, rows.T @ right), ties)) / ridge
+        totals, right = ties.totals(rows), ties.untie(right)
+        inner = _dense(rows.T @ rows) - totals.T @ totals
+        return (right - ties.untie(rows @ _solve(inner, ridge, rows.T @ right))) / ridge
 
     @cached_property
     def mean_square(self) -> float:
@@ -192,16 +229,12 @@ class _Gram:
 
 
 def _solve_gram(gram: NDArray[np.float64], ties: Ties, ridge: float, right: Vector) -> Vector:
-    gram = _untie(_untie(gram, ties).T, ties)
-    return _solve(gram, ridge, _untie(right, ties))
-
-
-def _untie(values: NDArray[np.float64], ties: Ties) -> NDArray[np.float64]:
-    return values - ties.T @ (ties @ values) if ties.shape[0] else values
+    return _solve(ties.untie(ties.untie(gram).T), ridge, ties.untie(right))
 
 
 def _solve(matrix: NDArray[np.float64], ridge: float, right: Vector) -> Vector:
-    matrix = matrix + ridge * np.eye(len(matrix))
+    matrix = matrix.copy()
+    matrix.flat[:: len(matrix) + 1] += ridge
     try:
         factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError as error:

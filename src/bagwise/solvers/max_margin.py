@@ -385,8 +385,7 @@ def _on_pieces(step: _Step, here: _Place, pieces: _Pieces) -> _Place:
     """Minimiser if these pieces, to which the step's own multipliers belong, are the right ones."""
     chosen, ties = _chosen(step, pieces)
     a = step.a.copy()
-    missed = step.missed(here)[chosen]
-    a[chosen] += step.sigma * (missed - ties.T @ (ties @ missed))
+    a[chosen] += step.sigma * ties.untie(step.missed(here)[chosen, None])[:, 0]
     return _newton_target(step, here, step.made(here, a)[0], pieces)
 
 
@@ -413,13 +412,12 @@ def _newton_target(step: _Step, here: _Place, made: _Place, pieces: _Pieces) -> 
 
 
 def _chosen(step: _Step, pieces: _Pieces) -> tuple[NDArray[np.intp], Ties]:
-    """The free points, and one row of unit length per full group: P = I - ties' ties."""
+    """The free points, and which of them are tied: those of full groups."""
     chosen = np.flatnonzero(pieces.free)
     groups = step.problem.groups[chosen]
     tied = np.flatnonzero(pieces.full[groups])
-    _, row, count = np.unique(groups[tied], return_inverse=True, return_counts=True)
-    shape = (len(count), len(chosen))
-    return chosen, sparse.csr_array((count[row] ** -0.5, (row, tied)), shape=shape)
+    starts = np.flatnonzero(np.diff(groups[tied], prepend=-1))
+    return chosen, Ties(tied, starts, np.diff(starts, append=len(tied)))
 
 
 def _line_search(step: _Step, here: _Place, there: _Place) -> float:
