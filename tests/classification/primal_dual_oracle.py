@@ -102,10 +102,15 @@ class DenseADMM:
             rows, target, weight = self.targets(m)
             self.b[m] = (weight * (target - rows @ self.W[m])).sum() / weight.sum()
 
+    @property
+    def nu(self):
+        """The penalty of e: mu in the paper; with K - 1 of them on one z_y, less."""
+        return self.mu if self.splitting == "paper" else 2 * self.mu / self.K
+
     def update_E(self):  # Eq. 12, 13
-        n = self.Y - self.Q + self.R - self.Lam / self.mu
+        n = self.Y - self.Q + self.R - self.Lam / self.nu
         yn = self.Y * n
-        shrink = self.cost / self.mu
+        shrink = self.cost / self.nu
         self.E = np.where(yn > shrink, n - shrink * self.Y, np.where(yn >= 0, 0.0, n))
         self.E = np.where(self.cost == 0, n, self.E)
 
@@ -123,17 +128,17 @@ class DenseADMM:
         """Shared splitting: Q holds z, R holds z_y; one quadratic per bag."""
         for i, y in enumerate(self.codes):
             others = [m for m in range(self.K) if m != y]
-            a = self.E[i] + 1 + self.Lam[i] / self.mu
+            a, weight = self.E[i] + 1 + self.Lam[i] / self.nu, self.nu / self.mu
             c = self.max(self.T)[i] - self.Sig[i] / self.mu
             A, right = np.zeros((self.K, self.K)), c.copy()
             A[np.arange(self.K), np.arange(self.K)] = 1
             for m in others:  # (a_m + z_m - z_y)^2
-                A[m, m] += 1
-                A[y, y] += 1
-                A[m, y] -= 1
-                A[y, m] -= 1
-                right[m] -= a[m]
-                right[y] += a[m]
+                A[m, m] += weight
+                A[y, y] += weight
+                A[m, y] -= weight
+                A[y, m] -= weight
+                right[m] -= weight * a[m]
+                right[y] += weight * a[m]
             self.Q[i] = np.linalg.solve(A, right)
             self.R[i] = self.Q[i, y]
 
@@ -170,7 +175,8 @@ class DenseADMM:
         if self.splitting == "paper":
             self.U = self.copy_of_scores(self.own_scores(), self.Xi, self.R, self.Om)
         gaps = self.gaps()
-        for dual, gap in zip((self.Lam, self.Sig, self.Theta, self.Om, self.Xi), gaps, strict=True):
+        self.Lam += self.nu * gaps[0]
+        for dual, gap in zip((self.Sig, self.Theta, self.Om, self.Xi), gaps[1:], strict=True):
             dual += self.mu * gap
         self.mu *= self.rho
         e, q, t, r, u = gaps

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 
 from bagwise import Bags
 from bagwise.classification import (
@@ -25,6 +26,17 @@ MODELS = [
 ]
 
 every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
+
+
+@pytest.mark.parametrize("model", [BagMarginSVM(), InstanceMarginSVM(), SparseMIL()], ids=repr)
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_singletons_equal_the_ordinary_svm(rng, model, kernel):
+    y = np.arange(40) % 2
+    X = rng.normal(size=(40, 3)) + y[:, None]
+    new = rng.normal(size=(20, 3))
+    cousin = SVC(C=0.7, kernel=kernel, tol=1e-8).fit(X, y).decision_function(new)
+    found = clone(model).set_params(C=0.7, kernel=kernel).fit(X, y).decision_function(new)
+    np.testing.assert_allclose(found, cousin, atol=1e-4)
 
 
 def with_column(bags, values):

@@ -81,7 +81,8 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         times lower at large C; takes about as long again.
     splitting : {"paper", "shared"}, default="paper"
         The paper's two copies of the scores, or one for all classes: one eigendecomposition
-        instead of K, and usually a lower objective.
+        instead of K. With few classes it usually ends with a lower objective, with many with a
+        higher one.
     mask_own_class : bool, default=True
         Leave the constant term of the own class out of the updates; False as printed.
     fit_intercept : bool, default=True

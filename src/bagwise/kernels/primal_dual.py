@@ -229,20 +229,25 @@ def _move(at, old, new, dual, step, mu, next_mu, weight, entry_rows, entry_value
 def _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t):  # type: ignore[no-untyped-def]
     """E, Z and their multiplier for the shared splitting: e_m = -1 - z_m + z_y for m != y.
 
-    The quadratic in z has an arrow shape; z_y first, then each z_m. `r` keeps e, and the squared
-    gap in its extra column.
+    K - 1 of these constraints hold z_y, and one holds it to the scores; with the same penalty for
+    all, z_y would hardly hear the scores, so theirs is nu = 2 mu / K. The quadratic in z has an
+    arrow shape; z_y first, then each z_m. `r` keeps e, and the squared gap in its extra column.
     """
-    total = 2.0 * (max_t[bag, y] - sigma[bag, y] / mu)
+    nu = 2.0 * mu / n_classes
+    through = nu / (mu + nu)  # weight that z_y feels of e_m through the free z_m, in units of mu
+    total = max_t[bag, y] - sigma[bag, y] / mu
     for m in range(n_classes):
         if m != y:
-            r[bag, m] = _slack(-1.0 - q[bag, m] + q[bag, y] - lam[bag, m] / mu, -1.0, cost / mu)
-            total += r[bag, m] + 1.0 + lam[bag, m] / mu + max_t[bag, m] - sigma[bag, m] / mu
-    q[bag, y] = total / (n_classes + 1)
+            r[bag, m] = _slack(-1.0 - q[bag, m] + q[bag, y] - lam[bag, m] / nu, -1.0, cost / nu)
+            wish = r[bag, m] + 1.0 + lam[bag, m] / nu
+            total += through * (wish + max_t[bag, m] - sigma[bag, m] / mu)
+    q[bag, y] = total / (1.0 + (n_classes - 1) * through)
     r[bag, n_classes] = 0.0
     for m in range(n_classes):
         if m != y:
-            wish = r[bag, m] + 1.0 + lam[bag, m] / mu
-            q[bag, m] = (q[bag, y] - wish + max_t[bag, m] - sigma[bag, m] / mu) / 2
+            wish = r[bag, m] + 1.0 + lam[bag, m] / nu
+            alone = max_t[bag, m] - sigma[bag, m] / mu
+            q[bag, m] = alone + through * (q[bag, y] - wish - alone)
             gap = r[bag, m] - (-1.0 - q[bag, m] + q[bag, y])
-            lam[bag, m] += mu * gap
+            lam[bag, m] += nu * gap
             r[bag, n_classes] += gap * gap
