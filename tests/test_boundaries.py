@@ -15,6 +15,7 @@ FOUNDATION = {
     "extras",
     "bags",
     "kernels",
+    "engines",
     "solvers",
     "_validation",
     "base",
@@ -23,9 +24,10 @@ FOUNDATION = {
 ROOMS = {
     "exceptions": set(),
     "extras": {"exceptions"},
-    "bags": {"exceptions"},
+    "bags": {"exceptions", "engines"},  # Bags.to and Bags.distribute are doors to engines
     "kernels": set(),
-    "solvers": {"exceptions", "bags", "kernels"},
+    "engines": {"exceptions", "extras", "bags", "kernels"},
+    "solvers": {"exceptions", "bags", "kernels", "engines"},
     "_validation": {"exceptions", "bags"},
     "base": {"exceptions", "bags", "kernels", "_validation"},
     "pairwise": FOUNDATION - {"base", "pairwise", "solvers"},

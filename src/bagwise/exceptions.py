@@ -17,6 +17,7 @@ __all__ = [
     "ModelFileError",
     "OutputExistsError",
     "SparseInputError",
+    "WorkerLostError",
 ]
 
 
@@ -58,3 +59,7 @@ class DownloadError(BagwiseError, OSError):
 
 class MissingExtraError(BagwiseError, ImportError):
     """An optional package is needed and not installed."""
+
+
+class WorkerLostError(BagwiseError, RuntimeError):
+    """Workers of a cluster were lost more often than a fit could bear."""

@@ -12,10 +12,11 @@ from sklearn.model_selection import cross_val_score
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
 from bagwise.datasets import make_bags
+from bagwise.engines import place
 from bagwise.exceptions import InputError
 from bagwise.kernels import threads
 from bagwise.solvers.concave_convex import objective
-from bagwise.solvers.primal_dual import KernelSpace, LinearSpace, Problem
+from bagwise.solvers.primal_dual import KernelSpace, LinearSpace, Part, Problem
 from checks import example
 from primal_dual_oracle import DenseADMM
 from test_primal_dual_solver import draw, solve
@@ -48,8 +49,7 @@ def test_1_each_block_update_minimises_the_augmented_lagrangian(block, update, m
 @pytest.mark.parametrize("exact", [True, False])
 def test_2_the_iteration_count_is_that_of_the_dense_algorithm(exact):
     X, offsets, codes = draw(0)
-    space = LinearSpace(X)
-    W = space.start(np.random.RandomState(0), 3)
+    W = 1e-3 * np.random.RandomState(0).standard_normal((3, X.shape[1]))
     dense = DenseADMM(X, offsets, codes, 3, W, C=1.0, mu=1e-2, rho=1.1, inexact=not exact)
     residuals, _ = dense.run(200)
     model = PrimalDualMISVM(
@@ -80,8 +80,8 @@ def test_4_the_step_is_that_of_an_exact_line_search():
 class FromZero(LinearSpace):
     """A linear space that starts where a kernel space does."""
 
-    def start(self, rng, n_classes):
-        return np.zeros((n_classes, self.size))
+    def start(self, parts, rng, n_classes):
+        return 0 * super().start(parts, rng, n_classes)
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -89,8 +89,9 @@ class FromZero(LinearSpace):
 def test_5_the_linear_kernel_gives_the_primal_run(exact, shared):
     X, offsets, codes = draw(1)
     options = {"n_iter": 60, "exact": exact, "shared": shared, "mask": True}
-    W, b = solve(FromZero(X), offsets, codes, 3, **options).solution
-    A, b_dual = solve(KernelSpace(X @ X.T), offsets, codes, 3, **options).solution
+    gram = Bags(X @ X.T, offsets)
+    W, b = solve(FromZero(Bags(X, offsets)), codes, 3, **options).solution
+    A, b_dual = solve(KernelSpace(gram), codes, 3, **options).solution
     np.testing.assert_allclose(A @ X, W, atol=1e-9)
     np.testing.assert_allclose(b_dual, b, atol=1e-9)
 
@@ -98,10 +99,14 @@ def test_5_the_linear_kernel_gives_the_primal_run(exact, shared):
 @pytest.mark.parametrize("shared", [True, False])
 def test_5_equation_28_equals_equation_10(shared, rng):
     X, offsets, codes = draw(2)
-    problem = Problem(offsets, codes, rng.uniform(0.5, 2, len(codes)), 3, shared)
-    primal, dual = LinearSpace(X), KernelSpace(X @ X.T)
-    primal.prepare(problem)
-    dual.prepare(problem)
+    weights = rng.uniform(0.5, 2, len(codes))
+    problem = Problem(offsets, codes, weights, 3, shared)
+    primal, dual = LinearSpace(Bags(X, offsets)), KernelSpace(Bags(X @ X.T, offsets))
+    options = {"n_classes": 3, "shared": shared, "mask": True, "cost": 1.0}
+    parts = place(primal.bags, Part, codes, weights, **options)
+    primal.start(parts, np.random.RandomState(0), 3)
+    primal.prepare(parts, problem)
+    dual.prepare(parts, problem)
     R = rng.normal(size=(3, len(X)))
     np.testing.assert_allclose(dual.solve(R, 0.7) @ X, primal.solve(R @ X, 0.7), atol=1e-12)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bagwise import Bags
 from bagwise.solvers.primal_dual import LinearSpace, primal_dual
 from primal_dual_oracle import DenseADMM
 
@@ -20,10 +21,9 @@ def draw(seed, n_bags=14, d=4, K=3):
 OPTIONS = {"C": 1.0, "mu": 1e-2, "rho": 1.1, "fit_intercept": True}
 
 
-def solve(space, offsets, codes, K, *, n_iter, exact, shared, mask, weights=None, **options):
+def solve(space, codes, K, *, n_iter, exact, shared, mask, weights=None, **options):
     return primal_dual(
         space,
-        offsets,
         codes,
         K,
         max_iter=n_iter,
@@ -45,14 +45,14 @@ def solve(space, offsets, codes, K, *, n_iter, exact, shared, mask, weights=None
 def test_collapsed_equals_dense(K, exact, mask, splitting, weighted):
     X, offsets, codes = draw(0, K=K)
     weights = np.random.default_rng(1).uniform(0.5, 2, len(codes)) if weighted else None
-    space = LinearSpace(X)
+    space = LinearSpace(Bags(X, offsets))
     dense = DenseADMM(
-        X, offsets, codes, K, space.start(np.random.RandomState(0), K),
+        X, offsets, codes, K, 1e-3 * np.random.RandomState(0).standard_normal((K, X.shape[1])),
         C=1.0, mu=1e-2, rho=1.1, inexact=not exact, mask=mask, splitting=splitting, weights=weights,
     )  # fmt: skip
     residuals, curve = dense.run(60)
     found = solve(
-        space, offsets, codes, K, n_iter=60, exact=exact, shared=splitting == "shared", mask=mask,
+        space, codes, K, n_iter=60, exact=exact, shared=splitting == "shared", mask=mask,
         weights=weights,
     )  # fmt: skip
     W, b = found.solution

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.sparsefuncs import min_max_axis
 from sklearn.utils.validation import _check_sample_weight
 
 from bagwise._validation import check_bag_labels, check_bags
@@ -91,6 +91,9 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         Weights of the classes.
     random_state : int, RandomState or None, default=None
         For the small random start of W.
+    checkpoint : path, default=None
+        Save the state of the fit there from time to time, and resume from it where it exists: a fit
+        that was killed continues and ends with the same result. Removed when the fit is complete.
     verbose : int, default=0
         Show a progress bar over the iterations.
 
@@ -157,6 +160,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         "fit_intercept": ["boolean"],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "random_state": ["random_state"],
+        "checkpoint": [str, PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -179,6 +183,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         fit_intercept: bool = True,
         class_weight: Any = None,
         random_state: Any = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.C = C
@@ -197,6 +202,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -242,7 +248,6 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         with one_core_if_small(used.instances):
             result = primal_dual(
                 space,
-                used.offsets,
                 codes,
                 len(classes),
                 C=self.C,
@@ -256,7 +261,8 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
                 fit_intercept=self.fit_intercept,
                 weights=weights,
                 rng=rng,
-                track=partial(self._track, task="iteration"),
+                track=partial(self._track, task="iteration", total=self.max_iter),
+                checkpoint=self.checkpoint,
             )
             if self.polish:
                 result = self._polished(result, used, codes, weights, rng)
@@ -340,8 +346,8 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
 
     def _space(self, bags: Bags, gamma: float) -> LinearSpace | KernelSpace:
         if self.kernel == "linear":
-            return LinearSpace(bags.instances, _constant(bags) if self.fit_intercept else None)
-        return KernelSpace(self._gram(bags, bags, gamma))
+            return LinearSpace(bags, leave_out_constants=self.fit_intercept)
+        return KernelSpace(bags.with_instances(self._gram(bags, bags, gamma)))
 
     def _gram(self, bags: Bags, training: Bags, gamma: float) -> NDArray[Any]:
         if self.kernel == "precomputed":
@@ -374,14 +380,5 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         if self.solver != "auto":
             return self.solver == "exact"
         n_systems = 1 if self.splitting == "shared" else n_classes
-        return 9.0 * n_systems * float(space.size) ** 3 <= AFFORDABLE
+        return 9.0 * n_systems * float(space.bags.n_features) ** 3 <= AFFORDABLE
 
-
-def _constant(bags: Bags) -> NDArray[np.bool_]:
-    """Features with one value only, told by that and not by a standard deviation near 0."""
-    X = bags.instances
-    if sparse.issparse(X):
-        lowest, highest = min_max_axis(X, axis=0)
-    else:
-        lowest, highest = X.min(axis=0), X.max(axis=0)
-    return lowest == highest

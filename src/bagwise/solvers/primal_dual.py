@@ -5,20 +5,26 @@
 with s_ij^m = w_m . x_ij + b_m, by a multi-block ADMM. The iterates are those of the paper; the
 state is one number and one index per (bag, class) instead of a column of instances, so that an
 iteration costs one product of X with a (d x K) matrix.
+
+The state lives in parts, blocks of whole bags; an iteration asks them twice: for X'R (K x d) and,
+having told the step, for O(K) numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise import kernels
+from bagwise.bags import Bags
+from bagwise.engines import Checkpoint, Parts, digest, iterate, place, to_numpy
+from bagwise.engines.arrays import eigh, like, product
 from bagwise.kernels.threads import SMALL, block_bounds, n_threads, over_bags, run_blocks
 from bagwise.solvers.result import SolverResult
 
@@ -94,27 +100,164 @@ class Wish:
         return sum(run_blocks(work, block_bounds(p.offsets, n_blocks)))
 
 
+class Part:
+    """A block of whole bags and everything the ADMM remembers of it besides W and b.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags; for a kernel, the instances are rows of the kernel matrix.
+    codes, weights : ndarray of shape (n_bags,)
+        Class and weight of each bag.
+    n_classes : int
+        K.
+    shared : bool
+        One copy of the scores for all classes.
+    mask : bool
+        Leave the term of the own class out.
+    cost : float
+        C.
+    """
+
+    on_tensors = "tensor_primal_dual"
+
+    def __init__(
+        self,
+        bags: Bags,
+        codes: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        *,
+        n_classes: int,
+        shared: bool,
+        mask: bool,
+        cost: float,
+    ) -> None:
+        self.bags, self.X = bags, bags.instances
+        self.problem = Problem(bags.offsets, codes, weights, n_classes, shared)
+        self.mask, self.cost = mask, cost
+
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.problem.codes, self.problem.weights)
+
+    def extremes(self) -> tuple[Array, Array]:
+        """Smallest and largest value of each feature."""
+        return _extremes(self.X)
+
+    def grams(self) -> Array:
+        """X' D X over the instances of each class, or of all when the splitting is shared."""
+        return _class_grams(self.X, self.problem)
+
+    def begin(self, W: Array) -> None:
+        """First state: copies equal to the scores, no multipliers."""
+        p = self.problem
+        self.scores = np.ascontiguousarray(product(self.X, W))
+        n_bags, K = len(p.codes), p.n_classes
+        place_t = kernels.segments.argmax(self.scores, p.offsets) + p.offsets[:-1, None]
+        max_t = kernels.segments.maximum(self.scores, p.offsets).astype(np.float64)
+        own = np.arange(n_bags), p.codes
+        self.place_t, self.max_t = place_t, max_t
+        self.place_u = np.repeat(place_t[own][:, None], K, axis=1)
+        self.max_u = np.repeat(max_t[own][:, None], K, axis=1)
+        self.q = max_t.copy()
+        self.r = np.zeros((n_bags, K + 1))
+        self.r[:, :K] = self.max_u
+        self.theta, self.xi, self.lam, self.sigma, self.omega = np.zeros((5, n_bags, K))
+        self.wish = Wish(p)
+
+    def pull(self) -> tuple[Array, Array]:
+        """X' times what the scores should change by, and its sum, per class."""
+        if sparse.issparse(self.X):
+            pulled = (self.wish.matrix.astype(self.X.dtype) @ self.X).toarray()
+        else:
+            pulled = self.wish.times(self.X)  # bag by bag, which reads each row once
+        return pulled, self.wish.sums
+
+    def change(self, step: Array) -> tuple[Array, Array]:
+        """How the scores change with a step of W: weighted sums and sums of squares, per class."""
+        p = self.problem
+        self.changed = np.ascontiguousarray(product(self.X, step))
+        first, second = np.empty((2, len(p.codes), p.n_classes))
+        over_bags(
+            kernels.primal_dual.moments, p.offsets, self.changed,
+            p.codes, p.weights, p.extra, first, second,
+        )  # fmt: skip
+        return first.sum(axis=0), second.sum(axis=0)
+
+    def update(
+        self,
+        factor: NDArray[np.float64],
+        shift: NDArray[np.float64],
+        mu: float,
+        next_mu: float,
+    ) -> NDArray[np.float64]:
+        """Lines 9 to 16 of Algorithm 1; returns squared gaps, their scale and the hinge loss."""
+        p, wish = self.problem, self.wish
+        report = np.empty((len(p.codes), 3))
+        over_bags(
+            kernels.primal_dual.update_bags, p.offsets, self.scores,
+            self.changed, factor, shift, p.codes, p.weights, self.cost, mu, next_mu, p.shared,
+            self.mask, self.place_t, self.theta, self.max_t, self.place_u, self.xi, self.max_u,
+            self.q, self.r, self.lam, self.sigma, self.omega,
+            wish.row_start, wish.rank, wish.rows, wish.values, report,
+        )  # fmt: skip
+        return report.sum(axis=0)
+
+    def state(self) -> dict[str, Array]:
+        """All that changes, for a checkpoint."""
+        mine = {name: getattr(self, name) for name in _STATE}
+        return mine | {"rows": self.wish.rows, "values": self.wish.values}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Continue from a checkpoint."""
+        for name in _STATE:
+            setattr(self, name, state[name])
+        self.wish = Wish(self.problem)
+        self.wish.rows, self.wish.values = state["rows"], state["values"]
+
+
+class KernelPart(Part):
+    """The same where W is a list of coefficients of instances: X'R has the coefficients R."""
+
+    on_tensors = None  # type: ignore[assignment]
+
+    def pull(self) -> tuple[Array, Array]:
+        """The sparse matrix itself."""
+        return self.wish.matrix.toarray().astype(self.X.dtype), self.wish.sums
+
+    def quadratic(self, W: Array, of: str) -> Array:
+        """a_m' (K a_m) for each class, given K a_m (+ b) as "scores" or "changed"."""
+        return np.einsum("mi,im->m", W, getattr(self, of))
+
+
+_STATE = (
+    "scores", "place_t", "max_t", "place_u", "max_u", "q", "r", "theta", "xi", "lam", "sigma",
+    "omega",
+)  # fmt: skip
+
+
 class Space(Protocol):
     """Where W lives: as vectors of features, or as coefficients of instances."""
 
-    size: int
+    bags: Bags
 
-    def start(self, rng: np.random.RandomState, n_classes: int) -> Array:
+    @property
+    def part(self) -> type[Part]:
+        """How a block of bags is held."""
+
+    def start(self, parts: Parts, rng: np.random.RandomState, n_classes: int) -> Any:
         """A small random W."""
 
-    def scores(self, W: Array) -> Array:
-        """X W, of shape (n_instances, n_classes)."""
+    def keep(self, W: Any) -> Any:
+        """W without the directions that stay out."""
 
-    def pull(self, wish: Wish) -> Array:
-        """X' times what the scores should change by, as a W."""
+    def squared_norms(self, parts: Parts, W: Any, of: str, b: Any = 0.0) -> Array:
+        """|w_m|^2 of each class, given that the parts have X W (+ b) as "scores" or "changed"."""
 
-    def squared_norms(self, W: Array, scores: Array, b: Array | float = 0.0) -> Array:
-        """|w_m|^2 of each class, given X W + b."""
-
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, parts: Parts, problem: Problem) -> None:
         """Decompose what the exact update inverts."""
 
-    def solve(self, target: Array, mu: float) -> Array:
+    def solve(self, target: Any, mu: float) -> Any:
         """(I/mu + X' D_m X)^-1 target_m for each class (Eq. 10)."""
 
 
@@ -123,91 +266,88 @@ class LinearSpace:
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n_instances, n_features)
-        The instances.
-    idle : ndarray of bool of shape (n_features,), default=None
-        Features that stay out: a constant one only doubles the intercept.
+    bags : Bags
+        The bags, wherever they are.
+    leave_out_constants : bool, default=False
+        Whether features with one value stay out: with an intercept they only double it.
     """
 
-    def __init__(self, X: Any, idle: NDArray[np.bool_] | None = None) -> None:
-        self.X = X
-        self.size = X.shape[1]
-        self.idle = np.zeros(self.size, bool) if idle is None else idle
+    part = Part
 
-    def start(self, rng: np.random.RandomState, n_classes: int) -> Array:
+    def __init__(self, bags: Bags, *, leave_out_constants: bool = False) -> None:
+        self.bags = bags
+        self.leave_out_constants = leave_out_constants
+
+    def start(self, parts: Parts, rng: np.random.RandomState, n_classes: int) -> Any:
         """A small random W; the inexact update never forgets a large one."""
-        W = 1e-3 * rng.standard_normal((n_classes, self.size))
-        W[:, self.idle] = 0.0
-        return W.astype(self.X.dtype)
+        lowest, highest = zip(*parts.each("extremes"), strict=True)
+        self._live = like(np.ones(self.bags.n_features), lowest[0])
+        if self.leave_out_constants:
+            low, high = (np.array([to_numpy(a) for a in side]) for side in (lowest, highest))
+            self._live = like(low.min(axis=0) != high.max(axis=0), lowest[0])
+        W = 1e-3 * rng.standard_normal((n_classes, self.bags.n_features))
+        return self.keep(like(W, self._live))
 
-    def scores(self, W: Array) -> Array:
-        """X W."""
-        return np.ascontiguousarray(safe_sparse_dot(self.X, W.T, dense_output=True))
+    def keep(self, W: Any) -> Any:
+        """W without the features that stay out."""
+        return W * self._live
 
-    def pull(self, wish: Wish) -> Array:
-        """X' R; dense instances bag by bag, which reads each row once."""
-        if sparse.issparse(self.X):
-            product = (wish.matrix.astype(self.X.dtype) @ self.X).toarray()
-        else:
-            product = wish.times(self.X)
-        product[:, self.idle] = 0.0
-        return product
-
-    def squared_norms(self, W: Array, scores: Array, b: Array | float = 0.0) -> Array:
+    def squared_norms(self, parts: Parts, W: Any, of: str, b: Any = 0.0) -> Array:
         """|w_m|^2."""
-        return row_norms(W, squared=True)
+        return to_numpy((W * W).sum(axis=1))
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, parts: Parts, problem: Problem) -> None:
         """Eigenvectors of A_m = G + K G_m, good for every mu."""
-        grams = _class_grams(self.X, problem)
-        grams[:, self.idle] = 0.0
-        grams[:, :, self.idle] = 0.0
+        grams = parts.total("grams")
+        grams *= self._live * self._live[:, None]
         if not problem.shared:
             total = grams.sum(axis=0)
             grams *= problem.extra
             grams += total
-        self._eigen = [linalg.eigh(A, driver="evd", check_finite=False) for A in grams]
+        self._eigen = [eigh(A) for A in grams]
 
-    def solve(self, target: Array, mu: float) -> Array:
+    def solve(self, target: Any, mu: float) -> Any:
         """(I/mu + A_m)^-1 target_m."""
         if len(self._eigen) == 1:
             values, vectors = self._eigen[0]
             return ((target @ vectors) / (1 / mu + values)) @ vectors.T
-        return np.stack(
-            [
-                vectors @ ((t @ vectors) / (1 / mu + values))
-                for t, (values, vectors) in zip(target, self._eigen, strict=True)
-            ]
-        )
+        solved = 0.0 * target
+        for m, (values, vectors) in enumerate(self._eigen):
+            solved[m] = vectors @ ((target[m] @ vectors) / (1 / mu + values))
+        return solved
 
 
 class KernelSpace:
-    """W as coefficients of the training instances, w_m = sum_i a_mi phi(x_i)."""
+    """W as coefficients of the training instances, w_m = sum_i a_mi phi(x_i).
 
-    def __init__(self, gram: Array) -> None:
-        self.gram = gram
-        self.size = len(gram)
+    Parameters
+    ----------
+    bags : Bags
+        The bags, whose instances are the rows of the kernel matrix.
+    """
 
-    def start(self, rng: np.random.RandomState, n_classes: int) -> Array:
+    part = KernelPart
+
+    def __init__(self, bags: Bags) -> None:
+        self.bags = bags
+        self.gram = bags.instances
+
+    def start(self, parts: Parts, rng: np.random.RandomState, n_classes: int) -> Array:
         """W = 0."""
         return np.zeros((n_classes, len(self.gram)), self.gram.dtype)
 
-    def scores(self, W: Array) -> Array:
-        """K A."""
-        return self.gram @ W.T
+    def keep(self, W: Array) -> Array:
+        """All of W."""
+        return W
 
-    def pull(self, wish: Wish) -> Array:
-        """The sparse matrix itself: X' R has the coefficients R."""
-        return wish.matrix.toarray().astype(self.gram.dtype)
-
-    def squared_norms(self, W: Array, scores: Array, b: Array | float = 0.0) -> Array:
+    def squared_norms(self, parts: Parts, W: Array, of: str, b: Any = 0.0) -> Array:
         """a_m' K a_m."""
-        return np.einsum("mi,im->m", W, scores) - b * W.sum(axis=1)
+        return parts.total("quadratic", W, of) - b * W.sum(axis=1)
 
-    def prepare(self, problem: Problem) -> None:
+    def prepare(self, parts: Parts, problem: Problem) -> None:
         """Eigenvectors of D^1/2 K D^1/2."""
         self._eigen = []
-        for m in _distinct(problem):
+        for m in range(1 if problem.shared else problem.n_classes):
             root = np.sqrt(problem.instance_weights(m)).astype(self.gram.dtype)
             values, vectors = linalg.eigh(
                 root[:, None] * self.gram * root, driver="evd", overwrite_a=True, check_finite=False
@@ -227,7 +367,6 @@ class KernelSpace:
 
 def primal_dual(
     space: Space,
-    offsets: NDArray[np.int64],
     codes: NDArray[np.int64],
     n_classes: int,
     *,
@@ -243,15 +382,14 @@ def primal_dual(
     weights: NDArray[np.float64],
     rng: np.random.RandomState,
     track: Any = iter,
+    checkpoint: Any = None,
 ) -> SolverResult:
     """Run Algorithm 1 until the constraints hold to a relative `tol`.
 
     Parameters
     ----------
     space : LinearSpace or KernelSpace
-        The instances.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
+        The bags.
     codes : ndarray of shape (n_bags,)
         The class of each bag, 0 .. n_classes - 1.
     n_classes : int
@@ -275,116 +413,86 @@ def primal_dual(
     rng : RandomState
         For the start.
     track : callable, default=iter
-        Wraps the range of iterations, to show progress.
+        Wraps the iterations, to show progress.
+    checkpoint : path, default=None
+        Where to save now and then, and to resume from.
 
     Returns
     -------
     SolverResult
         ``solution = (W, b)``; `objective_curve` is J.
     """
-    problem = Problem(offsets, codes, weights, n_classes, shared)
+    problem = Problem(space.bags.offsets, codes, weights, n_classes, shared)
+    parts = place(
+        space.bags, space.part, codes, weights,
+        n_classes=n_classes, shared=shared, mask=mask_own_class, cost=C,
+    )  # fmt: skip
+    start = space.start(parts, rng, n_classes)
     if exact:
-        space.prepare(problem)
-    W = space.start(rng, n_classes)
-    b = np.zeros(n_classes)
-    scores = space.scores(W)
-    state = _State(problem, scores)
-    total = np.bincount(codes, weights * np.diff(offsets), n_classes) * problem.extra
-    total += (weights * np.diff(offsets)).sum()
-    curve, residuals = [], []
+        space.prepare(parts, problem)
+    sizes = weights * np.diff(problem.offsets)
+    total = np.bincount(codes, sizes, n_classes) * problem.extra + sizes.sum()
     cap = 1e10 * max(1.0, C)  # beyond it nothing moves, and single precision would overflow
-    for _ in track(range(max_iter)):
-        pulled = space.pull(state.wish)
+
+    def begin(now: dict[str, Any]) -> None:
+        parts.total("begin", now["W"])
+
+    def step(now: dict[str, Any]) -> bool:
+        W, mu = now["W"], float(now["mu"])
+        pulled, wished = parts.total("pull")
+        pulled = space.keep(pulled)
         if exact:
-            step = space.solve(pulled - W / mu, mu)
-            change, factor = space.scores(step), np.ones(n_classes)
-            sums, _ = _moments(problem, change)
+            move, factor = space.solve(pulled - W / mu, mu), np.ones(n_classes)
+            sums, _ = parts.total("change", move)
         else:
-            step = W - mu * pulled  # the gradient, Eq. 21
-            change = space.scores(step)
-            sums, squares = _moments(problem, change)
-            norms = space.squared_norms(step, change).astype(np.float64)
+            move = W - mu * pulled  # the gradient, Eq. 21
+            sums, squares = parts.total("change", move)
+            norms = space.squared_norms(parts, move, "changed").astype(np.float64)
             factor = -norms / np.maximum(norms + mu * squares, np.finfo(float).tiny)  # Eq. 23
-        W = W + factor[:, None].astype(W.dtype) * step
+        now["W"] = W = W + like(factor[:, None], W) * move
         shift = np.zeros(n_classes)
         if fit_intercept:  # Eq. 11, counting instances
-            shift = (state.wish.sums - factor * sums) / total
-        b += shift
-        next_mu = min(mu * rho, cap)
-        gaps, scale, hinge = state.update(
-            scores, change, factor, shift, C, mu, next_mu, mask=mask_own_class
-        )
-        mu = next_mu
-        norm = float(space.squared_norms(W, scores, b).sum())
-        curve.append(0.5 * norm + C * hinge)
-        residuals.append(float(np.sqrt(gaps / scale)))
-        if residuals[-1] < tol:
-            break
+            shift = (wished - factor * sums) / total
+        now["b"] = now["b"] + shift
+        now["mu"] = min(mu * rho, cap)
+        gaps, scale, hinge = parts.total("update", factor, shift, mu, now["mu"]).tolist()
+        norm = float(space.squared_norms(parts, W, "scores", now["b"]).sum())
+        now["curve"] = np.append(now["curve"], 0.5 * norm + C * hinge)
+        now["residuals"] = np.append(now["residuals"], np.sqrt(gaps / scale))
+        return bool(now["residuals"][-1] < tol)
+
+    settings = (
+        "pdMISVM", C, mu, rho, exact, shared, mask_own_class, fit_intercept, n_classes,
+    )  # fmt: skip
+    end = iterate(
+        parts,
+        {"W": start, "b": np.zeros(n_classes), "mu": mu, "curve": [], "residuals": []},
+        begin,
+        step,
+        max_iter=max_iter,
+        track=track,
+        checkpoint=None if checkpoint is None else Checkpoint(checkpoint, settings),
+    )
+    residuals = np.asarray(end["residuals"])
     return SolverResult(
-        (W, b),
-        np.array(curve),
-        len(curve),
-        residuals[-1] < tol,
-        np.array(residuals),
+        (to_numpy(end["W"]), end["b"]),
+        np.asarray(end["curve"]),
+        int(end["n_iter"]),
+        bool(residuals[-1] < tol),
+        residuals,
     )
 
 
-class _State:
-    """Everything the ADMM remembers besides W, b and the scores: O(n_bags x n_classes)."""
-
-    def __init__(self, problem: Problem, scores: Array) -> None:
-        self.problem = problem
-        n_bags, K = len(problem.codes), problem.n_classes
-        offsets, codes = problem.offsets, problem.codes
-        self.place_t = kernels.segments.argmax(scores, offsets) + offsets[:-1, None]
-        self.max_t = kernels.segments.maximum(scores, offsets).astype(np.float64)
-        own = np.arange(n_bags), codes
-        self.place_u = np.repeat(self.place_t[own][:, None], K, axis=1)
-        self.max_u = np.repeat(self.max_t[own][:, None], K, axis=1)
-        self.q = self.max_t.copy()
-        self.r = np.zeros((n_bags, K + 1))
-        self.r[:, :K] = self.max_u
-        self.theta, self.xi, self.lam, self.sigma, self.omega = np.zeros((5, n_bags, K))
-        self.wish = Wish(problem)
-        self.report = np.zeros((n_bags, 3))
-
-    def update(
-        self,
-        scores: Array,
-        change: Array,
-        factor: NDArray[np.float64],
-        shift: NDArray[np.float64],
-        C: float,
-        mu: float,
-        next_mu: float,
-        *,
-        mask: bool,
-    ) -> Iterable[float]:
-        """Lines 9 to 16 of Algorithm 1; returns squared gaps, their scale and the hinge loss."""
-        p = self.problem
-        over_bags(
-            kernels.primal_dual.update_bags, p.offsets, scores,
-            change, factor, shift, p.codes, p.weights, C, mu, next_mu, p.shared, mask,
-            self.place_t, self.theta, self.max_t, self.place_u, self.xi, self.max_u,
-            self.q, self.r, self.lam, self.sigma, self.omega,
-            self.wish.row_start, self.wish.rank, self.wish.rows, self.wish.values, self.report,
-        )  # fmt: skip
-        return self.report.sum(axis=0).tolist()
-
-
-def _moments(problem: Problem, values: Array) -> tuple[Array, Array]:
-    """Sums of D_m values_m and D_m values_m^2."""
-    first, second = np.empty((2, len(problem.codes), problem.n_classes))
-    over_bags(
-        kernels.primal_dual.moments, problem.offsets, values,
-        problem.codes, problem.weights, problem.extra, first, second,
-    )  # fmt: skip
-    return first.sum(axis=0), second.sum(axis=0)
-
-
-def _distinct(problem: Problem) -> range:
-    """The classes whose systems differ: all, or one for all when the splitting is shared."""
-    return range(1 if problem.shared else problem.n_classes)
+def _extremes(X: Any) -> tuple[Array, Array]:
+    """Smallest and largest value of each column, block by block: a mapped file is read once."""
+    if sparse.issparse(X):
+        return min_max_axis(X, axis=0)
+    lowest, highest = X[0].copy(), X[0].copy()
+    step = max(1, 2**20 // X.shape[1])
+    for start in range(0, len(X), step):
+        np.minimum(lowest, X[start : start + step].min(axis=0), out=lowest)
+        np.maximum(highest, X[start : start + step].max(axis=0), out=highest)
+    return lowest, highest
 
 
 def _class_grams(X: Any, problem: Problem) -> Array:

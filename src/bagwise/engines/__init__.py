@@ -1,0 +1,24 @@
+"""Where does the work run? Here, on a device, or on a cluster: wherever the bags are.
+
+A solver describes a *part*: a block of whole bags with the state of the algorithm for them. `place`
+makes parts where the bags are, and the solver then knows four operations: ``total`` (call a method
+of every part and add the answers), ``each`` (collect them), ``hand_out`` (each part gets a value of
+its own) and ``rebuild`` (after a worker was lost). `iterate` is the loop around them.
+"""
+
+from __future__ import annotations
+
+from bagwise.engines.arrays import is_tensor, to_numpy
+from bagwise.engines.checkpoint import Checkpoint, iterate
+from bagwise.engines.parts import Parts, digest, is_local, place
+
+__all__ = [
+    "Checkpoint",
+    "Parts",
+    "digest",
+    "is_local",
+    "is_tensor",
+    "iterate",
+    "place",
+    "to_numpy",
+]

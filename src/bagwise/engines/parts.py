@@ -1,0 +1,129 @@
+"""Parts: blocks of whole bags with their state, here or on a device."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise.bags import Bags
+from bagwise.engines.arrays import is_tensor, to_numpy
+from bagwise.exceptions import InputError
+
+__all__ = ["LocalParts", "Parts", "digest", "is_local", "place"]
+
+
+class Parts(Protocol):
+    """Blocks of whole bags and the state a solver keeps of each, wherever they are."""
+
+    def total(self, method: str, *args: Any) -> Any:
+        """Call a method of every part with the same arguments and add up the answers."""
+
+    def each(self, method: str, *args: Any) -> list[Any]:
+        """Call a method of every part and collect the answers, in the order of the bags."""
+
+    def hand_out(self, method: str, values: list[Any]) -> None:
+        """Call a method of every part, each with a value of its own."""
+
+    def rebuild(self) -> None:
+        """Make all parts anew, without state, after one was lost."""
+
+
+class LocalParts:
+    """All bags as one part in this process; its threads, or the device, share the work.
+
+    Parameters
+    ----------
+    part : object
+        The part.
+    """
+
+    def __init__(self, part: Any) -> None:
+        self.part = part
+
+    def total(self, method: str, *args: Any) -> Any:
+        """Call the method of the only part."""
+        return getattr(self.part, method)(*args)
+
+    def each(self, method: str, *args: Any) -> list[Any]:
+        """Call the method of the only part."""
+        return [getattr(self.part, method)(*args)]
+
+    def hand_out(self, method: str, values: list[Any]) -> None:
+        """Call the method of the only part."""
+        getattr(self.part, method)(*values)
+
+    def rebuild(self) -> None:
+        """Nothing is lost in one process."""
+
+
+def is_local(bags: Bags) -> bool:
+    """Tell whether the instances are arrays in this process: numpy, memory-mapped or sparse.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    bool
+    """
+    return type(bags) is Bags and not is_tensor(bags.instances)
+
+
+def place(bags: Bags, part: type[Any], *per_bag: NDArray[Any], **options: Any) -> Parts:
+    """Make the parts of a solver where the bags are.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags: arrays, tensors, or distributed.
+    part : class
+        ``part(bags, *per_bag, **options)`` makes the part of a block of bags. Its attribute
+        ``on_tensors`` names the module in ``bagwise.engines`` whose ``Part`` takes tensors; a part
+        without one runs on the CPU only.
+    *per_bag : ndarray of shape (n_bags, ...)
+        Cut like the bags.
+    **options : object
+        The same for every part.
+
+    Returns
+    -------
+    Parts
+    """
+    if hasattr(bags, "place"):
+        return bags.place(part, *per_bag, **options)
+    if is_tensor(bags.instances):
+        module = getattr(part, "on_tensors", None)
+        if module is None:
+            raise InputError("this model has no code for torch tensors: use bags.to('numpy').")
+        part = importlib.import_module(f"bagwise.engines.{module}").Part
+    return LocalParts(part(bags, *per_bag, **options))
+
+
+def digest(bags: Bags, *arrays: NDArray[Any]) -> str:
+    """A short text that tells these bags from others: offsets, some of the rows, and `arrays`.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    *arrays : ndarray
+        More that matters, such as labels.
+
+    Returns
+    -------
+    str
+    """
+    rows = np.linspace(0, bags.n_instances - 1, min(bags.n_instances, 256)).astype(np.int64)
+    sample = to_numpy(bags.instances[rows])
+    sample = sample.toarray() if sparse.issparse(sample) else np.ascontiguousarray(sample)
+    found = hashlib.sha256(f"{bags.n_features} {sample.dtype}".encode())
+    for array in (sample, bags.offsets, *arrays):
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
