@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from bagwise.bags import Bags, _is_missing
+from bagwise.engines import is_local
 from bagwise.exceptions import InputError, LabelError, SparseInputError
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 FLOATS = (np.float64, np.float32)
+LARGEST_CONVERTED = 2**28  # bytes of a memory-mapped table that are converted in memory
 
 
 def check_bags(
@@ -61,6 +63,8 @@ def check_bags(
     """
     estimator = BaseEstimator() if estimator is None else estimator
     bags = _as_bags(X)
+    if bags is not None and not is_local(bags):
+        return _checked_elsewhere(estimator, bags, reset=reset, allow_nan=allow_nan)
     table = X if bags is None else bags.instances
     if sparse.issparse(table) and not accept_sparse:
         raise SparseInputError(
@@ -263,8 +267,40 @@ def _check_structure(bags: Bags) -> None:
         )
 
 
+def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bool) -> Bags:
+    """Bags on a device or a cluster, checked there."""
+    on_device = type(bags) is Bags
+    if not getattr(estimator, "_runs_elsewhere", False):
+        way = "bags.to('numpy')" if on_device else "bags.collect()"
+        place = f"on {bags.device}" if on_device else "on a cluster"
+        raise InputError(
+            f"the bags are {place}, and {type(estimator).__name__} works on arrays in this "
+            f"process: use {way}."
+        )
+    _check_structure(bags)
+    _check_features(estimator, bags, reset=reset)
+    if not on_device:
+        if not allow_nan:
+            bags.map(_check_finite)  # type: ignore[attr-defined]
+        return bags
+    if not bags.instances.is_floating_point() or bags.instances.element_size() < 4:
+        rows = bags.instances.double()
+        bags = bags.with_instances(rows, feature_names=bags.feature_names)
+    if not allow_nan and not bool(bags.instances.isfinite().all()):
+        _check_finite(bags.to("numpy"))
+    return bags
+
+
 def _checked_instances(bags: Bags) -> Any:
     table = bags.instances
+    if _is_mapped(table):
+        if table.dtype in FLOATS:
+            return table
+        if table.nbytes > LARGEST_CONVERTED:
+            raise InputError(
+                f"the memory-mapped instances are of type {table.dtype} and would be converted in "
+                "memory: store them as float32, for example with read_bags(..., dtype='float32')."
+            )
     is_wide = sparse.issparse(table) and table.indices.dtype == np.int64
     if is_wide and max(*table.shape, table.nnz) < np.iinfo(np.int32).max:
         # Most solvers know 32-bit indices only.
@@ -274,6 +310,14 @@ def _checked_instances(bags: Bags) -> Any:
         return check_array(table, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
     except ValueError as error:
         raise InputError(f"the instances cannot be used: {error}") from error
+
+
+def _is_mapped(table: Any) -> bool:
+    while isinstance(table, np.ndarray):
+        if isinstance(table, np.memmap):
+            return True
+        table = table.base
+    return False
 
 
 def _checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:

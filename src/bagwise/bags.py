@@ -15,7 +15,7 @@ from bagwise.exceptions import InputError
 
 __all__ = ["Bags"]
 
-Instances = Any  # ndarray, memmap or CSR: 2-D, rows are instances
+Instances = Any  # ndarray, memmap, CSR or torch tensor: 2-D, rows are instances
 
 
 class Bags:
@@ -277,14 +277,14 @@ class Bags:
         return 2
 
     @property
-    def dtype(self) -> np.dtype[Any]:
+    def dtype(self) -> Any:
         """The type of the values of the instances."""
         return self._instances.dtype
 
     @property
     def device(self) -> str:
         """Where the instances are, in the array API's words."""
-        return "cpu"
+        return str(getattr(self._instances, "device", "cpu"))
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -347,6 +347,65 @@ class Bags:
         Bags
         """
         return Bags(instances, self._offsets, self._ids, feature_names=feature_names)
+
+    def to(self, device: Any, dtype: Any = None) -> Bags:
+        """Copy the instances to a device as a torch tensor; models then work there.
+
+        Parameters
+        ----------
+        device : str or torch.device
+            "cuda", "cuda:1", "cpu", ...; "numpy" brings a tensor back as an array.
+        dtype : str or torch.dtype, default=None
+            "float32" or "float64"; as it is by default.
+
+        Returns
+        -------
+        Bags
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bagwise import Bags
+        >>> bags = Bags(np.ones((3, 2)), [0, 2, 3]).to("cpu")  # doctest: +SKIP
+        >>> bags.instances  # doctest: +SKIP
+        tensor([[1., 1.],
+                [1., 1.],
+                [1., 1.]], dtype=torch.float64)
+        """
+        if device == "numpy":
+            array = self._instances.cpu().numpy() if _is_tensor(self._instances) else self.instances
+            return self.with_instances(array, feature_names=self._feature_names)
+        from bagwise.engines.tensors import on_device
+
+        return on_device(self, device, dtype)
+
+    def distribute(self, client: Any, *, npartitions: int | None = None) -> Bags:
+        """Hand the bags out to the workers of a Dask cluster; models then work there.
+
+        Whole bags stay together. Instances of a memory-mapped file are read by the workers
+        themselves where they see the file; others travel once.
+
+        Parameters
+        ----------
+        client : distributed.Client
+            The cluster.
+        npartitions : int, default=None
+            Number of parts; one per worker by default.
+
+        Returns
+        -------
+        Bags
+            Without `instances` in this process; ``collect()`` brings them back.
+
+        Examples
+        --------
+        >>> from distributed import Client  # doctest: +SKIP
+        >>> shared = bags.distribute(Client("tcp://scheduler:8786"))  # doctest: +SKIP
+        >>> PrimalDualMISVM().fit(shared, y).predict(shared)  # doctest: +SKIP
+        """
+        from bagwise.engines.cluster import distribute
+
+        return distribute(self, client, npartitions)
 
     def take(
         self, indices: ArrayLike, axis: int = 0, out: None = None, mode: str = "raise"
@@ -418,9 +477,10 @@ class Bags:
 
     def __repr__(self) -> str:
         kind = ", sparse" if sparse.issparse(self._instances) else ""
+        where = f", device={self.device}" if _is_tensor(self._instances) else ""
         return (
             f"Bags(n_bags={len(self)}, n_instances={self.n_instances}, "
-            f"n_features={self.n_features}, dtype={self.dtype}{kind})"
+            f"n_features={self.n_features}, dtype={self.dtype}{kind}{where})"
         )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -541,8 +601,14 @@ def _bag_table(i: int, array: Any, ids: Any) -> Instances:
     return _table(array, f"{_bag_name(i, ids)} has", hint)
 
 
+def _is_tensor(values: Any) -> bool:
+    return type(values).__module__.partition(".")[0] == "torch"
+
+
 def _table(values: Any, who_has: str, hint: str) -> Instances:
     """A 2-D array or CSR of real numbers, or an error about whoever has something else."""
+    if _is_tensor(values) and values.ndim == 2:
+        return values.detach()
     if sparse.issparse(values):
         return _canonical_csr(values)
     try:
@@ -628,6 +694,8 @@ def _read_only(array: Any) -> Any:
         )
         view.has_canonical_format = True
         return view
+    if _is_tensor(array):
+        return array  # torch has no read-only tensors
     view = array.view()
     view.flags.writeable = False
     return view

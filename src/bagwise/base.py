@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sized
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise import kernels
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
+from bagwise.engines import over_partitions
 
 try:  # scikit-learn >= 1.9, experimental there
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -50,6 +52,8 @@ def fit_method(fit: Fit) -> Fit:
 
 class BagEstimator(CallbackSupportMixin, BaseEstimator):
     """The root of all estimators: scikit-learn's, on bags, with progress."""
+
+    _runs_elsewhere = False  # whether bags may be on a device or a cluster
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -161,6 +165,9 @@ class InstancePredictorMixin:
             One score per bag for two classes (positive: ``classes_[1]``), else one per class.
         """
         bags = self._check_bags(X)  # type: ignore[attr-defined]
+        return over_partitions(self._score_bags, bags)
+
+    def _score_bags(self, bags: Bags) -> NDArray[Any]:
         return self._pool(self.score_instances(bags), bags.offsets)
 
     def _pool(self, values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
@@ -207,8 +214,11 @@ class InstancePredictorMixin:
             The row of the key instance inside its bag, 0-based.
         """
         bags = self._check_bags(X)  # type: ignore[attr-defined]
-        scores = self.score_instances(bags)
         column = None if label is None else check_label(label, self.classes_)
+        return over_partitions(partial(self._key_rows, column=column), bags)
+
+    def _key_rows(self, bags: Bags, column: int | None) -> NDArray[np.int64]:
+        scores = self.score_instances(bags)
         if scores.ndim == 1:
             return kernels.segments.argmax(-scores if column == 0 else scores, bags.offsets)
         rows = kernels.segments.argmax(scores, bags.offsets)

@@ -15,12 +15,13 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight
 
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.engines import is_local, over_partitions, to_numpy
+from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.pairwise import check_kernel, instance_kernel, kernel_width
@@ -143,6 +144,8 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
     array([1])
     """
 
+    _runs_elsewhere = True
+
     _parameter_constraints: dict[str, Any] = {
         "C": [Interval(Real, 0, None, closed="neither")],
         "solver": [StrOptions({"auto", "exact", "inexact"})],
@@ -245,7 +248,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         gamma = 1.0 if self.kernel == "linear" else kernel_width(self.gamma, used, weights)
         space = self._space(used, gamma)
         rng = check_random_state(self.random_state)
-        with one_core_if_small(used.instances):
+        with one_core_if_small(used.instances if is_local(used) else used):
             result = primal_dual(
                 space,
                 codes,
@@ -289,13 +292,13 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         -------
         ndarray of shape (n_instances, n_classes)
         """
-        bags = self._check_bags(X)
+        return over_partitions(self._score, self._check_bags(X))
+
+    def _score(self, bags: Bags) -> NDArray[Any]:
         if self.kernel == "linear":
-            scores = safe_sparse_dot(bags.instances, self.coef_.T, dense_output=True)
-            return scores + self.intercept_
-        return (
-            self._gram(bags, self.training_bags_, self.gamma_) @ self.dual_coef_.T + self.intercept_
-        )
+            return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
+        gram = self._gram(bags.to("numpy"), self.training_bags_, self.gamma_)
+        return gram @ self.dual_coef_.T + self.intercept_
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Score each bag by its best instance, per class.
@@ -333,6 +336,11 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         if len(absent):
             raise InputError(
                 f"all bags of class {classes.tolist()[absent[0]]!r} have weight 0: leave them out."
+            )
+        if not is_local(bags) and (self.kernel != "linear" or self.polish):
+            raise InputError(
+                "bags on a device or a cluster are fitted with kernel='linear' and polish=False; "
+                "for other kernels use Nystroem features."
             )
         if self.kernel != "precomputed":
             check_kernel(self.kernel)
@@ -381,4 +389,3 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             return self.solver == "exact"
         n_systems = 1 if self.splitting == "shared" else n_classes
         return 9.0 * n_systems * float(space.bags.n_features) ** 3 <= AFFORDABLE
-

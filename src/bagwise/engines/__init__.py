@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bagwise.engines.arrays import is_tensor, to_numpy
 from bagwise.engines.checkpoint import Checkpoint, iterate
-from bagwise.engines.parts import Parts, digest, is_local, place
+from bagwise.engines.parts import Parts, digest, is_local, over_partitions, place
 
 __all__ = [
     "Checkpoint",
@@ -19,6 +19,7 @@ __all__ = [
     "is_local",
     "is_tensor",
     "iterate",
+    "over_partitions",
     "place",
     "to_numpy",
 ]

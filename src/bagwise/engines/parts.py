@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ from bagwise.bags import Bags
 from bagwise.engines.arrays import is_tensor, to_numpy
 from bagwise.exceptions import InputError
 
-__all__ = ["LocalParts", "Parts", "digest", "is_local", "place"]
+__all__ = ["LocalParts", "Parts", "digest", "is_local", "over_partitions", "place"]
 
 
 class Parts(Protocol):
@@ -104,6 +105,25 @@ def place(bags: Bags, part: type[Any], *per_bag: NDArray[Any], **options: Any) -
             raise InputError("this model has no code for torch tensors: use bags.to('numpy').")
         part = importlib.import_module(f"bagwise.engines.{module}").Part
     return LocalParts(part(bags, *per_bag, **options))
+
+
+def over_partitions(function: Callable[[Bags], NDArray[Any]], bags: Bags) -> NDArray[Any]:
+    """Compute something per bag or per instance where the bags are, and bring it here.
+
+    Parameters
+    ----------
+    function : callable
+        Takes bags and returns an array with a row per bag or per instance.
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    ndarray
+    """
+    if hasattr(bags, "map"):
+        return np.concatenate(bags.map(function))
+    return function(bags)
 
 
 def digest(bags: Bags, *arrays: NDArray[Any]) -> str:

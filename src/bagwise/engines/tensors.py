@@ -1,0 +1,146 @@
+"""torch: bags on a device, and reductions per bag there."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from bagwise.bags import Bags
+from bagwise.engines.arrays import is_tensor
+from bagwise.exceptions import InputError
+from bagwise.extras import import_extra
+
+__all__ = ["on_device", "segment_argmax", "segment_max", "segment_sum", "top_three"]
+
+torch = import_extra("torch", extra="torch")
+
+
+def on_device(bags: Bags, device: Any, dtype: Any = None) -> Bags:
+    """Copy the instances to a device as a tensor.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    device : str or torch.device
+        Where to.
+    dtype : torch.dtype or str, default=None
+        "float32" or "float64"; by default as they are, whole numbers as float64.
+
+    Returns
+    -------
+    Bags
+    """
+    table = bags.instances
+    if sparse.issparse(table):
+        raise InputError("sparse instances stay on the CPU: use bags.instances.toarray() first.")
+    if not is_tensor(table):
+        if table.dtype.kind != "f":
+            table = table.astype(np.float64)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of read-only memory, copied below
+            table = torch.from_numpy(np.ascontiguousarray(table))
+    wanted = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    try:
+        # A copy: a tensor that shares memory with a read-only array could be written through.
+        table = table.to(device=device, dtype=wanted, copy=True)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"the instances cannot go to {device!r}: {error}") from error
+    return Bags(table, bags.offsets, bags.ids, feature_names=bags.feature_names)
+
+
+def segment_max(values: Any, bag: Any, n_bags: int) -> Any:
+    """Largest value of each bag and column.
+
+    Parameters
+    ----------
+    values : tensor of shape (n_instances, n_columns)
+        Values aligned with the instances.
+    bag : tensor of int64 of shape (n_instances,)
+        The bag of each instance.
+    n_bags : int
+        How many there are.
+
+    Returns
+    -------
+    tensor of shape (n_bags, n_columns)
+    """
+    out = values.new_full((n_bags, values.shape[1]), -torch.inf)
+    return out.scatter_reduce_(0, bag[:, None].expand_as(values), values, "amax")
+
+
+def segment_sum(values: Any, bag: Any, n_bags: int) -> Any:
+    """Sum of each bag and column.
+
+    Parameters
+    ----------
+    values : tensor of shape (n_instances, n_columns)
+        Values aligned with the instances.
+    bag : tensor of int64 of shape (n_instances,)
+        The bag of each instance.
+    n_bags : int
+        How many there are.
+
+    Returns
+    -------
+    tensor of shape (n_bags, n_columns)
+    """
+    return values.new_zeros((n_bags, values.shape[1])).index_add_(0, bag, values)
+
+
+def segment_argmax(values: Any, largest: Any, bag: Any) -> Any:
+    """Row, in the whole table, of the first instance that has the largest value of its bag.
+
+    Parameters
+    ----------
+    values : tensor of shape (n_instances, n_columns)
+        Values aligned with the instances.
+    largest : tensor of shape (n_bags, n_columns)
+        What `segment_max` gave.
+    bag : tensor of int64 of shape (n_instances,)
+        The bag of each instance.
+
+    Returns
+    -------
+    tensor of int64 of shape (n_bags, n_columns)
+    """
+    n = len(values)
+    row = torch.arange(n, device=values.device)[:, None].expand_as(values)
+    row = torch.where(values == largest[bag], row, n)
+    out = torch.full(largest.shape, n, dtype=torch.int64, device=values.device)
+    return out.scatter_reduce_(0, bag[:, None].expand_as(row), row, "amin")
+
+
+def top_three(values: Any, bag: Any, n_bags: int) -> tuple[list[Any], list[Any]]:
+    """The three largest values of each bag and column, and the rows of the first two.
+
+    Parameters
+    ----------
+    values : tensor of shape (n_instances, n_columns)
+        Values aligned with the instances.
+    bag : tensor of int64 of shape (n_instances,)
+        The bag of each instance.
+    n_bags : int
+        How many there are.
+
+    Returns
+    -------
+    tops : list of 3 tensors of shape (n_bags, n_columns)
+        -inf where a bag has fewer instances.
+    rows : list of 2 tensors of int64 of the same shape
+        -1 where a bag has fewer.
+    """
+    left = values.clone()
+    tops, rows = [], []
+    for rank in range(3):
+        top = segment_max(left, bag, n_bags)
+        tops.append(top)
+        if rank == 2:
+            break
+        row = segment_argmax(left, top, bag)
+        left.scatter_(0, row, -torch.inf)
+        rows.append(torch.where(torch.isinf(top), -1, row))
+    return tops, rows

@@ -1,0 +1,447 @@
+"""The same model wherever the bags are: here, in a mapped file, on a cluster, on a device."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from bagwise import Bags, _validation
+from bagwise.classification import PrimalDualMISVM, SetKernelSVM
+from bagwise.engines import Checkpoint, checkpoint, iterate, place
+from bagwise.engines.arrays import add
+from bagwise.engines.parts import LocalParts
+from bagwise.exceptions import InputError, WorkerLostError
+from bagwise.kernels import segments
+from bagwise.solvers.primal_dual import LinearSpace, Part, primal_dual
+from checks import example
+
+ENGINES = ["local", "mapped", "cluster", "tensor"]
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(params=ENGINES)
+def move(request, tmp_path):
+    """Bring bags to an engine."""
+    if request.param == "cluster":
+        client = request.getfixturevalue("client")
+        return lambda bags: bags.distribute(client, npartitions=2)
+    if request.param == "tensor":
+        pytest.importorskip("torch")
+        return lambda bags: bags.to("cpu")
+    if request.param == "mapped":
+        return lambda bags: mapped(bags, tmp_path)
+    return lambda bags: bags
+
+
+def mapped(bags, folder):
+    path = folder / f"{id(bags)}.npy"
+    np.save(path, bags.instances)
+    return Bags(np.load(path, mmap_mode="r"), bags.offsets, bags.ids)
+
+
+def relative(found, expected):
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ("solver", "splitting", "n_classes"),
+    [
+        ("exact", "paper", 3),
+        ("exact", "shared", 2),
+        ("inexact", "paper", 2),
+        ("inexact", "shared", 3),
+    ],
+)
+def test_engines_agree(move, solver, splitting, n_classes, rng):
+    bags, y = example(40, n_classes=n_classes)
+    test, _ = example(20, n_classes=n_classes, seed=1)
+    weights = rng.uniform(0.5, 2, len(bags))
+    model = PrimalDualMISVM(C=1, solver=solver, splitting=splitting, random_state=0)
+    here = model.fit(bags, y, sample_weight=weights)
+    expected = here.coef_, here.intercept_, here.objective_curve_, here.residuals_
+    answers = [getattr(here, name)(test) for name in ANSWERS]
+    there = model.fit(move(bags), y, sample_weight=weights)
+    found = there.coef_, there.intercept_, there.objective_curve_, there.residuals_
+    for a, b in zip(found, expected, strict=True):
+        assert isinstance(a, np.ndarray)
+        assert a.shape == b.shape
+        assert relative(a, b) < 1e-9
+    moved = move(test)
+    for name, answer in zip(ANSWERS, answers, strict=True):
+        again = getattr(there, name)(moved)
+        assert isinstance(again, np.ndarray)
+        np.testing.assert_allclose(again, answer, atol=1e-9) if again.dtype.kind == "f" else (
+            np.testing.assert_array_equal(again, answer)
+        )
+
+
+ANSWERS = [
+    "decision_function", "predict", "score_instances", "predict_instances", "key_instances",
+]  # fmt: skip
+
+
+def test_engines_agree_on_tied_instances(move, rng):
+    X = rng.integers(-1, 2, size=(200, 3)).astype(float)  # most bags hold equal instances
+    bags, y = Bags(X, np.arange(0, 201, 5)), np.arange(40) % 3
+    model = PrimalDualMISVM(C=0.1, max_iter=60, tol=0.5, random_state=0)
+    expected = model.fit(bags, y).coef_
+    assert relative(model.fit(move(bags), y).coef_, expected) < 1e-6
+
+
+def test_engines_agree_in_single_precision(move):
+    bags, y = example(40, n_classes=3, dtype=np.float32)
+    model = PrimalDualMISVM(C=1, random_state=0)
+    expected, found = model.fit(bags, y).coef_, model.fit(move(bags), y).coef_
+    assert found.dtype == np.float32
+    assert relative(found, expected) < 1e-3
+
+
+def test_a_constant_feature_stays_out_everywhere(move):
+    bags, y = example(30)
+    table = np.hstack([bags.instances, np.ones((bags.n_instances, 1))])
+    model = PrimalDualMISVM(C=1, random_state=0)
+    assert model.fit(move(bags.with_instances(table)), y).coef_[0, 4] == 0
+
+
+def test_bad_values_are_found_where_they_are(move):
+    bags, y = example(30)
+    table = np.array(bags.instances)
+    table[bags.offsets[20], 2] = np.nan
+    with pytest.raises(InputError, match="contains NaN: bag .*'b20'.*feature 2"):
+        PrimalDualMISVM().fit(move(bags.with_instances(table)), y)
+
+
+def test_other_columns_are_refused(move):
+    bags, y = example(30)
+    model = PrimalDualMISVM(random_state=0, C=1).fit(bags, y)
+    narrow = bags.with_instances(bags.instances[:, :3])
+    with pytest.raises(InputError, match="3 features"):
+        model.predict(move(narrow))
+
+
+def test_models_of_one_process_say_so(client):
+    bags, y = example(30)
+    with pytest.raises(InputError, match=r"SetKernelSVM works on arrays.*bags\.collect\(\)"):
+        SetKernelSVM().fit(bags.distribute(client), y)
+    with pytest.raises(InputError, match="kernel='linear'"):
+        PrimalDualMISVM(kernel="rbf").fit(bags.distribute(client), y)
+    with pytest.raises(InputError, match="on the workers"):
+        _ = bags.distribute(client).instances
+    with pytest.raises(InputError, match="index first"):
+        bags.distribute(client)[:3]
+
+
+def test_models_of_one_process_say_so_of_tensors():
+    pytest.importorskip("torch")
+    bags, y = example(30)
+    with pytest.raises(InputError, match=r"on cpu, and SetKernelSVM.*bags\.to\('numpy'\)"):
+        SetKernelSVM().fit(bags.to("cpu"), y)
+    with pytest.raises(InputError, match="cannot go to 'nowhere'"):
+        bags.to("nowhere")
+
+
+def test_bags_come_back_as_they_went(client):
+    bags, _ = example(30)
+    away = bags.distribute(client, npartitions=3)
+    assert repr(away).endswith("npartitions=3)")
+    assert sum(away.map(len)) == len(away) == 30
+    back = away.collect()
+    np.testing.assert_array_equal(back.instances, bags.instances)
+    np.testing.assert_array_equal(back.ids, bags.ids)
+    narrow = bags.with_instances(sparse.csr_array(bags.instances))
+    np.testing.assert_array_equal(
+        narrow.distribute(client).collect().instances.toarray(), bags.instances
+    )
+
+
+def test_tensors_come_back_as_they_went():
+    torch = pytest.importorskip("torch")
+    bags, _ = example(10)
+    away = bags.to("cpu", dtype="float32")
+    assert away.instances.dtype == torch.float32
+    assert away.device == "cpu"
+    assert "device=cpu" in repr(away)
+    np.testing.assert_allclose(away.to("numpy").instances, bags.instances, rtol=1e-6)
+    np.testing.assert_allclose(away[[3, 1]][1], bags[1], rtol=1e-6)
+    away.instances[:] = 0  # torch has no read-only tensors: the array must not share memory
+    assert bags.instances.any()
+
+
+def test_workers_map_a_mapped_file_themselves(client, tmp_path):
+    bags, y = example(30)
+    there = mapped(bags, tmp_path).distribute(client)
+    assert all(loader.on_worker for loader in there._loaders)
+    assert there.map(_is_mapped) == [True, True]
+    np.testing.assert_array_equal(there.collect().instances, bags.instances)
+
+
+def _is_mapped(bags):
+    return _validation._is_mapped(bags.instances)
+
+
+def test_a_sparse_fit_on_a_cluster(client):
+    bags, y = example(30)
+    thin = bags.with_instances(sparse.csr_array(bags.instances))
+    model = PrimalDualMISVM(C=1, random_state=0)
+    expected = model.fit(bags, y).coef_
+    assert relative(model.fit(thin.distribute(client), y).coef_, expected) < 1e-9
+
+
+# --- memory-mapped files -------------------------------------------------------------------------
+
+
+def test_a_mapped_table_is_not_copied(tmp_path, rng):
+    X = rng.normal(size=(40_000, 60)).astype(np.float32)
+    X[::10, 0] += np.repeat(np.arange(4000) % 2, 1)
+    bags = mapped(Bags(X, np.arange(0, 40_001, 10)), tmp_path)
+    model = PrimalDualMISVM(solver="inexact", max_iter=3, tol=10.0, random_state=0)
+    tracemalloc.start()
+    model.fit(bags, np.arange(4000) % 2).predict(bags)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes  # two tables of scores, a block, and numbers per bag
+
+
+def test_a_large_mapped_table_of_integers_is_refused(tmp_path, monkeypatch):
+    bags, y = example(30)
+    whole = bags.with_instances((10 * bags.instances).astype(np.int16))
+    model = PrimalDualMISVM(random_state=0)
+    expected = model.fit(whole, y).coef_
+    np.testing.assert_array_equal(model.fit(mapped(whole, tmp_path), y).coef_, expected)
+    monkeypatch.setattr(_validation, "LARGEST_CONVERTED", 100)
+    with pytest.raises(InputError, match=r"int16.*read_bags\(\.\.\., dtype='float32'\)"):
+        model.fit(mapped(whole, tmp_path), y)
+
+
+# --- faults and checkpoints ----------------------------------------------------------------------
+
+
+def solve(bags, codes, track=iter, path=None, exact=False):
+    return primal_dual(
+        LinearSpace(bags), codes, 3, C=1.0, mu=1e-2, rho=1.1, max_iter=40, tol=0.0, exact=exact,
+        shared=False, mask_own_class=True, fit_intercept=True, weights=np.ones(len(codes)),
+        rng=np.random.RandomState(0), track=track, checkpoint=path,
+    )  # fmt: skip
+
+
+class KillAWorker:
+    """Ends the process of a worker in the middle of a fit."""
+
+    def __init__(self, client, at=10):
+        self.client, self.at, self.seen = client, at, []
+
+    def __call__(self, turns):
+        for turn in turns:
+            if turn == self.at and self.at not in self.seen:
+                victim = next(iter(self.client.run(os.getpid).values()))
+                os.kill(victim, signal.SIGKILL)
+            self.seen.append(turn)
+            yield turn
+
+
+@pytest.mark.parametrize("saving", [False, True])
+def test_a_fit_survives_the_loss_of_a_worker(client, saving, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
+    bags, y = example(40, n_classes=3)
+    codes = np.unique(y, return_inverse=True)[1]
+    killer = KillAWorker(client)
+    path = tmp_path / "fit.npz" if saving else None
+    away = bags.distribute(client, npartitions=2)
+    expected = solve(away, codes)
+    found = solve(away, codes, killer, path)
+    np.testing.assert_array_equal(found.solution[0], expected.solution[0])
+    np.testing.assert_array_equal(found.objective_curve, expected.objective_curve)
+    again = killer.seen[11:]  # turns after the kill: from the checkpoint, or from the start
+    assert again[0] == 10
+    assert (again[1:] == list(range(11, 40))) is saving or 0 in again
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_part_that_lost_its_state_says_so():
+    pytest.importorskip("distributed")
+    from bagwise.engines.cluster import _Cell, _unpack
+
+    cell = _Cell(_Counter, None, [], {})
+    assert _unpack(cell.call(0, "add", (2,))) == 2
+    assert _unpack(cell.call(1, "add", (3,))) == 5
+    fresh = _Cell(_Counter, None, [], {})
+    with pytest.raises(WorkerLostError):
+        _unpack(fresh.call(2, "add", (1,)))
+    with pytest.raises(TypeError):
+        _unpack(fresh.call(0, "add", ("text",)))
+
+
+class _Counter:
+    def __init__(self, bags, start=0):
+        self.value = start
+
+    def add(self, value):
+        self.value += value
+        return self.value
+
+    def identity(self):
+        return "counter"
+
+    def state(self):
+        return {"value": np.array(self.value)}
+
+    def restore(self, state):
+        self.value = int(state["value"])
+
+
+def test_a_fit_that_loses_workers_again_and_again_gives_up(tmp_path):
+    parts = LocalParts(_Counter(None))
+
+    def step(now):
+        raise WorkerLostError("gone.")
+
+    with pytest.raises(WorkerLostError, match="Gave up after 5 attempts.*fit.npz"):
+        iterate(
+            parts,
+            {},
+            lambda now: None,
+            step,
+            max_iter=9,
+            checkpoint=Checkpoint(tmp_path / "fit.npz", ()),
+        )
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+sys.path[:0] = {path!r}
+from bagwise.engines import checkpoint
+from checks import example
+from test_engines import solve
+
+checkpoint.INTERVAL, checkpoint.SHARE = 0.0, np.inf
+
+def track(turns):
+    for turn in turns:
+        if turn == {at}:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield turn
+
+bags, y = example(40, n_classes=3)
+solve(bags.to("cpu") if {tensor} else bags, np.unique(y, return_inverse=True)[1], track, {file!r},
+      exact={exact})
+"""
+
+
+@pytest.mark.parametrize(("tensor", "exact"), [(False, False), (False, True), (True, False)])
+def test_a_killed_process_continues_where_it_was(tensor, exact, tmp_path):
+    if tensor:
+        pytest.importorskip("torch")
+    file = tmp_path / "fit.npz"
+    script = KILLED.format(path=sys.path, at=17, file=str(file), tensor=tensor, exact=exact)
+    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    bags, y = example(40, n_classes=3)
+    codes = np.unique(y, return_inverse=True)[1]
+    bags = bags.to("cpu") if tensor else bags
+    turns = []
+    found = solve(bags, codes, lambda items: map(turns.append, items), file, exact=exact)
+    expected = solve(bags, codes, exact=exact)
+    assert turns == [0, *range(18, 40)]  # the file is read in the first turn
+    np.testing.assert_array_equal(found.solution[0], expected.solution[0])
+    np.testing.assert_array_equal(found.solution[1], expected.solution[1])
+    np.testing.assert_array_equal(found.objective_curve, expected.objective_curve)
+    assert not file.exists()
+
+
+def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
+    bags, y = example(30)
+    path = tmp_path / "fit.npz"
+    model = PrimalDualMISVM(C=1, random_state=0, checkpoint=path, max_iter=30)
+    codes = np.zeros(30, np.int64)
+    parts = place(
+        bags, Part, codes, np.ones(30), n_classes=2, shared=False, mask=True, cost=1.0
+    )  # fmt: skip
+    parts.total("begin", np.zeros((2, 4)))
+    Checkpoint(path, "other settings").save({"W": np.zeros((2, 4))}, parts)
+    with pytest.raises(InputError, match="belongs to another fit"):
+        model.fit(bags, y)
+    path.write_bytes(b"no archive")
+    with pytest.raises(InputError, match="not a checkpoint"):
+        model.fit(bags, y)
+
+
+def test_a_checkpoint_is_seldom_written_and_removed_at_the_end(tmp_path):
+    saved = []
+
+    class Watched(Checkpoint):
+        def save(self, memory, parts):
+            super().save(memory, parts)
+            saved.append(memory["n_iter"])
+
+    def step(now):
+        parts.total("add", 1)
+        return False
+
+    parts = LocalParts(_Counter(None))
+    end = iterate(
+        parts,
+        {},
+        lambda now: None,
+        step,
+        max_iter=50,
+        checkpoint=Watched(tmp_path / "fit.npz", ()),
+    )
+    assert end["n_iter"] == parts.part.value == 50
+    assert saved == []
+    assert not list(tmp_path.iterdir())
+
+
+# --- small pieces ---------------------------------------------------------------------------------
+
+
+def test_answers_are_added():
+    assert add([(1, np.ones(2)), (2, np.ones(2)), (3, np.ones(2))])[0] == 6
+    assert add([None, None]) is None
+    first = np.ones(3)
+    add([first, first, first])
+    np.testing.assert_array_equal(first, 1)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(0, 1000))
+@settings(deadline=None, max_examples=40)
+def test_reductions_on_tensors_are_those_on_arrays(sizes, seed):
+    torch = pytest.importorskip("torch")
+    from bagwise.engines import tensors
+
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    values = np.random.default_rng(seed).integers(0, 4, (offsets[-1], 2)).astype(float)
+    bag = torch.as_tensor(np.repeat(np.arange(len(sizes)), sizes))
+    table = torch.as_tensor(values)
+    first, second, row = segments.top2(values, offsets)
+    tops, rows = tensors.top_three(table, bag, len(sizes))
+    np.testing.assert_array_equal(tops[0], first)
+    np.testing.assert_array_equal(tops[1], second)
+    np.testing.assert_array_equal(rows[0], row + offsets[:-1, None])
+    np.testing.assert_array_equal((rows[1] < 0).all(1), np.array(sizes) == 1)
+    third = [np.sort(v, axis=0)[-3] if len(v) > 2 else [-np.inf] * 2 for v in
+             np.split(values, offsets[1:-1])]  # fmt: skip
+    np.testing.assert_array_equal(tops[2], third)
+    np.testing.assert_array_equal(
+        tensors.segment_sum(table, bag, len(sizes)), segments.sum(values, offsets)
+    )
