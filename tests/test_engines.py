@@ -126,7 +126,7 @@ def test_bad_values_are_found_where_they_are(move):
     bags, y = example(30)
     table = np.array(bags.instances)
     table[bags.offsets[20], 2] = np.nan
-    with pytest.raises(InputError, match="contains NaN: bag .*'b20'.*feature 2"):
+    with pytest.raises(InputError, match=r"contains NaN: bag .*'b20'.*feature 2"):
         PrimalDualMISVM().fit(move(bags.with_instances(table)), y)
 
 
@@ -187,7 +187,7 @@ def test_tensors_come_back_as_they_went():
 
 
 def test_workers_map_a_mapped_file_themselves(client, tmp_path):
-    bags, y = example(30)
+    bags, _ = example(30)
     there = mapped(bags, tmp_path).distribute(client)
     assert all(loader.on_worker for loader in there._loaders)
     assert there.map(_is_mapped) == [True, True]
@@ -315,7 +315,7 @@ def test_a_fit_that_loses_workers_again_and_again_gives_up(tmp_path):
     def step(now):
         raise WorkerLostError("gone.")
 
-    with pytest.raises(WorkerLostError, match="Gave up after 5 attempts.*fit.npz"):
+    with pytest.raises(WorkerLostError, match=r"Gave up after 5 attempts.*fit\.npz"):
         iterate(
             parts,
             {},

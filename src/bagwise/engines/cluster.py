@@ -349,9 +349,8 @@ def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> Distr
 
 def _loader(client: Any, bags: Bags) -> Loader:
     mapped = _mapped_rows(bags)
-    if mapped is not None:
-        if all(client.run(mapped.is_visible).values()):
-            return Loader(mapped.load, on_worker=True)
+    if mapped is not None and all(client.run(mapped.is_visible).values()):
+        return Loader(mapped.load, on_worker=True)
     return Loader(lambda: bags, on_worker=False)
 
 
