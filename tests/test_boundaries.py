@@ -32,11 +32,11 @@ ROOMS = {
     "base": {"exceptions", "bags", "kernels", "engines", "_validation"},
     "pairwise": FOUNDATION - {"base", "pairwise", "solvers"},
     "embedding": FOUNDATION,
-    "preprocessing": FOUNDATION,
+    "preprocessing": FOUNDATION | {"io"},
     "classification": FOUNDATION | {"embedding"},
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
-    "io": {"exceptions", "extras", "bags"},
+    "io": {"exceptions", "extras", "bags", "engines"},
     "persistence": {"exceptions", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics"},
     "reproduction": FOUNDATION

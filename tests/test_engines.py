@@ -12,14 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.preprocessing import StandardScaler
+from typer.testing import CliRunner
 
-from bagwise import Bags, _validation
+from bagwise import Bags, _validation, preprocessing
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM
+from bagwise.cli import app
 from bagwise.engines import Checkpoint, checkpoint, iterate, place
 from bagwise.engines.arrays import add
 from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import InputError, WorkerLostError
+from bagwise.io import read_bags, write_bags
 from bagwise.kernels import segments
+from bagwise.persistence import load_model
 from bagwise.solvers.primal_dual import LinearSpace, Part, primal_dual
 from checks import example
 
@@ -195,7 +200,7 @@ def test_workers_map_a_mapped_file_themselves(client, tmp_path):
 
 
 def _is_mapped(bags):
-    return _validation._is_mapped(bags.instances)
+    return _validation.is_mapped(bags.instances)
 
 
 def test_a_sparse_fit_on_a_cluster(client):
@@ -445,3 +450,53 @@ def test_reductions_on_tensors_are_those_on_arrays(sizes, seed):
     np.testing.assert_array_equal(
         tensors.segment_sum(table, bag, len(sizes)), segments.sum(values, offsets)
     )
+
+
+# --- files
+
+
+def test_workers_read_their_own_files(client, tmp_path):
+    pytest.importorskip("h5py")
+    bags, y = example(12)
+    write_bags(tmp_path / "slides", bags, y=y, format="hdf5")
+    data = read_bags(tmp_path / "slides", client=client, npartitions=3)
+    assert data.bags.npartitions == 3
+    np.testing.assert_array_equal(data.y, y)
+    np.testing.assert_array_equal(data.bags.ids, bags.ids)
+    np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+
+
+def test_other_files_are_read_here_and_mapped_there(client, tmp_path):
+    bags, y = example(12)
+    write_bags(tmp_path / "bags.npz", bags, y=y, compress=False)
+    data = read_bags(tmp_path / "bags.npz", client=client, memory_limit=0)
+    assert all(loader.on_worker for loader in data.bags._loaders)
+    np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+
+
+def test_mapped_instances_are_standardised_into_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(preprocessing, "BLOCK", 40)
+    bags, y = example(30)
+    scaler = preprocessing.InstanceTransformer(StandardScaler())
+    expected = scaler.fit_transform(bags).instances
+    found = scaler.fit(mapped(bags, tmp_path), y).transform(mapped(bags, tmp_path)).instances
+    assert _validation.is_mapped(found)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_the_command_line_fits_a_file_larger_than_memory(tmp_path):
+    pytest.importorskip("skops")
+    bags, y = example(30, n_classes=2)
+    labels = y.astype(object)
+    labels[3] = -1
+    models = []
+    write_bags(tmp_path / "bags.npz", bags, y=labels, compress=False)
+    for limit in ("1GB", "1KB"):
+        output = tmp_path / f"{limit}.skops"
+        command = ["fit", str(tmp_path / "bags.npz"), "-m", "pdmisvm"]
+        command += ["--memory-limit", limit, "-o", str(output)]
+        found = CliRunner().invoke(app, command)
+        assert found.exit_code == 0, found.output
+        models.append(load_model(output)[0])
+    first, second = (model.predict(bags) for model in models)
+    np.testing.assert_array_equal(first, second)

@@ -25,6 +25,7 @@ __all__ = [
     "check_label",
     "check_label_sets",
     "check_length",
+    "is_mapped",
     "is_table",
 ]
 
@@ -293,7 +294,7 @@ def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bo
 
 def _checked_instances(bags: Bags) -> Any:
     table = bags.instances
-    if _is_mapped(table):
+    if is_mapped(table):
         if table.dtype in FLOATS:
             return table
         if table.nbytes > LARGEST_CONVERTED:
@@ -312,7 +313,18 @@ def _checked_instances(bags: Bags) -> Any:
         raise InputError(f"the instances cannot be used: {error}") from error
 
 
-def _is_mapped(table: Any) -> bool:
+def is_mapped(table: Any) -> bool:
+    """Tell whether an array lies in a memory-mapped file.
+
+    Parameters
+    ----------
+    table : object
+        Instances.
+
+    Returns
+    -------
+    bool
+    """
     while isinstance(table, np.ndarray):
         if isinstance(table, np.memmap):
             return True

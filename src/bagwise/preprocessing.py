@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -14,12 +15,15 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._validation import check_bags, check_length, is_table
+from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
+from bagwise.io.memory import Workspace
 
 __all__ = ["InstanceTransformer"]
 
+
+BLOCK = 2**22  # values of a memory-mapped table that are transformed at a time
 
 PASS_THROUGH = FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
 
@@ -32,7 +36,9 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
     """Apply a scikit-learn transformer to the instances: ``InstanceTransformer(StandardScaler())``.
 
     The transformer is fitted on the flat table of instances; bags stay whole and keep their ids.
-    Bags in, `Bags` out; a 2-D table in, a 2-D table out.
+    Bags in, `Bags` out; a 2-D table in, a 2-D table out. A memory-mapped table is read in blocks,
+    if the transformer has ``partial_fit``, and transformed into another one, in a temporary file
+    that vanishes with the last array that refers to it.
 
     Parameters
     ----------
@@ -96,7 +102,14 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         y_instances = None
         if y is not None:
             y_instances = check_length(np.asarray(y), bags)[bags.bag_index]
-        self.transformer_ = clone(given).fit(_rows(bags), y_instances)
+        fresh = clone(given)
+        if is_mapped(bags.instances) and hasattr(fresh, "partial_fit"):
+            for rows in _blocks(bags):
+                part = None if y_instances is None else y_instances[rows]
+                fresh.partial_fit(bags.instances[rows], part)
+        else:
+            fresh.fit(_rows(bags), y_instances)
+        self.transformer_ = fresh
         return self
 
     def transform(self, X: Any) -> Any:
@@ -113,13 +126,27 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         """
         check_is_fitted(self)
         bags = self._read(X, reset=False)
-        rows = self.transformer_.transform(_rows(bags))
+        rows = self._transformed(bags)
         if is_table(X):
             return rows
         names = None
         if bags.feature_names is not None and hasattr(self, "get_feature_names_out"):
             names = self.get_feature_names_out(bags.feature_names)
         return bags.with_instances(rows, feature_names=names)
+
+    def _transformed(self, bags: Bags) -> Any:
+        if not is_mapped(bags.instances):
+            return self.transformer_.transform(_rows(bags))
+        out = None
+        for rows in _blocks(bags):
+            block = self.transformer_.transform(bags.instances[rows])
+            if sparse.issparse(block):
+                return self.transformer_.transform(bags.instances)
+            if out is None:
+                everything = bags.n_instances, block.shape[1]
+                out = Workspace(limit=0).empty(everything, block.dtype)
+            out[rows] = block
+        return out
 
     @available_if(_inner_has("inverse_transform"))
     def inverse_transform(self, X: Any) -> Any:
@@ -165,6 +192,11 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
     def _read(self, X: Any, *, reset: bool) -> Bags:
         tags = self.__sklearn_tags__().input_tags
         return check_bags(self, X, reset=reset, accept_sparse=tags.sparse, allow_nan=tags.allow_nan)
+
+
+def _blocks(bags: Bags) -> Iterator[slice]:
+    step = max(1, BLOCK // bags.n_features)
+    return (slice(start, start + step) for start in range(0, bags.n_instances, step))
 
 
 def _rows(bags: Bags) -> Any:

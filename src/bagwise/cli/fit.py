@@ -17,6 +17,7 @@ from bagwise.cli.options import (
     Label,
     Labels,
     LabelSet,
+    MemoryLimit,
     MethodName,
     NoScale,
     Parameters,
@@ -50,6 +51,7 @@ def fit(
     separator: Separator = ";",
     no_scale: NoScale = False,
     parameters: Parameters = None,
+    memory_limit: MemoryLimit = None,
     force: Force = False,
 ) -> None:
     """Learn a model from labelled bags.
@@ -75,6 +77,7 @@ def fit(
         exclude=exclude,
         separator=separator,
         labels=labels,
+        memory_limit=memory_limit,
     )
     data = read_labelled(file, choice, positive=positive)
     chosen.check_labels(label_sets=data.has_sets)

@@ -19,6 +19,7 @@ __all__ = [
     "Label",
     "LabelSet",
     "Labels",
+    "MemoryLimit",
     "MethodName",
     "NoScale",
     "Parameters",
@@ -107,6 +108,16 @@ Parameters = Annotated[
 ]
 NoScale = Annotated[
     bool, typer.Option("--no-scale", help="Take features as they are: no standardisation.")
+]
+MemoryLimit = Annotated[
+    str | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="SIZE",
+        help="Keep instances larger than this, such as 2GB, in a temporary file instead of memory; "
+        "half of the available memory by default.",
+        show_default=False,
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bagwise.cli.options import Bag, File, Force
+from bagwise.cli.options import Bag, File, Force, MemoryLimit
 from bagwise.cli.output import (
     instances_beside,
     note,
@@ -36,6 +36,7 @@ def predict(
         ),
     ],
     bag: Bag = None,
+    memory_limit: MemoryLimit = None,
     force: Force = False,
 ) -> None:
     """Predict the bags of a file, and say which instance decided.
@@ -54,7 +55,9 @@ def predict(
     fitted, metadata = load_model(model)
     columns, classes = metadata.get("columns", {}), metadata.get("classes")
     names = getattr(fitted, "feature_names_in_", None)
-    bags = read_for_model(file, columns, None if names is None else list(names), bag=bag)
+    bags = read_for_model(
+        file, columns, None if names is None else list(names), bag=bag, memory_limit=memory_limit
+    )
     with progress(f"Predicting {len(bags)} bags"):
         separator = columns.get("separator", ";")
         predictions = bag_table(fitted, bags, classes=classes, separator=separator)

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import Bunch
 
+from bagwise._validation import is_mapped
 from bagwise.bags import Bags
 from bagwise.cli.output import note, progress
 from bagwise.exceptions import InputError, LabelError
 from bagwise.extras import import_extra
 from bagwise.io import read_bags
 from bagwise.io.files import format_of, reading
+from bagwise.io.memory import Workspace
 
 __all__ = ["ColumnChoice", "Labelled", "choose_columns", "read_for_model", "read_labelled"]
 
@@ -40,6 +42,8 @@ class ColumnChoice:
         What separates the labels of a set.
     labels : Path or None
         The table in which labels and groups stand, where it is not the file itself.
+    memory_limit : str or None
+        The size from which instances are kept in a file instead of memory.
     """
 
     bag: str | None = None
@@ -50,6 +54,7 @@ class ColumnChoice:
     exclude: list[str] = field(default_factory=list)
     separator: str = ";"
     labels: Path | None = None
+    memory_limit: str | None = None
 
     def read(self, path: Path) -> Bunch:
         """Read a file so."""
@@ -67,6 +72,7 @@ class ColumnChoice:
                 exclude=exclude,
                 separator=self.separator,
                 labels=self.labels,
+                memory_limit=self.memory_limit,
             )
 
 
@@ -118,6 +124,7 @@ def choose_columns(
     exclude: Iterable[str] | None = None,
     separator: str = ";",
     labels: Path | None = None,
+    memory_limit: str | None = None,
 ) -> ColumnChoice:
     """Bring the options of a command together.
 
@@ -131,6 +138,8 @@ def choose_columns(
         What separates the labels of a set.
     labels : Path or None
         The table in which labels stand, where it is not the file itself.
+    memory_limit : str or None
+        The size from which instances are kept in a file instead of memory.
 
     Returns
     -------
@@ -139,7 +148,9 @@ def choose_columns(
     if label is not None and label_set is not None:
         raise InputError("label= and label_set= exclude each other: a bag has one or the other.")
     chosen = _split(features) or None
-    return ColumnChoice(bag, label, label_set, group, chosen, _split(exclude), separator, labels)
+    return ColumnChoice(
+        bag, label, label_set, group, chosen, _split(exclude), separator, labels, memory_limit
+    )
 
 
 def read_labelled(path: Path, choice: ColumnChoice, *, positive: str | None = None) -> Labelled:
@@ -180,11 +191,16 @@ def read_labelled(path: Path, choice: ColumnChoice, *, positive: str | None = No
     if positive is not None:
         y, classes = _positive_last(y, classes, positive)
     groups = None if choice.group is None else _groups(path, choice, data)[known]
-    return Labelled(data.bags[known], y, classes, groups)
+    return Labelled(_chosen(data.bags, known), y, classes, groups)
 
 
 def read_for_model(
-    path: Path, columns: Mapping[str, Any], names: list[str] | None, *, bag: str | None
+    path: Path,
+    columns: Mapping[str, Any],
+    names: list[str] | None,
+    *,
+    bag: str | None,
+    memory_limit: str | None = None,
 ) -> Bags:
     """Read the columns a saved model was fitted on, in its order.
 
@@ -199,6 +215,8 @@ def read_for_model(
         The names of its features, where they have any.
     bag : str or None
         Another name for the bag column.
+    memory_limit : str or None
+        The size from which instances are kept in a file instead of memory.
 
     Returns
     -------
@@ -218,8 +236,19 @@ def read_for_model(
         choice = ColumnChoice(features=columns.get("features"))
     else:
         choice = ColumnChoice(bag, features=names)
-    bags = choice.read(path).bags
+    bags = replace(choice, memory_limit=memory_limit).read(path).bags
     return bags if names is None or bags.feature_names is None else _in_order(bags, names)
+
+
+def _chosen(bags: Bags, known: NDArray[np.bool_]) -> Bags:
+    """Some of the bags; those of a file are copied into another one, not into memory."""
+    if known.all() or not is_mapped(bags.instances):
+        return bags[known]
+    rows = np.flatnonzero(np.repeat(known, bags.sizes))
+    offsets = np.concatenate([[0], np.cumsum(bags.sizes[known])])
+    ids = None if bags.ids is None else bags.ids[known]
+    table = Workspace(limit=0).copy(bags.instances, rows=rows)
+    return Bags(table, offsets, ids, feature_names=bags.feature_names)
 
 
 def _positive_last(

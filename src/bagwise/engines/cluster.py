@@ -20,7 +20,7 @@ from bagwise.exceptions import InputError, WorkerLostError
 from bagwise.extras import import_extra
 from bagwise.kernels.threads import block_bounds
 
-__all__ = ["ClusterParts", "DistributedBags", "distribute"]
+__all__ = ["ClusterParts", "DistributedBags", "Loader", "distribute", "partition_bounds"]
 
 
 @dataclass(frozen=True)
@@ -325,15 +325,11 @@ def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> Distr
     """
     if is_tensor(bags.instances):
         raise InputError("tensors are not distributed: use bags.to('numpy') first.")
-    if npartitions is None:
-        npartitions = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
-    if npartitions < 1 or len(bags) == 0:
-        raise InputError(f"{len(bags)} bags cannot be cut into {npartitions} partitions.")
     if bags.dtype.kind != "f":
         bags = bags.with_instances(
             bags.instances.astype(np.float64), feature_names=bags.feature_names
         )
-    bounds = block_bounds(bags.offsets, npartitions)
+    bounds = partition_bounds(client, bags.offsets, npartitions)
     loaders = [_loader(client, bags[int(start) : int(stop)]) for start, stop in pairwise(bounds)]
     return DistributedBags(
         client,
@@ -345,6 +341,32 @@ def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> Distr
         bags.ids,
         bags.feature_names,
     )
+
+
+def partition_bounds(
+    client: Any, offsets: NDArray[np.int64], npartitions: int | None
+) -> NDArray[np.int64]:
+    """Cut bags into partitions with about equally many instances.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    npartitions : int or None
+        How many; one per worker by default.
+
+    Returns
+    -------
+    ndarray
+        The first bag of each partition, and the number of bags.
+    """
+    if npartitions is None:
+        npartitions = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
+    if npartitions < 1 or len(offsets) < 2:
+        raise InputError(f"{len(offsets) - 1} bags cannot be cut into {npartitions} partitions.")
+    return block_bounds(offsets, npartitions)
 
 
 def _loader(client: Any, bags: Bags) -> Loader:

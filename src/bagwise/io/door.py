@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import Bunch
 
+from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io.columns import ROLES, Request, find_roles, listed
 from bagwise.io.contents import Contents, check_contents
 from bagwise.io.files import format_of, reading, replacing
-from bagwise.io.hdf5 import read_hdf5, write_hdf5
+from bagwise.io.hdf5 import Cluster, read_hdf5, write_hdf5
 from bagwise.io.labels import Column, bag_labels, constant_in_bags, encode_columns, group
 from bagwise.io.memory import Workspace, make_workspace
 from bagwise.io.npz import read_npz, write_npz
@@ -42,6 +43,8 @@ def read_bags(
     format: str | None = None,
     memory_limit: int | float | str | None = None,
     scratch: str | os.PathLike[str] | None = None,
+    client: Any = None,
+    npartitions: int | None = None,
 ) -> Bunch:
     """Read bags and their labels from a file, a folder or a data frame.
 
@@ -86,6 +89,11 @@ def read_bags(
     scratch : path, default=None
         The folder for memory-mapped files, which then stay there. By default they are temporary and
         vanish with the last array that refers to them.
+    client : distributed.Client, default=None
+        A Dask cluster to whose workers the bags go. HDF5 files are read by the workers, and so are
+        memory-mapped ones that they see (give a `scratch` on a shared file system); others travel.
+    npartitions : int, default=None
+        Number of parts on the cluster; one per worker by default.
 
     Returns
     -------
@@ -134,10 +142,15 @@ def read_bags(
         _number_type(dtype),
     )
     workspace = make_workspace(memory_limit, scratch)
-    contents = _read(source, request, format, workspace, labels_elsewhere=labels is not None)
+    cluster = None if client is None else Cluster(client, npartitions)
+    contents = _read(
+        source, request, format, workspace, cluster, labels_elsewhere=labels is not None
+    )
     if labels is not None:
         contents = _relabel(contents, labels, request)
     workspace.keep()
+    if cluster is not None and type(contents.bags) is Bags:
+        contents.bags = contents.bags.distribute(client, npartitions=npartitions)
     return contents.to_bunch()
 
 
@@ -261,6 +274,7 @@ def _read(
     request: Request,
     format: str | None,
     workspace: Workspace,
+    cluster: Cluster | None,
     *,
     labels_elsewhere: bool,
 ) -> Contents:
@@ -274,7 +288,7 @@ def _read(
         if labels_elsewhere and format in ("hdf5", "npz"):
             request = request.without("bag")  # it names a column of the labels
         if format == "hdf5":
-            return read_hdf5(path, request, workspace)
+            return read_hdf5(path, request, workspace, cluster)
         if path.is_dir():
             raise InputError(f"{path} is a folder, which is read as HDF5 files only.")
         if format == "npz":

@@ -14,6 +14,8 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +56,17 @@ class _BagFile:
     has_labels: bool
 
 
-def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
+@dataclass(frozen=True)
+class Cluster:
+    """Workers that read the files themselves."""
+
+    client: Any
+    npartitions: int | None
+
+
+def read_hdf5(
+    path: Path, request: Request, workspace: Workspace, cluster: Cluster | None = None
+) -> Contents:
     """Read a folder of HDF5 files, or one of them, as bags: shapes first, then the values."""
     if request.exclude or (request.features is not None and len(request.features) != 1):
         raise InputError(
@@ -74,18 +86,20 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     _same_width(files)
     offsets = np.concatenate([[0], np.cumsum([f.n_instances for f in files])]).astype(np.int64)
     dtype = request.dtype or np.result_type(*(f.dtype for f in files))
-    instances = workspace.empty((int(offsets[-1]), files[0].n_features), dtype)
+    shape = int(offsets[-1]), files[0].n_features
+    instances = None if cluster is not None else workspace.empty(shape, dtype)
     coords = _empty_coords(files, int(offsets[-1]))
     labels = np.full(offsets[-1], -1) if any(f.has_labels for f in files) else None
     for file, start, stop in zip(files, offsets[:-1], offsets[1:], strict=True):
-        _fill(file, dataset, instances[start:stop], coords, labels, slice(start, stop))
-    ids = notes["ids"] if notes else [p.stem for p in paths]
-    bags = Bags(
-        instances,
-        offsets,
-        None if ids is None else plain_array(ids),
-        feature_names=notes.get("feature_names"),
-    )
+        rows = None if instances is None else instances[start:stop]
+        _fill(file, dataset, rows, coords, labels, slice(start, stop))
+    names = notes["ids"] if notes else [p.stem for p in paths]
+    ids = None if names is None else plain_array(names)
+    columns = notes.get("feature_names")
+    if cluster is not None:
+        bags: Bags = _on_workers(cluster, files, dataset, dtype, offsets, ids, columns)
+    else:
+        bags = Bags(instances, offsets, ids, feature_names=columns)
     classes = notes.get("classes") if request.classes is None else request.classes
     return check_contents(
         bags,
@@ -224,7 +238,7 @@ def _empty_coords(files: Sequence[_BagFile], n_instances: int) -> NDArray[Any] |
 def _fill(
     file: _BagFile,
     dataset: str,
-    rows: NDArray[Any],
+    rows: NDArray[Any] | None,
     coords: NDArray[Any] | None,
     labels: NDArray[Any] | None,
     place: slice,
@@ -232,11 +246,50 @@ def _fill(
     h5py = import_extra("h5py", extra="io")
     with reading(file.path), h5py.File(file.path, "r") as source:
         values = source[dataset]
-        assign(rows, values[0] if values.ndim == 3 else values[()])
+        if rows is not None:
+            assign(rows, values[0] if values.ndim == 3 else values[()])
         if coords is not None:
             assign(coords[place], source["coords"][()].reshape(coords[place].shape))
         if labels is not None and file.has_labels:
             assign(labels[place], source["instance_labels"][()])
+
+
+def _on_workers(
+    cluster: Cluster,
+    files: list[_BagFile],
+    dataset: str,
+    dtype: np.dtype[Any],
+    offsets: NDArray[np.int64],
+    ids: NDArray[Any] | None,
+    columns: list[str] | None,
+) -> Bags:
+    """Bags of which each worker reads the files of its own partition."""
+    from bagwise.engines.cluster import DistributedBags, Loader, partition_bounds
+
+    dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+    bounds = partition_bounds(cluster.client, offsets, cluster.npartitions)
+    loaders = []
+    for start, stop in pairwise(bounds.tolist()):
+        mine = ids if ids is None else ids[start:stop]
+        load = partial(_read_some, files[start:stop], dataset, dtype, mine, columns)
+        loaders.append(Loader(load, on_worker=True))
+    return DistributedBags(
+        cluster.client, loaders, offsets, bounds, dtype, files[0].n_features, ids, columns
+    )
+
+
+def _read_some(
+    files: list[_BagFile],
+    dataset: str,
+    dtype: np.dtype[Any],
+    ids: NDArray[Any] | None,
+    columns: list[str] | None,
+) -> Bags:
+    offsets = np.concatenate([[0], np.cumsum([f.n_instances for f in files])]).astype(np.int64)
+    rows = np.empty((int(offsets[-1]), files[0].n_features), dtype)
+    for file, start, stop in zip(files, offsets[:-1], offsets[1:], strict=True):
+        _fill(file, dataset, rows[start:stop], None, None, slice(start, stop))
+    return Bags(rows, offsets, ids, feature_names=columns)
 
 
 def _sets(notes: dict[str, Any], bags: Bags) -> NDArray[Any] | None:
