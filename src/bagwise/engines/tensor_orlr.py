@@ -99,7 +99,7 @@ class Part:
         self.posterior = self._expect(self._scores(theta))[0]
 
     def surrogate(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Minus the auxiliary function (Eq. 7) for the posterior that was kept, and its gradient."""
+        """Minus the auxiliary function (Eq. 7) for the kept posterior, and its gradient."""
         log_p = torch.log_softmax(self._scores(theta), dim=1)
         each = self._each()
         value = -(each * self.posterior * log_p).sum()
