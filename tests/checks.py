@@ -120,7 +120,17 @@ def log_mean_exp(values, offsets):
     return np.log(segments.mean(np.exp(values), offsets))
 
 
-POOLS = {"max": segments.maximum, "mean": segments.mean, "lse": log_mean_exp}
+def any_positive(log_odds, offsets):
+    nobody = np.multiply.reduceat(1 / (1 + np.exp(log_odds)), offsets[:-1], axis=0)
+    return np.log(1 / nobody - 1)
+
+
+POOLS = {
+    "max": segments.maximum,
+    "mean": segments.mean,
+    "lse": log_mean_exp,
+    "noisy-or": any_positive,
+}
 
 
 def check_pooled_instance_scores_are_the_bag_scores(model):

@@ -3,6 +3,8 @@
 from bagwise.classification._bag_margin import BagMarginSVM
 from bagwise.classification._balanced_sparse_mil import BalancedSparseMIL
 from bagwise.classification._citation_knn import CitationKNN
+from bagwise.classification._diverse_density import DiverseDensity
+from bagwise.classification._em_dd import EMDD
 from bagwise.classification._instance_margin import InstanceMarginSVM
 from bagwise.classification._mi_net import MINet
 from bagwise.classification._primal_dual import PrimalDualMISVM
@@ -14,6 +16,8 @@ __all__ = [
     "BagMarginSVM",
     "BalancedSparseMIL",
     "CitationKNN",
+    "EMDD",
+    "DiverseDensity",
     "InstanceMarginSVM",
     "MINet",
     "PrimalDualMISVM",
