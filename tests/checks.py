@@ -121,8 +121,8 @@ def log_mean_exp(values, offsets):
 
 
 def any_positive(log_odds, offsets):
-    nobody = np.multiply.reduceat(1 / (1 + np.exp(log_odds)), offsets[:-1], axis=0)
-    return np.log(1 / nobody - 1)
+    nobody = -np.add.reduceat(np.logaddexp(0, log_odds), offsets[:-1], axis=0)  # its logarithm
+    return np.log(np.expm1(-nobody))
 
 
 POOLS = {

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from bagwise.bags import Bags
 
-__all__ = ["in_canonical_order", "row_ranks"]
+__all__ = ["in_canonical_order", "instance_order", "row_ranks"]
 
 
 def in_canonical_order(
@@ -37,16 +37,33 @@ def in_canonical_order(
     order : ndarray of shape (n_bags,)
         Where each came from.
     """
-    ranks = bags.split(row_ranks(bags.instances))
-    inside = [np.argsort(rank, kind="stable") for rank in ranks]
+    ranks = row_ranks(bags.instances)
+    inside = np.lexsort((ranks, bags.bag_index))
     keys = [
-        (*rank[rows].tolist(), int(code))
-        for rank, rows, code in zip(ranks, inside, codes, strict=True)
+        (*rank.tolist(), int(code))
+        for rank, code in zip(bags.split(ranks[inside]), codes, strict=True)
     ]
     order = np.array(sorted(range(len(bags)), key=keys.__getitem__), dtype=np.intp)
-    rows = np.concatenate([bags.offsets[i] + inside[i] for i in order])
+    by_bag = bags.split(inside)
+    rows = np.concatenate([by_bag[i] for i in order])
     offsets = np.concatenate([[0], np.cumsum(bags.sizes[order])])
     return Bags(bags.instances[rows], offsets), codes[order], order
+
+
+def instance_order(bags: Bags) -> NDArray[np.intp]:
+    """The order that sorts the instances of each bag by their values.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,)
+        ``bags.instances[order]`` has the same bags, each sorted.
+    """
+    return np.lexsort((row_ranks(bags.instances), bags.bag_index))
 
 
 def row_ranks(instances: Any) -> NDArray[np.intp]:

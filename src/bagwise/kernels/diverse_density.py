@@ -7,8 +7,6 @@ x is positive with probability ``exp(-d)``, ``d = sum_k s_k^2 (x_k - t_k)^2``; a
 
 from __future__ import annotations
 
-from typing import Any
-
 import numba
 import numpy as np
 from numpy.typing import NDArray
