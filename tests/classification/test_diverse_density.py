@@ -9,9 +9,10 @@ from scipy.optimize import approx_fprime, minimize
 
 from bagwise import Bags
 from bagwise.classification import EMDD, DiverseDensity
-from bagwise.classification._canonical import in_canonical_order, row_ranks
+from bagwise.classification._canonical import in_canonical_order
 from bagwise.exceptions import SparseInputError
 from bagwise.kernels import diverse_density, segments
+from bagwise.kernels.row_order import row_ranks
 from checks import example
 
 CERTAIN = 1e-8  # the model's own floor of a distance

@@ -8,6 +8,7 @@ from bagwise.classification._em_dd import EMDD
 from bagwise.classification._instance_margin import InstanceMarginSVM
 from bagwise.classification._mi_net import MINet
 from bagwise.classification._mil_boost import MILBoost
+from bagwise.classification._miles import MILES
 from bagwise.classification._primal_dual import PrimalDualMISVM
 from bagwise.classification._set_kernel import SetKernelSVM
 from bagwise.classification._single_instance import SingleInstanceClassifier
@@ -15,6 +16,7 @@ from bagwise.classification._sparse_mil import SparseMIL
 
 __all__ = [
     "EMDD",
+    "MILES",
     "BagMarginSVM",
     "BalancedSparseMIL",
     "CitationKNN",

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from bagwise.bags import Bags
+from bagwise.base import InstancePredictorMixin
+from bagwise.kernels.row_order import row_ranks
 
-__all__ = ["in_canonical_order", "instance_order", "row_ranks"]
+__all__ = ["KeysByValue", "in_canonical_order"]
 
 
 def in_canonical_order(
@@ -50,40 +51,31 @@ def in_canonical_order(
     return Bags(bags.instances[rows], offsets), codes[order], order
 
 
-def instance_order(bags: Bags) -> NDArray[np.intp]:
-    """The order that sorts the instances of each bag by their values.
+class KeysByValue(InstancePredictorMixin):
+    """Key instances of models that cannot tell some instances apart, whatever their order."""
 
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
+    def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
+        """Find the instance that speaks most for a class in each bag.
 
-    Returns
-    -------
-    ndarray of shape (n_instances,)
-        ``bags.instances[order]`` has the same bags, each sorted.
-    """
-    return np.lexsort((row_ranks(bags.instances), bags.bag_index))
+        Of instances with equal scores the one whose features come first, compared one after the
+        other, is taken.
 
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        label : object, default=None
+            The class; by default the class predicted for the bag. With two classes there is one
+            key instance by default, the one with the highest score; with ``label=classes_[0]`` it
+            is the one with the lowest.
 
-def row_ranks(instances: Any) -> NDArray[np.intp]:
-    """Number the distinct rows of a table in an order that depends on their values alone.
-
-    Parameters
-    ----------
-    instances : ndarray or CSR of shape (n_instances, n_features)
-        The table.
-
-    Returns
-    -------
-    ndarray of shape (n_instances,)
-        Equal rows have equal numbers, from 0 without gaps.
-    """
-    if not sparse.issparse(instances):
-        return np.unique(instances, axis=0, return_inverse=True)[1].reshape(-1)
-    table = sparse.csr_array(instances, copy=True)
-    table.sum_duplicates()
-    table.eliminate_zeros()
-    spans = zip(table.indptr[:-1], table.indptr[1:], strict=True)
-    rows = [table.indices[a:b].tobytes() + table.data[a:b].tobytes() for a, b in spans]
-    return np.unique(np.array(rows, dtype=object), return_inverse=True)[1].reshape(-1)
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            The row of the key instance inside its bag, 0-based.
+        """
+        bags = self._check_bags(X)  # type: ignore[attr-defined]
+        order = np.lexsort((row_ranks(bags.instances), bags.bag_index))
+        sorted_bags = bags.with_instances(bags.instances[order])
+        first = bags.offsets[:-1]
+        return order[first + super().key_instances(sorted_bags, label=label)] - first

@@ -12,8 +12,8 @@ from sklearn.utils._param_validation import Interval
 
 from bagwise import kernels
 from bagwise._validation import check_bag_labels, check_bags
-from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
-from bagwise.classification._canonical import in_canonical_order, instance_order
+from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
+from bagwise.classification._canonical import KeysByValue, in_canonical_order
 from bagwise.classification._one_vs_rest import total_curve
 from bagwise.classification._probabilities import of_log_odds
 from bagwise.solvers.mil_boost import mil_boost
@@ -21,7 +21,7 @@ from bagwise.solvers.mil_boost import mil_boost
 __all__ = ["MILBoost"]
 
 
-class MILBoost(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+class MILBoost(KeysByValue, BagClassifierMixin, BagEstimator):
     r"""Boosted trees on instances, judged by the noisy-or of their bag (MILBoost, Viola 2005).
 
     A sum of trees F gives each instance the probability :math:`p(x) = 1 / (1 + e^{-F(x)})`, and
@@ -184,32 +184,6 @@ class MILBoost(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             [kernels.boosted_trees.predict_trees(rows, *parts) for parts in trees]
         )
         return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
-        """Find the instance that speaks most for a class in each bag.
-
-        Instances that no tree tells apart have equal scores: the one whose features come first,
-        compared one after the other, is taken.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-        label : object, default=None
-            The class; by default the class predicted for the bag. With two classes there is one
-            key instance by default, the one with the highest score; with ``label=classes_[0]`` it
-            is the one with the lowest.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,)
-            The row of the key instance inside its bag, 0-based.
-        """
-        bags = self._check_bags(X)
-        order = instance_order(bags)
-        sorted_bags = bags.with_instances(bags.instances[order])
-        first = bags.offsets[:-1]
-        return order[first + super().key_instances(sorted_bags, label=label)] - first
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probability of each class for each bag; for more than two classes made to sum to 1.

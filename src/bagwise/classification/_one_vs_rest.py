@@ -22,7 +22,7 @@ from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["OneVsRestSVM", "total_curve"]
+__all__ = ["OneVsRestSVM", "class_weights", "total_curve"]
 
 BLOCK = 2**22  # kernel values held at once when scoring
 
@@ -75,7 +75,7 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True)
         classes, codes = check_bag_labels(y, bags, min_classes=2)
-        costs = self.C * _class_weights(self.class_weight, classes[codes])
+        costs = self.C * class_weights(self.class_weight, classes[codes])
         gamma = kernel_width(self.gamma, bags)
         rows = bags.instances.astype(np.float64, copy=False)
         space = (
@@ -157,7 +157,8 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         )
 
 
-def _class_weights(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
+def class_weights(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
+    """The weight of each bag by its class; all positive."""
     weights = compute_sample_weight(class_weight, labels)
     if not np.all(weights > 0):
         label = labels.tolist()[int(np.argmin(weights))]

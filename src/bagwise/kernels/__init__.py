@@ -10,6 +10,7 @@ _LEAVES = (
     "diverse_density",
     "group_descent",
     "primal_dual",
+    "row_order",
     "segments",
     "set_distances",
     "simplex",
