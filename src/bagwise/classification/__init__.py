@@ -3,6 +3,7 @@
 from bagwise.classification._bag_margin import BagMarginSVM
 from bagwise.classification._balanced_sparse_mil import BalancedSparseMIL
 from bagwise.classification._citation_knn import CitationKNN
+from bagwise.classification._class_to_bag import ClassToBag
 from bagwise.classification._diverse_density import DiverseDensity
 from bagwise.classification._em_dd import EMDD
 from bagwise.classification._instance_margin import InstanceMarginSVM
@@ -20,6 +21,7 @@ __all__ = [
     "BagMarginSVM",
     "BalancedSparseMIL",
     "CitationKNN",
+    "ClassToBag",
     "DiverseDensity",
     "InstanceMarginSVM",
     "MILBoost",
