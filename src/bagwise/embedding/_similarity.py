@@ -143,7 +143,8 @@ def similarity_to(prototypes: Any, bags: Bags, gamma: float) -> NDArray[np.float
     ndarray of shape (n_bags, n_prototypes)
     """
     alone = Bags(prototypes, np.arange(prototypes.shape[0] + 1))
-    out = bag_distances(bags, alone, kind="minmin")
+    # From prototype to bag: only the nearest instances of each bag are measured to full precision.
+    out = np.ascontiguousarray(bag_distances(alone, bags, kind="minmin").T)
     np.square(out, out=out)
     out *= -gamma
     return np.exp(out, out=out)

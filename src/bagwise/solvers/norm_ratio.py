@@ -19,28 +19,35 @@ def minimise_norm_ratio(
     A: NDArray[np.float64],
     B: NDArray[np.float64],
     *,
-    n_components: int | None,
+    n_components: int,
+    orthonormal: bool,
     reg: float,
     max_iter: int,
     tol: float,
 ) -> SolverResult:
     r"""Find U with short rows of AU and long rows of BU, all in Euclidean norm, not squared.
 
-    .. math:: \min_U \lambda(U) = \frac{\sum_i |a_i U| + \rho \sum_k |e_k U|}{\sum_j |b_j U|}
+    .. math:: \min_U \lambda(U) = \frac{\sum_i |a_i U|}{\sum_j |b_j U|}
 
     With :math:`\lambda` fixed, the numerator lies below a quadratic and the denominator above a
-    linear function that touch at the present U; minimising the difference of these solves
-    :math:`2 A^\top D A\,U = \lambda B^\top S` and never raises the ratio.
+    linear function that touch at the present U. A step that lowers the difference of these never
+    raises the ratio. Unconstrained (the algorithm as printed) it solves
+    :math:`N U = C`, :math:`N = 2 A^\top D A`, :math:`C = \lambda B^\top S`; the columns of U then
+    become parallel, since one direction alone has the smallest ratio. With orthonormal columns U
+    becomes the polar factor of :math:`(\alpha I - N) U + C`, :math:`\alpha` the largest eigenvalue
+    of N.
 
     Parameters
     ----------
     A, B : ndarray of shape (n_rows, n_features)
         Differences that should become short, and long.
-    n_components : int or None
-        Number of columns of U; None for as many as features.
+    n_components : int
+        Number of columns of U.
+    orthonormal : bool
+        Whether these are kept orthonormal.
     reg : float
-        Size of the second term, as a share of the first one for U = I. It keeps U from directions
-        that rows of A never take.
+        Where they are not, the rows of a multiple of the identity join those of A, with this share
+        of their sum for U = I: directions that rows of A never take would have the ratio 0.
     max_iter : int
         Budget of steps.
     tol : float
@@ -52,25 +59,34 @@ def minimise_norm_ratio(
         ``solution`` is (U,), scaled so that the mean norm of the rows of BU is 1; the curve holds
         the ratio of the means.
     """
-    n_features = A.shape[1]
-    ridge = reg * np.sqrt((A**2).sum(axis=1)).sum() / n_features
-    A = np.vstack([A, max(ridge, np.finfo(float).tiny) * np.eye(n_features)])
+    n_A, n_features = A.shape
+    if not orthonormal:
+        ridge = reg * np.sqrt((A**2).sum(axis=1)).sum() / n_features
+        A = np.vstack([A, max(ridge, np.finfo(float).tiny) * np.eye(n_features)])
     U = np.eye(n_features)
-    if n_components is not None and n_components < n_features:
+    if n_components < n_features:
         U = np.linalg.eigh(B.T @ B)[1][:, : -n_components - 1 : -1]
-    n_A, curve, converged = len(A) - n_features, [], False
-    U /= _lengths(B @ U).mean()
+    curve: list[float] = []
+    converged = False
     for _ in range(max_iter):
-        short, BU = _lengths(A @ U), B @ U
-        long = _lengths(BU)
+        BU = B @ U
+        short, long = _lengths(A @ U), _lengths(BU)
         ratio = short.sum() / long.sum()
         curve.append(ratio * len(B) / n_A)
         if len(curve) > 1 and curve[-2] - curve[-1] <= tol * curve[-2]:
             converged = True
             break
-        normal = (A / short[:, None]).T @ A  # 2 A'DA
-        U = ratio * cho_solve(cho_factor(normal), B.T @ (BU / long[:, None]))
-        U /= _lengths(B @ U).mean()
+        N = (A / short[:, None]).T @ A
+        C = ratio * B.T @ (BU / long[:, None])
+        if orthonormal:
+            left, _, right = np.linalg.svd(
+                np.linalg.eigvalsh(N)[-1] * U - N @ U + C, full_matrices=False
+            )
+            U = left @ right
+        else:
+            U = cho_solve(cho_factor(N), C)
+            U /= _lengths(B @ U).mean()
+    U = U / _lengths(B @ U).mean()
     return SolverResult(
         solution=(U,), objective_curve=np.array(curve), n_iter=len(curve), converged=converged
     )
