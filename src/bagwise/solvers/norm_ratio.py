@@ -25,7 +25,7 @@ def minimise_norm_ratio(
     max_iter: int,
     tol: float,
 ) -> SolverResult:
-    r"""Find U with short rows of AU and long rows of BU, all in Euclidean norm, not squared.
+    r"""Find U that shortens the rows of A and lengthens those of B, norms not squared.
 
     .. math:: \min_U \lambda(U) = \frac{\sum_i |a_i U|}{\sum_j |b_j U|}
 
@@ -56,7 +56,7 @@ def minimise_norm_ratio(
     Returns
     -------
     SolverResult
-        ``solution`` is (U,), scaled so that the mean norm of the rows of BU is 1; the curve holds
+        ``solution`` is (U,), scaled so that the rows of B become 1 long on average; the curve holds
         the ratio of the means.
     """
     n_A, n_features = A.shape
@@ -69,15 +69,15 @@ def minimise_norm_ratio(
     curve: list[float] = []
     converged = False
     for _ in range(max_iter):
-        BU = B @ U
-        short, long = _lengths(A @ U), _lengths(BU)
+        moved = B @ U
+        short, long = _lengths(A @ U), _lengths(moved)
         ratio = short.sum() / long.sum()
         curve.append(ratio * len(B) / n_A)
         if len(curve) > 1 and curve[-2] - curve[-1] <= tol * curve[-2]:
             converged = True
             break
         N = (A / short[:, None]).T @ A
-        C = ratio * B.T @ (BU / long[:, None])
+        C = ratio * B.T @ (moved / long[:, None])
         if orthonormal:
             left, _, right = np.linalg.svd(
                 np.linalg.eigvalsh(N)[-1] * U - N @ U + C, full_matrices=False
