@@ -154,6 +154,15 @@ def test_equal_instances_in_both_classes_give_finite_scores(cls):
     assert np.isfinite(model.decision_function([1e6 * np.ones((3, 2))])).all()
 
 
+@pytest.mark.parametrize("cls", [DiverseDensity, EMDD])
+def test_a_constant_feature_keeps_its_value_and_first_weight(cls):
+    bags, y = example()
+    wide = bags.with_instances(np.insert(bags.instances, 2, 7.0, axis=1))
+    plain, found = cls(gamma=0.3).fit(bags, y), cls(gamma=0.3).fit(wide, y)
+    np.testing.assert_array_equal(found.concepts_, np.insert(plain.concepts_, 2, 7.0, axis=1))
+    np.testing.assert_array_equal(found.weights_, np.insert(plain.weights_, 2, 0.3, axis=1))
+
+
 def test_a_budget_too_small_warns():
     bags, y = example()
     with pytest.warns(UserWarning, match="max_iter=1"):

@@ -71,7 +71,10 @@ class PointConceptClassifier(InstancePredictorMixin, BagClassifierMixin, BagEsti
         bags = check_bags(self, X, reset=True, accept_sparse=False)
         classes, codes = check_bag_labels(y, bags, min_classes=2)
         bags, codes, _ = in_canonical_order(bags, codes)
-        rows = np.ascontiguousarray(bags.instances, np.float64)
+        rows = bags.instances.astype(np.float64, copy=False)
+        # A constant feature keeps its value and its first weight: it need not be carried along.
+        varies = np.ptp(rows, axis=0) > 0
+        constant, rows = rows[0], np.ascontiguousarray(rows[:, varies])
         weight = kernel_width(self.gamma, bags)
         rng = check_random_state(self.random_state)
         positives = [1] if len(classes) == 2 else range(len(classes))
@@ -88,8 +91,10 @@ class PointConceptClassifier(InstancePredictorMixin, BagClassifierMixin, BagEsti
                 stacklevel=2,
             )
         self.classes_ = classes
-        self.concepts_ = np.array([result.solution[0] for result in results])
-        self.weights_ = np.array([result.solution[1] for result in results])
+        self.concepts_ = np.tile(constant, (len(results), 1))
+        self.weights_ = np.full(self.concepts_.shape, weight)
+        for i, result in enumerate(results):
+            self.concepts_[i, varies], self.weights_[i, varies] = result.solution
         self.n_iter_ = max(result.n_iter for result in results)
         self.objective_curve_ = total_curve([result.objective_curve for result in results])
         return self
