@@ -21,6 +21,7 @@ _ROOMS = (
     "persistence",
     "preprocessing",
     "reproduction",
+    "semi_supervised",
 )
 
 __all__ = ["Bags", "__version__", *_ROOMS]

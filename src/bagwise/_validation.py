@@ -116,7 +116,9 @@ def check_bag_labels(
     return classes, codes
 
 
-def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = True) -> Any:
+def check_rows(
+    estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = True, min_rows: int = 1
+) -> Any:
     """Read plain rows, for models on which bags have no say.
 
     Parameters
@@ -129,6 +131,8 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = Tru
         True in ``fit``, False elsewhere.
     accept_sparse : bool, default=True
         Whether the model can work on CSR rows.
+    min_rows : int, default=1
+        How many rows the model needs.
 
     Returns
     -------
@@ -145,7 +149,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = Tru
             f"sparse rows were passed, but {type(estimator).__name__} needs dense ones: use "
             "X.toarray()."
         )
-    rows = _checked_rows(estimator, X, reset=reset)
+    rows = _checked_rows(estimator, X, reset=reset, min_rows=min_rows)
     try:
         assert_all_finite(rows, input_name="X")
     except ValueError as error:
@@ -369,11 +373,17 @@ def _narrow(table: Any) -> Any:
     return sparse.csr_array((table.data, indices, indptr), shape=table.shape)
 
 
-def _checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
+def _checked_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
     """A 2-D table through scikit-learn's own checks, which know its data frames and messages."""
     try:
         return validate_data(
-            estimator, X, reset=reset, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=FLOATS,
+            ensure_all_finite=False,
+            ensure_min_samples=min_rows,
         )
     except ValueError as error:
         hint = ""

@@ -154,9 +154,15 @@ class KernelFeatures:
 
     def __init__(self, instances: Any, kernel: Callable[[Any, Any], NDArray[Any]]) -> None:
         self.rows, self.kernel = instances, kernel
+        self._last: tuple[sparse.csr_array, Points] | None = None
 
     def points(self, combine: sparse.csr_array) -> Points:
-        """Make points, the rows of `combine` times the instances."""
+        """Make points, the rows of `combine` times the instances; remember the last ones."""
+        if self._last is None or not _equal(self._last[0], combine):
+            self._last = combine, self._points(combine)
+        return self._last[1]
+
+    def _points(self, combine: sparse.csr_array) -> Points:
         used = np.unique(combine.indices)
         combine = combine[:, used]
         out = np.zeros((combine.shape[0], combine.shape[0]))
@@ -243,6 +249,12 @@ def _solve(matrix: NDArray[np.float64], ridge: float, right: Vector) -> Vector:
             "kernel or other parameters."
         ) from error
     return cho_solve(factor, right, check_finite=False)
+
+
+def _equal(A: sparse.csr_array, B: sparse.csr_array) -> bool:
+    return A.shape == B.shape and all(
+        np.array_equal(getattr(A, part), getattr(B, part)) for part in ("indptr", "indices", "data")
+    )
 
 
 def _dense(matrix: Any) -> NDArray[np.float64]:
