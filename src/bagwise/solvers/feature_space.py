@@ -20,7 +20,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from bagwise.exceptions import InputError
 
-__all__ = ["FeatureSpace", "KernelFeatures", "LinearFeatures", "Points", "Ties"]
+__all__ = ["FeatureSpace", "KernelFeatures", "LinearFeatures", "Points", "Ties", "dense_gram"]
 
 Vector = NDArray[np.float64]
 
@@ -188,6 +188,24 @@ class KernelFeatures:
     @cached_property
     def _gram(self) -> NDArray[np.float64]:
         return np.asarray(self.kernel(self.rows, self.rows), np.float64)
+
+
+def dense_gram(space: FeatureSpace) -> NDArray[np.float64]:
+    """The whole kernel matrix, for methods that need it at once.
+
+    Parameters
+    ----------
+    space : LinearFeatures or KernelFeatures
+        The instances.
+
+    Returns
+    -------
+    ndarray of shape (n_instances, n_instances)
+    """
+    if isinstance(space, LinearFeatures):
+        return _dense(space.rows @ space.rows.T)
+    assert isinstance(space, KernelFeatures)
+    return np.asarray(space.kernel(space.rows, space.rows), np.float64)
 
 
 class _Rows:

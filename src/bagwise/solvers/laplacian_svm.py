@@ -27,7 +27,7 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.svm import SVC
 
 from bagwise.exceptions import InputError
-from bagwise.solvers.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
+from bagwise.solvers.feature_space import FeatureSpace, LinearFeatures, dense_gram
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["graph_laplacian", "laplacian_svm"]
@@ -120,18 +120,11 @@ def _deformed(
         gram = rows[known] @ planes
     else:
         _check_memory(n)
-        K = _gram(space, n)
+        K = dense_gram(space)
         factor = lu_factor(penalty @ K + np.eye(n), overwrite_a=True)
         spread = lu_solve(factor, np.eye(n)[:, known])
         gram = K[known] @ spread
     return spread, 0.5 * (gram + gram.T)
-
-
-def _gram(space: FeatureSpace, n: int) -> NDArray[np.float64]:
-    if isinstance(space, LinearFeatures):
-        return _dense(space.rows @ space.rows.T)
-    assert isinstance(space, KernelFeatures)
-    return np.asarray(space.kernel(space.rows, space.rows), np.float64)
 
 
 def _check_memory(size: int) -> None:
