@@ -119,7 +119,8 @@ class GeneralizedMMC(TwoWayClusterer):
         self.max_iter = max_iter
         self.tol = tol
 
-    def _solve(self, space: FeatureSpace, n_rows: int) -> SolverResult:
+    def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
+        n_rows = rows.shape[0]
         if n_rows > MAX_ROWS:
             gigabytes = 8 * 8 * n_rows**2 / 2**30
             raise InputError(

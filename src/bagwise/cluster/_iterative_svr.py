@@ -8,6 +8,7 @@ from typing import Any
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise.cluster._row_clusterer import TwoWayClusterer
+from bagwise.kernels.threads import one_core_if_small, one_core_if_sparse
 from bagwise.solvers.feature_space import FeatureSpace
 from bagwise.solvers.iterative_svr import iterative_svr
 from bagwise.solvers.result import SolverResult
@@ -120,12 +121,13 @@ class IterativeSVR(TwoWayClusterer):
         self.tol = tol
         self.random_state = random_state
 
-    def _solve(self, space: FeatureSpace, n_rows: int) -> SolverResult:
-        return iterative_svr(
-            space,
-            self._start(space, self.init, self.random_state),
-            C=self.C,
-            balance=self.balance,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
+    def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
+        with one_core_if_small(rows), one_core_if_sparse(rows):
+            return iterative_svr(
+                space,
+                self._start(space, self.init, self.random_state),
+                C=self.C,
+                balance=self.balance,
+                max_iter=self.max_iter,
+                tol=self.tol,
+            )

@@ -16,7 +16,6 @@ from sklearn.utils._param_validation import Interval
 from bagwise._row_machine import RowMachine
 from bagwise._validation import check_rows
 from bagwise.base import fit_method
-from bagwise.kernels.threads import one_core_if_small
 from bagwise.solvers.feature_space import FeatureSpace
 from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 from bagwise.solvers.result import SolverResult
@@ -53,8 +52,7 @@ class TwoWayClusterer(ClusterMixin, RowMachine):
         """
         rows = check_rows(self, X, reset=True, min_rows=2).astype(np.float64, copy=False)
         space = self._space(rows)
-        with one_core_if_small(rows):
-            result = self._solve(space, rows.shape[0])
+        result = self._solve(space, rows)
         if not result.converged:
             warnings.warn(
                 f"{type(self).__name__} did not settle in max_iter={self.max_iter} rounds: raise "
@@ -98,7 +96,7 @@ class TwoWayClusterer(ClusterMixin, RowMachine):
         """
         return (self.decision_function(X) > 0).astype(np.int64)
 
-    def _solve(self, space: FeatureSpace, n_rows: int) -> SolverResult:
+    def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
         """Learn the machine; ``solution`` is (coef of rows, intercept)."""
         raise NotImplementedError
 

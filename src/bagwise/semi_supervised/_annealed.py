@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise.kernels.threads import one_core_if_sparse
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, Signs
 from bagwise.solvers.annealed_svm import annealed_svm
 from bagwise.solvers.result import SolverResult
@@ -109,17 +110,18 @@ class AnnealedSVM(PartlyLabelledClassifier):
     def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
         n_labelled = np.count_nonzero(signs[0])
         equal = self.C1 * n_labelled / max(1, rows.shape[0] - n_labelled)
-        results = [
-            annealed_svm(
-                rows,
-                each,
-                C1=self.C1,
-                C2=equal if self.C2 is None else self.C2,
-                share=self._share(each),
-                tol=self.tol,
-            )
-            for each in self._track(signs, "class")
-        ]
+        with one_core_if_sparse(rows):
+            results = [
+                annealed_svm(
+                    rows,
+                    each,
+                    C1=self.C1,
+                    C2=equal if self.C2 is None else self.C2,
+                    share=self._share(each),
+                    tol=self.tol,
+                )
+                for each in self._track(signs, "class")
+            ]
         self.coef_ = np.array([result.solution[0] for result in results])
         self.intercept_ = np.array([float(result.solution[1]) for result in results])
         return results

@@ -135,9 +135,10 @@ def signed_svm(
     converged = False
     while not converged and len(cuts.sides) < MAX_CUTS:
         cuts.add(space, np.where(signs * scores < 1, signs, 0))
-        coef, plain, intercept, slack = cuts.solve()
+        plain, intercept, slack = cuts.solve()
         scores = plain + intercept
         converged = float(np.maximum(0.0, 1 - signs * scores).mean()) <= slack + tol
+    coef = cuts.combined(cuts.coefs)
     uncentred = space.scores(coef)
     shift = float((scores - uncentred).mean())
     norm = float(coef @ plain)
@@ -155,6 +156,7 @@ class _Cuts:
     sides: list[float] = field(default_factory=list)  # 1/n sum c z
     wanted: list[float] = field(default_factory=list)  # 1/n sum c
     gram: Vector = field(default_factory=lambda: np.zeros((0, 0)))
+    weights: Vector = field(default_factory=lambda: np.zeros(0))
 
     def add(self, space: FeatureSpace, chosen: NDArray[np.int64]) -> None:
         """Add the cut of c z = `chosen`."""
@@ -172,8 +174,8 @@ class _Cuts:
         gram[:-1, :-1], gram[-1], gram[:, -1] = self.gram, products, products
         self.gram = gram
 
-    def solve(self) -> tuple[Vector, Vector, float, float]:
-        """Coefficients, scores without intercept, intercept and slack of the current problem.
+    def solve(self) -> tuple[Vector, float, float]:
+        """Scores without intercept, intercept and slack of the current problem.
 
         Its dual, over multipliers of cuts, of xi >= 0 and of the two bounds on b:
         min 1/2 a'Ga - c'a + l (p + m),  sum a + a_0 = cost,  side'a + m - p = 0.
@@ -187,6 +189,10 @@ class _Cuts:
         A[1, :t] = self.sides
         A[1, t + 1 :] = -1.0, 1.0
         x, y = solve_small_qp(H, q, A, np.array([self.cost, 0.0]))
-        weights = x[:t]
-        coef, plain = weights @ np.array(self.coefs), weights @ np.array(self.scores)
-        return coef, plain, -float(y[1]), max(0.0, -float(y[0]))
+        self.weights = np.where(x[:t] > 1e-12 * self.cost, x[:t], 0.0)
+        return self.combined(self.scores), -float(y[1]), max(0.0, -float(y[0]))
+
+    def combined(self, parts: list[Vector]) -> Vector:
+        """Sum of what belongs to the cuts, by their multipliers; most have none."""
+        used = np.flatnonzero(self.weights)
+        return sum((self.weights[k] * parts[k] for k in used), np.zeros(len(parts[0])))

@@ -29,6 +29,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh, sol
 from scipy.linalg.lapack import dpotri
 
 from bagwise.exceptions import InputError
+from bagwise.kernels.threads import one_core_if_small
 from bagwise.solvers.feature_space import FeatureSpace, Vector, dense_gram
 from bagwise.solvers.result import SolverResult
 
@@ -60,6 +61,13 @@ def generalized_mmc(
         a lower bound.
     """
     K = dense_gram(space)
+    with one_core_if_small(K):
+        return _relaxed(K, C=C, balance=balance, max_iter=max_iter, tol=tol)
+
+
+def _relaxed(
+    K: NDArray[np.float64], *, C: float, balance: float, max_iter: int, tol: float
+) -> SolverResult:
     n = len(K)
     K[np.diag_indices(n)] += 1 / C
     try:
