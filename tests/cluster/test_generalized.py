@@ -112,3 +112,12 @@ def test_too_many_rows_are_refused_with_the_size(rng, monkeypatch):
 def test_a_kernel_that_is_none_is_refused(rng):
     with pytest.raises(InputError, match="positive semi-definite"):
         GeneralizedMMC(kernel=lambda a, b: -float(a @ b)).fit(3 * rng.normal(size=(9, 2)))
+
+
+def test_lanczos_leads_to_the_same_bound(clouds, monkeypatch):
+    Q = quadratic(rbf_kernel(clouds, gamma=0.2), 1.0, 1.0)
+    dense = diagonal_bound(Q, max_iter=100, tol=1e-8)
+    monkeypatch.setattr("bagwise.solvers.generalized_mmc.DENSE", 5)
+    lanczos = diagonal_bound(Q, max_iter=100, tol=1e-8)
+    assert lanczos[3]
+    np.testing.assert_allclose(lanczos[0], dense[0], atol=1e-6)

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh, solve_triangular
 from scipy.linalg.lapack import dpotri
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from bagwise.exceptions import InputError
 from bagwise.kernels.threads import one_core_if_small
@@ -34,6 +35,8 @@ from bagwise.solvers.feature_space import FeatureSpace, Vector, dense_gram
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["diagonal_bound", "generalized_mmc"]
+
+DENSE = 100  # rows up to which all eigenvalues are found
 
 
 def generalized_mmc(
@@ -148,10 +151,22 @@ def diagonal_bound(
 
 
 def _length(factor: NDArray[np.float64], step: NDArray[np.float64], x: Vector, dx: Vector) -> float:
-    """How far A = factor factor' stays positive definite along a step, and x positive; nearly."""
-    half = solve_triangular(factor, step, lower=True)
-    whole = solve_triangular(factor, half.T, lower=True)
-    lowest = float(eigh(whole, eigvals_only=True, subset_by_index=[0, 0])[0])
+    """How far A = factor factor' stays positive definite along a step, and x positive; nearly.
+
+    The lowest eigenvalue of the step seen from A tells; Lanczos finds it by products.
+    """
+    n = len(x)
+
+    def seen(v: Vector) -> Vector:
+        back = solve_triangular(factor, v, lower=True, trans=1, check_finite=False)
+        return solve_triangular(factor, step @ back, lower=True, check_finite=False)
+
+    if n <= DENSE:
+        lowest = float(np.linalg.eigvalsh(seen(np.eye(n)))[0])
+    else:
+        start = np.cos(np.arange(n, dtype=np.float64))  # no direction in particular, each time
+        operator = LinearOperator((n, n), matvec=seen, dtype=np.float64)
+        lowest = float(eigsh(operator, k=1, which="SA", tol=1e-3, v0=start)[0][0])
     lowest = min(lowest, float(np.min(dx / x)))
     return min(1.0, 0.95 / -lowest) if lowest < 0 else 1.0
 
