@@ -43,7 +43,7 @@ def rows():
         partly[:N_LABELLED] = y[:N_LABELLED]
         model = AnnealedSVM()
         times.append(min(seconds(partial(model.fit, X, partly)) for _ in range(2)))
-        clusters = CuttingPlaneMMC(C=100 / n_rows, random_state=0)  # of all rows: the paper's largest
+        clusters = CuttingPlaneMMC(C=100 / n_rows, random_state=0)  # the paper's largest
         machines.append(seconds(partial(clusters.fit, X)))
     svm = LinearSVC(loss="hinge", fit_intercept=False, C=1, tol=1e-3)
     full = min(seconds(partial(svm.fit, X, y)) for _ in range(2))
