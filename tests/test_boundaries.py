@@ -32,18 +32,19 @@ ROOMS = {
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION,
     "classification": FOUNDATION | {"embedding"},
+    "cluster": FOUNDATION,
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "extras", "bags"},
     "persistence": {"exceptions", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics"},
     "reproduction": FOUNDATION
-    | {"classification", "datasets", "embedding", "inspection", "metrics", "preprocessing"},
+    | {"classification", "cluster", "datasets", "embedding", "inspection", "metrics", "preprocessing"},
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},
 }
-OPTIONAL = {"matplotlib", "jinja2", "pyarrow", "h5py", "skops", "dask", "distributed", "torch"}
+OPTIONAL = {"matplotlib", "jinja2", "pyarrow", "h5py", "skops", "dask", "distributed", "torch", "pynndescent"}
 FRAMES = {"pandas", "polars"}
 
 

@@ -1,0 +1,582 @@
+r"""Spectral clustering with bag constraints (Pei and Fern 2014), Algorithm 1.
+
+The K leading eigenvectors of D^-1/2 (W + alpha Q) D^-1/2, where W is the similarity of the N instances,
+D its degrees, and Q what the label sets of the bags say of pairs of instances. With y_i the indicator
+of the label set of bag i divided by its size, and e the indicator of instances in labelled bags,
+
+    Q = B Y'Y B' - mu e e',    mu = sum(Y'Y) / M^2        (the sum of Eq. 9)
+
+over the M labelled bags. The paper prints B (Y'Y - mu I) B': its Appendix A takes the sum of
+b_s b_r' over all pairs of bags for B B', where it is (B 1)(B 1)'.
+
+Q is never formed. What it says of two instances depends on the label sets of their bags only, so it
+is a small matrix between groups: instances whose bags have the same label set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from sklearn.cluster import KMeans
+
+from bagwise.exceptions import InputError
+from bagwise.kernels.threads import one_core_if_small
+from bagwise.solvers.result import SolverResult
+
+__all__ = [
+    "CONSTRAINTS",
+    "ConstrainedSimilarity",
+    "GroupTerm",
+    "LowRank",
+    "constrain",
+    "embed",
+    "extension",
+    "k_means",
+    "leading_eigenvectors",
+    "unit_rows",
+]
+
+CONSTRAINTS = (
+    "bag",
+    "bag_as_printed",
+    "bag_only_ambiguous",
+    "spectral_learning",
+    "regularization",
+)
+# A matrix between this many label sets takes 3 GB.
+MOST_GROUPS = 20_000
+BLOCK = 512  # rows of a dense similarity handled at once
+KMEANS_SAMPLE = 20_000  # rows on which the best of several k-means starts is found
+
+Array = NDArray[Any]
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """The symmetric matrix F diag(weights) F' + diag(diagonal).
+
+    Attributes
+    ----------
+    factor : ndarray of shape (n, rank)
+        F.
+    weights : ndarray of shape (rank,)
+        The weight of each column.
+    diagonal : float
+        What is added to the diagonal.
+    """
+
+    factor: Vector
+    weights: Vector
+    diagonal: float = 0.0
+
+    def __matmul__(self, z: Vector) -> Vector:
+        """Multiply by a vector."""
+        return self.factor @ (self.weights * (self.factor.T @ z)) + self.diagonal * z
+
+    def toarray(self) -> Vector:
+        """Write the matrix out."""
+        dense = (self.factor * self.weights) @ self.factor.T
+        return dense + self.diagonal * np.eye(len(dense))
+
+
+@dataclass(frozen=True)
+class GroupTerm:
+    """A matrix whose entry for two instances depends on their groups only: G core G'.
+
+    Attributes
+    ----------
+    groups : ndarray of int of shape (n_instances,)
+        The group of each instance.
+    core : ndarray or LowRank of shape (n_groups, n_groups)
+        The entry for each pair of groups.
+    """
+
+    groups: NDArray[np.intp]
+    core: Any
+
+    def __matmul__(self, z: Vector) -> Vector:
+        """Multiply by a vector, at the cost of adding it up by groups."""
+        n_groups = len(self.core.factor if isinstance(self.core, LowRank) else self.core)
+        sums = np.bincount(self.groups, weights=z, minlength=n_groups)
+        return (self.core @ sums)[self.groups]
+
+    def toarray(self) -> Vector:
+        """Write the matrix out, n_instances x n_instances."""
+        core = self.core.toarray() if isinstance(self.core, LowRank) else self.core
+        return core[np.ix_(self.groups, self.groups)]
+
+
+@dataclass(frozen=True)
+class ConstrainedSimilarity:
+    """The operator H (W + term + diag(diagonal)) H + diag(shift), with H = diag(scale).
+
+    Attributes
+    ----------
+    similarity : ndarray, CSR or anything with ``@``, of shape (n_instances, n_instances)
+        W, or what the constraints left of it.
+    term : GroupTerm or None
+        What the constraints add.
+    diagonal : ndarray of shape (n_instances,) or None
+        What they add to single instances.
+    scale : ndarray of shape (n_instances,)
+        D^-1/2, or ones.
+    shift : ndarray of shape (n_instances,) or None
+        Added last.
+    degrees : ndarray of shape (n_instances,)
+        D.
+    alpha : float
+        The weight that Q got: `alpha` itself, or adapted to the size of the graph.
+    """
+
+    similarity: Any
+    term: GroupTerm | None
+    diagonal: Vector | None
+    scale: Vector
+    shift: Vector | None
+    degrees: Vector
+    alpha: float
+
+    def __matmul__(self, v: Vector) -> Vector:
+        """Multiply by a vector; the cost is that of W."""
+        z = self.scale * v
+        # A single-precision W meets single-precision vectors: else it would be copied each time.
+        product = (self.similarity @ z.astype(self.similarity.dtype, copy=False)).astype(float)
+        if self.term is not None:
+            product += self.term @ z
+        if self.diagonal is not None:
+            product += self.diagonal * z
+        product *= self.scale
+        if self.shift is not None:
+            product += self.shift * v
+        return product
+
+    def toarray(self) -> Vector:
+        """Write the matrix out; for few instances."""
+        W = self.similarity
+        dense = np.array(W if isinstance(W, np.ndarray) else W.toarray(), dtype=float)
+        if self.term is not None:
+            dense += self.term.toarray()
+        if self.diagonal is not None:
+            dense += np.diag(self.diagonal)
+        dense *= np.outer(self.scale, self.scale)
+        return dense if self.shift is None else dense + np.diag(self.shift)
+
+
+def constrain(
+    similarity: Any,
+    bag_index: NDArray[np.intp],
+    label_sets: NDArray[np.int8] | None,
+    *,
+    constraints: str | None,
+    alpha: float,
+    n_clusters: int,
+    adapt_alpha: bool,
+    normalization: str = "symmetric",
+    beta: float = 20.0,
+) -> ConstrainedSimilarity:
+    """Join a similarity of instances with what label sets of bags say.
+
+    Parameters
+    ----------
+    similarity : ndarray, CSR or anything with ``@`` and ``sum``, of shape (n_instances, n_instances)
+        W: symmetric, no negative entries.
+    bag_index : ndarray of int of shape (n_instances,)
+        The bag of each instance.
+    label_sets : ndarray of shape (n_bags, n_classes) or None
+        Zeros and ones; a row of -1 where nothing is known.
+    constraints : str or None
+        One of `CONSTRAINTS`, or None for plain spectral clustering.
+    alpha : float
+        The weight of Q.
+    n_clusters : int
+        The number of clusters; with more clusters than classes two instances of one class need
+        not be together.
+    adapt_alpha : bool
+        Whether W is a graph, whose degrees do not grow with the number of instances as the row
+        sums of Q do: alpha is then multiplied by their ratio.
+    normalization : {"symmetric", "additive"}, default="symmetric"
+        Of spectral learning.
+    beta : float, default=20.0
+        The weight of the regularization.
+
+    Returns
+    -------
+    ConstrainedSimilarity
+    """
+    degrees = _degrees(similarity)
+    plain = ConstrainedSimilarity(
+        similarity, None, None, 1 / np.sqrt(degrees), None, degrees, 0.0
+    )
+    if constraints is None or label_sets is None or not (label_sets >= 0).all(axis=1).any():
+        return plain
+    sets = _LabelSetGroups.of(bag_index, label_sets)
+    must_link = n_clusters <= sets.n_classes
+    if constraints == "spectral_learning":
+        return _spectral_learning(similarity, sets, must_link, additive=normalization == "additive")
+    if constraints == "regularization":
+        return _regularized(plain, sets, beta) if must_link else plain
+    if constraints == "bag_as_printed":
+        groups, core = _as_printed(bag_index, label_sets)
+    elif constraints == "bag_only_ambiguous":
+        groups, core = sets.groups, _only_ambiguous(sets)
+    else:
+        groups, core = sets.groups, _corrected(sets)
+    if adapt_alpha:
+        alpha *= float(degrees.mean()) / max(sets.mean_row_sum(), np.finfo(float).tiny)
+    term = GroupTerm(groups, _scaled(core, alpha))
+    return ConstrainedSimilarity(similarity, term, None, plain.scale, None, degrees, alpha)
+
+
+def leading_eigenvectors(
+    operator: ConstrainedSimilarity,
+    n_vectors: int,
+    start: Vector,
+    *,
+    tol: float,
+    max_iter: int | None = None,
+) -> SolverResult:
+    """Find the eigenvectors of the largest (algebraic) eigenvalues, by Lanczos.
+
+    Parameters
+    ----------
+    operator : ConstrainedSimilarity
+        The matrix.
+    n_vectors : int
+        How many; at most the number of instances.
+    start : ndarray of shape (n_instances,)
+        The first vector of the Krylov space.
+    tol : float
+        Relative accuracy of the eigenvalues.
+    max_iter : int, default=None
+        Most restarts; ten per instance by default.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (vectors, values), largest first, and zero where the budget ran out;
+        ``n_iter`` counts products with the matrix; the objective is the sum of the eigenvalues
+        (Eq. 13).
+    """
+    n = len(start)
+    converged, n_products = True, 0
+    if n <= max(2 * n_vectors + 1, 20):  # the Krylov space would be the whole space
+        values, vectors = linalg.eigh(operator.toarray())
+        n_products = n
+    else:
+
+        def product(v: Array) -> Vector:
+            nonlocal n_products
+            n_products += 1
+            return operator @ v.ravel()
+
+        matrix = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        options = {"which": "LA", "tol": tol, "v0": start, "maxiter": max_iter}
+        try:
+            with one_core_if_small(operator.similarity):
+                values, vectors = eigsh(matrix, k=n_vectors, **options)
+        except ArpackNoConvergence as error:
+            values, vectors, converged = error.eigenvalues, error.eigenvectors, False
+    order = np.argsort(-values)[:n_vectors]
+    missing = n_vectors - len(order)
+    vectors = np.pad(vectors[:, order], ((0, 0), (0, missing)))
+    values = np.pad(values[order], (0, missing))
+    return SolverResult((vectors, values), np.array([values.sum()]), n_products, converged)
+
+
+def embed(vectors: Vector, values: Vector, *, weighted: bool) -> Vector:
+    """Place the instances in the space of the eigenvectors, on the unit sphere (steps 4 and 5).
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_instances, n_vectors)
+        The leading eigenvectors.
+    values : ndarray of shape (n_vectors,)
+        Their eigenvalues.
+    weighted : bool
+        Whether each counts with the root of its eigenvalue.
+
+    Returns
+    -------
+    ndarray of shape (n_instances, n_vectors)
+    """
+    return unit_rows(vectors * np.sqrt(np.maximum(values, 0)) if weighted else vectors)
+
+
+def extension(
+    operator: ConstrainedSimilarity, vectors: Vector, values: Vector, *, weighted: bool
+) -> Vector:
+    """Prepare the Nyström extension: what the similarities of a new instance are multiplied by.
+
+    An eigenvector at x is sum_p w(x, p) v_p / (lambda sqrt(d_x d_p)); d_x is the same for all
+    eigenvectors, and falls out when the row is given length 1.
+
+    Parameters
+    ----------
+    operator : ConstrainedSimilarity
+        The matrix.
+    vectors : ndarray of shape (n_instances, n_vectors)
+        Its leading eigenvectors.
+    values : ndarray of shape (n_vectors,)
+        Their eigenvalues; those near 0 or negative say nothing of new instances.
+    weighted : bool
+        As in `embed`.
+
+    Returns
+    -------
+    ndarray of shape (n_instances, n_vectors)
+    """
+    tells = values > 1e-6 * max(float(values[0]), 0.0)
+    power = -0.5 if weighted else -1.0
+    factors = np.where(tells, np.where(tells, values, 1.0) ** power, 0.0)
+    return operator.degrees[:, None] ** -0.5 * vectors * factors
+
+
+def k_means(
+    embedding: Vector, n_clusters: int, n_init: int, rng: np.random.RandomState
+) -> tuple[NDArray[np.int64], Vector]:
+    """Cluster the embedding (step 6); of many rows, the best start is found on a sample.
+
+    Parameters
+    ----------
+    embedding : ndarray of shape (n_instances, n_vectors)
+        The rows.
+    n_clusters : int
+        The number of clusters.
+    n_init : int
+        The number of starts.
+    rng : RandomState
+        Where randomness comes from.
+
+    Returns
+    -------
+    clusters : ndarray of shape (n_instances,)
+        The cluster of each.
+    centers : ndarray of shape (n_clusters, n_vectors)
+        The centres.
+    """
+    n, size = len(embedding), max(KMEANS_SAMPLE, 50 * n_clusters)
+    model = KMeans(n_clusters, n_init=n_init, random_state=rng)
+    if n > size:
+        sample = np.sort(rng.choice(n, size, replace=False))
+        centers = model.fit(embedding[sample]).cluster_centers_
+        model = KMeans(n_clusters, init=centers, n_init=1)
+    model.fit(embedding)
+    return model.labels_.astype(np.int64), model.cluster_centers_
+
+
+def unit_rows(rows: Array) -> Array:
+    """Give rows length 1; rows of zeros stay.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, n_columns)
+        The rows.
+
+    Returns
+    -------
+    ndarray of shape (n, n_columns)
+    """
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, 1)
+
+
+# --- What label sets say of pairs of instances --------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _LabelSetGroups:
+    """Instances grouped by the label set of their bag; unlabelled ones are a group, too."""
+
+    groups: NDArray[np.intp]  # (n_instances,)
+    indicator: Vector  # (n_groups, n_classes), of zeros where unknown
+    known: NDArray[np.bool_]  # (n_groups,)
+    n_bags: NDArray[np.int64]  # (n_groups,) bags in each
+    n_classes: int  # that occur
+
+    @classmethod
+    def of(cls, bag_index: NDArray[np.intp], label_sets: NDArray[np.int8]) -> _LabelSetGroups:
+        found, group_of_bag, n_bags = np.unique(
+            label_sets, axis=0, return_inverse=True, return_counts=True
+        )
+        known = (found >= 0).all(axis=1)
+        indicator = np.where(known[:, None], found, 0).astype(float)
+        n_classes = int(indicator.any(axis=0).sum())
+        return cls(group_of_bag.ravel()[bag_index], indicator, known, n_bags, n_classes)
+
+    @property
+    def sizes(self) -> Vector:
+        """How many labels each group has."""
+        return self.indicator.sum(axis=1)
+
+    @property
+    def profiles(self) -> Vector:
+        """y of each group: its labels, which add up to 1."""
+        return self.indicator / np.maximum(self.sizes, 1)[:, None]
+
+    @property
+    def mu(self) -> float:
+        """The mean class-label similarity of all pairs of labelled bags."""
+        total = self.n_bags @ self.profiles
+        return float(total @ total) / float(self.n_bags[self.known].sum()) ** 2
+
+    def mean_row_sum(self) -> float:
+        """Of B Y'Y B'."""
+        n_instances = np.bincount(self.groups, minlength=len(self.known))
+        total = n_instances @ self.profiles
+        return float(total @ total) / len(self.groups)
+
+    def single(self) -> Vector:
+        """Columns that mark the groups with one label, that of the column."""
+        return self.indicator * (self.sizes == 1)[:, None]
+
+    def pairs(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which pairs of groups are a must-link and which a cannot-link (Table 1)."""
+        if len(self.known) > MOST_GROUPS:
+            raise InputError(
+                f"the bags have {len(self.known)} different label sets, and these constraints "
+                f"need a matrix of all pairs of them (at most {MOST_GROUPS}): use "
+                "constraints='bag', which does not."
+            )
+        single = self.single()
+        apart = (self.indicator @ self.indicator.T == 0) & np.outer(self.known, self.known)
+        return single @ single.T > 0, apart
+
+
+def _corrected(sets: _LabelSetGroups) -> LowRank:
+    factor = np.column_stack([sets.profiles, sets.known])
+    return LowRank(factor, np.append(np.ones(sets.profiles.shape[1]), -sets.mu))
+
+
+def _as_printed(
+    bag_index: NDArray[np.intp], label_sets: NDArray[np.int8]
+) -> tuple[NDArray[np.intp], LowRank]:
+    """Eq. 12: all bags count, each a group of its own."""
+    indicator = np.maximum(label_sets, 0).astype(float)
+    profiles = indicator / np.maximum(indicator.sum(axis=1), 1)[:, None]
+    total = profiles.sum(axis=0)
+    mu = float(total @ total) / len(profiles) ** 2
+    return bag_index, LowRank(profiles, np.ones(profiles.shape[1]), -mu)
+
+
+def _only_ambiguous(sets: _LabelSetGroups) -> Vector:
+    """The corrected matrix without the pairs that must-links and cannot-links know (w.o. clml)."""
+    must, cannot = sets.pairs()
+    ambiguous = np.outer(sets.known, sets.known) & ~must & ~cannot
+    return np.where(ambiguous, sets.profiles @ sets.profiles.T - sets.mu, 0.0)
+
+
+def _spectral_learning(
+    similarity: Any, sets: _LabelSetGroups, must_link: bool, *, additive: bool
+) -> ConstrainedSimilarity:
+    """Kamvar, Klein and Manning 2003: similarity 1 for must-links, 0 for cannot-links."""
+    must, cannot = sets.pairs()
+    changed = cannot | must if must_link else cannot
+    left = _without(similarity, sets.groups, changed)
+    single = sets.single() if must_link else np.zeros_like(sets.indicator)
+    term = GroupTerm(sets.groups, LowRank(single, np.ones(single.shape[1])))
+    linked = single.any(axis=1)[sets.groups]
+    diagonal = -linked.astype(float)  # nobody is linked with himself
+    everyone = np.ones(len(sets.groups))
+    degrees = np.asarray(left.sum(axis=1), dtype=float).ravel() + term @ everyone + diagonal
+    if additive:
+        largest = max(float(degrees.max()), np.finfo(float).tiny)
+        scale, shift = np.full(len(degrees), largest**-0.5), 1 - degrees / largest
+    else:
+        scale, shift = 1 / np.sqrt(_positive(degrees)), None
+    return ConstrainedSimilarity(left, term, diagonal, scale, shift, _positive(degrees), 1.0)
+
+
+def _regularized(
+    plain: ConstrainedSimilarity, sets: _LabelSetGroups, beta: float
+) -> ConstrainedSimilarity:
+    """Ji and Xu 2006: a penalty on the distance of must-linked instances in the embedding.
+
+    The penalty of an instance is the mean over the instances it is linked with: as a sum it would
+    grow with their number, and a fixed beta would mean something else in every data set.
+    """
+    single = sets.single()
+    n_linked = np.bincount(sets.groups, minlength=len(single)) @ single
+    penalty = LowRank(single, beta / np.maximum(n_linked, 1))
+    scale = plain.scale
+    linked = single.any(axis=1)[sets.groups]
+    return ConstrainedSimilarity(
+        _Normalized(plain.similarity, scale),
+        GroupTerm(sets.groups, penalty),
+        -beta * linked,
+        np.ones(len(scale)),
+        None,
+        plain.degrees,
+        beta,
+    )
+
+
+@dataclass(frozen=True)
+class _Normalized:
+    """D^-1/2 W D^-1/2."""
+
+    similarity: Any
+    scale: Vector
+    dtype = np.dtype(float)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.scale), len(self.scale)
+
+    def __matmul__(self, v: Vector) -> Vector:
+        z = (self.scale * v).astype(self.similarity.dtype, copy=False)
+        return self.scale * (self.similarity @ z)
+
+    def toarray(self) -> Vector:
+        W = self.similarity
+        dense = W if isinstance(W, np.ndarray) else W.toarray()
+        return np.outer(self.scale, self.scale) * dense
+
+
+def _without(
+    similarity: Any, groups: NDArray[np.intp], left_out: NDArray[np.bool_]
+) -> Any:
+    """A similarity without the pairs of instances whose groups are left out."""
+    if sparse.issparse(similarity):
+        entries = similarity.tocoo()
+        kept = ~left_out[groups[entries.row], groups[entries.col]]
+        rows, columns, data = entries.row[kept], entries.col[kept], entries.data[kept]
+        return sparse.csr_array((data, (rows, columns)), shape=similarity.shape)
+    if not isinstance(similarity, np.ndarray):
+        raise InputError(
+            "constraints='spectral_learning' change single similarities, which landmarks do not "
+            "have: use affinity='nearest_neighbors'."
+        )
+    left = similarity.copy()
+    for rows in _blocks(len(groups)):
+        left[rows][left_out[groups[rows]][:, groups]] = 0
+    return left
+
+
+def _degrees(similarity: Any) -> Vector:
+    return _positive(np.asarray(similarity.sum(axis=1), dtype=float).ravel())
+
+
+def _positive(degrees: Vector) -> Vector:
+    """An instance without neighbours takes the mean degree: its bag's labels alone place it."""
+    alone = degrees <= 0
+    if not alone.any():
+        return degrees
+    mean = degrees[~alone].mean() if not alone.all() else 1.0
+    return np.where(alone, mean, degrees)
+
+
+def _scaled(core: Any, factor: float) -> Any:
+    if isinstance(core, LowRank):
+        return LowRank(core.factor, factor * core.weights, factor * core.diagonal)
+    return factor * core
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(start, start + BLOCK) for start in range(0, n, BLOCK))
