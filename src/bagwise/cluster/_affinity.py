@@ -228,8 +228,7 @@ def neighbor_graph(
     distances, neighbors = find(X, k, seed)
     scales = _floored(distances[:, min(scale_neighbor, k) - 1])
     exponents = distances**2 / (2 * scales[:, None] * scales[neighbors])
-    # A far outlier would be alone by underflow: its edges stay, however thin.
-    weights = np.maximum(np.exp(-exponents), np.finfo(X.dtype).tiny).astype(X.dtype)
+    weights = np.exp(-exponents).astype(X.dtype)
     indptr = np.arange(0, n * k + 1, k)
     graph = sparse.csr_array((weights.ravel(), neighbors.ravel(), indptr), shape=(n, n))
     return graph.maximum(graph.T).tocsr(), scales

@@ -92,11 +92,11 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     n_init : int, default=10
         Number of k-means starts.
     tol : float, default=1e-3
-        Relative accuracy of the eigenvalues.
-    max_iter : int, default=None
-        Most restarts of the Lanczos iteration; ten per instance by default.
+        Residual allowed of each eigenvector, relative to its eigenvalue.
+    max_iter : int, default=100
+        Most restarts of the iteration for the eigenvectors.
     random_state : int, RandomState instance or None, default=None
-        Seed of the first Lanczos vector, of k-means and of landmarks. The order of bags and
+        Seed of the first vectors, of k-means and of landmarks. The order of bags and
         instances is irrelevant.
     verbose : int, default=0
         Whether to show progress.
@@ -125,9 +125,9 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         The weight of Q: `alpha` on dense similarities; on a graph it is multiplied by the ratio of the
         mean row sums of W and Q, since only the latter grow with the number of instances.
     n_iter_ : int
-        Number of products with the matrix.
-    objective_curve_ : ndarray of shape (1,)
-        The sum of the leading eigenvalues (Eq. 13), found at once.
+        Number of restarts made.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The sum of the leading eigenvalues (Eq. 13) after each; it never falls.
     n_features_in_ : int
         Number of features of an instance.
 
@@ -173,7 +173,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         "weight_eigenvectors": ["boolean"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -194,7 +194,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         weight_eigenvectors: bool = True,
         n_init: int = 10,
         tol: float = 1e-3,
-        max_iter: int | None = None,
+        max_iter: int = 100,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -247,14 +247,13 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         similarity, anchors, scales = affinity.compare(bags.instances[order], rng)
         next(stages, None)
         operator = self._constrain(similarity, bags.bag_index[order], labels)
-        start = rng.uniform(-1, 1, bags.n_instances)
         result = leading_eigenvectors(
-            operator, self.n_clusters, start, tol=self.tol, max_iter=self.max_iter
+            operator, self.n_clusters, rng, tol=self.tol, max_iter=self.max_iter
         )
         if not result.converged:
             warnings.warn(
-                f"some eigenvectors were not found within max_iter={self.max_iter} restarts: raise "
-                "max_iter or tol.",
+                f"the eigenvectors were not found within max_iter={self.max_iter} restarts (largest "
+                f"residual {result.residuals[-1]:.2g}): raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

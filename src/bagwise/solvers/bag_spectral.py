@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.cluster import KMeans
 
 from bagwise.exceptions import InputError
@@ -52,6 +52,7 @@ CONSTRAINTS = (
 # A matrix between this many label sets takes 3 GB.
 MOST_GROUPS = 20_000
 BLOCK = 512  # rows of a dense similarity handled at once
+DEPTH = 6  # blocks that a restart adds
 KMEANS_SAMPLE = 20_000  # rows on which the best of several k-means starts is found
 
 Array = NDArray[Any]
@@ -77,8 +78,8 @@ class LowRank:
     diagonal: float = 0.0
 
     def __matmul__(self, z: Vector) -> Vector:
-        """Multiply by a vector."""
-        return self.factor @ (self.weights * (self.factor.T @ z)) + self.diagonal * z
+        """Multiply by vectors."""
+        return (self.factor * self.weights) @ (self.factor.T @ z) + self.diagonal * z
 
     def toarray(self) -> Vector:
         """Write the matrix out."""
@@ -102,10 +103,16 @@ class GroupTerm:
     core: Any
 
     def __matmul__(self, z: Vector) -> Vector:
-        """Multiply by a vector, at the cost of adding it up by groups."""
+        """Multiply by vectors, at the cost of adding them up by groups."""
+        return (self.core @ (self._members @ z))[self.groups]
+
+    @cached_property
+    def _members(self) -> sparse.csr_array:
+        """The instances of each group, as rows of zeros and ones."""
+        n = len(self.groups)
         n_groups = len(self.core.factor if isinstance(self.core, LowRank) else self.core)
-        sums = np.bincount(self.groups, weights=z, minlength=n_groups)
-        return (self.core @ sums)[self.groups]
+        entries = np.ones(n), (self.groups, np.arange(n))
+        return sparse.csr_array(entries, shape=(n_groups, n))
 
     def toarray(self) -> Vector:
         """Write the matrix out, n_instances x n_instances."""
@@ -144,17 +151,18 @@ class ConstrainedSimilarity:
     alpha: float
 
     def __matmul__(self, v: Vector) -> Vector:
-        """Multiply by a vector; the cost is that of W."""
-        z = self.scale * v
+        """Multiply by vectors, one or several in columns; the cost is that of W."""
+        column = (-1, *[1] * (v.ndim - 1))
+        z = self.scale.reshape(column) * v
         # A single-precision W meets single-precision vectors: else it would be copied each time.
         product = (self.similarity @ z.astype(self.similarity.dtype, copy=False)).astype(float)
         if self.term is not None:
             product += self.term @ z
         if self.diagonal is not None:
-            product += self.diagonal * z
-        product *= self.scale
+            product += self.diagonal.reshape(column) * z
+        product *= self.scale.reshape(column)
         if self.shift is not None:
-            product += self.shift * v
+            product += self.shift.reshape(column) * v
         return product
 
     def toarray(self) -> Vector:
@@ -237,12 +245,17 @@ def constrain(
 def leading_eigenvectors(
     operator: ConstrainedSimilarity,
     n_vectors: int,
-    start: Vector,
+    rng: np.random.RandomState,
     *,
     tol: float,
-    max_iter: int | None = None,
+    max_iter: int = 100,
 ) -> SolverResult:
-    """Find the eigenvectors of the largest (algebraic) eigenvalues, by Lanczos.
+    """Find the eigenvectors of the largest (algebraic) eigenvalues, by block Krylov-Schur.
+
+    A graph of separate parts has the eigenvalue 1 as often as it has parts, and well separated
+    clusters nearly so: a method that multiplies single vectors sees such an eigenvalue once. Here
+    blocks of vectors are multiplied, and what was found is accepted only when new random vectors,
+    orthogonal to it, add nothing.
 
     Parameters
     ----------
@@ -250,44 +263,85 @@ def leading_eigenvectors(
         The matrix.
     n_vectors : int
         How many; at most the number of instances.
-    start : ndarray of shape (n_instances,)
-        The first vector of the Krylov space.
+    rng : RandomState
+        Where random vectors come from.
     tol : float
-        Relative accuracy of the eigenvalues.
-    max_iter : int, default=None
-        Most restarts; ten per instance by default.
+        The residual allowed of each eigenvector, relative to its eigenvalue (or, of a small one, to
+        a hundredth of the largest).
+    max_iter : int, default=100
+        Most restarts.
 
     Returns
     -------
     SolverResult
-        ``solution`` is (vectors, values), largest first, and zero where the budget ran out;
-        ``n_iter`` counts products with the matrix; the objective is the sum of the eigenvalues
-        (Eq. 13).
+        ``solution`` is (vectors, values), largest first; the objective is the sum of the eigenvalues
+        (Eq. 13), which never falls; the residuals are the largest of each restart.
     """
-    n = len(start)
-    converged, n_products = True, 0
-    if n <= max(2 * n_vectors + 1, 20):  # the Krylov space would be the whole space
+    n = len(operator.scale)
+    block = n_vectors // 4 + 4
+    kept = block * (n_vectors // block + 2)
+    size = kept + DEPTH * block
+    if n <= size + block:  # the Krylov space would be the whole space
         values, vectors = linalg.eigh(operator.toarray())
-        n_products = n
-    else:
+        leading = vectors[:, ::-1][:, :n_vectors], values[::-1][:n_vectors]
+        return SolverResult(leading, np.array([leading[1].sum()]), 1, True, np.zeros(1))
+    basis = np.zeros((n, size + block), order="F")
+    projected = np.zeros((size, size))  # basis' A basis
+    filled, fresh = 0, _orthonormal(rng.standard_normal((n, block)), basis[:, :0], rng)[0]
+    curve: list[float] = []
+    residuals: list[float] = []
+    verified = -np.inf
+    converged = False
+    with one_core_if_small(basis):
+        while not converged and len(curve) < max_iter:
+            while filled < size:
+                step = slice(filled, filled + block)
+                basis[:, step] = fresh
+                filled += block
+                image, shares = _orthogonal(operator @ fresh, basis[:, :filled])
+                projected[:filled, step], projected[step, :filled] = shares, shares.T
+                fresh, coupling = _orthonormal(image, basis[:, :filled], rng)
+            values, rotation = linalg.eigh((projected + projected.T) / 2)
+            values, rotation = values[::-1][:kept], rotation[:, ::-1][:, :kept]
+            basis[:, :kept] = basis[:, :size] @ rotation
+            curve.append(float(values[:n_vectors].sum()))
+            if verified == -np.inf:
+                gaps = np.linalg.norm(coupling @ rotation[-block:, :n_vectors], axis=0)
+            else:  # the random vectors took the place of what was left
+                found = basis[:, :n_vectors]
+                gaps = np.linalg.norm(operator @ found - values[:n_vectors] * found, axis=0)
+            residuals.append(float(gaps.max()))
+            sizes = np.abs(values[:n_vectors])
+            if (gaps <= tol * np.maximum(sizes, 0.01 * sizes.max())).all():
+                converged = curve[-1] - verified <= tol * sizes.max()
+                verified = curve[-1]
+                start = rng.standard_normal((n, block))
+                fresh = _orthonormal(start, basis[:, :kept], rng)[0]
+            projected[:] = 0
+            projected[range(kept), range(kept)] = values
+            filled = kept
+    solution = basis[:, :n_vectors].copy(), values[:n_vectors]
+    return SolverResult(solution, np.array(curve), len(curve), converged, np.array(residuals))
 
-        def product(v: Array) -> Vector:
-            nonlocal n_products
-            n_products += 1
-            return operator @ v.ravel()
 
-        matrix = LinearOperator((n, n), matvec=product, dtype=np.float64)
-        options = {"which": "LA", "tol": tol, "v0": start, "maxiter": max_iter}
-        try:
-            with one_core_if_small(operator.similarity):
-                values, vectors = eigsh(matrix, k=n_vectors, **options)
-        except ArpackNoConvergence as error:
-            values, vectors, converged = error.eigenvalues, error.eigenvectors, False
-    order = np.argsort(-values)[:n_vectors]
-    missing = n_vectors - len(order)
-    vectors = np.pad(vectors[:, order], ((0, 0), (0, missing)))
-    values = np.pad(values[order], (0, missing))
-    return SolverResult((vectors, values), np.array([values.sum()]), n_products, converged)
+def _orthogonal(block: Array, basis: Array) -> tuple[Array, Array]:
+    """A block without its shares in the basis, and these shares; twice is enough."""
+    shares = basis.T @ block
+    block = block - basis @ shares
+    again = basis.T @ block
+    return block - basis @ again, shares + again
+
+
+def _orthonormal(block: Array, basis: Array, rng: np.random.RandomState) -> tuple[Array, Array]:
+    """QR of a block that is orthogonal to the basis; what is lost of its rank is drawn anew."""
+    q, r = linalg.qr(_orthogonal(block, basis)[0], mode="economic")
+    lost = np.abs(np.diag(r)) <= 1e-12 * max(1.0, np.abs(r).max())
+    if lost.any():
+        r[lost] = 0
+        q[:, lost] = rng.standard_normal((len(q), int(lost.sum())))
+        q, turn = linalg.qr(_orthogonal(q, basis)[0], mode="economic")
+        r = turn @ r
+    return q, r
 
 
 def embed(vectors: Vector, values: Vector, *, weighted: bool) -> Vector:
@@ -306,7 +360,7 @@ def embed(vectors: Vector, values: Vector, *, weighted: bool) -> Vector:
     -------
     ndarray of shape (n_instances, n_vectors)
     """
-    return unit_rows(vectors * np.sqrt(np.maximum(values, 0)) if weighted else vectors)
+    return unit_rows(vectors * np.sqrt(_floored(values)) if weighted else vectors)
 
 
 def extension(
@@ -332,9 +386,8 @@ def extension(
     -------
     ndarray of shape (n_instances, n_vectors)
     """
-    tells = values > 1e-6 * max(float(values[0]), 0.0)
-    power = -0.5 if weighted else -1.0
-    factors = np.where(tells, np.where(tells, values, 1.0) ** power, 0.0)
+    floored = _floored(values)
+    factors = (values == floored) * floored ** (-0.5 if weighted else -1.0)
     return operator.degrees[:, None] ** -0.5 * vectors * factors
 
 
@@ -369,6 +422,11 @@ def k_means(
         model = KMeans(n_clusters, init=centers, n_init=1)
     model.fit(embedding)
     return model.labels_.astype(np.int64), model.cluster_centers_
+
+
+def _floored(values: Vector) -> Vector:
+    """Eigenvalues, of a hundredth of the largest at least: small and negative ones are noise."""
+    return np.maximum(values, 0.01 * values[0]) if values[0] > 0 else np.ones_like(values)
 
 
 def unit_rows(rows: Array) -> Array:
@@ -530,8 +588,8 @@ class _Normalized:
         return len(self.scale), len(self.scale)
 
     def __matmul__(self, v: Vector) -> Vector:
-        z = (self.scale * v).astype(self.similarity.dtype, copy=False)
-        return self.scale * (self.similarity @ z)
+        scale = self.scale.reshape(-1, *[1] * (v.ndim - 1))
+        return scale * (self.similarity @ (scale * v).astype(self.similarity.dtype, copy=False))
 
     def toarray(self) -> Vector:
         W = self.similarity
@@ -564,12 +622,13 @@ def _degrees(similarity: Any) -> Vector:
 
 
 def _positive(degrees: Vector) -> Vector:
-    """An instance without neighbours takes the mean degree: its bag's labels alone place it."""
-    alone = degrees <= 0
-    if not alone.any():
-        return degrees
-    mean = degrees[~alone].mean() if not alone.all() else 1.0
-    return np.where(alone, mean, degrees)
+    """Degrees, of a hundredth of the mean at least.
+
+    The labels of an instance count with the inverse of its degree: an instance far from all others
+    would outweigh them all.
+    """
+    mean = float(degrees.mean())
+    return np.maximum(degrees, 0.01 * mean) if mean > 0 else np.ones_like(degrees)
 
 
 def _scaled(core: Any, factor: float) -> Any:
