@@ -138,7 +138,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     Notes
     -----
     Features should be standardised first: :class:`~bagwise.preprocessing.InstanceTransformer`.
-    Cost: the similarity, then some hundred products with it, each of the size of W. Up to 20,000
+    Cost: the similarity, then some hundred products with it, each of the size of W. Up to 10,000
     instances k-means works on all; beyond, its start is found on a sample of them.
 
     References

@@ -53,7 +53,7 @@ CONSTRAINTS = (
 MOST_GROUPS = 20_000
 BLOCK = 512  # rows of a dense similarity handled at once
 DEPTH = 6  # blocks that a restart adds
-KMEANS_SAMPLE = 20_000  # rows on which the best of several k-means starts is found
+KMEANS_SAMPLE = 10_000  # rows on which the best of several k-means starts is found
 
 Array = NDArray[Any]
 Vector = NDArray[np.float64]
@@ -150,19 +150,24 @@ class ConstrainedSimilarity:
     degrees: Vector
     alpha: float
 
+    @property
+    def dtype(self) -> Any:
+        """The precision of the similarity, in which products are made."""
+        return self.similarity.dtype
+
     def __matmul__(self, v: Vector) -> Vector:
         """Multiply by vectors, one or several in columns; the cost is that of W."""
         column = (-1, *[1] * (v.ndim - 1))
-        z = self.scale.reshape(column) * v
-        # A single-precision W meets single-precision vectors: else it would be copied each time.
-        product = (self.similarity @ z.astype(self.similarity.dtype, copy=False)).astype(float)
+        scale = self.scale.astype(self.dtype).reshape(column)
+        z = scale * v.astype(self.dtype, copy=False)
+        product = self.similarity @ z
         if self.term is not None:
-            product += self.term @ z
+            product += (self.term @ z).astype(self.dtype, copy=False)
         if self.diagonal is not None:
-            product += self.diagonal.reshape(column) * z
-        product *= self.scale.reshape(column)
+            product += self.diagonal.astype(self.dtype).reshape(column) * z
+        product *= scale
         if self.shift is not None:
-            product += self.shift.reshape(column) * v
+            product += self.shift.astype(self.dtype).reshape(column) * v
         return product
 
     def toarray(self) -> Vector:
@@ -285,9 +290,9 @@ def leading_eigenvectors(
         values, vectors = linalg.eigh(operator.toarray())
         leading = vectors[:, ::-1][:, :n_vectors], values[::-1][:n_vectors]
         return SolverResult(leading, np.array([leading[1].sum()]), 1, True, np.zeros(1))
-    basis = np.zeros((n, size + block), order="F")
+    basis = np.zeros((n, size), operator.dtype, order="F")
     projected = np.zeros((size, size))  # basis' A basis
-    filled, fresh = 0, _orthonormal(rng.standard_normal((n, block)), basis[:, :0], rng)[0]
+    filled, fresh = 0, _random_block(block, basis[:, :0], rng)
     curve: list[float] = []
     residuals: list[float] = []
     verified = -np.inf
@@ -298,12 +303,11 @@ def leading_eigenvectors(
                 step = slice(filled, filled + block)
                 basis[:, step] = fresh
                 filled += block
-                image, shares = _orthogonal(operator @ fresh, basis[:, :filled])
+                fresh, shares, coupling = _orthonormal(operator @ fresh, basis[:, :filled], rng)
                 projected[:filled, step], projected[step, :filled] = shares, shares.T
-                fresh, coupling = _orthonormal(image, basis[:, :filled], rng)
             values, rotation = linalg.eigh((projected + projected.T) / 2)
             values, rotation = values[::-1][:kept], rotation[:, ::-1][:, :kept]
-            basis[:, :kept] = basis[:, :size] @ rotation
+            basis[:, :kept] = basis @ rotation.astype(basis.dtype)
             curve.append(float(values[:n_vectors].sum()))
             if verified == -np.inf:
                 gaps = np.linalg.norm(coupling @ rotation[-block:, :n_vectors], axis=0)
@@ -315,33 +319,43 @@ def leading_eigenvectors(
             if (gaps <= tol * np.maximum(sizes, 0.01 * sizes.max())).all():
                 converged = curve[-1] - verified <= tol * sizes.max()
                 verified = curve[-1]
-                start = rng.standard_normal((n, block))
-                fresh = _orthonormal(start, basis[:, :kept], rng)[0]
+                fresh = _random_block(block, basis[:, :kept], rng)
             projected[:] = 0
             projected[range(kept), range(kept)] = values
             filled = kept
-    solution = basis[:, :n_vectors].copy(), values[:n_vectors]
+    solution = np.ascontiguousarray(basis[:, :n_vectors]), values[:n_vectors]
     return SolverResult(solution, np.array(curve), len(curve), converged, np.array(residuals))
 
 
-def _orthogonal(block: Array, basis: Array) -> tuple[Array, Array]:
-    """A block without its shares in the basis, and these shares; twice is enough."""
-    shares = basis.T @ block
-    block = block - basis @ shares
-    again = basis.T @ block
-    return block - basis @ again, shares + again
+def _orthonormal(
+    block: Array, basis: Array, rng: np.random.RandomState
+) -> tuple[Array, Array, Array]:
+    """Split a block into basis @ shares + q @ r, with q orthonormal and orthogonal to the basis.
+
+    Twice is enough, but where the block lacks rank: q is filled there with random vectors, and r with
+    zeros.
+    """
+    q, shares, r = block, np.zeros((basis.shape[1], block.shape[1])), np.eye(block.shape[1])
+    eps = np.finfo(block.dtype).eps
+    noise = (100 * eps * max(1.0, float(np.abs(block).max()))) ** 2
+    for turn in range(5):
+        part = basis.T @ q
+        q = q - basis @ part
+        shares += part @ r
+        squares, axes = linalg.eigh(q.T @ q, check_finite=False)
+        lost = squares <= max(10 * eps * squares[-1], noise)
+        lengths = np.sqrt(np.where(lost, 1.0, squares)).astype(q.dtype)
+        q = q @ (axes / lengths)
+        r = (np.where(lost, 0.0, lengths)[:, None] * axes.T) @ r
+        q[:, lost] = rng.standard_normal((len(q), int(lost.sum()))) / np.sqrt(len(q))
+        if turn > 0 and squares[0] > 0.5:
+            break
+    return q, shares, r
 
 
-def _orthonormal(block: Array, basis: Array, rng: np.random.RandomState) -> tuple[Array, Array]:
-    """QR of a block that is orthogonal to the basis; what is lost of its rank is drawn anew."""
-    q, r = linalg.qr(_orthogonal(block, basis)[0], mode="economic")
-    lost = np.abs(np.diag(r)) <= 1e-12 * max(1.0, np.abs(r).max())
-    if lost.any():
-        r[lost] = 0
-        q[:, lost] = rng.standard_normal((len(q), int(lost.sum())))
-        q, turn = linalg.qr(_orthogonal(q, basis)[0], mode="economic")
-        r = turn @ r
-    return q, r
+def _random_block(n_columns: int, basis: Array, rng: np.random.RandomState) -> Array:
+    draw = rng.standard_normal((len(basis), n_columns)).astype(basis.dtype)
+    return _orthonormal(draw, basis, rng)[0]
 
 
 def embed(vectors: Vector, values: Vector, *, weighted: bool) -> Vector:
@@ -360,7 +374,8 @@ def embed(vectors: Vector, values: Vector, *, weighted: bool) -> Vector:
     -------
     ndarray of shape (n_instances, n_vectors)
     """
-    return unit_rows(vectors * np.sqrt(_floored(values)) if weighted else vectors)
+    weights = np.sqrt(_floored(values)) if weighted else np.ones(len(values))
+    return unit_rows(vectors * weights.astype(vectors.dtype))
 
 
 def extension(
@@ -388,7 +403,8 @@ def extension(
     """
     floored = _floored(values)
     factors = (values == floored) * floored ** (-0.5 if weighted else -1.0)
-    return operator.degrees[:, None] ** -0.5 * vectors * factors
+    roots = operator.degrees[:, None] ** -0.5
+    return roots.astype(vectors.dtype) * vectors * factors.astype(vectors.dtype)
 
 
 def k_means(
@@ -581,15 +597,18 @@ class _Normalized:
 
     similarity: Any
     scale: Vector
-    dtype = np.dtype(float)
+
+    @property
+    def dtype(self) -> Any:
+        return self.similarity.dtype
 
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.scale), len(self.scale)
 
     def __matmul__(self, v: Vector) -> Vector:
-        scale = self.scale.reshape(-1, *[1] * (v.ndim - 1))
-        return scale * (self.similarity @ (scale * v).astype(self.similarity.dtype, copy=False))
+        scale = self.scale.astype(self.dtype).reshape(-1, *[1] * (v.ndim - 1))
+        return scale * (self.similarity @ (scale * v))
 
     def toarray(self) -> Vector:
         W = self.similarity
