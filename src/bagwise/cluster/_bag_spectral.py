@@ -32,7 +32,7 @@ from bagwise.solvers.bag_spectral import (
 )
 from bagwise.solvers.class_shares import class_shares
 
-__all__ = ["BagConstrainedSpectralClustering"]
+__all__ = ["BagConstrainedSpectralClustering", "known_label_sets", "own_order"]
 
 
 class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
@@ -236,11 +236,11 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        labels = _known_label_sets(y, bags)
+        labels = known_label_sets(y, bags)
         self._refuse_too_few(bags.n_instances)
         rng = check_random_state(self.random_state)
         affinity = self._affinity(bags.n_instances)
-        order = _own_order(bags, labels, pairwise=affinity.kind == "precomputed")
+        order = own_order(bags, labels, pairwise=affinity.kind == "precomputed")
         stages = self._track(("similarity", "eigenvectors", "k-means"), "stage")
 
         next(stages, None)
@@ -332,6 +332,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     def _constrain(
         self, similarity: Any, bag_index: NDArray[np.intp], labels: LabelSets | None
     ) -> ConstrainedSimilarity:
+        # A dense similarity is one of all pairs, whose row sums grow with the instances as Q's do.
         return constrain(
             similarity,
             bag_index,
@@ -364,7 +365,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         self.cluster_classes_ = labels.classes[best]
 
 
-def _known_label_sets(y: Any, bags: Bags) -> LabelSets | None:
+def known_label_sets(y: Any, bags: Bags) -> LabelSets | None:
     """Label sets of bags, or None where nothing is known of any."""
     if y is None or (isinstance(y, list | tuple) and all(labels is None for labels in y)):
         return None
@@ -372,7 +373,7 @@ def _known_label_sets(y: Any, bags: Bags) -> LabelSets | None:
     return labels if labels.known.any() and labels.indicator.shape[1] else None
 
 
-def _own_order(bags: Bags, labels: LabelSets | None, *, pairwise: bool) -> NDArray[np.intp]:
+def own_order(bags: Bags, labels: LabelSets | None, *, pairwise: bool) -> NDArray[np.intp]:
     """An order of the instances that does not depend on the order in which they came.
 
     The random start and k-means then give the same answer whatever the order of the bags is.
