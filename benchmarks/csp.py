@@ -1,7 +1,7 @@
 """Spectral clustering with bag constraints: time beside the neighbour graph, growth, memory.
 
-`python -m benchmarks.csp` runs up to 100,000 instances; `python -m benchmarks.csp 1000000` a million
-(with pynndescent, the extra `ann`, as for all sizes of the growth).
+`python -m benchmarks.csp` runs up to 100,000 instances; `python -m benchmarks.csp 1000000` a
+million (with pynndescent, the extra `ann`, as for all sizes of the growth).
 """
 
 import subprocess
@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from bagwise import Bags
 from bagwise.cluster import BagConstrainedSpectralClustering
-from bagwise.metrics import class_purity
+from bagwise.metrics import class_purity  # noqa: F401 - used by `measured`
 
 from .harness import Fact, Row, growth, seconds
 
@@ -45,7 +45,8 @@ def measured(n_instances, options):
     """Seconds, megabytes at the peak and purity of one fit, in a process of its own."""
     code = (
         "import resource, sys, time; from benchmarks import csp;"
-        f"data = csp.drawn({n_instances}); csp.cluster(data[0][:200], data[1][:200], **{options!r});"
+        f"data = csp.drawn({n_instances});"
+        f"csp.cluster(data[0][:200], data[1][:200], **{options!r});"
         "start = time.perf_counter();"
         f"model = csp.cluster(data[0], data[1], **{options!r});"
         "elapsed = time.perf_counter() - start;"

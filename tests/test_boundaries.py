@@ -39,12 +39,30 @@ ROOMS = {
     "persistence": {"exceptions", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics"},
     "reproduction": FOUNDATION
-    | {"classification", "cluster", "datasets", "embedding", "inspection", "metrics", "preprocessing"},
+    | {
+        "classification",
+        "cluster",
+        "datasets",
+        "embedding",
+        "inspection",
+        "metrics",
+        "preprocessing",
+    },
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},
 }
-OPTIONAL = {"matplotlib", "jinja2", "pyarrow", "h5py", "skops", "dask", "distributed", "torch", "pynndescent"}
+OPTIONAL = {
+    "matplotlib",
+    "jinja2",
+    "pyarrow",
+    "h5py",
+    "skops",
+    "dask",
+    "distributed",
+    "torch",
+    "pynndescent",
+}
 FRAMES = {"pandas", "polars"}
 
 

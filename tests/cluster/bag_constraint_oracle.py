@@ -89,6 +89,8 @@ def local_scaling(X, t=7):
     n = len(X)
     D = np.array([[np.linalg.norm(a - b) for a in X] for b in X])
     s = np.array([np.sort(np.delete(D[p], p))[min(t, n - 1) - 1] for p in range(n)])
-    W = np.array([[np.exp(-(D[p, q] ** 2) / (2 * s[p] * s[q])) for q in range(n)] for p in range(n)])
+    W = np.array(
+        [[np.exp(-(D[p, q] ** 2) / (2 * s[p] * s[q])) for q in range(n)] for p in range(n)]
+    )
     np.fill_diagonal(W, 0)
     return W, s

@@ -3,7 +3,6 @@
 import tracemalloc
 import warnings
 
-import bag_constraint_oracle as oracle
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,6 +13,7 @@ from sklearn.manifold import spectral_embedding
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
 
+import bag_constraint_oracle as oracle
 from bagwise import Bags
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.cluster._affinity import (
@@ -168,7 +168,7 @@ def test_constraints_hold_no_matrix_of_all_instances():
 def test_too_many_label_sets_for_a_matrix_of_them(monkeypatch):
     monkeypatch.setattr("bagwise.solvers.bag_spectral.MOST_GROUPS", 3)
     W, bag_index, label_sets = labelled_bags()
-    with pytest.raises(InputError, match="different label sets.*constraints='bag'"):
+    with pytest.raises(InputError, match=r"different label sets.*constraints='bag'"):
         constrain(W, bag_index, label_sets, constraints="bag_only_ambiguous", **OPTIONS)
 
 
@@ -235,9 +235,7 @@ def test_plain_embedding_spans_that_of_scikit_learn():
     X = np.random.default_rng(0).normal(size=(80, 3))
     W, _ = local_scaling(X, 7)
     operator = constrain(W, np.arange(80), None, constraints=None, **OPTIONS)
-    vectors, _ = leading_eigenvectors(
-        operator, 5, np.random.RandomState(0), tol=1e-10
-    ).solution
+    vectors, _ = leading_eigenvectors(operator, 5, np.random.RandomState(0), tol=1e-10).solution
     theirs = spectral_embedding(
         W, n_components=5, drop_first=False, eigen_solver="arpack", random_state=0
     )
@@ -269,7 +267,7 @@ def test_the_graph_is_local_scaling_between_neighbours():
     W, scales = neighbor_graph(X, 8, 7, approximate=False, seed=0)
     dense, expected_scales = oracle.local_scaling(X)
     D = np.linalg.norm(X[:, None] - X, axis=2)
-    near = D <= np.sort(D, axis=1)[:, [8]]
+    near = np.sort(D, axis=1)[:, [8]] >= D
     expected = np.where(near | near.T, dense, 0)
     np.testing.assert_allclose(W.toarray(), expected, atol=1e-12)
     np.testing.assert_allclose(scales, expected_scales)
@@ -304,7 +302,7 @@ def test_approximate_neighbours_are_nearly_the_exact_ones():
 
 def test_a_matrix_beyond_the_memory_is_refused():
     X = np.broadcast_to(np.zeros((1, 1)), (10_000_000, 1))
-    with pytest.raises(InputError, match="800000 GB.*nearest_neighbors"):
+    with pytest.raises(InputError, match=r"800000 GB.*nearest_neighbors"):
         local_scaling(X, 7)
 
 
@@ -527,7 +525,8 @@ def test_class_shares_maximise_the_likelihood():
     shares = class_shares(clusters, candidates, 2, tol=1e-10, max_iter=5000)
     for k in range(2):
         rows = candidates[(clusters == k) & candidates.any(axis=1)].astype(float)
-        # At the maximum over the simplex the gradient is at most n, and n where a share is positive.
+        # At the maximum over the simplex the gradient is at most n, and n where a share is
+        # positive.
         gradient = rows.T @ (1 / (rows @ shares[k]))
         assert gradient.max() <= len(rows) * (1 + 1e-3)
         assert gradient[shares[k] > 1e-3] == pytest.approx(len(rows), rel=1e-3)

@@ -57,7 +57,7 @@ def cluster(
             "--output",
             "-o",
             metavar="FILE",
-            help="The cluster of each instance, .parquet, .csv or .tsv; a page (.html) goes beside it.",
+            help="Clusters of instances, .parquet, .csv or .tsv; a page (.html) goes beside it.",
             show_default=False,
         ),
     ],
@@ -185,9 +185,10 @@ def _write_page(
     from bagwise import __version__
     from bagwise.inspection import Section, Table, render_page
 
-    parts = [
-        f"{data.bags.n_instances} instances of {len(data.bags)} bags in {model.n_clusters} clusters. "
-        "The share of a class is estimated from the label sets of the bags.",
+    size = f"{data.bags.n_instances} instances of {len(data.bags)} bags"
+    parts: list[Any] = [
+        f"{size} in {model.n_clusters} clusters. The share of a class is estimated from the "
+        "label sets of the bags.",
         Table(summary, "Clusters, and the class that each refines"),
     ]
     sections = [Section("Clusters", parts), Section("Map", _maps(model, data, columns))]

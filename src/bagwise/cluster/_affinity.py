@@ -58,8 +58,7 @@ class Affinity:
     Attributes
     ----------
     kind : str or callable
-        "auto", "local_scaling", "nearest_neighbors", "landmark", "precomputed", or a function of two
-        tables.
+        One of `AFFINITIES`, or a function of two tables.
     n_neighbors, scale_neighbor, n_landmarks : int
         As in the estimator.
     approximate : bool

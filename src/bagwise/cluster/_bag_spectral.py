@@ -38,13 +38,13 @@ __all__ = ["BagConstrainedSpectralClustering", "known_label_sets", "own_order"]
 class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     r"""Cluster instances so that clusters respect, or refine, the labels of their bags.
 
-    Spectral clustering with bag constraints (Pei and Fern 2014): bags that share labels should share
-    clusters. With as many clusters as classes the classes are recovered; with more, sub-classes are
-    found. Bags without labels take part with their instances alone.
+    Spectral clustering with bag constraints (Pei and Fern 2014): bags that share labels should
+    share clusters. With as many clusters as classes the classes are recovered; with more,
+    sub-classes are found. Bags without labels take part with their instances alone.
 
-    The embedding is made of the leading eigenvectors of :math:`D^{-1/2} (W + \alpha Q) D^{-1/2}`, where
-    W is the similarity of instances, D its degrees, and :math:`Q = B Y'Y B' - \mu e e'` the agreement of
-    the label sets of their bags above the mean. Q is never formed.
+    The embedding is made of the leading eigenvectors of :math:`D^{-1/2} (W + \alpha Q) D^{-1/2}`,
+    where W is the similarity of instances, D its degrees, and :math:`Q = B Y'Y B' - \mu e e'` the
+    agreement of the label sets of their bags above the mean. Q is never formed.
 
     Parameters
     ----------
@@ -77,7 +77,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     n_neighbors : int, default=10
         Neighbours of an instance in the graph, or landmarks it is tied to.
     neighbor_search : {"exact", "approximate"}, default="exact"
-        How the graph is found; "approximate" (extra ``ann``) for hundreds of thousands of instances.
+        How the graph is found; "approximate" (extra ``ann``) for hundreds of thousands of
+        instances.
     scale_neighbor : int, default=7
         Local scaling: the distance to which neighbour is the scale of an instance.
     n_landmarks : int, default=1000
@@ -122,8 +123,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     affinity_ : str or callable
         The affinity used.
     alpha_ : float
-        The weight of Q: `alpha` on dense similarities; on a graph it is multiplied by the ratio of the
-        mean row sums of W and Q, since only the latter grow with the number of instances.
+        The weight of Q: `alpha` on dense similarities; on a graph it is multiplied by the ratio of
+        the mean row sums of W and Q, since only the latter grow with the number of instances.
     n_iter_ : int
         Number of restarts made.
     objective_curve_ : ndarray of shape (n_iterations,)
@@ -252,8 +253,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         )
         if not result.converged:
             warnings.warn(
-                f"the eigenvectors were not found within max_iter={self.max_iter} restarts (largest "
-                f"residual {result.residuals[-1]:.2g}): raise max_iter or tol.",
+                f"the eigenvectors were not found within max_iter={self.max_iter} restarts: raise "
+                "max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -302,8 +303,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         Parameters
         ----------
         X : Bags or anything accepted as bags
-            New bags; with ``affinity="precomputed"`` their instances are rows of similarities to the
-            instances of `fit`.
+            New bags; with ``affinity="precomputed"`` their instances are rows of similarities to
+            the instances of `fit`.
 
         Returns
         -------

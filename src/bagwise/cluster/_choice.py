@@ -33,16 +33,16 @@ class ClusterChoice:
     ----------
     table : dict of str to ndarray
         A row per pair of ``"alpha"`` and ``"n_clusters"``: ``"eigengap"``, the fall to the next
-        eigenvalue as a share of the last that is used; ``"stability"``, the mean adjusted Rand index
-        between the clusters of all bags and those of resampled bags, and ``"stability_sd"``, its
-        standard deviation.
+        eigenvalue as a share of the last that is used; ``"stability"``, the mean adjusted Rand
+        index between the clusters of all bags and those of resampled bags, and ``"stability_sd"``,
+        its standard deviation.
     n_clusters : int
         The number of clusters of the best row.
     alpha : float
         The weight of the label sets of the best row.
     best : int
-        The best row: of those within one standard error of the most stable one, that with the largest
-        eigengap.
+        The best row: of those within one standard error of the most stable one, that with the
+        largest eigengap.
     """
 
     table: dict[str, NDArray[Any]]
@@ -64,9 +64,9 @@ def choose_clusters(
 ) -> ClusterChoice:
     """Compare numbers of clusters and weights of label sets without any instance labels.
 
-    A good choice survives the loss of some bags: the bags are resampled without replacement, clustered
-    anew, and the clusters of their instances compared with those found from all bags. Among choices
-    that are equally stable, a large eigengap speaks for a number of clusters.
+    A good choice survives the loss of some bags: the bags are resampled without replacement,
+    clustered anew, and the clusters of their instances compared with those found from all bags.
+    Among choices that are equally stable, a large eigengap speaks for a number of clusters.
 
     Parameters
     ----------
@@ -92,10 +92,8 @@ def choose_clusters(
     -------
     ClusterChoice
 
-    Notes
-    -----
-    Cost: ``n_resamples + 1`` similarities, as many eigenproblems for each alpha, and a k-means for each
-    row of the table and each draw.
+    Notes ----- Cost: ``n_resamples + 1`` similarities, as many eigenproblems for each alpha, and a
+    k-means for each row of the table and each draw.
 
     Examples
     --------
@@ -150,18 +148,18 @@ def _check_request(
     if estimator.constraints in ("spectral_learning", "regularization"):
         raise InputError(
             f"constraints={estimator.constraints!r} has no alpha, and changes with the number of "
-            "clusters: choose_clusters compares 'bag', 'bag_as_printed', 'bag_only_ambiguous' and None."
+            "clusters: use 'bag', 'bag_as_printed', 'bag_only_ambiguous' or None."
         )
     if not counts or not weights or n_resamples < 2 or not 0 < share <= 1:
         raise InputError(
-            "n_clusters and alphas must not be empty, n_resamples is 2 at least, and share is between "
-            f"0 and 1: got {counts}, {weights}, {n_resamples} and {share}."
+            "n_clusters and alphas must not be empty, n_resamples is 2 at least, and share is "
+            f"between 0 and 1: got {counts}, {weights}, {n_resamples} and {share}."
         )
     smallest = int(np.sort(bags.sizes)[: _n_drawn(len(bags), share)].sum())
     if counts[0] < 1 or counts[-1] >= smallest:
         raise InputError(
-            f"n_clusters={counts[0]}, ..., {counts[-1]}: expected 1 to {smallest - 1}, fewer than the "
-            f"instances that a share of {share} of the bags may have."
+            f"n_clusters={counts[0]}, ..., {counts[-1]}: expected 1 to {smallest - 1}, fewer than "
+            f"the instances that a share of {share} of the bags may have."
         )
 
 
@@ -173,7 +171,7 @@ def _cluster(
     weights: list[float],
     counts: list[int],
     rng: np.random.RandomState,
-) -> tuple[list[NDArray[Any]], dict[tuple[int, ...], NDArray[np.int64]]]:
+) -> tuple[list[NDArray[Any]], dict[Any, NDArray[np.int64]]]:
     """Eigenvalues for each weight, and clusters for each weight and count, of some of the bags."""
     drawn = bags[chosen]
     if labels is not None:
@@ -184,7 +182,8 @@ def _cluster(
     order = own_order(drawn, labels, pairwise=affinity.kind == "precomputed")
     similarity, _, _ = affinity.compare(drawn.instances[order], rng)
     came = np.argsort(order)
-    spectra, clusters = [], {}
+    spectra = []
+    clusters: dict[Any, NDArray[np.int64]] = {}
     for i, alpha in enumerate(weights):
         model = clone(estimator).set_params(alpha=alpha)
         operator = model._constrain(similarity, drawn.bag_index[order], labels)

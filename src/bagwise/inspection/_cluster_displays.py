@@ -85,7 +85,9 @@ class EmbeddingDisplay:
         n = len(embedding)
         for values in groups:
             if len(values) != n:
-                raise InputError(f"{len(values)} groups were given for {n} instances: give one each.")
+                raise InputError(
+                    f"{len(values)} groups were given for {n} instances: give one each."
+                )
         rng = check_random_state(random_state)
         rows = np.sort(rng.permutation(n)[:max_instances])
         shown = np.asarray(embedding)[rows]

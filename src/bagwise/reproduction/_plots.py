@@ -186,7 +186,8 @@ def key_digits(report: Report) -> Iterator[tuple[str, Any]]:
 
 
 PLOTS: Mapping[str, Plot] = {
-    plot.__name__: plot for plot in (comparison, lines, curves, confusion, regions, hyperplanes, key_digits)
+    plot.__name__: plot
+    for plot in (comparison, lines, curves, confusion, regions, hyperplanes, key_digits)
 }
 
 

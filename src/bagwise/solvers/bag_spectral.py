@@ -1,8 +1,9 @@
 r"""Spectral clustering with bag constraints (Pei and Fern 2014), Algorithm 1.
 
-The K leading eigenvectors of D^-1/2 (W + alpha Q) D^-1/2, where W is the similarity of the N instances,
-D its degrees, and Q what the label sets of the bags say of pairs of instances. With y_i the indicator
-of the label set of bag i divided by its size, and e the indicator of instances in labelled bags,
+The K leading eigenvectors of D^-1/2 (W + alpha Q) D^-1/2, where W is the similarity of the N
+instances, D its degrees, and Q what the label sets of the bags say of pairs of instances. With y_i
+the indicator of the label set of bag i divided by its size, and e the indicator of instances in
+labelled bags,
 
     Q = B Y'Y B' - mu e e',    mu = sum(Y'Y) / M^2        (the sum of Eq. 9)
 
@@ -198,7 +199,7 @@ def constrain(
 
     Parameters
     ----------
-    similarity : ndarray, CSR or anything with ``@`` and ``sum``, of shape (n_instances, n_instances)
+    similarity : ndarray, CSR or the like, of shape (n_instances, n_instances)
         W: symmetric, no negative entries.
     bag_index : ndarray of int of shape (n_instances,)
         The bag of each instance.
@@ -224,9 +225,7 @@ def constrain(
     ConstrainedSimilarity
     """
     degrees = _degrees(similarity)
-    plain = ConstrainedSimilarity(
-        similarity, None, None, 1 / np.sqrt(degrees), None, degrees, 0.0
-    )
+    plain = ConstrainedSimilarity(similarity, None, None, 1 / np.sqrt(degrees), None, degrees, 0.0)
     if constraints is None or label_sets is None or not (label_sets >= 0).all(axis=1).any():
         return plain
     sets = _LabelSetGroups.of(bag_index, label_sets)
@@ -235,6 +234,7 @@ def constrain(
         return _spectral_learning(similarity, sets, must_link, additive=normalization == "additive")
     if constraints == "regularization":
         return _regularized(plain, sets, beta) if must_link else plain
+    core: Any
     if constraints == "bag_as_printed":
         groups, core = _as_printed(bag_index, label_sets)
     elif constraints == "bag_only_ambiguous":
@@ -279,8 +279,8 @@ def leading_eigenvectors(
     Returns
     -------
     SolverResult
-        ``solution`` is (vectors, values), largest first; the objective is the sum of the eigenvalues
-        (Eq. 13), which never falls; the residuals are the largest of each restart.
+        ``solution`` is (vectors, values), largest first; the objective is the sum of the
+        eigenvalues (Eq. 13), which never falls; the residuals are the largest of each restart.
     """
     n = len(operator.scale)
     block = n_vectors // 4 + 4
@@ -332,8 +332,8 @@ def _orthonormal(
 ) -> tuple[Array, Array, Array]:
     """Split a block into basis @ shares + q @ r, with q orthonormal and orthogonal to the basis.
 
-    Twice is enough, but where the block lacks rank: q is filled there with random vectors, and r with
-    zeros.
+    Twice is enough, but where the block lacks rank: q is filled there with random vectors, and r
+    with zeros.
     """
     q, shares, r = block, np.zeros((basis.shape[1], block.shape[1])), np.eye(block.shape[1])
     eps = np.finfo(block.dtype).eps
@@ -479,7 +479,7 @@ class _LabelSetGroups:
         found, group_of_bag, n_bags = np.unique(
             label_sets, axis=0, return_inverse=True, return_counts=True
         )
-        known = (found >= 0).all(axis=1)
+        known: NDArray[np.bool_] = np.all(found >= 0, axis=1)
         indicator = np.where(known[:, None], found, 0).astype(float)
         n_classes = int(indicator.any(axis=0).sum())
         return cls(group_of_bag.ravel()[bag_index], indicator, known, n_bags, n_classes)
@@ -491,7 +491,7 @@ class _LabelSetGroups:
 
     @property
     def profiles(self) -> Vector:
-        """y of each group: its labels, which add up to 1."""
+        """The y of each group: its labels, which add up to 1."""
         return self.indicator / np.maximum(self.sizes, 1)[:, None]
 
     @property
@@ -555,8 +555,8 @@ def _spectral_learning(
     left = _without(similarity, sets.groups, changed)
     single = sets.single() if must_link else np.zeros_like(sets.indicator)
     term = GroupTerm(sets.groups, LowRank(single, np.ones(single.shape[1])))
-    linked = single.any(axis=1)[sets.groups]
-    diagonal = -linked.astype(float)  # nobody is linked with himself
+    linked = np.any(single > 0, axis=1)[sets.groups]
+    diagonal = np.where(linked, -1.0, 0.0)  # nobody is linked with himself
     everyone = np.ones(len(sets.groups))
     degrees = np.asarray(left.sum(axis=1), dtype=float).ravel() + term @ everyone + diagonal
     if additive:
@@ -579,11 +579,11 @@ def _regularized(
     n_linked = np.bincount(sets.groups, minlength=len(single)) @ single
     penalty = LowRank(single, beta / np.maximum(n_linked, 1))
     scale = plain.scale
-    linked = single.any(axis=1)[sets.groups]
+    linked = np.any(single > 0, axis=1)[sets.groups]
     return ConstrainedSimilarity(
         _Normalized(plain.similarity, scale),
         GroupTerm(sets.groups, penalty),
-        -beta * linked,
+        np.where(linked, -beta, 0.0),
         np.ones(len(scale)),
         None,
         plain.degrees,
@@ -616,9 +616,7 @@ class _Normalized:
         return np.outer(self.scale, self.scale) * dense
 
 
-def _without(
-    similarity: Any, groups: NDArray[np.intp], left_out: NDArray[np.bool_]
-) -> Any:
+def _without(similarity: Any, groups: NDArray[np.intp], left_out: NDArray[np.bool_]) -> Any:
     """A similarity without the pairs of instances whose groups are left out."""
     if sparse.issparse(similarity):
         entries = similarity.tocoo()

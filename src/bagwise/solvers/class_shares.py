@@ -1,7 +1,7 @@
 """Which classes is a cluster made of, when only label sets of bags are known?
 
-An instance of cluster k belongs to class c with probability theta_kc, and to one of the labels of its
-bag for sure. The likelihood
+An instance of cluster k belongs to class c with probability theta_kc, and to one of the labels of
+its bag for sure. The likelihood
 
     sum_p log sum_{c in Y_p} theta_{k(p), c}
 
