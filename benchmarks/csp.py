@@ -23,7 +23,7 @@ def drawn(n_instances, seed=0):
     """Bags of nine instances of one to four of 20 classes; each class has three modes."""
     rng = np.random.default_rng(seed)
     n_bags = n_instances // BAG_SIZE
-    centers = np.random.default_rng(0).normal(scale=1.7, size=(N_CLASSES, N_MODES, N_FEATURES))
+    centers = np.random.default_rng(0).normal(scale=1.2, size=(N_CLASSES, N_MODES, N_FEATURES))
     n_labels = rng.integers(1, 5, n_bags)
     chosen = rng.random((n_bags, N_CLASSES)).argsort(axis=1)
     picks = rng.integers(0, n_labels[:, None], (n_bags, BAG_SIZE))

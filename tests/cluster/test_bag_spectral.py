@@ -120,7 +120,7 @@ def test_unlabelled_bags_are_neither_drawn_nor_pushed():
 def test_without_labels_or_weight_it_is_plain(constraints):
     W, bag_index, label_sets = labelled_bags()
     plain = constrain(W, bag_index, None, constraints=None, **OPTIONS).toarray()
-    for sets in (None, np.full_like(label_sets, -1)):
+    for sets in (None, np.full_like(label_sets, -1), np.zeros_like(label_sets)):
         operator = constrain(W, bag_index, sets, constraints=constraints, **OPTIONS)
         np.testing.assert_array_equal(operator.toarray(), plain)
     if constraints is not None and constraints.startswith("bag"):

@@ -43,6 +43,15 @@ def test_labels_make_few_clusters_stable_unless_they_drown_the_features():
     assert choice.alpha == 0.7
     assert choice.table["stability"][1] == 1
     assert choice.table["stability"][[0, 2]].max() < 0.8
+    assert choice.table["agreement"][1] == 1
+    assert choice.table["agreement"][[0, 2]].max() < 0.95
+
+
+def test_without_labels_stability_alone_decides():
+    bags, _ = modes()
+    choice = choose_clusters(MODEL, bags, n_clusters=[3, 4, 6], n_resamples=4, random_state=0)
+    assert np.isnan(choice.table["agreement"]).all()
+    assert choice.n_clusters == 4
 
 
 def test_a_row_is_what_the_estimator_finds():

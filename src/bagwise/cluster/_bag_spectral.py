@@ -13,7 +13,6 @@ from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._validation import LabelSets, check_bags, check_label_sets
 from bagwise.bags import Bags
@@ -28,7 +27,7 @@ from bagwise.solvers.bag_spectral import (
     extension,
     k_means,
     leading_eigenvectors,
-    unit_rows,
+    nearest_center,
 )
 from bagwise.solvers.class_shares import class_shares
 
@@ -313,12 +312,10 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         """
         bags = self._check_bags(X)
         affinity = replace(self._affinity(0), kind=self.affinity_)
-        squares = (self.cluster_centers_**2).sum(axis=1)
         found = np.empty(bags.n_instances, dtype=np.int64)
         for rows in row_blocks(bags.n_instances, 4096):
             near = affinity.compare_new(bags.instances[rows], self._anchors, self._scales)
-            placed = unit_rows(safe_sparse_dot(near, self._anchor_vectors, dense_output=True))
-            found[rows] = (squares - 2 * placed @ self.cluster_centers_.T).argmin(axis=1)
+            found[rows] = nearest_center(near, self._anchor_vectors, self.cluster_centers_)
         return found
 
     def _affinity(self, n_instances: int) -> Affinity:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,14 @@ from bagwise.cluster._bag_spectral import (
     own_order,
 )
 from bagwise.exceptions import InputError
-from bagwise.solvers.bag_spectral import embed, k_means, leading_eigenvectors
+from bagwise.solvers.bag_spectral import (
+    embed,
+    extension,
+    k_means,
+    leading_eigenvectors,
+    nearest_center,
+)
+from bagwise.solvers.class_shares import class_shares
 
 __all__ = ["ClusterChoice", "choose_clusters"]
 
@@ -34,15 +41,16 @@ class ClusterChoice:
     table : dict of str to ndarray
         A row per pair of ``"alpha"`` and ``"n_clusters"``: ``"eigengap"``, the fall to the next
         eigenvalue as a share of the last that is used; ``"stability"``, the mean adjusted Rand
-        index between the clusters of all bags and those of resampled bags, and ``"stability_sd"``,
-        its standard deviation.
+        index between the clusters of all bags and those of resampled bags, and
+        ``"stability_sd"``, its standard deviation; ``"agreement"``, the share of the instances of
+        left-out bags whose cluster refines a label of their bag (nan where no labels are known).
     n_clusters : int
         The number of clusters of the best row.
     alpha : float
         The weight of the label sets of the best row.
     best : int
-        The best row: of those within one standard error of the most stable one, that with the
-        largest eigengap.
+        The best row: of the alpha with the best mean agreement, and of its rows within one
+        standard error of the most stable one, that with the largest eigengap.
     """
 
     table: dict[str, NDArray[Any]]
@@ -64,9 +72,10 @@ def choose_clusters(
 ) -> ClusterChoice:
     """Compare numbers of clusters and weights of label sets without any instance labels.
 
-    A good choice survives the loss of some bags: the bags are resampled without replacement,
-    clustered anew, and the clusters of their instances compared with those found from all bags.
-    Among choices that are equally stable, a large eigengap speaks for a number of clusters.
+    Bags are resampled without replacement and clustered anew. A good number of clusters survives
+    the loss of bags: the clusters are those found from all bags (stability); among equally stable
+    numbers a large eigengap speaks for one. A good weight foretells labels: the instances of the
+    bags left out, whose labels were not seen, fall into clusters of their own labels (agreement).
 
     Parameters
     ----------
@@ -115,23 +124,24 @@ def choose_clusters(
     _check_request(estimator, bags, counts, weights, n_resamples, share)
     labels = known_label_sets(y, bags)
     rng = check_random_state(random_state)
-    everything = np.arange(len(bags))
-    values, reference = _cluster(estimator, bags, labels, everything, weights, counts, rng)
-    agreement = np.empty((n_resamples, len(weights), len(counts)))
+    everything = _Clusterings(estimator, bags, labels, np.arange(len(bags)), weights, counts, rng)
+    stability = np.empty((n_resamples, len(weights), len(counts)))
+    agreement = np.empty_like(stability)
     for draw in range(n_resamples):
         chosen = np.sort(rng.choice(len(bags), _n_drawn(len(bags), share), replace=False))
-        rows = _rows_of(bags, chosen)
-        _, clusters = _cluster(estimator, bags, labels, chosen, weights, counts, rng)
-        for cell in np.ndindex(agreement.shape[1:]):
-            agreement[draw][cell] = adjusted_rand_score(reference[cell][rows], clusters[cell])
+        found = _Clusterings(estimator, bags, labels, chosen, weights, counts, rng)
+        stability[draw] = found.stability(everything)
+        agreement[draw] = found.agreement()
+    values = everything.spectra
     last = np.array([[v[k - 1] for k in counts] for v in values])
     following = np.array([[v[k] for k in counts] for v in values])
     table = {
         "alpha": np.repeat(weights, len(counts)),
         "n_clusters": np.tile(counts, len(weights)),
         "eigengap": ((last - following) / np.maximum(np.abs(last), 1e-12)).ravel(),
-        "stability": agreement.mean(axis=0).ravel(),
-        "stability_sd": agreement.std(axis=0).ravel(),
+        "stability": stability.mean(axis=0).ravel(),
+        "stability_sd": stability.std(axis=0).ravel(),
+        "agreement": agreement.mean(axis=0).ravel(),
     }
     best = _best_row(table, n_resamples)
     return ClusterChoice(table, int(table["n_clusters"][best]), float(table["alpha"][best]), best)
@@ -163,39 +173,89 @@ def _check_request(
         )
 
 
-def _cluster(
-    estimator: BagConstrainedSpectralClustering,
-    bags: Bags,
-    labels: LabelSets | None,
-    chosen: NDArray[np.intp],
-    weights: list[float],
-    counts: list[int],
-    rng: np.random.RandomState,
-) -> tuple[list[NDArray[Any]], dict[Any, NDArray[np.int64]]]:
-    """Eigenvalues for each weight, and clusters for each weight and count, of some of the bags."""
-    drawn = bags[chosen]
-    if labels is not None:
-        labels = LabelSets(labels.indicator[chosen], labels.classes, labels.single)
-    affinity = estimator._affinity(bags.n_instances)
-    if affinity.kind == "precomputed":
-        drawn = drawn.with_instances(drawn.instances[:, _rows_of(bags, chosen)])
-    order = own_order(drawn, labels, pairwise=affinity.kind == "precomputed")
-    similarity, _, _ = affinity.compare(drawn.instances[order], rng)
-    came = np.argsort(order)
-    spectra = []
-    clusters: dict[Any, NDArray[np.int64]] = {}
-    for i, alpha in enumerate(weights):
-        model = clone(estimator).set_params(alpha=alpha)
-        operator = model._constrain(similarity, drawn.bag_index[order], labels)
-        result = leading_eigenvectors(
-            operator, counts[-1] + 1, rng, tol=estimator.tol, max_iter=estimator.max_iter
+class _Clusterings:
+    """The clusterings of some of the bags, for each weight and number of clusters."""
+
+    def __init__(
+        self,
+        estimator: BagConstrainedSpectralClustering,
+        bags: Bags,
+        labels: LabelSets | None,
+        chosen: NDArray[np.intp],
+        weights: list[float],
+        counts: list[int],
+        rng: np.random.RandomState,
+    ) -> None:
+        self.bags, self.labels, self.counts = bags, labels, counts
+        self.rows = _rows_of(bags, chosen)
+        self.others = np.setdiff1d(np.arange(bags.n_instances), self.rows)
+        self.spectra: list[NDArray[Any]] = []
+        self.clusters: dict[Any, NDArray[np.int64]] = {}
+        self.foretold: dict[Any, NDArray[np.int64]] = {}
+        drawn, known = bags[chosen], _labels_of(labels, chosen)
+        affinity = estimator._affinity(bags.n_instances)
+        pairwise = affinity.kind == "precomputed"
+        if pairwise:
+            drawn = drawn.with_instances(drawn.instances[:, self.rows])
+        order = own_order(drawn, known, pairwise=pairwise)
+        similarity, anchors, scales = affinity.compare(drawn.instances[order], rng)
+        left_out = bags.instances[self.others]
+        if pairwise:
+            left_out = left_out[:, self.rows]
+        near = affinity.compare_new(left_out, anchors, scales) if len(self.others) else None
+        came = np.argsort(order)
+        weighted = estimator.weight_eigenvectors
+        for i, alpha in enumerate(weights):
+            model = clone(estimator).set_params(alpha=alpha)
+            operator = model._constrain(similarity, drawn.bag_index[order], known)
+            vectors, values = leading_eigenvectors(
+                operator, counts[-1] + 1, rng, tol=estimator.tol, max_iter=estimator.max_iter
+            ).solution
+            self.spectra.append(values)
+            at_anchors = extension(operator, vectors, values, weighted=weighted)
+            if affinity.kind == "landmark":
+                at_anchors = similarity.per_landmark(at_anchors)
+            for j, k in enumerate(counts):
+                rows = embed(vectors[:, :k], values[:k], weighted=weighted)
+                found, centers = k_means(rows, k, estimator.n_init, rng)
+                self.clusters[i, j] = found[came]
+                if near is not None:
+                    self.foretold[i, j] = nearest_center(near, at_anchors[:, :k], centers)
+
+    def stability(self, everything: _Clusterings) -> NDArray[np.float64]:
+        """Likeness to the clusterings of all bags, for each weight and count."""
+        return self._table(
+            lambda cell: adjusted_rand_score(
+                everything.clusters[cell][self.rows], self.clusters[cell]
+            )
         )
-        vectors, values = result.solution
-        spectra.append(values)
-        for j, k in enumerate(counts):
-            rows = embed(vectors[:, :k], values[:k], weighted=estimator.weight_eigenvectors)
-            clusters[i, j] = k_means(rows, k, estimator.n_init, rng)[0][came]
-    return spectra, clusters
+
+    def agreement(self) -> NDArray[np.float64]:
+        """How many instances of left-out bags fall into a cluster of one of their labels."""
+        if self.labels is None:
+            return self._table(lambda cell: np.nan)
+        candidates = (self.labels.indicator == 1)[self.bags.bag_index]
+        judged = candidates[self.others].any(axis=1)
+
+        def right(cell: tuple[int, int]) -> float:
+            if not judged.any():
+                return np.nan
+            k = self.counts[cell[1]]
+            shares = class_shares(self.clusters[cell], candidates[self.rows], k)
+            named = shares.argmax(axis=1)[self.foretold[cell][judged]]
+            return float(candidates[self.others[judged], named].mean())
+
+        return self._table(right)
+
+    def _table(self, value: Callable[[tuple[int, int]], float]) -> NDArray[np.float64]:
+        shape = len(self.spectra), len(self.counts)
+        return np.array([[value((i, j)) for j in range(shape[1])] for i in range(shape[0])])
+
+
+def _labels_of(labels: LabelSets | None, chosen: NDArray[np.intp]) -> LabelSets | None:
+    if labels is None:
+        return None
+    return LabelSets(labels.indicator[chosen], labels.classes, labels.single)
 
 
 def _n_drawn(n_bags: int, share: float) -> int:
@@ -209,7 +269,10 @@ def _rows_of(bags: Bags, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _best_row(table: dict[str, NDArray[Any]], n_resamples: int) -> int:
-    top = int(table["stability"].argmax())
+    means = {a: table["agreement"][table["alpha"] == a].mean() for a in np.unique(table["alpha"])}
+    foretells = max(means, key=lambda a: -np.inf if np.isnan(means[a]) else means[a])
+    stability = np.where(table["alpha"] == foretells, table["stability"], -np.inf)
+    top = int(stability.argmax())
     error = table["stability_sd"][top] / np.sqrt(n_resamples - 1)
-    equal = table["stability"] >= table["stability"][top] - error
+    equal = stability >= stability[top] - error
     return int(np.where(equal, table["eigengap"], -np.inf).argmax())

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 from sklearn.cluster import KMeans
+from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise.exceptions import InputError
 from bagwise.kernels.threads import one_core_if_small
@@ -40,6 +41,7 @@ __all__ = [
     "extension",
     "k_means",
     "leading_eigenvectors",
+    "nearest_center",
     "unit_rows",
 ]
 
@@ -229,6 +231,8 @@ def constrain(
     if constraints is None or label_sets is None or not (label_sets >= 0).all(axis=1).any():
         return plain
     sets = _LabelSetGroups.of(bag_index, label_sets)
+    if sets.n_classes == 0:  # empty sets only: no label tells two bags apart
+        return plain
     must_link = n_clusters <= sets.n_classes
     if constraints == "spectral_learning":
         return _spectral_learning(similarity, sets, must_link, additive=normalization == "additive")
@@ -242,7 +246,7 @@ def constrain(
     else:
         groups, core = sets.groups, _corrected(sets)
     if adapt_alpha:
-        alpha *= float(degrees.mean()) / max(sets.mean_row_sum(), np.finfo(float).tiny)
+        alpha *= float(degrees.mean()) / sets.mean_row_sum()
     term = GroupTerm(groups, _scaled(core, alpha))
     return ConstrainedSimilarity(similarity, term, None, plain.scale, None, degrees, alpha)
 
@@ -438,6 +442,27 @@ def k_means(
         model = KMeans(n_clusters, init=centers, n_init=1)
     model.fit(embedding)
     return model.labels_.astype(np.int64), model.cluster_centers_
+
+
+def nearest_center(similarities: Any, at_anchors: Array, centers: Array) -> NDArray[np.int64]:
+    """Place new instances by the Nyström extension, and find the nearest centre of each.
+
+    Parameters
+    ----------
+    similarities : ndarray or CSR of shape (n_new, n_anchors)
+        Similarities of new instances to the anchors; each row up to a factor.
+    at_anchors : ndarray of shape (n_anchors, n_vectors)
+        What `extension` prepared.
+    centers : ndarray of shape (n_clusters, n_vectors)
+        The centres of the clusters.
+
+    Returns
+    -------
+    ndarray of shape (n_new,)
+    """
+    placed = unit_rows(safe_sparse_dot(similarities, at_anchors, dense_output=True))
+    squares = (centers**2).sum(axis=1)
+    return (squares - 2 * placed @ centers.T).argmin(axis=1)
 
 
 def _floored(values: Vector) -> Vector:
