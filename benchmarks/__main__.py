@@ -20,6 +20,7 @@ PARTS = (
     "import_time",
     "segments",
     "bag_distances",
+    "csp",
     "margin_svms",
     "mil_rivals",
     "pdmisvm",

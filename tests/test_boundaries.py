@@ -20,6 +20,7 @@ FOUNDATION = {
     "base",
     "pairwise",
 }
+QUESTIONS = {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
 ROOMS = {
     "exceptions": set(),
     "extras": {"exceptions"},
@@ -41,8 +42,8 @@ ROOMS = {
     "persistence": {"exceptions", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics"},
     "reproduction": FOUNDATION
-    | {"classification", "datasets", "embedding", "inspection", "metrics", "preprocessing"}
-    | {"cluster", "semi_supervised"},
+    | QUESTIONS
+    | {"datasets", "embedding", "inspection", "metrics", "preprocessing"},
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},
@@ -57,6 +58,7 @@ OPTIONAL = {
     "dask",
     "distributed",
     "torch",
+    "pynndescent",
 }
 FRAMES = {"pandas", "polars"}
 

@@ -27,6 +27,7 @@ __all__ = [
     "check_length",
     "check_partial_labels",
     "check_rows",
+    "check_similarity",
     "is_table",
 ]
 
@@ -320,6 +321,44 @@ def check_length(y: Any, bags: Bags) -> Any:
     if n_labels != len(bags):
         raise LabelError(f"y has {n_labels} labels for {len(bags)} bags: give one per bag.")
     return y
+
+
+def check_similarity(similarity: Any, n_instances: int) -> Any:
+    """Read a matrix of similarities between instances.
+
+    Parameters
+    ----------
+    similarity : array-like or CSR of shape (n_instances, n_instances)
+        Symmetric, finite and nowhere negative.
+    n_instances : int
+        The number of instances.
+
+    Returns
+    -------
+    ndarray or CSR
+        A copy with zeros on the diagonal.
+    """
+    try:
+        checked = check_array(similarity, accept_sparse="csr", dtype=FLOATS, copy=True)
+    except ValueError as error:
+        raise InputError(f"the similarities cannot be used: {error}") from error
+    if checked.shape != (n_instances, n_instances):
+        raise InputError(
+            f"the similarities have shape {checked.shape} for {n_instances} instances: expected a "
+            "square matrix, one row and one column per instance."
+        )
+    if checked.min() < 0:
+        raise InputError(f"similarities must not be negative: the smallest is {checked.min():.3g}.")
+    asymmetry = abs(checked - checked.T).max()
+    if asymmetry > 1e-6 * max(checked.max(), 1e-300):
+        raise InputError(
+            f"the similarities are not symmetric (they differ by {asymmetry:.3g}): use "
+            "(W + W.T) / 2."
+        )
+    if sparse.issparse(checked):
+        return checked - sparse.diags_array(checked.diagonal(), format="csr")
+    np.fill_diagonal(checked, 0)
+    return checked
 
 
 def _as_bags(X: Any) -> Bags | None:
