@@ -1,6 +1,11 @@
-"""Run all benchmarks, print the table and write RESULTS.md: `make bench`."""
+"""Run all benchmarks, print the table and write RESULTS.md: `make bench`.
 
+`python -m benchmarks NAME ...` runs and prints some of them, and writes nothing.
+"""
+
+import importlib
 import platform
+import sys
 from pathlib import Path
 
 import numpy
@@ -9,8 +14,18 @@ import sklearn
 
 import bagwise
 
-from . import bag_distances, import_time, margin_svms, pdmisvm, segments
 from .harness import table
+
+PARTS = (
+    "import_time",
+    "segments",
+    "bag_distances",
+    "csp",
+    "margin_svms",
+    "mil_rivals",
+    "pdmisvm",
+    "ssl_rivals",
+)
 
 HEADER = """# Benchmarks
 
@@ -26,8 +41,8 @@ def main():
     import joblib
 
     rows = []
-    for part in (import_time, segments, bag_distances, margin_svms, pdmisvm):
-        for row in part.rows():
+    for name in sys.argv[1:] or PARTS:
+        for row in importlib.import_module(f"benchmarks.{name}").rows():
             print(row, flush=True)
             rows.append(row)
     header = HEADER.format(
@@ -39,7 +54,8 @@ def main():
         cores=joblib.cpu_count(),
     )
     page = f"{header}\n{table(rows)}\n"
-    Path(__file__).with_name("RESULTS.md").write_text(page)
+    if not sys.argv[1:]:
+        Path(__file__).with_name("RESULTS.md").write_text(page)
     print("\n" + page)
 
 

@@ -21,6 +21,7 @@ FOUNDATION = {
     "base",
     "pairwise",
 }
+QUESTIONS = {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
 ROOMS = {
     "exceptions": set(),
     "extras": {"exceptions"},
@@ -34,18 +35,33 @@ ROOMS = {
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION | {"io"},
     "classification": FOUNDATION | {"embedding"},
+    "_row_machine": FOUNDATION,
+    "cluster": FOUNDATION | {"_row_machine"},
+    "semi_supervised": FOUNDATION | {"_row_machine"},
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "extras", "bags", "engines"},
     "persistence": {"exceptions", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics"},
     "reproduction": FOUNDATION
-    | {"classification", "datasets", "embedding", "inspection", "metrics", "preprocessing"},
+    | QUESTIONS
+    | {"datasets", "embedding", "inspection", "metrics", "preprocessing"},
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},
 }
-OPTIONAL = {"matplotlib", "jinja2", "pyarrow", "h5py", "skops", "dask", "distributed", "torch"}
+OPTIONAL = {
+    "clarabel",
+    "matplotlib",
+    "jinja2",
+    "pyarrow",
+    "h5py",
+    "skops",
+    "dask",
+    "distributed",
+    "torch",
+    "pynndescent",
+}
 FRAMES = {"pandas", "polars"}
 
 

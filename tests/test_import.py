@@ -22,7 +22,10 @@ def test_importing_bagwise_loads_nothing_heavy():
 
 @pytest.mark.parametrize(
     "room",
-    ["classification", "embedding", "preprocessing", "pairwise", "datasets", "io", "metrics"],
+    [
+        *("classification", "embedding", "preprocessing", "pairwise", "datasets", "io", "metrics"),
+        *("cluster", "semi_supervised"),
+    ],
 )
 def test_rooms_load_the_jit_and_extras_when_first_used(room):
     loaded = modules_after(f"import bagwise.{room}") - modules_after("import sklearn.svm")

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import kernels
-from bagwise._validation import check_bags, check_label
+from bagwise._validation import check_bags, check_label, check_rows
 from bagwise.bags import Bags
 from bagwise.engines import over_partitions
 
@@ -29,7 +29,13 @@ except ImportError:  # pragma: no cover - older scikit-learn
         return fit
 
 
-__all__ = ["BagClassifierMixin", "BagEstimator", "InstancePredictorMixin", "fit_method"]
+__all__ = [
+    "BagClassifierMixin",
+    "BagEstimator",
+    "InstancePredictorMixin",
+    "RowEstimator",
+    "fit_method",
+]
 
 Item = TypeVar("Item")
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -108,6 +114,16 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         context.call_on_fit_task_end(estimator=self)
 
 
+class RowEstimator(BagEstimator):
+    """The root of estimators on plain rows (a 2-D X): bags have no say in them."""
+
+    def _check_rows(self, X: Any) -> Any:
+        """Door for everything but ``fit``."""
+        check_is_fitted(self)
+        sparse = self.__sklearn_tags__().input_tags.sparse
+        return check_rows(self, X, reset=False, accept_sparse=sparse)
+
+
 class BagClassifierMixin(ClassifierMixin):
     """One label per bag, from ``decision_function``."""
 
@@ -144,7 +160,7 @@ class InstancePredictorMixin:
 
     @property
     def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: "max", "mean" or "lse" (log-mean-exp)."""
+        """How instance scores make the score of the bag: "max", "mean", "lse", "noisy-or"."""
         raise NotImplementedError
 
     def score_instances(self, X: Any) -> NDArray[Any]:
@@ -175,7 +191,11 @@ class InstancePredictorMixin:
             sizes = np.diff(offsets).astype(values.dtype)
             totals = kernels.segments.logsumexp(values, offsets)
             return totals - np.log(sizes).reshape(-1, *[1] * (totals.ndim - 1))
-        pool = {"max": kernels.segments.maximum, "mean": kernels.segments.mean}
+        pool = {
+            "max": kernels.segments.maximum,
+            "mean": kernels.segments.mean,
+            "noisy-or": kernels.segments.noisy_or,
+        }
         return pool[self.instance_pooling](values, offsets)
 
     @available_if(lambda self: hasattr(self, "score_instances"))

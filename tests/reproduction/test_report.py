@@ -1,5 +1,6 @@
 """What is said of a number: by hand-worked cases."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -72,6 +73,16 @@ def test_rows_are_means_over_repetitions_and_folds(report, plan, store):
     row = row_of(report, "clusters", "sil")
     assert row.ours == pytest.approx((np.mean(numbers), np.std(numbers)))
     assert (row.n_done, row.n_planned) == (6, 6)
+
+
+@pytest.mark.parametrize(("shift", "word"), [(0.9, "matches"), (1.1, "below")])
+def test_without_a_published_deviation_that_of_our_folds_counts(report, plan, store, shift, word):
+    mean, deviation = row_of(report, "clusters", "sil").ours
+    published = {"clusters": {"sil": {"accuracy": [mean + shift * deviation]}}}
+    experiment = dataclasses.replace(plan.experiment, published=published)
+    again = make_report(dataclasses.replace(plan, experiment=experiment), store)
+    assert deviation > 0
+    assert row_of(again, "clusters", "sil").verdict.word == word
 
 
 def test_every_cell_has_an_honest_word(report):

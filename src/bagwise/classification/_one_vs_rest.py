@@ -22,7 +22,7 @@ from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["OneVsRestSVM"]
+__all__ = ["OneVsRestSVM", "class_weights", "total_curve"]
 
 BLOCK = 2**22  # kernel values held at once when scoring
 
@@ -75,7 +75,7 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True)
         classes, codes = check_bag_labels(y, bags, min_classes=2)
-        costs = self.C * _class_weights(self.class_weight, classes[codes])
+        costs = self.C * class_weights(self.class_weight, classes[codes])
         gamma = kernel_width(self.gamma, bags)
         rows = bags.instances.astype(np.float64, copy=False)
         space = (
@@ -102,7 +102,7 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             self.gamma_ = gamma
         self.classes_ = classes
         self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = _total([result.objective_curve for result in results])
+        self.objective_curve_ = total_curve([result.objective_curve for result in results])
         return self
 
     def score_instances(self, X: Any) -> NDArray[np.float64]:
@@ -157,7 +157,8 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         )
 
 
-def _class_weights(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
+def class_weights(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
+    """The weight of each bag by its class; all positive."""
     weights = compute_sample_weight(class_weight, labels)
     if not np.all(weights > 0):
         label = labels.tolist()[int(np.argmin(weights))]
@@ -168,7 +169,7 @@ def _class_weights(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.float6
     return weights
 
 
-def _total(curves: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+def total_curve(curves: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Sum of the objectives of all machines; one that has settled stays where it is."""
     length = max(len(curve) for curve in curves)
     padded = [np.pad(curve, (0, length - len(curve)), mode="edge") for curve in curves]

@@ -143,6 +143,43 @@ METHODS = {
             label_sets=True,
         ),
         Method(
+            "miles",
+            "Sparse linear SVM on the similarities of a bag to the training instances",
+            "Chen, Bi, Wang: MILES: multiple-instance learning via embedded instance selection. "
+            "PAMI 28, 2006",
+            "bagwise.classification:MILES",
+            fixed={"random_state": 0},
+        ),
+        Method(
+            "milboost",
+            "Boosted trees on instances whose noisy-or is the probability of the bag",
+            "Viola, Platt, Zhang: Multiple instance boosting for object detection. NIPS 2005",
+            "bagwise.classification:MILBoost",
+        ),
+        Method(
+            "emdd",
+            "A point near which positive bags have an instance, the nearest speaking for its bag",
+            "Zhang, Goldman: EM-DD: an improved multiple-instance learning technique. NIPS 2001",
+            "bagwise.classification:EMDD",
+            fixed={"random_state": 0},
+        ),
+        Method(
+            "dd",
+            "A point near which positive bags have an instance, by noisy-or (diverse density)",
+            "Maron, Lozano-Pérez: A framework for multiple-instance learning. NIPS 1997",
+            "bagwise.classification:DiverseDensity",
+            fixed={"random_state": 0},
+        ),
+        Method(
+            "c2b",
+            "The mean distance of a class's instances to a bag, in a metric learned per class",
+            "Wang, Nie, Huang: Robust and discriminative distance for multi-instance learning. "
+            "CVPR 2012",
+            "bagwise.classification:ClassToBag",
+            label_sets=True,
+            fixed={"random_state": 0},
+        ),
+        Method(
             "minet",
             "A small neural network: instance scores pooled (level=embedding: embeddings pooled)",
             "Wang, Yan, Tang, Bai, Liu: Revisiting multiple instance neural networks. Pattern "

@@ -21,7 +21,14 @@ from bagwise.io import read_bags
 from bagwise.io.files import format_of, reading
 from bagwise.io.memory import Workspace
 
-__all__ = ["ColumnChoice", "Labelled", "choose_columns", "read_for_model", "read_labelled"]
+__all__ = [
+    "ColumnChoice",
+    "Labelled",
+    "choose_columns",
+    "is_unlabelled",
+    "read_for_model",
+    "read_labelled",
+]
 
 _TABLES = ("csv", "tsv", "parquet")
 
@@ -177,7 +184,7 @@ def read_labelled(path: Path, choice: ColumnChoice, *, positive: str | None = No
             raise LabelError("the bags have labels and label sets: choose label= or label_set=.")
         y, known = data.label_sets, np.all(data.label_sets >= 0, axis=1)
     else:
-        y, known = data.y, ~_is_unlabelled(data.y)
+        y, known = data.y, ~is_unlabelled(data.y)
     if not known.all():
         note(f"{(~known).sum()} of {len(known)} bags have no label and are left out.")
     if not known.any():
@@ -298,8 +305,18 @@ def _split(names: Iterable[str] | None) -> list[str]:
     return [part.strip() for name in names or () for part in name.split(",") if part.strip()]
 
 
-def _is_unlabelled(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where the reader put -1 for a missing label; but -1 and one other number are two classes."""
+def is_unlabelled(y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where the reader put -1 for a missing label; but -1 and one other number are two classes.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_bags,)
+        Labels as they were read.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_bags,)
+    """
     if y.dtype.kind not in "iO" or (y.dtype.kind == "i" and len(np.unique(y)) <= 2):
         return np.zeros(len(y), dtype=bool)
     return np.array([label == -1 for label in y.tolist()])

@@ -1,5 +1,6 @@
 """What did the model see? Key instances, scores, plots, and a page to send to a colleague."""
 
+from bagwise.inspection._cluster_displays import ClusterChoiceDisplay, EmbeddingDisplay
 from bagwise.inspection._comparison_display import ComparisonDisplay
 from bagwise.inspection._image_display import KeyInstanceDisplay
 from bagwise.inspection._page import Code, Figure, Section, Table, render_page
@@ -7,8 +8,10 @@ from bagwise.inspection._score_display import InstanceScoreDisplay
 from bagwise.inspection._tables import bag_table, instance_model, instance_table, key_instance_table
 
 __all__ = [
+    "ClusterChoiceDisplay",
     "Code",
     "ComparisonDisplay",
+    "EmbeddingDisplay",
     "Figure",
     "InstanceScoreDisplay",
     "KeyInstanceDisplay",

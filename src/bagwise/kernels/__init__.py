@@ -5,7 +5,16 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_LEAVES = ("group_descent", "primal_dual", "segments", "set_distances", "simplex")
+_LEAVES = (
+    "boosted_trees",
+    "diverse_density",
+    "group_descent",
+    "primal_dual",
+    "row_order",
+    "segments",
+    "set_distances",
+    "simplex",
+)
 
 __all__ = list(_LEAVES)
 

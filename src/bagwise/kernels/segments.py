@@ -1,4 +1,4 @@
-"""Reductions per bag over flat arrays: maximum, argmax, top two, sum, softmax, log-sum-exp.
+"""Reductions per bag over flat arrays: maximum, argmax, top two, sum, softmax, log-sum-exp, or.
 
 All functions take `values` of shape (n_instances,) or (n_instances, n_columns), aligned with the
 instances, and `offsets`; they return one value per bag (and column). Empty bags give the neutral
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bagwise.kernels.threads import over_bags
 
-__all__ = ["argmax", "logsumexp", "maximum", "mean", "softmax", "sum", "top2"]
+__all__ = ["argmax", "logsumexp", "maximum", "mean", "noisy_or", "softmax", "sum", "top2"]
 
 _compiled = numba.njit(nogil=True, cache=True)
 
@@ -177,6 +177,39 @@ def logsumexp(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
     out = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
     over_bags(_logsumexp, ends, table, out)
     return out.reshape(shape)
+
+
+def noisy_or(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+    """Log-odds that at least one instance of each bag is positive, from the instances' log-odds.
+
+    With ``p = 1 / (1 + exp(-value))`` the bag is positive with ``1 - prod(1 - p)``. Nothing
+    overflows, and bags far from positive keep their digits. (``-inf`` if empty.)
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or (n_instances, n_columns)
+        Log-odds aligned with the instances.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or (n_bags, n_columns)
+
+    Examples
+    --------
+    >>> from bagwise.kernels import segments
+    >>> segments.noisy_or([0.0, 0.0, -800.0], [0, 2, 3]).round(3)
+    array([   1.099, -800.   ])
+    """
+    odds = np.asarray(values)
+    # S = -log prod(1 - p) = sum of log(1 + exp(value)), in logarithms; log-odds = log(exp(S) - 1)
+    with np.errstate(divide="ignore"):
+        log_doubt = np.where(odds < -30, odds, np.log(np.logaddexp(0, odds)))
+        total = logsumexp(log_doubt, offsets)
+        doubt = np.exp(total)
+        beyond = doubt + np.log(-np.expm1(-doubt))
+    return np.where(total < -30, total, beyond)
 
 
 def softmax(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:

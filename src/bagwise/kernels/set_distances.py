@@ -8,7 +8,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["exact_nearest_in_bags", "nearest_in_bags"]
+__all__ = ["exact_nearest_in_bags", "nearest_in_bags", "nearest_of_pairs"]
 
 _compiled = numba.njit(nogil=True, cache=True)
 
@@ -68,6 +68,46 @@ def exact_nearest_in_bags(
     out = np.empty((len(approximate), len(offsets) - 1))
     _exact_nearest_in_bags(np.ascontiguousarray(approximate), slack, offsets, X, Y, out)
     return out
+
+
+def nearest_of_pairs(
+    X: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    bags: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """For each pair of an instance and a bag, the instance of the bag that is nearest.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_instances, n_features)
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Which instances belong to which bag; no bag is empty.
+    rows, bags : ndarray of shape (n_pairs,)
+        The pairs.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n_pairs,)
+        Rows of X; the first of equals.
+    """
+    out = np.empty(len(rows), np.int64)
+    _nearest_of_pairs(np.ascontiguousarray(X), offsets, rows, bags, out)
+    return out
+
+
+@_compiled
+def _nearest_of_pairs(X, offsets, rows, bags, out):  # type: ignore[no-untyped-def]
+    for pair in range(len(rows)):
+        x, best = X[rows[pair]], np.inf
+        for j in range(offsets[bags[pair]], offsets[bags[pair] + 1]):
+            total = 0.0
+            for k in range(X.shape[1]):
+                difference = x[k] - X[j, k]
+                total += difference * difference
+            if total < best:
+                best, out[pair] = total, j
 
 
 @_compiled

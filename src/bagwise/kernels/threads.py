@@ -17,9 +17,17 @@ from typing import Any
 import joblib
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-__all__ = ["block_bounds", "n_threads", "one_core_if_small", "over_bags", "run_blocks"]
+__all__ = [
+    "block_bounds",
+    "n_threads",
+    "one_core_if_small",
+    "one_core_if_sparse",
+    "over_bags",
+    "run_blocks",
+]
 
 # Below this many values the threads cost more than they save.
 SMALL = 100_000
@@ -53,6 +61,21 @@ def one_core_if_small(table: Any) -> AbstractContextManager[Any]:
     """
     small = table.shape[0] * table.shape[1] < 1_000_000
     return threadpool_limits(1, user_api="blas") if small else nullcontext()
+
+
+def one_core_if_sparse(table: Any) -> AbstractContextManager[Any]:
+    """Keep BLAS on one core for methods that ask it for no more than vectors where X is sparse.
+
+    Parameters
+    ----------
+    table : ndarray or CSR
+        The rows.
+
+    Returns
+    -------
+    context manager
+    """
+    return threadpool_limits(1, user_api="blas") if sparse.issparse(table) else nullcontext()
 
 
 def block_bounds(offsets: NDArray[np.int64], n_blocks: int) -> NDArray[np.int64]:

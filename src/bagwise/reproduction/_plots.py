@@ -70,6 +70,36 @@ def lines(report: Report) -> Iterator[tuple[str, Any]]:
         yield metric, figure
 
 
+def curves(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw each score against the swept value, a panel per data set, with standard deviations."""
+    experiment = report.plan.experiment
+    swept = (experiment.sweep or {})["name"].partition(".")[2].replace("_", " ")
+    for metric in experiment.metrics:
+        if report.plan.paper.metrics[metric].kind == "time":
+            continue
+        rows = [row for row in report.rows if row.metric == metric and row.ours]
+        shown = [data for data in experiment.data if any(row.data == data for row in rows)]
+        if not shown:
+            continue
+        figure, axes = _panels(1, len(shown), (1.5 + 3.6 * len(shown), 3.8))
+        for ax, data in zip(axes[0], shown, strict=True):
+            for method in experiment.methods:
+                points = [
+                    (row.value, row.ours[0], sum(row.ours[1:]))
+                    for row in rows
+                    if (row.data, row.method) == (data, method) and row.ours
+                ]
+                if points:
+                    values, means, spread = np.array(points).T
+                    name = report.title_of("methods", method)
+                    ax.errorbar(values, means, yerr=spread, label=name, marker="o", ms=3, capsize=2)
+            ax.set(xlabel=swept, title=report.title_of("data", data))
+            ax.grid(alpha=0.3)
+        axes[0, 0].set_ylabel(report.title_of("metrics", metric))
+        axes[0, -1].legend(fontsize="x-small")
+        yield metric, figure
+
+
 def confusion(report: Report) -> Iterator[tuple[str, Any]]:
     """Draw the confusion matrices of the data sets and methods in ``confusion_of``.
 
@@ -156,7 +186,8 @@ def key_digits(report: Report) -> Iterator[tuple[str, Any]]:
 
 
 PLOTS: Mapping[str, Plot] = {
-    plot.__name__: plot for plot in (comparison, lines, confusion, regions, hyperplanes, key_digits)
+    plot.__name__: plot
+    for plot in (comparison, lines, curves, confusion, regions, hyperplanes, key_digits)
 }
 
 

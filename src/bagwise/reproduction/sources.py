@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils import Bunch
+from sklearn.utils import Bunch, check_random_state
 
 from bagwise.bags import Bags
 from bagwise.datasets import data_folders, load_mnist, make_digit_bags
 from bagwise.datasets._home import find_file, read_arrays
 from bagwise.exceptions import DataNotFoundError, FileFormatError
+from bagwise.reproduction._building import find_target
 
-__all__ = ["from_data_home", "make_mnist_bags", "make_region_bags"]
+__all__ = ["from_data_home", "make_mnist_bags", "make_region_bags", "partly_labelled"]
 
 
 def from_data_home(file: str, n_classes: int | None = None) -> Bunch:
@@ -51,6 +53,43 @@ def from_data_home(file: str, n_classes: int | None = None) -> Bunch:
     kept = y < (len(classes) if n_classes is None else n_classes)
     names = arrays.get("classes", classes)
     return Bunch(bags=bags[kept], y=y[kept], classes=names[:n_classes], instance_labels=None)
+
+
+def partly_labelled(
+    loader: str,
+    options: Mapping[str, Any] | None = None,
+    labelled: float = 1.0,
+    clusters_per_class: float = 1.0,
+    random_state: Any = None,
+) -> Bunch:
+    """Load bags with label sets, and hide those of some bags.
+
+    Parameters
+    ----------
+    loader : str
+        ``"module:name"`` of the function that loads them.
+    options : mapping, default=None
+        What it is called with.
+    labelled : float, default=1.0
+        The share of the bags that keep their label set, drawn without replacement.
+    clusters_per_class : float, default=1.0
+        How many clusters to ask for, per class that occurs.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    Bunch
+        As the loader gives it, with a row of -1 in ``label_sets`` where the labels are hidden, and
+        ``n_clusters``.
+    """
+    data = find_target(loader)(**(options or {}))
+    full = np.asarray(data.label_sets).astype(np.int8)
+    n_hidden = len(full) - round(labelled * len(full))
+    label_sets = full.copy()
+    label_sets[check_random_state(random_state).permutation(len(full))[:n_hidden]] = -1
+    n_clusters = round(clusters_per_class * int(full.any(axis=0).sum()))
+    return Bunch(**{**data, "label_sets": label_sets, "n_clusters": n_clusters})
 
 
 def make_mnist_bags(n_bags: int = 200, subset: str = "train", random_state: Any = None) -> Bunch:

@@ -20,7 +20,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from bagwise.exceptions import InputError
 
-__all__ = ["FeatureSpace", "KernelFeatures", "LinearFeatures", "Points", "Ties"]
+__all__ = ["FeatureSpace", "KernelFeatures", "LinearFeatures", "Points", "Ties", "dense_gram"]
 
 Vector = NDArray[np.float64]
 
@@ -154,9 +154,15 @@ class KernelFeatures:
 
     def __init__(self, instances: Any, kernel: Callable[[Any, Any], NDArray[Any]]) -> None:
         self.rows, self.kernel = instances, kernel
+        self._last: tuple[sparse.csr_array, Points] | None = None
 
     def points(self, combine: sparse.csr_array) -> Points:
-        """Make points, the rows of `combine` times the instances."""
+        """Make points, the rows of `combine` times the instances; remember the last ones."""
+        if self._last is None or not _equal(self._last[0], combine):
+            self._last = combine, self._points(combine)
+        return self._last[1]
+
+    def _points(self, combine: sparse.csr_array) -> Points:
         used = np.unique(combine.indices)
         combine = combine[:, used]
         out = np.zeros((combine.shape[0], combine.shape[0]))
@@ -182,6 +188,24 @@ class KernelFeatures:
     @cached_property
     def _gram(self) -> NDArray[np.float64]:
         return np.asarray(self.kernel(self.rows, self.rows), np.float64)
+
+
+def dense_gram(space: FeatureSpace) -> NDArray[np.float64]:
+    """The whole kernel matrix, for methods that need it at once.
+
+    Parameters
+    ----------
+    space : LinearFeatures or KernelFeatures
+        The instances.
+
+    Returns
+    -------
+    ndarray of shape (n_instances, n_instances)
+    """
+    if isinstance(space, LinearFeatures):
+        return _dense(space.rows @ space.rows.T)
+    assert isinstance(space, KernelFeatures)
+    return np.asarray(space.kernel(space.rows, space.rows), np.float64)
 
 
 class _Rows:
@@ -243,6 +267,12 @@ def _solve(matrix: NDArray[np.float64], ridge: float, right: Vector) -> Vector:
             "kernel or other parameters."
         ) from error
     return cho_solve(factor, right, check_finite=False)
+
+
+def _equal(A: sparse.csr_array, B: sparse.csr_array) -> bool:
+    return A.shape == B.shape and all(
+        np.array_equal(getattr(A, part), getattr(B, part)) for part in ("indptr", "indices", "data")
+    )
 
 
 def _dense(matrix: Any) -> NDArray[np.float64]:

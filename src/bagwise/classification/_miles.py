@@ -1,0 +1,185 @@
+"""MILES: a sparse linear SVM on the similarities of a bag to the training instances."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from bagwise import kernels
+from bagwise._validation import check_bag_labels, check_bags
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
+from bagwise.classification._canonical import KeysByValue, in_canonical_order
+from bagwise.classification._one_vs_rest import class_weights, total_curve
+from bagwise.embedding._similarity import InstanceSimilarity, similarity_to
+from bagwise.solvers.l1_svm import l1_svm
+
+__all__ = ["MILES"]
+
+
+class MILES(KeysByValue, BagClassifierMixin, BagEstimator):
+    r"""Sparse SVM on similarities to training instances (MILES, Chen, Bi and Wang 2006).
+
+    A bag B is embedded as its similarities :math:`s_k(B) = \max_{x \in B} e^{-\gamma |x - z_k|^2}`
+    to all training instances :math:`z_k` (:class:`~bagwise.embedding.InstanceSimilarity`); a
+    1-norm SVM chooses the few that matter:
+
+    .. math:: \min_{w, b} |w|_1 + \sum_B C_B \bigl(1 - y_B (w \cdot s(B) + b)\bigr)_+
+
+    More than two classes: one against the rest. Standardise the instances first.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a margin error, per bag.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Width of the similarity; "scale" is ``1 / (n_features * variance of the instances)``,
+        "auto" ``1 / n_features``. The paper writes :math:`1 / \sigma^2`.
+    n_prototypes : int, default=None
+        How many of the distinct training instances to embed with, drawn at random; all by default.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes of bags: they multiply C.
+    random_state : int, RandomState or None, default=None
+        For drawing prototypes.
+    verbose : int, default=0
+        Show a progress bar over the classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels of bags.
+    prototypes_ : ndarray or CSR of shape (n_chosen, n_features)
+        The training instances that carry weight.
+    coef_ : ndarray of shape (n_machines, n_chosen)
+        Their weights; one machine for two classes, else one each.
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
+    gamma_ : float
+        The width used.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The objective of each linear program, the features becoming more, summed over the machines.
+    n_iter_ : int
+        Number of programs, of the machine that needed most.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    Notes
+    -----
+    The instance nearest to prototype k brings :math:`w_k s_k` to the score of its bag (equally near
+    ones share it). The score of an instance is what it brings, times the size of its bag, plus the
+    intercept: their mean is the score of the bag. It depends on the other instances of the bag,
+    which may be nearer.
+
+    Cost: one product of the instances with themselves and a few linear programs with as many rows
+    as bags. Memory: a matrix of bags by prototypes.
+
+    References
+    ----------
+    Chen, Bi, Wang. MILES: multiple-instance learning via embedded instance selection. IEEE
+    Transactions on Pattern Analysis and Machine Intelligence 28, 2006.
+
+    Examples
+    --------
+    >>> from bagwise.classification import MILES
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = MILES(C=10).fit(bags, ["no", "no", "yes", "yes"])
+    >>> model.predict([[[0.0], [2.8]]])
+    array(['yes'], dtype='<U3')
+    >>> model.key_instances([[[0.0], [2.8]]])
+    array([1])
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "n_prototypes": [None, Interval(Integral, 1, None, closed="left")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        gamma: Any = "scale",
+        n_prototypes: int | None = None,
+        class_weight: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.gamma = gamma
+        self.n_prototypes = n_prototypes
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def instance_pooling(self) -> str:
+        """How instance scores make the score of the bag: their mean."""
+        return "mean"
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Embed the bags and solve one SVM (two classes) or one per class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : array-like of shape (n_bags,)
+            The class of each bag.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        bags, codes, _ = in_canonical_order(bags, codes)
+        costs = self.C * class_weights(self.class_weight, classes[codes])
+        embedding = InstanceSimilarity(self.gamma, self.n_prototypes, self.random_state)
+        table = embedding.fit_transform(bags)
+        positives = [1] if len(classes) == 2 else range(len(classes))
+        results = [l1_svm(table, codes == code, costs) for code in self._track(positives, "class")]
+        coef = np.array([result.solution[0] for result in results])
+        chosen = np.any(coef != 0, axis=0)
+        self.classes_, self.gamma_ = classes, embedding.gamma_
+        self.prototypes_, self.coef_ = embedding.prototypes_[chosen], coef[:, chosen]
+        self.intercept_ = np.array([float(result.solution[1]) for result in results])
+        self.n_iter_ = max(result.n_iter for result in results)
+        self.objective_curve_ = total_curve([result.objective_curve for result in results])
+        return self
+
+    def score_instances(self, X: Any) -> NDArray[np.float64]:
+        """Score each instance: its share in the score of its bag, whose mean is the bag's score.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,) or (n_instances, n_classes)
+            One score for two classes, else one per class.
+        """
+        bags = self._check_bags(X)
+        shares = np.zeros((bags.n_instances, len(self.coef_)))
+        if self.coef_.shape[1]:
+            shares += self._brought(bags) @ self.coef_.T
+        scores = shares * bags.sizes[bags.bag_index, None] + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _brought(self, bags: Bags) -> NDArray[np.float64]:
+        """Similarity to each prototype, of its nearest instances in each bag; 0 of the others."""
+        alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
+        similar = similarity_to(self.prototypes_, alone, self.gamma_)  # (n_instances, n_chosen)
+        nearest = similar == kernels.segments.maximum(similar, bags.offsets)[bags.bag_index]
+        equals = kernels.segments.sum(nearest.astype(np.float64), bags.offsets)
+        return similar * nearest / equals[bags.bag_index]

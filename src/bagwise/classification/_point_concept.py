@@ -1,0 +1,166 @@
+"""A point in feature space near which instances are positive: what DD and EM-DD share."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from bagwise._validation import check_bag_labels, check_bags
+from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.classification._canonical import in_canonical_order
+from bagwise.classification._one_vs_rest import total_curve
+from bagwise.classification._probabilities import of_log_odds
+from bagwise.pairwise import kernel_width
+from bagwise.solvers.diverse_density import starts_at
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["PointConceptClassifier"]
+
+NEAREST = 1e-8  # as in kernels.diverse_density: no instance is positive for certain
+
+
+class PointConceptClassifier(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+    """A point and feature weights per class, each learned from many starts.
+
+    Two classes make one concept, that of ``classes_[1]``; more make one per class, against the
+    rest. A subclass offers its parameters, its pooling and `_solve`.
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "n_start_bags": [None, Interval(Integral, 1, None, closed="left")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    n_start_bags: int | None
+    gamma: Any
+    max_iter: int
+    tol: float
+    random_state: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn one concept (two classes) or one per class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : array-like of shape (n_bags,)
+            The class of each bag.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True, accept_sparse=False)
+        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        bags, codes, _ = in_canonical_order(bags, codes)
+        rows = bags.instances.astype(np.float64, copy=False)
+        # A constant feature keeps its value and its first weight: it need not be carried along.
+        varies = np.ptp(rows, axis=0) > 0
+        constant, rows = rows[0], np.ascontiguousarray(rows[:, varies])
+        weight = kernel_width(self.gamma, bags)
+        rng = check_random_state(self.random_state)
+        positives = [1] if len(classes) == 2 else range(len(classes))
+        results = []
+        for code in self._track(positives, "class"):
+            points = rows[np.isin(bags.bag_index, self._start_bags(codes == code, rng))]
+            starts = starts_at(np.unique(points, axis=0), weight)
+            results.append(self._solve(rows, bags.offsets, codes == code, starts))
+        if not all(result.converged for result in results):
+            warnings.warn(
+                f"the best descent of {type(self).__name__} was not at its end after "
+                f"max_iter={self.max_iter}: raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.classes_ = classes
+        self.concepts_ = np.tile(constant, (len(results), 1))
+        self.weights_ = np.full(self.concepts_.shape, weight)
+        for i, result in enumerate(results):
+            self.concepts_[i, varies], self.weights_[i, varies] = result.solution
+        self.n_iter_ = max(result.n_iter for result in results)
+        self.objective_curve_ = total_curve([result.objective_curve for result in results])
+        return self
+
+    def score_instances(self, X: Any) -> NDArray[np.float64]:
+        """Log-odds that each instance is positive, for the concept of each class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,) or (n_instances, n_classes)
+            One score for two classes (positive: ``classes_[1]``), else one per class.
+        """
+        rows = self._check_bags(X).instances
+        concepts = zip(self.concepts_, self.weights_, strict=True)
+        # Direct differences, column by column: what is near the concept keeps its digits.
+        distances = NEAREST + np.column_stack([(rows - t) ** 2 @ w for t, w in concepts])
+        scores = -(distances + np.log(-np.expm1(-distances)))
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probability of each class for each bag; for more than two classes made to sum to 1.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+        """
+        return of_log_odds(self.decision_function(X))
+
+    def predict_proba_instances(self, X: Any) -> NDArray[np.float64]:
+        """Probability of each class for each instance, as if it were a bag of its own.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+        """
+        return of_log_odds(self.score_instances(X))
+
+    def _start_bags(
+        self, positive: NDArray[np.bool_], rng: np.random.RandomState
+    ) -> NDArray[np.intp]:
+        found = np.flatnonzero(positive)
+        if self.n_start_bags is None or self.n_start_bags >= len(found):
+            return found
+        return rng.choice(found, self.n_start_bags, replace=False)
+
+    def _solve(
+        self,
+        rows: NDArray[np.float64],
+        offsets: NDArray[np.int64],
+        positive: NDArray[np.bool_],
+        starts: NDArray[np.float64],
+    ) -> SolverResult:
+        """Learn positive bags from the others; ``solution`` is (point, feature weights)."""
+        raise NotImplementedError

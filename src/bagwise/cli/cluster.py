@@ -1,0 +1,226 @@
+"""``bagwise cluster``: the groups, and the sub-classes, inside the bags of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bagwise.cli.methods import Method, parse_parameters
+from bagwise.cli.options import (
+    Bag,
+    Exclude,
+    Features,
+    File,
+    Force,
+    Label,
+    Labels,
+    LabelSet,
+    NoScale,
+    Parameters,
+    Separator,
+)
+from bagwise.cli.output import (
+    instances_beside,
+    note,
+    print_table,
+    progress,
+    refuse_existing,
+    write_columns,
+)
+
+if TYPE_CHECKING:
+    from sklearn.utils import Bunch
+
+__all__ = ["cluster"]
+
+CSP = Method(
+    "csp",
+    "Spectral clustering of instances, with the label sets of their bags as constraints",
+    "Pei, Fern: Constrained instance clustering in multi-instance multi-label learning. Pattern "
+    "Recognition Letters 37, 2014",
+    "bagwise.cluster:BagConstrainedSpectralClustering",
+    label_sets=True,
+    fixed={"random_state": 0},
+)
+
+
+def cluster(
+    file: File,
+    n_clusters: Annotated[
+        int, typer.Option("--clusters", "-k", metavar="K", min=1, help="Number of clusters.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Clusters of instances, .parquet, .csv or .tsv; a page (.html) goes beside it.",
+            show_default=False,
+        ),
+    ],
+    bag: Bag = None,
+    label: Label = None,
+    label_set: LabelSet = None,
+    labels: Labels = None,
+    features: Features = None,
+    exclude: Exclude = None,
+    separator: Separator = ";",
+    no_scale: NoScale = False,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Write no page with tables and maps.")
+    ] = False,
+    parameters: Parameters = None,
+    force: Force = False,
+) -> None:
+    """Find the groups of instances inside bags, guided by the labels of the bags.
+
+    Bags without labels take part with their instances alone. With as many clusters as labels the
+    clusters are the classes; with more, sub-classes. Instances are standardised unless --no-scale.
+
+    Example: bagwise cluster songs.csv --bag recording --label-set species -k 26 -o clusters.parquet
+    """
+    instances_beside(output)  # tells of an ending that cannot be written
+    page = output.with_suffix(".html")
+    refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
+    from bagwise.cli.reading import choose_columns
+    from bagwise.extras import import_extra
+
+    if not no_report:
+        for module in ("jinja2", "matplotlib"):
+            import_extra(module, extra="report")
+    model = CSP.make({**parse_parameters(parameters or ()), "n_clusters": n_clusters})
+    choice = choose_columns(
+        bag,
+        label,
+        label_set,
+        features=features,
+        exclude=exclude,
+        separator=separator,
+        labels=labels,
+    )
+    data = choice.read(file)
+    known = _label_sets(data)
+    with progress(f"Clustering {data.bags.n_instances} instances"):
+        _fit(model, data.bags, known, scale=not no_scale)
+    columns = _instance_columns(model, data.bags, known)
+    write_columns(output, columns, force=force)
+    note(f"{data.bags.n_instances} instances in {n_clusters} clusters: {output}")
+    summary = _cluster_columns(model)
+    print_table(summary, title="Clusters")
+    if not no_report:
+        with progress("Drawing the map"):
+            _write_page(page, file, model, data, columns, summary)
+        note(f"Map and tables: {page}")
+
+
+def _label_sets(data: Bunch) -> list[set[Any] | None] | None:
+    """The labels of each bag as a set of names; None for a bag of which nothing is known."""
+    if data.label_sets is not None:
+        names = list(range(data.label_sets.shape[1])) if data.classes is None else data.classes
+        return [
+            None if (row < 0).any() else {names[k] for k in row.nonzero()[0]}
+            for row in data.label_sets
+        ]
+    if data.y is None:
+        return None
+    from bagwise.cli.reading import is_unlabelled
+
+    missing = is_unlabelled(data.y)
+    return [None if gap else {y} for y, gap in zip(data.y.tolist(), missing, strict=True)]
+
+
+def _fit(model: Any, bags: Any, known: Any, *, scale: bool) -> None:
+    from scipy import sparse
+    from sklearn.preprocessing import StandardScaler
+
+    from bagwise.preprocessing import InstanceTransformer
+
+    if scale:
+        scaler = StandardScaler(with_mean=not sparse.issparse(bags.instances))
+        bags = InstanceTransformer(scaler).fit_transform(bags)
+    model.fit(bags, known)
+
+
+def _instance_columns(model: Any, bags: Any, known: Any) -> dict[str, Any]:
+    """Bag, row, cluster and, where labels are known, the likeliest class of each instance."""
+    import numpy as np
+
+    names = np.arange(len(bags)) if bags.ids is None else bags.ids
+    rows = np.arange(bags.n_instances) - bags.offsets[bags.bag_index]
+    columns = {"bag": names[bags.bag_index], "row": rows, "cluster": model.labels_}
+    if model.classes_ is None:
+        return columns
+    # Of the labels of its bag, the one most frequent in its cluster; of all, where none is known.
+    shares = model.cluster_class_shares_[model.labels_]
+    allowed = np.array([[s is None or not s or c in s for c in model.classes_] for s in known])
+    inside = np.where(allowed[bags.bag_index], shares, -1.0)
+    columns["class"] = model.classes_[inside.argmax(axis=1)]
+    return columns
+
+
+def _cluster_columns(model: Any) -> dict[str, Any]:
+    import numpy as np
+
+    columns = {
+        "cluster": np.arange(model.n_clusters),
+        "instances": np.bincount(model.labels_, minlength=model.n_clusters),
+    }
+    if model.classes_ is not None:
+        columns["class"] = model.cluster_classes_
+        columns["share"] = model.cluster_class_shares_.max(axis=1)
+    return columns
+
+
+def _write_page(
+    page: Path,
+    file: Path,
+    model: Any,
+    data: Bunch,
+    columns: dict[str, Any],
+    summary: dict[str, Any],
+) -> None:
+    from bagwise import __version__
+    from bagwise.inspection import Section, Table, render_page
+
+    size = f"{data.bags.n_instances} instances of {len(data.bags)} bags"
+    parts: list[Any] = [
+        f"{size} in {model.n_clusters} clusters. The share of a class is estimated from the "
+        "label sets of the bags.",
+        Table(summary, "Clusters, and the class that each refines"),
+    ]
+    sections = [Section("Clusters", parts), Section("Map", _maps(model, data, columns))]
+    text = render_page(
+        f"Clusters of {file.name}",
+        sections,
+        footer=f"Made by bagwise {__version__} with `bagwise cluster`.",
+    )
+    page.write_text(text, encoding="utf-8")
+
+
+def _maps(model: Any, data: Bunch, columns: dict[str, Any]) -> list[Any]:
+    from bagwise.extras import import_extra
+    from bagwise.inspection import EmbeddingDisplay, Figure
+
+    colourings = {"by cluster": list(model.labels_)}
+    if data.instance_labels is not None:
+        names = data.classes
+        colourings["by class, as the file has it"] = [
+            None if k < 0 else (k if names is None else names[k]) for k in data.instance_labels
+        ]
+    elif "class" in columns:
+        colourings["by class, estimated"] = list(columns["class"])
+    displays = EmbeddingDisplay.from_embedding(
+        model.embedding_, *colourings.values(), titles=list(colourings)
+    )
+    figures = []
+    for display in displays:
+        figure = import_extra("matplotlib.figure", extra="report").Figure(
+            (6.4, 5.6), layout="constrained"
+        )
+        display.plot(ax=figure.subplots())
+        shown = f"The instances in the space of the clustering, coloured {display.title}"
+        figures.append(Figure(figure, f"{shown}.", f"{shown}; {len(display.points)} are drawn."))
+    return figures

@@ -1,0 +1,18 @@
+"""What groups, and what sub-classes, are inside the bags, or the rows?"""
+
+from bagwise.cluster._bag_spectral import BagConstrainedSpectralClustering
+from bagwise.cluster._choice import ClusterChoice, choose_clusters
+from bagwise.cluster._cutting_plane import CuttingPlaneMMC
+from bagwise.cluster._generalized import GeneralizedMMC
+from bagwise.cluster._iterative_svr import IterativeSVR
+from bagwise.cluster._kernel_kmeans import KernelKMeans
+
+__all__ = [
+    "BagConstrainedSpectralClustering",
+    "ClusterChoice",
+    "CuttingPlaneMMC",
+    "GeneralizedMMC",
+    "IterativeSVR",
+    "KernelKMeans",
+    "choose_clusters",
+]

@@ -1,0 +1,428 @@
+"""Similarities of instances: local scaling, dense, on a neighbour graph, or through landmarks.
+
+    w(p, q) = exp(-|x_p - x_q|^2 / (2 s_p s_q)),    s_p: distance of p to its t-th neighbour
+
+(Zelnik-Manor and Perona 2004). The diagonal is 0. Each kind comes with the similarity of new
+instances to the old ones, up to a factor per new instance, which the clustering does not see.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.neighbors import NearestNeighbors
+
+from bagwise._validation import check_similarity
+from bagwise.exceptions import InputError
+from bagwise.extras import import_extra
+from bagwise.kernels.threads import run_blocks
+
+__all__ = [
+    "AFFINITIES",
+    "Affinity",
+    "FactoredSimilarity",
+    "landmark_weights",
+    "local_scaling",
+    "local_scaling_rows",
+    "neighbor_graph",
+    "neighbor_rows",
+    "pick_landmarks",
+    "row_blocks",
+]
+
+AFFINITIES = ("auto", "local_scaling", "nearest_neighbors", "landmark", "precomputed")
+MOST_DENSE = 10_000  # instances up to which "auto" compares all pairs
+BLOCK = 512
+# Duplicates are at distance 0 of each other; no instance is nearer to the world than this
+# fraction of the mean.
+NEAREST = 1e-3
+SAMPLE = 20_000  # instances that landmarks are found among
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Affinity:
+    """How instances are compared.
+
+    Attributes
+    ----------
+    kind : str or callable
+        One of `AFFINITIES`, or a function of two tables.
+    n_neighbors, scale_neighbor, n_landmarks : int
+        As in the estimator.
+    approximate : bool
+        Whether neighbours are found approximately.
+    """
+
+    kind: Any
+    n_neighbors: int
+    scale_neighbor: int
+    n_landmarks: int
+    approximate: bool
+
+    def resolved(self, n_instances: int) -> Affinity:
+        """Choose for "auto"."""
+        if self.kind != "auto":
+            return self
+        return replace(
+            self, kind="local_scaling" if n_instances <= MOST_DENSE else "nearest_neighbors"
+        )
+
+    def compare(self, X: Any, rng: np.random.RandomState) -> tuple[Any, Any, Array | None]:
+        """Compare the instances with each other.
+
+        Returns
+        -------
+        similarity : ndarray, CSR or FactoredSimilarity of shape (n_instances, n_instances)
+            W.
+        anchors : ndarray, CSR or None
+            What new instances are to be compared with.
+        scales : ndarray of shape (n_anchors,) or None
+            The scales of the anchors.
+        """
+        if callable(self.kind):
+            return check_similarity(self.kind(X, X), X.shape[0]), X, None
+        if self.kind == "precomputed":
+            return check_similarity(X, X.shape[0]), None, None
+        if self.kind == "landmark":
+            landmarks = pick_landmarks(X, self.n_landmarks, rng)
+            weights = landmark_weights(X, landmarks, self.n_neighbors)
+            return FactoredSimilarity(weights), landmarks, None
+        if self.kind == "local_scaling":
+            similarity, scales = local_scaling(X, self.scale_neighbor)
+            return similarity, X, scales
+        seed = rng.randint(np.iinfo(np.int32).max)
+        graph, scales = neighbor_graph(
+            X, self.n_neighbors, self.scale_neighbor, approximate=self.approximate, seed=seed
+        )
+        return graph, X, scales
+
+    def compare_new(self, X: Any, anchors: Any, scales: Array | None) -> Any:
+        """Compare new instances with the anchors; rows are right up to a factor."""
+        if callable(self.kind):
+            return self.kind(X, anchors)
+        if self.kind == "precomputed":
+            return X
+        if self.kind == "landmark":
+            return landmark_weights(X, anchors, self.n_neighbors)
+        assert scales is not None
+        if self.kind == "local_scaling":
+            return local_scaling_rows(X, anchors, scales, self.scale_neighbor)
+        return neighbor_rows(X, anchors, scales, self.n_neighbors, self.scale_neighbor)
+
+
+def local_scaling(X: Any, scale_neighbor: int) -> tuple[Array, Array]:
+    """Similarity of all pairs of instances.
+
+    Memory: the matrix itself, in the precision of the instances.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_instances, n_features)
+        The instances.
+    scale_neighbor : int
+        Which neighbour tells the scale of an instance: t.
+
+    Returns
+    -------
+    similarity : ndarray of shape (n_instances, n_instances)
+        W, symmetric.
+    scales : ndarray of shape (n_instances,)
+        s.
+    """
+    n = X.shape[0]
+    _refuse_too_large(n, X.dtype.itemsize)
+    W = np.empty((n, n), X.dtype)
+    X = _centred(X)
+
+    def measure(start: int, stop: int) -> None:
+        block = euclidean_distances(X[start:stop], X[start:], squared=True)
+        W[start:stop, start:] = block
+        W[start:, start:stop] = block.T
+
+    def t_th(start: int, stop: int) -> Array:
+        return np.sqrt(np.partition(W[start:stop], t, axis=1)[:, t])
+
+    def weigh(start: int, stop: int) -> None:
+        rows = W[start:stop]
+        rows /= -2 * scales[start:stop, None] * scales
+        np.exp(rows, out=rows)
+
+    bounds = np.append(np.arange(0, n, BLOCK), n)
+    run_blocks(measure, bounds)
+    np.fill_diagonal(W, 0)  # an instance is its own neighbour number 0
+    t = min(scale_neighbor, n - 1)
+    scales = _floored(np.concatenate(run_blocks(t_th, bounds)))
+    run_blocks(weigh, bounds)
+    np.fill_diagonal(W, 0)
+    return W, scales
+
+
+def local_scaling_rows(X: Any, anchors: Any, scales: Array, scale_neighbor: int) -> Array:
+    """Similarity of new instances to the old ones, as a dense block.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_new, n_features)
+        New instances.
+    anchors : ndarray or CSR of shape (n_instances, n_features)
+        The old ones.
+    scales : ndarray of shape (n_instances,)
+        Their scales.
+    scale_neighbor : int
+        Which neighbour tells the scale of a new instance.
+
+    Returns
+    -------
+    ndarray of shape (n_new, n_instances)
+        The largest of each row is 1.
+    """
+    squared = euclidean_distances(X, anchors, squared=True)
+    t = min(scale_neighbor, squared.shape[1]) - 1
+    own = np.maximum(np.sqrt(np.partition(squared, t, axis=1)[:, t]), scales.min())
+    return _from_exponents(squared / (2 * own[:, None] * scales))
+
+
+def neighbor_graph(
+    X: Any, n_neighbors: int, scale_neighbor: int, *, approximate: bool, seed: int
+) -> tuple[sparse.csr_array, Array]:
+    """Similarity of pairs of which one is among the nearest neighbours of the other.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_instances, n_features)
+        The instances.
+    n_neighbors : int
+        How many neighbours each instance has.
+    scale_neighbor : int
+        Which of them tells the scale.
+    approximate : bool
+        Whether pynndescent finds the neighbours: nearly all of them, in time nearly linear in N.
+    seed : int
+        Of the approximate search.
+
+    Returns
+    -------
+    similarity : CSR of shape (n_instances, n_instances)
+        W, symmetric.
+    scales : ndarray of shape (n_instances,)
+        s.
+    """
+    n = X.shape[0]
+    k = min(n_neighbors, n - 1)
+    if k == 0:
+        return sparse.csr_array((n, n), dtype=X.dtype), np.ones(n)
+    find = _nearly_nearest if approximate else _nearest
+    distances, neighbors = find(X, k, seed)
+    scales = _floored(distances[:, min(scale_neighbor, k) - 1])
+    exponents = distances**2 / (2 * scales[:, None] * scales[neighbors])
+    weights = np.exp(-exponents).astype(X.dtype)
+    indptr = np.arange(0, n * k + 1, k)
+    graph = sparse.csr_array((weights.ravel(), neighbors.ravel(), indptr), shape=(n, n))
+    return graph.maximum(graph.T).tocsr(), scales
+
+
+def neighbor_rows(
+    X: Any, anchors: Any, scales: Array, n_neighbors: int, scale_neighbor: int
+) -> sparse.csr_array:
+    """Similarity of new instances to their nearest old ones.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_new, n_features)
+        New instances.
+    anchors : ndarray or CSR of shape (n_instances, n_features)
+        The old ones.
+    scales : ndarray of shape (n_instances,)
+        Their scales.
+    n_neighbors : int
+        How many neighbours each new instance has.
+    scale_neighbor : int
+        Which of them tells its scale.
+
+    Returns
+    -------
+    CSR of shape (n_new, n_instances)
+    """
+    k = min(n_neighbors, anchors.shape[0])
+    distances, neighbors = NearestNeighbors(n_neighbors=k).fit(anchors).kneighbors(X)
+    own = np.maximum(distances[:, min(scale_neighbor, k) - 1], scales.min())
+    weights = _from_exponents(distances**2 / (2 * own[:, None] * scales[neighbors]))
+    return _rows_of_equal_length(weights, neighbors, anchors.shape[0])
+
+
+def pick_landmarks(X: Any, n_landmarks: int, rng: np.random.RandomState) -> Array:
+    """Find points that stand for all instances: the centres of a short k-means on a sample.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_instances, n_features)
+        The instances.
+    n_landmarks : int
+        How many.
+    rng : RandomState
+        Where randomness comes from.
+
+    Returns
+    -------
+    ndarray of shape (n_landmarks, n_features)
+        Fewer where there are fewer instances.
+    """
+    size = min(X.shape[0], max(SAMPLE, 5 * n_landmarks))
+    sample = X[np.sort(rng.choice(X.shape[0], size, replace=False))]
+    model = KMeans(min(n_landmarks, size), n_init=1, max_iter=10, random_state=rng)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # duplicates: fewer centres will do
+        return np.unique(model.fit(sample).cluster_centers_, axis=0)
+
+
+def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_array:
+    """Tie each instance to its nearest landmarks, with weights that add up to 1.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_instances, n_features)
+        The instances.
+    landmarks : ndarray of shape (n_landmarks, n_features)
+        The landmarks.
+    n_neighbors : int
+        To how many.
+
+    Returns
+    -------
+    CSR of shape (n_instances, n_landmarks)
+        Z.
+    """
+    k = min(n_neighbors, len(landmarks))
+    search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(landmarks)
+    parts = []
+    for rows in row_blocks(X.shape[0], 50_000):
+        distances, nearest = search.kneighbors(X[rows])
+        scales = _floored(distances[:, -1:])
+        weights = _from_exponents(distances**2 / (2 * scales**2))
+        weights /= weights.sum(axis=1, keepdims=True)
+        parts.append(_rows_of_equal_length(weights, nearest, len(landmarks)))
+    return sparse.vstack(parts, format="csr")
+
+
+@dataclass(frozen=True)
+class FactoredSimilarity:
+    """The similarity through landmarks, Z L^-1 Z' with L the column sums of Z; never formed.
+
+    Two instances are similar when they are tied to the same landmarks (Liu, He and Chang 2010).
+    Every degree is 1.
+
+    Attributes
+    ----------
+    weights : CSR of shape (n_instances, n_landmarks)
+        Z.
+    """
+
+    weights: Any
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the entries."""
+        return self.weights.dtype
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the similarity."""
+        return self.weights.shape[0], self.weights.shape[0]
+
+    def per_landmark(self, v: Array) -> Array:
+        """Gather values of instances at the landmarks: L^-1 Z' v."""
+        total = np.asarray(self.weights.sum(axis=0)).ravel()
+        share = 1 / np.where(total > 0, total, 1)
+        gathered = self.weights.T @ v
+        return gathered * share.reshape(-1, *[1] * (v.ndim - 1))
+
+    def __matmul__(self, v: Array) -> Array:
+        """Multiply by a vector."""
+        return self.weights @ self.per_landmark(v)
+
+    def sum(self, axis: int) -> Array:
+        """Add up the rows."""
+        return self @ np.ones(self.shape[0], self.dtype)
+
+    def toarray(self) -> Array:
+        """Write the matrix out."""
+        return self @ np.eye(self.shape[0], dtype=self.dtype)
+
+
+def row_blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
+    """Cut n rows into slices.
+
+    Parameters
+    ----------
+    n : int
+        The number of rows.
+    size : int, default=512
+        Of a slice.
+
+    Yields
+    ------
+    slice
+    """
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
+
+
+def _from_exponents(exponents: Array) -> Array:
+    """exp(-exponents) with the largest of each row at 1, so that no row vanishes."""
+    exponents -= exponents.min(axis=1, keepdims=True)
+    return np.exp(-exponents)
+
+
+def _rows_of_equal_length(values: Array, columns: Array, width: int) -> sparse.csr_array:
+    n, k = values.shape
+    shape = (n, width)
+    return sparse.csr_array((values.ravel(), columns.ravel(), np.arange(0, n * k + 1, k)), shape)
+
+
+def _nearest(X: Any, k: int, seed: int) -> tuple[Array, Array]:
+    return NearestNeighbors(n_neighbors=k).fit(X).kneighbors()
+
+
+def _nearly_nearest(X: Any, k: int, seed: int) -> tuple[Array, Array]:
+    search = import_extra("pynndescent", extra="ann").NNDescent
+    # Found instances include the instance itself, but for duplicates not always first.
+    index = search(X, n_neighbors=min(k + 1, X.shape[0]), random_state=seed, compressed=False)
+    neighbors, distances = index.neighbor_graph
+    own = neighbors == np.arange(len(neighbors))[:, None]
+    own[~own.any(axis=1), -1] = True
+    shape = (len(neighbors), -1)
+    return distances[~own].reshape(shape), neighbors[~own].reshape(shape)
+
+
+def _floored(scales: Array) -> Array:
+    mean = float(scales.mean())
+    return np.maximum(scales, NEAREST * mean if mean > 0 else 1.0)
+
+
+def _centred(X: Any) -> Any:
+    """Instances around 0, where differences of large numbers lose least."""
+    return X if sparse.issparse(X) else X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)
+
+
+def _refuse_too_large(n: int, itemsize: int) -> None:
+    needed = n * n * itemsize
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not told by this system
+        return
+    if needed > 0.8 * memory:
+        raise InputError(
+            f"the similarities of all pairs of {n} instances take {needed / 1e9:.0f} GB, and this "
+            f"machine has {memory / 1e9:.0f} GB: use affinity='nearest_neighbors'."
+        )

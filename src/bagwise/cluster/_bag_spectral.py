@@ -1,0 +1,386 @@
+"""BagConstrainedSpectralClustering: clusters of instances that respect the label sets of bags."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from bagwise._validation import LabelSets, check_bags, check_label_sets
+from bagwise.bags import Bags
+from bagwise.base import BagEstimator, fit_method
+from bagwise.cluster._affinity import AFFINITIES, Affinity, row_blocks
+from bagwise.exceptions import InputError
+from bagwise.solvers.bag_spectral import (
+    CONSTRAINTS,
+    ConstrainedSimilarity,
+    constrain,
+    embed,
+    extension,
+    k_means,
+    leading_eigenvectors,
+    nearest_center,
+)
+from bagwise.solvers.class_shares import class_shares
+
+__all__ = ["BagConstrainedSpectralClustering", "known_label_sets", "own_order"]
+
+
+class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
+    r"""Cluster instances so that clusters respect, or refine, the labels of their bags.
+
+    Spectral clustering with bag constraints (Pei and Fern 2014): bags that share labels should
+    share clusters. With as many clusters as classes the classes are recovered; with more,
+    sub-classes are found. Bags without labels take part with their instances alone.
+
+    The embedding is made of the leading eigenvectors of :math:`D^{-1/2} (W + \alpha Q) D^{-1/2}`,
+    where W is the similarity of instances, D its degrees, and :math:`Q = B Y'Y B' - \mu e e'` the
+    agreement of the label sets of their bags above the mean. Q is never formed.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number of clusters.
+    alpha : float, default=0.7
+        Weight of the label sets; 0 for plain spectral clustering. See
+        :func:`bagwise.cluster.choose_clusters`.
+    constraints : str or None, default="bag"
+        What label sets say of pairs of instances:
+
+        - "bag": Q as above; only labelled bags enter;
+        - "bag_as_printed": Q of the paper's Eq. 12, whose derivation has a slip;
+        - "bag_only_ambiguous": Q without what must-links and cannot-links know ("w.o. clml");
+        - "spectral_learning": similarity 1 between bags with the same single label, 0 between bags
+          without a common label (Kamvar et al. 2003);
+        - "regularization": a penalty between bags with the same single label (Ji and Xu 2006);
+        - None: plain spectral clustering.
+
+        The pairs with the same single label are not used when there are more clusters than classes.
+    affinity : str or callable, default="auto"
+        The similarity of instances:
+
+        - "local_scaling": of all pairs;
+        - "nearest_neighbors": the same on the graph of nearest neighbours;
+        - "landmark": through `n_landmarks` points, for millions of instances;
+        - "auto": "local_scaling" up to 10,000 instances, else "nearest_neighbors";
+        - "precomputed": the instances are the rows of a symmetric similarity matrix, dense or CSR;
+        - a function of two tables, such as :func:`sklearn.metrics.pairwise.rbf_kernel`.
+    n_neighbors : int, default=10
+        Neighbours of an instance in the graph, or landmarks it is tied to.
+    neighbor_search : {"exact", "approximate"}, default="exact"
+        How the graph is found; "approximate" (extra ``ann``) for hundreds of thousands of
+        instances.
+    scale_neighbor : int, default=7
+        Local scaling: the distance to which neighbour is the scale of an instance.
+    n_landmarks : int, default=1000
+        Number of landmarks.
+    normalization : {"symmetric", "additive"}, default="symmetric"
+        Of "spectral_learning": "additive" is Kamvar's own.
+    beta : float, default=20.0
+        Weight of "regularization".
+    weight_eigenvectors : bool, default=True
+        Whether an eigenvector counts with the root of its eigenvalue, so that the embedding is the
+        best approximation of the constrained similarity; the paper's counts all alike (False).
+    n_init : int, default=10
+        Number of k-means starts.
+    tol : float, default=1e-3
+        Residual allowed of each eigenvector, relative to its eigenvalue.
+    max_iter : int, default=100
+        Most restarts of the iteration for the eigenvectors.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the first vectors, of k-means and of landmarks. The order of bags and
+        instances is irrelevant.
+    verbose : int, default=0
+        Whether to show progress.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_instances,)
+        The cluster of each instance, aligned with ``bags.instances``.
+    embedding_ : ndarray of shape (n_instances, n_clusters)
+        The instances in the space of the eigenvectors, rows of length 1 (0 for an instance that
+        nothing ties to others).
+    eigenvalues_ : ndarray of shape (n_clusters,)
+        The leading eigenvalues; with constraints they may exceed 1.
+    cluster_centers_ : ndarray of shape (n_clusters, n_clusters)
+        The centres in that space.
+    classes_ : ndarray of shape (n_classes,) or None
+        The labels; None when none were given.
+    cluster_classes_ : ndarray of shape (n_clusters,) or None
+        The class that each cluster refines: that of its largest share.
+    cluster_class_shares_ : ndarray of shape (n_clusters, n_classes) or None
+        The share of each class in each cluster, by maximum likelihood, given that each instance
+        bears one of the labels of its bag; zeros for a cluster without labelled instances.
+    affinity_ : str or callable
+        The affinity used.
+    alpha_ : float
+        The weight of Q: `alpha` on dense similarities; on a graph it is multiplied by the ratio of
+        the mean row sums of W and Q, since only the latter grow with the number of instances.
+    n_iter_ : int
+        Number of restarts made.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The sum of the leading eigenvalues (Eq. 13) after each; it never falls.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    See Also
+    --------
+    bagwise.cluster.choose_clusters : Choose `n_clusters` and `alpha` without instance labels.
+
+    Notes
+    -----
+    Features should be standardised first: :class:`~bagwise.preprocessing.InstanceTransformer`.
+    Cost: the similarity, then some hundred products with it, each of the size of W. Up to 10,000
+    instances k-means works on all; beyond, its start is found on a sample of them.
+
+    References
+    ----------
+    Pei, Fern. Constrained instance clustering in multi-instance multi-label learning. Pattern
+    Recognition Letters 37, 2014.
+
+    Examples
+    --------
+    >>> from bagwise.cluster import BagConstrainedSpectralClustering
+    >>> bags = [[[0.0], [5.0]], [[0.1], [0.3]], [[5.1]], [[4.9], [5.2]]]
+    >>> label_sets = [{"owl", "wren"}, {"owl"}, {"wren"}, None]
+    >>> model = BagConstrainedSpectralClustering(2, random_state=0)
+    >>> clusters = model.fit_predict(bags, label_sets)
+    >>> model.cluster_classes_[clusters]
+    array(['owl', 'wren', 'owl', 'owl', 'wren', 'wren', 'wren'], dtype='<U4')
+    >>> model.cluster_classes_[model.predict_instances([[[0.2], [5.3]]])]
+    array(['owl', 'wren'], dtype='<U4')
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "constraints": [StrOptions(set(CONSTRAINTS)), None],
+        "affinity": [StrOptions(set(AFFINITIES)), callable],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "neighbor_search": [StrOptions({"exact", "approximate"})],
+        "scale_neighbor": [Interval(Integral, 1, None, closed="left")],
+        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "normalization": [StrOptions({"symmetric", "additive"})],
+        "beta": [Interval(Real, 0, None, closed="left")],
+        "weight_eigenvectors": ["boolean"],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        alpha: float = 0.7,
+        *,
+        constraints: str | None = "bag",
+        affinity: Any = "auto",
+        n_neighbors: int = 10,
+        neighbor_search: str = "exact",
+        scale_neighbor: int = 7,
+        n_landmarks: int = 1000,
+        normalization: str = "symmetric",
+        beta: float = 20.0,
+        weight_eigenvectors: bool = True,
+        n_init: int = 10,
+        tol: float = 1e-3,
+        max_iter: int = 100,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.alpha = alpha
+        self.constraints = constraints
+        self.affinity = affinity
+        self.n_neighbors = n_neighbors
+        self.neighbor_search = neighbor_search
+        self.scale_neighbor = scale_neighbor
+        self.n_landmarks = n_landmarks
+        self.normalization = normalization
+        self.beta = beta
+        self.weight_eigenvectors = weight_eigenvectors
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.affinity == "precomputed"
+        return tags
+
+    @fit_method
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Cluster the instances.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : 0/1 array of shape (n_bags, n_classes), list of sets or one label per bag, default=None
+            The label set of each bag; a row of -1, or None in a list, where nothing is known.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        labels = known_label_sets(y, bags)
+        self._refuse_too_few(bags.n_instances)
+        rng = check_random_state(self.random_state)
+        affinity = self._affinity(bags.n_instances)
+        order = own_order(bags, labels, pairwise=affinity.kind == "precomputed")
+        stages = self._track(("similarity", "eigenvectors", "k-means"), "stage")
+
+        next(stages, None)
+        similarity, anchors, scales = affinity.compare(bags.instances[order], rng)
+        next(stages, None)
+        operator = self._constrain(similarity, bags.bag_index[order], labels)
+        result = leading_eigenvectors(
+            operator, self.n_clusters, rng, tol=self.tol, max_iter=self.max_iter
+        )
+        if not result.converged:
+            warnings.warn(
+                f"the eigenvectors were not found within max_iter={self.max_iter} restarts: raise "
+                "max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        next(stages, None)
+        vectors, eigenvalues = result.solution
+        embedding = embed(vectors, eigenvalues, weighted=self.weight_eigenvectors)
+        clusters, centers = k_means(embedding, self.n_clusters, self.n_init, rng)
+        next(stages, None)
+
+        at_anchors = extension(operator, vectors, eigenvalues, weighted=self.weight_eigenvectors)
+        if affinity.kind == "landmark":
+            at_anchors = similarity.per_landmark(at_anchors)
+        came = np.argsort(order)
+        self.labels_, self.embedding_ = clusters[came], embedding[came]
+        self.eigenvalues_, self.cluster_centers_ = eigenvalues, centers
+        self.affinity_, self.alpha_ = affinity.kind, operator.alpha
+        self.n_iter_, self.objective_curve_ = result.n_iter, result.objective_curve
+        self._anchors, self._scales, self._anchor_vectors = anchors, scales, at_anchors
+        self._name_clusters(bags, labels)
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> NDArray[np.int64]:
+        """Cluster the instances, and return the cluster of each.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : 0/1 array of shape (n_bags, n_classes), list of sets or one label per bag, default=None
+            The label set of each bag, as in `fit`.
+        **kwargs : dict
+            Handed to `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            ``labels_``, aligned with ``bags.instances``.
+        """
+        return self.fit(X, y, **kwargs).labels_
+
+    def predict_instances(self, X: Any) -> NDArray[np.int64]:
+        """Find the cluster of new instances, by the Nyström extension of the eigenvectors.
+
+        Nothing is asked of their bags' labels.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            New bags; with ``affinity="precomputed"`` their instances are rows of similarities to
+            the instances of `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            The nearest centre to each, aligned with ``bags.instances``.
+        """
+        bags = self._check_bags(X)
+        affinity = replace(self._affinity(0), kind=self.affinity_)
+        found = np.empty(bags.n_instances, dtype=np.int64)
+        for rows in row_blocks(bags.n_instances, 4096):
+            near = affinity.compare_new(bags.instances[rows], self._anchors, self._scales)
+            found[rows] = nearest_center(near, self._anchor_vectors, self.cluster_centers_)
+        return found
+
+    def _affinity(self, n_instances: int) -> Affinity:
+        return Affinity(
+            kind=self.affinity,
+            n_neighbors=self.n_neighbors,
+            scale_neighbor=self.scale_neighbor,
+            n_landmarks=self.n_landmarks,
+            approximate=self.neighbor_search == "approximate",
+        ).resolved(n_instances)
+
+    def _constrain(
+        self, similarity: Any, bag_index: NDArray[np.intp], labels: LabelSets | None
+    ) -> ConstrainedSimilarity:
+        # A dense similarity is one of all pairs, whose row sums grow with the instances as Q's do.
+        return constrain(
+            similarity,
+            bag_index,
+            None if labels is None else labels.indicator,
+            constraints=self.constraints,
+            alpha=self.alpha,
+            n_clusters=self.n_clusters,
+            adapt_alpha=not isinstance(similarity, np.ndarray),
+            normalization=self.normalization,
+            beta=self.beta,
+        )
+
+    def _refuse_too_few(self, n_instances: int) -> None:
+        if self.n_clusters > n_instances:
+            raise InputError(
+                f"n_clusters={self.n_clusters}, but there are n_samples = {n_instances} instances: "
+                "ask for at most as many clusters as instances."
+            )
+
+    def _name_clusters(self, bags: Bags, labels: LabelSets | None) -> None:
+        """Which classes the clusters are made of, as far as the label sets tell."""
+        self.classes_ = self.cluster_classes_ = self.cluster_class_shares_ = None
+        if labels is None:
+            return
+        candidates = (labels.indicator == 1)[bags.bag_index]
+        shares = class_shares(self.labels_, candidates, self.n_clusters)
+        common = candidates.sum(axis=0).argmax()
+        best = np.where(shares.any(axis=1), shares.argmax(axis=1), common)
+        self.classes_, self.cluster_class_shares_ = labels.classes, shares
+        self.cluster_classes_ = labels.classes[best]
+
+
+def known_label_sets(y: Any, bags: Bags) -> LabelSets | None:
+    """Label sets of bags, or None where nothing is known of any."""
+    if y is None or (isinstance(y, list | tuple) and all(labels is None for labels in y)):
+        return None
+    labels = check_label_sets(y, bags)
+    return labels if labels.known.any() and labels.indicator.shape[1] else None
+
+
+def own_order(bags: Bags, labels: LabelSets | None, *, pairwise: bool) -> NDArray[np.intp]:
+    """An order of the instances that does not depend on the order in which they came.
+
+    The random start and k-means then give the same answer whatever the order of the bags is.
+    """
+    if pairwise:
+        return np.arange(bags.n_instances)
+    draw = np.random.RandomState(0).standard_normal
+    place = np.asarray(bags.instances @ draw(bags.n_features))
+    if labels is None:
+        return np.argsort(place, kind="stable")
+    told = (labels.indicator @ draw(labels.indicator.shape[1]))[bags.bag_index]
+    return np.lexsort((told, place))

@@ -1,0 +1,278 @@
+"""How many clusters, and how much weight for the labels? Eigengaps, and stability over bags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils import check_random_state
+
+from bagwise._validation import LabelSets, check_bags
+from bagwise.bags import Bags
+from bagwise.cluster._bag_spectral import (
+    BagConstrainedSpectralClustering,
+    known_label_sets,
+    own_order,
+)
+from bagwise.exceptions import InputError
+from bagwise.solvers.bag_spectral import (
+    embed,
+    extension,
+    k_means,
+    leading_eigenvectors,
+    nearest_center,
+)
+from bagwise.solvers.class_shares import class_shares
+
+__all__ = ["ClusterChoice", "choose_clusters"]
+
+
+@dataclass(frozen=True)
+class ClusterChoice:
+    """What `choose_clusters` found.
+
+    Attributes
+    ----------
+    table : dict of str to ndarray
+        A row per pair of ``"alpha"`` and ``"n_clusters"``: ``"eigengap"``, the fall to the next
+        eigenvalue as a share of the last that is used; ``"stability"``, the mean adjusted Rand
+        index between the clusters of all bags and those of resampled bags, and
+        ``"stability_sd"``, its standard deviation; ``"agreement"``, the share of the instances of
+        left-out bags whose cluster refines a label of their bag (nan where no labels are known).
+    n_clusters : int
+        The number of clusters of the best row.
+    alpha : float
+        The weight of the label sets of the best row.
+    best : int
+        The best row: of the alpha with the best mean agreement, and of its rows within one
+        standard error of the most stable one, that with the largest eigengap.
+    """
+
+    table: dict[str, NDArray[Any]]
+    n_clusters: int
+    alpha: float
+    best: int
+
+
+def choose_clusters(
+    estimator: BagConstrainedSpectralClustering,
+    X: Any,
+    y: Any = None,
+    *,
+    n_clusters: Sequence[int],
+    alphas: Sequence[float] | None = None,
+    n_resamples: int = 10,
+    share: float = 0.8,
+    random_state: Any = None,
+) -> ClusterChoice:
+    """Compare numbers of clusters and weights of label sets without any instance labels.
+
+    Bags are resampled without replacement and clustered anew. A good number of clusters survives
+    the loss of bags: the clusters are those found from all bags (stability); among equally stable
+    numbers a large eigengap speaks for one. A good weight foretells labels: the instances of the
+    bags left out, whose labels were not seen, fall into clusters of their own labels (agreement).
+
+    Parameters
+    ----------
+    estimator : BagConstrainedSpectralClustering
+        All other settings; it is not changed. Constraints "bag", "bag_as_printed",
+        "bag_only_ambiguous" or None.
+    X : Bags or anything accepted as bags
+        The bags.
+    y : 0/1 array of shape (n_bags, n_classes), list of sets or one label per bag, default=None
+        The label set of each bag, as in ``fit``.
+    n_clusters : sequence of int
+        The numbers of clusters to compare.
+    alphas : sequence of float, default=None
+        The weights to compare; by default that of the estimator.
+    n_resamples : int, default=10
+        How often bags are drawn.
+    share : float, default=0.8
+        The share of the bags in each draw.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draws and of the clusterings.
+
+    Returns
+    -------
+    ClusterChoice
+
+    Notes ----- Cost: ``n_resamples + 1`` similarities, as many eigenproblems for each alpha, and a
+    k-means for each row of the table and each draw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.cluster import BagConstrainedSpectralClustering, choose_clusters
+    >>> rng = np.random.default_rng(0)
+    >>> species = rng.integers(3, size=(40, 2))
+    >>> bags = 6 * np.eye(3)[species] + rng.normal(size=(40, 2, 3))
+    >>> model = BagConstrainedSpectralClustering(random_state=0)
+    >>> choice = choose_clusters(
+    ...     model, bags, [set(s) for s in species.tolist()], n_clusters=[2, 3, 4, 5], random_state=0
+    ... )
+    >>> choice.n_clusters
+    3
+    """
+    counts = sorted(set(n_clusters))
+    weights = [estimator.alpha] if alphas is None else sorted(set(alphas))
+    bags = check_bags(None, X, reset=True)
+    _check_request(estimator, bags, counts, weights, n_resamples, share)
+    labels = known_label_sets(y, bags)
+    rng = check_random_state(random_state)
+    everything = _Clusterings(estimator, bags, labels, np.arange(len(bags)), weights, counts, rng)
+    stability = np.empty((n_resamples, len(weights), len(counts)))
+    agreement = np.empty_like(stability)
+    for draw in range(n_resamples):
+        chosen = np.sort(rng.choice(len(bags), _n_drawn(len(bags), share), replace=False))
+        found = _Clusterings(estimator, bags, labels, chosen, weights, counts, rng)
+        stability[draw] = found.stability(everything)
+        agreement[draw] = found.agreement()
+    values = everything.spectra
+    last = np.array([[v[k - 1] for k in counts] for v in values])
+    following = np.array([[v[k] for k in counts] for v in values])
+    table = {
+        "alpha": np.repeat(weights, len(counts)),
+        "n_clusters": np.tile(counts, len(weights)),
+        "eigengap": ((last - following) / np.maximum(np.abs(last), 1e-12)).ravel(),
+        "stability": stability.mean(axis=0).ravel(),
+        "stability_sd": stability.std(axis=0).ravel(),
+        "agreement": agreement.mean(axis=0).ravel(),
+    }
+    best = _best_row(table, n_resamples)
+    return ClusterChoice(table, int(table["n_clusters"][best]), float(table["alpha"][best]), best)
+
+
+def _check_request(
+    estimator: Any,
+    bags: Bags,
+    counts: list[int],
+    weights: list[float],
+    n_resamples: int,
+    share: float,
+) -> None:
+    if estimator.constraints in ("spectral_learning", "regularization"):
+        raise InputError(
+            f"constraints={estimator.constraints!r} has no alpha, and changes with the number of "
+            "clusters: use 'bag', 'bag_as_printed', 'bag_only_ambiguous' or None."
+        )
+    if not counts or not weights or n_resamples < 2 or not 0 < share <= 1:
+        raise InputError(
+            "n_clusters and alphas must not be empty, n_resamples is 2 at least, and share is "
+            f"between 0 and 1: got {counts}, {weights}, {n_resamples} and {share}."
+        )
+    smallest = int(np.sort(bags.sizes)[: _n_drawn(len(bags), share)].sum())
+    if counts[0] < 1 or counts[-1] >= smallest:
+        raise InputError(
+            f"n_clusters={counts[0]}, ..., {counts[-1]}: expected 1 to {smallest - 1}, fewer than "
+            f"the instances that a share of {share} of the bags may have."
+        )
+
+
+class _Clusterings:
+    """The clusterings of some of the bags, for each weight and number of clusters."""
+
+    def __init__(
+        self,
+        estimator: BagConstrainedSpectralClustering,
+        bags: Bags,
+        labels: LabelSets | None,
+        chosen: NDArray[np.intp],
+        weights: list[float],
+        counts: list[int],
+        rng: np.random.RandomState,
+    ) -> None:
+        self.bags, self.labels, self.counts = bags, labels, counts
+        self.rows = _rows_of(bags, chosen)
+        self.others = np.setdiff1d(np.arange(bags.n_instances), self.rows)
+        self.spectra: list[NDArray[Any]] = []
+        self.clusters: dict[Any, NDArray[np.int64]] = {}
+        self.foretold: dict[Any, NDArray[np.int64]] = {}
+        drawn, known = bags[chosen], _labels_of(labels, chosen)
+        affinity = estimator._affinity(bags.n_instances)
+        pairwise = affinity.kind == "precomputed"
+        if pairwise:
+            drawn = drawn.with_instances(drawn.instances[:, self.rows])
+        order = own_order(drawn, known, pairwise=pairwise)
+        similarity, anchors, scales = affinity.compare(drawn.instances[order], rng)
+        left_out = bags.instances[self.others]
+        if pairwise:
+            left_out = left_out[:, self.rows]
+        near = affinity.compare_new(left_out, anchors, scales) if len(self.others) else None
+        came = np.argsort(order)
+        weighted = estimator.weight_eigenvectors
+        for i, alpha in enumerate(weights):
+            model = clone(estimator).set_params(alpha=alpha)
+            operator = model._constrain(similarity, drawn.bag_index[order], known)
+            vectors, values = leading_eigenvectors(
+                operator, counts[-1] + 1, rng, tol=estimator.tol, max_iter=estimator.max_iter
+            ).solution
+            self.spectra.append(values)
+            at_anchors = extension(operator, vectors, values, weighted=weighted)
+            if affinity.kind == "landmark":
+                at_anchors = similarity.per_landmark(at_anchors)
+            for j, k in enumerate(counts):
+                rows = embed(vectors[:, :k], values[:k], weighted=weighted)
+                found, centers = k_means(rows, k, estimator.n_init, rng)
+                self.clusters[i, j] = found[came]
+                if near is not None:
+                    self.foretold[i, j] = nearest_center(near, at_anchors[:, :k], centers)
+
+    def stability(self, everything: _Clusterings) -> NDArray[np.float64]:
+        """Likeness to the clusterings of all bags, for each weight and count."""
+        return self._table(
+            lambda cell: adjusted_rand_score(
+                everything.clusters[cell][self.rows], self.clusters[cell]
+            )
+        )
+
+    def agreement(self) -> NDArray[np.float64]:
+        """How many instances of left-out bags fall into a cluster of one of their labels."""
+        if self.labels is None:
+            return self._table(lambda cell: np.nan)
+        candidates = (self.labels.indicator == 1)[self.bags.bag_index]
+        judged = candidates[self.others].any(axis=1)
+
+        def right(cell: tuple[int, int]) -> float:
+            if not judged.any():
+                return np.nan
+            k = self.counts[cell[1]]
+            shares = class_shares(self.clusters[cell], candidates[self.rows], k)
+            named = shares.argmax(axis=1)[self.foretold[cell][judged]]
+            return float(candidates[self.others[judged], named].mean())
+
+        return self._table(right)
+
+    def _table(self, value: Callable[[tuple[int, int]], float]) -> NDArray[np.float64]:
+        shape = len(self.spectra), len(self.counts)
+        return np.array([[value((i, j)) for j in range(shape[1])] for i in range(shape[0])])
+
+
+def _labels_of(labels: LabelSets | None, chosen: NDArray[np.intp]) -> LabelSets | None:
+    if labels is None:
+        return None
+    return LabelSets(labels.indicator[chosen], labels.classes, labels.single)
+
+
+def _n_drawn(n_bags: int, share: float) -> int:
+    return max(1, round(share * n_bags))
+
+
+def _rows_of(bags: Bags, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+    inside = np.zeros(len(bags), dtype=bool)
+    inside[chosen] = True
+    return np.flatnonzero(inside[bags.bag_index])
+
+
+def _best_row(table: dict[str, NDArray[Any]], n_resamples: int) -> int:
+    means = {a: table["agreement"][table["alpha"] == a].mean() for a in np.unique(table["alpha"])}
+    foretells = max(means, key=lambda a: -np.inf if np.isnan(means[a]) else means[a])
+    stability = np.where(table["alpha"] == foretells, table["stability"], -np.inf)
+    top = int(stability.argmax())
+    error = table["stability_sd"][top] / np.sqrt(n_resamples - 1)
+    equal = stability >= stability[top] - error
+    return int(np.where(equal, table["eigengap"], -np.inf).argmax())

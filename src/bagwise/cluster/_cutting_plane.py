@@ -1,0 +1,136 @@
+"""CuttingPlaneMMC (CPMMC): two clusters far apart, by cutting planes."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from bagwise.cluster._row_clusterer import TwoWayClusterer
+from bagwise.kernels.threads import one_core_if_small, one_core_if_sparse
+from bagwise.solvers.cutting_plane_mmc import cutting_plane_mmc
+from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["CuttingPlaneMMC"]
+
+
+class CuttingPlaneMMC(TwoWayClusterer):
+    r"""Two clusters with a wide margin, by cutting planes (CPMMC, Zhao 2008).
+
+    .. math:: \min_{w, b} \tfrac12 |w|^2 + C \sum_i (1 - |f_i|)_+ \quad\text{s.t.}\quad
+        |\tfrac1n \sum_i f_i| \le l, \qquad f_i = w \cdot \phi(x_i) + b
+
+    Rounds of the concave-convex procedure; the convex problem of each has one slack and few cutting
+    planes, so its cost grows with the number of rows as reading them does.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a row inside the margin; the C of the paper is that of all rows together.
+    balance : float, default=0.3
+        l: the largest mean score.
+    kernel : str or callable, default="linear"
+        The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", ...), or a
+        function of two vectors.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance of the rows)``, "auto"
+        ``1 / n_features``.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    init : {"kmeans", "alignment"}, default="kmeans"
+        The first labels: those of (kernel) k-means, or of twenty random balanced labelings the one
+        best aligned with the kernel.
+    max_iter : int, default=100
+        Most rounds.
+    tol : float, default=1e-4
+        By how much the mean slack may exceed that of the cuts, and relative decrease of the
+        objective to stop at.
+    random_state : int, RandomState or None, default=None
+        For the first labels.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_rows,)
+        The cluster of each training row, 0 or 1.
+    coef_ : ndarray of shape (1, n_features)
+        The weights of the features (linear kernel).
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        The training rows that carry weight (other kernels); `support_` are their positions.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Their weights.
+    gamma_ : float
+        The kernel width used (other kernels).
+    intercept_ : ndarray of shape (1,)
+        The intercept.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The objective after each round.
+    n_iter_ : int
+        Number of rounds.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    The outcome is a local minimum that depends on the first labels. Cost: one product with the rows
+    (with their kernel matrix) per cut. The kernel needs no decomposition: machines are weighted
+    sums of rows.
+
+    References
+    ----------
+    Zhao, Wang, Zhang. Efficient maximum margin clustering via cutting plane algorithm. SDM 2008.
+
+    Examples
+    --------
+    >>> from bagwise.cluster import CuttingPlaneMMC
+    >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
+    >>> labels = CuttingPlaneMMC(random_state=0).fit_predict(X)
+    >>> (labels == labels[0]).tolist()
+    [True, True, True, False, False, False]
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **TwoWayClusterer._parameter_constraints,
+        "balance": [Interval(Real, 0, None, closed="left")],
+        "init": [StrOptions({"kmeans", "alignment"})],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        balance: float = 0.3,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        init: str = "kmeans",
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.balance = balance
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.init = init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
+        with one_core_if_small(rows), one_core_if_sparse(rows):
+            return cutting_plane_mmc(
+                space,
+                self._start(space, self.init, self.random_state),
+                C=self.C,
+                balance=self.balance,
+                max_iter=self.max_iter,
+                tol=self.tol,
+            )

@@ -1,0 +1,182 @@
+"""KernelKMeans: k-means in the feature space of a kernel."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from bagwise._row_machine import RowMachine
+from bagwise._validation import check_rows
+from bagwise.base import fit_method
+from bagwise.kernels.threads import one_core_if_small
+from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
+
+__all__ = ["KernelKMeans"]
+
+
+class KernelKMeans(ClusterMixin, RowMachine):
+    r"""k-means in the feature space of a kernel.
+
+    .. math:: \min \sum_i |\phi(x_i) - m_{k(i)}|^2
+
+    over clusters k and their means m, by Lloyd's rounds from several starts. With the linear kernel
+    it is k-means.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        How many clusters.
+    kernel : str or callable, default="rbf"
+        The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", ...), or a
+        function of two vectors.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance of the rows)``, "auto"
+        ``1 / n_features``.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    init : {"k-means++", "random", "alignment"}, default="k-means++"
+        The first labels: nearest of rows drawn far from each other, random balanced labels, or of
+        twenty such labelings the one best aligned with the kernel.
+    n_init : int, default=10
+        Number of starts; the best outcome is kept.
+    max_iter : int, default=300
+        Most rounds of a start.
+    random_state : int, RandomState or None, default=None
+        For the first labels.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_rows,)
+        The cluster of each training row.
+    inertia_ : float
+        The sum of squares.
+    coef_ : ndarray of shape (n_clusters, n_features)
+        Twice the means (linear kernel), of the distance without its constant part.
+    support_vectors_ : ndarray or CSR of shape (n_rows, n_features)
+        The training rows (other kernels); `support_` are their positions.
+    dual_coef_ : ndarray of shape (n_clusters, n_rows)
+        Twice their shares in the means.
+    gamma_ : float
+        The kernel width used (other kernels).
+    intercept_ : ndarray of shape (n_clusters,)
+        Minus the squared lengths of the means.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The sum of squares of the best start, round by round; it never rises.
+    n_iter_ : int
+        Its number of rounds.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    Cost of a round: the kernel between all rows, kept in memory up to 3,000 rows and computed in
+    blocks beyond.
+
+    References
+    ----------
+    Schölkopf, Smola, Müller. Nonlinear component analysis as a kernel eigenvalue problem. Neural
+    Computation 10, 1998.
+
+    Examples
+    --------
+    >>> from bagwise.cluster import KernelKMeans
+    >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
+    >>> labels = KernelKMeans(n_clusters=2, random_state=0).fit_predict(X)
+    >>> (labels == labels[0]).tolist()
+    [True, True, True, False, False, False]
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **RowMachine._parameter_constraints,
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "init": [StrOptions({"k-means++", "random", "alignment"})],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        init: str = "k-means++",
+        n_init: int = 10,
+        max_iter: int = 300,
+        random_state: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    @fit_method
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self
+        """
+        rows = check_rows(self, X, reset=True, min_rows=self.n_clusters)
+        space = self._space(rows.astype(np.float64, copy=False))
+        rng = check_random_state(self.random_state)
+        with one_core_if_small(rows):
+            lengths = squared_lengths(space)
+            results = []
+            for _ in self._track(range(self.n_init), "start"):
+                labels = first_labels(space, lengths, self.n_clusters, self.init, rng)
+                found = kernel_kmeans(space, lengths, labels, self.n_clusters, self.max_iter)
+                results.append(found)
+        best = min(results, key=lambda result: result.objective_curve[-1])
+        if not best.converged:
+            warnings.warn(
+                f"KernelKMeans did not settle in max_iter={self.max_iter} rounds.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        labels, coef, intercept = best.solution
+        self._keep(space, coef, intercept)
+        self.labels_ = labels
+        self.inertia_ = float(best.objective_curve[-1])
+        self.n_iter_, self.objective_curve_ = best.n_iter, best.objective_curve
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Tell the nearest cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return self._score_rows(self._check_rows(X)).argmax(axis=1)

@@ -1,0 +1,112 @@
+"""What clusterers of plain rows share."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClusterMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+
+from bagwise._row_machine import RowMachine
+from bagwise._validation import check_rows
+from bagwise.base import fit_method
+from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["TwoWayClusterer"]
+
+
+class TwoWayClusterer(ClusterMixin, RowMachine):
+    """A linear or kernel machine that splits rows in two; a subclass offers `_solve`."""
+
+    _parameter_constraints: dict[str, Any] = {
+        **RowMachine._parameter_constraints,
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    max_iter: int
+
+    @fit_method
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Split rows in two clusters.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        self
+        """
+        rows = check_rows(self, X, reset=True, min_rows=2).astype(np.float64, copy=False)
+        space = self._space(rows)
+        result = self._solve(space, rows)
+        if not result.converged:
+            warnings.warn(
+                f"{type(self).__name__} did not settle in max_iter={self.max_iter} rounds: raise "
+                "max_iter, scale the features, or lower C.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        coef, intercept = result.solution
+        self._keep(space, coef[None], np.atleast_1d(intercept))
+        self.labels_ = (self._score_rows(rows)[:, 0] > 0).astype(np.int64)
+        self.n_iter_ = result.n_iter
+        self.objective_curve_ = result.objective_curve
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Score each row: positive in cluster 1.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return self._score_rows(self._check_rows(X))[:, 0]
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Tell the cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            0 and 1.
+        """
+        return (self.decision_function(X) > 0).astype(np.int64)
+
+    def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
+        """Learn the machine; ``solution`` is (coef of rows, intercept)."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _start(space: FeatureSpace, init: str, random_state: Any) -> NDArray[np.int64]:
+        """Labels 1 and -1 to begin with: of kernel k-means, or of the best random ones."""
+        rng = check_random_state(random_state)
+        lengths = squared_lengths(space)
+        by = "k-means++" if init == "kmeans" else "alignment"
+        labels = first_labels(space, lengths, 2, by, rng)
+        if init == "kmeans":
+            labels = kernel_kmeans(space, lengths, labels, 2, max_iter=100).solution[0]
+        return np.where(labels == 1, 1, -1)

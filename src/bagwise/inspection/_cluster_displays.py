@@ -1,0 +1,223 @@
+"""Displays of clusters: a map of the instances, and the choice of the number of clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.exceptions import InputError
+from bagwise.extras import import_extra
+
+__all__ = ["ClusterChoiceDisplay", "EmbeddingDisplay"]
+
+MOST_SHOWN = 2000
+
+
+class EmbeddingDisplay:
+    """Show instances as points of a plane, coloured by cluster, class or anything else.
+
+    Make one with `from_embedding`.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_shown, 2)
+        Where the instances lie.
+    groups : sequence of shape (n_shown,)
+        What colours them: the cluster or the class of each; None where it is not known.
+    title : str, default=""
+        What the colours mean.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes with the plot.
+    figure_ : matplotlib Figure
+        The figure with the axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.inspection import EmbeddingDisplay
+    >>> display = EmbeddingDisplay(np.eye(2), ["owl", "wren"], title="species")
+    >>> display.plot()  # doctest: +SKIP
+    """
+
+    def __init__(self, points: NDArray[Any], groups: Sequence[Any], *, title: str = "") -> None:
+        self.points = points
+        self.groups = groups
+        self.title = title
+
+    @classmethod
+    def from_embedding(
+        cls,
+        embedding: NDArray[Any],
+        *groups: Sequence[Any],
+        titles: Sequence[str] = (),
+        max_instances: int = MOST_SHOWN,
+        random_state: Any = 0,
+    ) -> list[Self]:
+        """Lay out an embedding in the plane by t-SNE, once for several colourings.
+
+        Parameters
+        ----------
+        embedding : ndarray of shape (n_instances, n_columns)
+            ``embedding_`` of a clustering.
+        *groups : sequence of shape (n_instances,)
+            One colouring for each display; None in it where a group is not known.
+        titles : sequence of str, default=()
+            What each colouring means.
+        max_instances : int, default=2000
+            How many instances are drawn at most; more are sampled.
+        random_state : int, RandomState instance or None, default=0
+            Seed of the sample and of the layout.
+
+        Returns
+        -------
+        list of EmbeddingDisplay
+            One for each colouring, not yet drawn.
+        """
+        from sklearn.manifold import TSNE
+        from sklearn.utils import check_random_state
+
+        n = len(embedding)
+        for values in groups:
+            if len(values) != n:
+                raise InputError(
+                    f"{len(values)} groups were given for {n} instances: give one each."
+                )
+        rng = check_random_state(random_state)
+        rows = np.sort(rng.permutation(n)[:max_instances])
+        shown = np.asarray(embedding)[rows]
+        if len(rows) < 4:  # too few for a layout
+            points = np.pad(shown, ((0, 0), (0, 2)))[:, :2]
+        else:
+            near = min(30.0, (len(rows) - 1) / 3)
+            layout = TSNE(perplexity=near, init="random", random_state=rng)
+            points = layout.fit_transform(shown)
+        names = [*titles, *[""] * len(groups)]
+        return [
+            cls(points, [values[i] for i in rows], title=name)
+            for values, name in zip(groups, names, strict=False)
+        ]
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        EmbeddingDisplay
+        """
+        if ax is None:
+            pyplot = import_extra("matplotlib.pyplot", extra="plot")
+            _, ax = pyplot.subplots(figsize=(6.4, 5.6), layout="constrained")
+        colours = import_extra("matplotlib", extra="plot").colormaps["gist_rainbow"]
+        texts = np.array(["not known" if group is None else str(group) for group in self.groups])
+        unknown = np.array([group is None for group in self.groups], dtype=bool)
+        ax.plot(*self.points[unknown].T, "o", color="#9a9a9a", markersize=3, mew=0, alpha=0.5)
+        names = sorted(set(texts[~unknown].tolist()), key=lambda text: (len(text), text))
+        for place, name in enumerate(names):
+            chosen = self.points[~unknown & (texts == name)]
+            colour = colours(place / max(len(names), 1))
+            ax.plot(*chosen.T, "o", color=colour, markersize=4, mew=0, alpha=0.8, label=name)
+            middle = np.median(chosen, axis=0)
+            ax.annotate(
+                name, middle, fontsize="small", ha="center", va="center", parse_math=False,
+                bbox={"boxstyle": "round,pad=0.15", "fc": "white", "ec": colour, "alpha": 0.8},
+                color="#1d2126",
+            )  # fmt: skip
+        ax.set(xticks=[], yticks=[])
+        ax.set_title(self.title, parse_math=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class ClusterChoiceDisplay:
+    """Show how stable each number of clusters is, and the eigengaps.
+
+    Parameters
+    ----------
+    table : mapping of str to sequence
+        ``table`` of what :func:`bagwise.cluster.choose_clusters` returns.
+    best : int, default=None
+        The row to mark.
+
+    Attributes
+    ----------
+    axes_ : ndarray of matplotlib Axes
+        Stability above, eigengaps below.
+    figure_ : matplotlib Figure
+        The figure with the axes.
+
+    Examples
+    --------
+    >>> from bagwise.inspection import ClusterChoiceDisplay
+    >>> table = {"alpha": [0.7], "n_clusters": [3], "eigengap": [0.5], "stability": [0.9],
+    ...          "stability_sd": [0.1]}
+    >>> ClusterChoiceDisplay(table, best=0).plot()  # doctest: +SKIP
+    """
+
+    def __init__(self, table: Mapping[str, Any], *, best: int | None = None) -> None:
+        self.table = table
+        self.best = best
+
+    @classmethod
+    def from_choice(cls, choice: Any, *, axes: Any = None) -> Self:
+        """Plot what `choose_clusters` found.
+
+        Parameters
+        ----------
+        choice : ClusterChoice
+            What it returned.
+        axes : pair of matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ClusterChoiceDisplay
+        """
+        return cls(choice.table, best=choice.best).plot(axes=axes)
+
+    def plot(self, *, axes: Any = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        axes : pair of matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ClusterChoiceDisplay
+        """
+        if axes is None:
+            pyplot = import_extra("matplotlib.pyplot", extra="plot")
+            _, axes = pyplot.subplots(2, 1, sharex=True, figsize=(6.4, 5.6), layout="constrained")
+        columns = {name: np.asarray(values) for name, values in self.table.items()}
+        above, below = axes
+        for alpha in np.unique(columns["alpha"]):
+            rows = columns["alpha"] == alpha
+            counts = columns["n_clusters"][rows]
+            middle, spread = columns["stability"][rows], columns["stability_sd"][rows]
+            label = f"alpha = {alpha:g}"
+            above.errorbar(counts, middle, yerr=spread, marker="o", ms=4, capsize=3, label=label)
+            below.plot(counts, columns["eigengap"][rows], marker="o", ms=4)
+        if self.best is not None:
+            for ax, name in ((above, "stability"), (below, "eigengap")):
+                place = columns["n_clusters"][self.best], columns[name][self.best]
+                ax.plot(*place, "o", ms=12, mfc="none", mec="#d9762b", mew=2)
+        above.set_ylabel("stability (adjusted Rand index)")
+        below.set(xlabel="number of clusters", ylabel="eigengap")
+        above.legend(frameon=False)
+        for ax in (above, below):
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.grid(color="0.5", alpha=0.3, linewidth=0.6)
+        self.axes_, self.figure_ = np.array([above, below]), above.figure
+        return self

@@ -1,0 +1,34 @@
+"""An order of rows that depends on their values alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+__all__ = ["row_ranks"]
+
+
+def row_ranks(instances: Any) -> NDArray[np.intp]:
+    """Number the distinct rows of a table in an order that depends on their values alone.
+
+    Parameters
+    ----------
+    instances : ndarray or CSR of shape (n_instances, n_features)
+        The table.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,)
+        Equal rows have equal numbers, from 0 without gaps.
+    """
+    if not sparse.issparse(instances):
+        return np.unique(instances, axis=0, return_inverse=True)[1].reshape(-1)
+    table = sparse.csr_array(instances, copy=True)
+    table.sum_duplicates()
+    table.eliminate_zeros()
+    spans = zip(table.indptr[:-1], table.indptr[1:], strict=True)
+    rows = [table.indices[a:b].tobytes() + table.data[a:b].tobytes() for a, b in spans]
+    return np.unique(np.array(rows, dtype=object), return_inverse=True)[1].reshape(-1)

@@ -1,0 +1,31 @@
+"""Protocols of instance clustering: bags with label sets, and instance labels to judge by."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from sklearn.preprocessing import StandardScaler
+
+from bagwise.preprocessing import InstanceTransformer
+from bagwise.reproduction._building import build_model, with_seed
+from bagwise.reproduction._protocols.fitting import scores
+from bagwise.reproduction._units import Unit
+
+__all__ = ["instance_clustering"]
+
+
+def instance_clustering(unit: Unit) -> dict[str, Any]:
+    """Cluster all instances from the label sets of the labelled bags; judge by instance labels.
+
+    The data say how many clusters are asked for. Instances are standardised, all of them, as there
+    is no test set.
+    """
+    data = unit.load()
+    bags = InstanceTransformer(StandardScaler()).fit_transform(data.bags)
+    model = with_seed(build_model(unit.settings["model"], {}), unit.seed)
+    model.set_params(n_clusters=data.n_clusters)
+    start = time.perf_counter()
+    clusters = model.fit_predict(bags, data.label_sets)
+    elapsed = time.perf_counter() - start
+    return scores(unit, data.instance_labels, clusters) | {"fit_seconds": elapsed}

@@ -1,0 +1,8 @@
+"""What can I learn when most examples carry no label?"""
+
+from bagwise.semi_supervised._annealed import AnnealedSVM
+from bagwise.semi_supervised._laplacian import LaplacianSVM
+from bagwise.semi_supervised._transductive import TransductiveSVM
+from bagwise.semi_supervised._universvm import UniverSVM
+
+__all__ = ["AnnealedSVM", "LaplacianSVM", "TransductiveSVM", "UniverSVM"]

@@ -1,0 +1,130 @@
+"""AnnealedSVM (the deterministic annealing of SVMlin): labels as probabilities, slowly cooled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.extmath import safe_sparse_dot
+
+from bagwise.kernels.threads import one_core_if_sparse
+from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, Signs
+from bagwise.solvers.annealed_svm import annealed_svm
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["AnnealedSVM"]
+
+
+class AnnealedSVM(PartlyLabelledClassifier):
+    r"""Linear SVM for many rows, most of them unlabelled (SVMlin, Sindhwani and Keerthi 2006).
+
+    .. math:: \min_{w, p} \tfrac12 |w|^2 + \tfrac{C_1}2 \sum_{labelled} (1 - y_i f_i)_+^2
+        + \tfrac{C_2}2 \sum_{unlabelled} \bigl(p_j (1 - f_j)_+^2 + (1 - p_j) (1 + f_j)_+^2\bigr)
+        - C_2 T \sum_{unlabelled} H(p_j)
+
+    over probabilities p of a given mean, H their entropy. The temperature T begins at 10 and falls
+    until every label is certain: hot, the problem is nearly convex; cold, it is the transductive
+    SVM with the squared hinge.
+
+    Parameters
+    ----------
+    C1 : float, default=1.0
+        Cost of a margin error of a labelled row.
+    C2 : float, default=None
+        Cost of a margin error of an unlabelled row; by default ``C1 * n_labelled / n_unlabelled``,
+        so that both kinds of rows weigh alike.
+    positive_share : float, default=None
+        Share of the positive class (``classes_[1]``) among the unlabelled rows; by default that
+        among the labelled rows. For two classes only.
+    tol : float, default=1e-4
+        Size of the gradient at which a machine is solved, relative to that at w = 0.
+    verbose : int, default=0
+        Show a progress bar over the classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    transduction_ : ndarray of shape (n_rows,)
+        The label of each training row: as given, or as predicted.
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features; one machine for two classes, else one each.
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts, weights of a constant feature 1.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The objective after each turn at the temperature of its stage, summed over the classes; at
+        one temperature it never rises.
+    n_iter_ : int
+        Number of turns, of the class that needed most.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    Without unlabelled rows this is ``LinearSVC(loss="squared_hinge")``. More than two classes: one
+    against the rest.
+
+    Cost: some hundred warm-started Newton steps, each a few dozen products with X; memory beside X:
+    a few vectors.
+
+    References
+    ----------
+    Sindhwani, Keerthi. Large scale semi-supervised linear SVMs. SIGIR 2006.
+
+    Examples
+    --------
+    >>> from bagwise.semi_supervised import AnnealedSVM
+    >>> X = [[-1.3], [-1.0], [-0.7], [0.7], [1.0], [1.3]]
+    >>> model = AnnealedSVM().fit(X, ["no", -1, -1, -1, -1, "yes"])
+    >>> model.transduction_.tolist()
+    ['no', 'no', 'no', 'yes', 'yes', 'yes']
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "C1": [Interval(Real, 0, None, closed="neither")],
+        "C2": [Interval(Real, 0, None, closed="neither"), None],
+        "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C1: float = 1.0,
+        C2: float | None = None,
+        *,
+        positive_share: float | None = None,
+        tol: float = 1e-4,
+        verbose: int = 0,
+    ) -> None:
+        self.C1 = C1
+        self.C2 = C2
+        self.positive_share = positive_share
+        self.tol = tol
+        self.verbose = verbose
+
+    def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
+        n_labelled = np.count_nonzero(signs[0])
+        equal = self.C1 * n_labelled / max(1, rows.shape[0] - n_labelled)
+        with one_core_if_sparse(rows):
+            results = [
+                annealed_svm(
+                    rows,
+                    each,
+                    C1=self.C1,
+                    C2=equal if self.C2 is None else self.C2,
+                    share=self._share(each),
+                    tol=self.tol,
+                )
+                for each in self._track(signs, "class")
+            ]
+        self.coef_ = np.array([result.solution[0] for result in results])
+        self.intercept_ = np.array([float(result.solution[1]) for result in results])
+        return results
+
+    def _score_rows(self, rows: Any) -> NDArray[np.float64]:
+        return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_

@@ -1,0 +1,138 @@
+"""LaplacianSVM: an SVM that is smooth along a graph of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
+from bagwise.solvers.laplacian_svm import graph_laplacian, laplacian_svm
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["LaplacianSVM"]
+
+
+class LaplacianSVM(PartlyLabelledMachine):
+    r"""SVM that varies little between neighbours, labelled or not (Belkin 2006).
+
+    .. math:: \min_{f, b} \tfrac12 |f|_K^2 + \tfrac{\gamma_I}2 \sum_{i \sim j} (f_i - f_j)^2
+        + C \sum_{labelled} (1 - y_i (f_i + b))_+
+
+    where the second sum goes over the edges of the graph of nearest neighbours of all rows. The
+    graph deforms the kernel in closed form; what is left is an ordinary SVM on the labelled rows.
+
+    Parameters
+    ----------
+    C : float, default=100.0
+        Cost of a margin error of a labelled row.
+    manifold_weight : float, default=1.0
+        How much differences between neighbours cost (gamma_I); 0 is the ordinary SVM.
+    n_neighbors : int, default=5
+        Each row is joined with so many nearest rows.
+    kernel : str or callable, default="rbf"
+        The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", ...), or a
+        function of two vectors.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance of the rows)``, "auto"
+        ``1 / n_features``.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    tol : float, default=1e-6
+        Tolerance of the SVM.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    transduction_ : ndarray of shape (n_rows,)
+        The label of each training row: as given, or as predicted.
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features (linear kernel); one machine for two classes, else one each.
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        The training rows that carry weight (other kernels); `support_` are their positions.
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        Their weights.
+    gamma_ : float
+        The kernel width used (other kernels).
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
+    objective_curve_ : ndarray of shape (1,)
+        The objective, summed over the classes.
+    n_iter_ : int
+        1: the solution is closed but for the SVM.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    Every row counts, so with a kernel all rows are support vectors. More than two classes: one
+    against the rest, at the cost of one SVM each.
+
+    Cost: one system of as many equations as rows (with the linear kernel: as features, where those
+    are fewer). Memory: the square of that, checked before.
+
+    References
+    ----------
+    Belkin, Niyogi, Sindhwani. Manifold regularization: a geometric framework for learning from
+    labeled and unlabeled examples. Journal of Machine Learning Research 7, 2006.
+
+    Sindhwani, Niyogi, Belkin. Beyond the point cloud: from transductive to semi-supervised
+    learning. ICML 2005.
+
+    Examples
+    --------
+    >>> from bagwise.semi_supervised import LaplacianSVM
+    >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
+    >>> model = LaplacianSVM(n_neighbors=2).fit(X, ["no", -1, -1, -1, -1, "yes"])
+    >>> model.transduction_.tolist()
+    ['no', 'no', 'no', 'yes', 'yes', 'yes']
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **PartlyLabelledMachine._parameter_constraints,
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "manifold_weight": [Interval(Real, 0, None, closed="left")],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        manifold_weight: float = 1.0,
+        *,
+        n_neighbors: int = 5,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        tol: float = 1e-6,
+    ) -> None:
+        self.C = C
+        self.manifold_weight = manifold_weight
+        self.n_neighbors = n_neighbors
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+
+    def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
+        space = self._space(rows)
+        results = laplacian_svm(
+            space,
+            graph_laplacian(rows, self.n_neighbors),
+            signs,
+            C=self.C,
+            manifold_weight=self.manifold_weight,
+            tol=self.tol,
+        )
+        coef, intercept = zip(*(result.solution for result in results), strict=True)
+        self._keep(space, np.array(coef), np.array(intercept))
+        return results

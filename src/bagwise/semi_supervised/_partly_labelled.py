@@ -1,0 +1,145 @@
+"""What semi-supervised classifiers share: -1 is unlabelled, one class against the rest."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from bagwise._row_machine import RowMachine
+from bagwise._validation import check_partial_labels, check_rows
+from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
+from bagwise.exceptions import LabelError
+from bagwise.kernels.threads import one_core_if_small
+from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["PartlyLabelledClassifier", "PartlyLabelledMachine"]
+
+Signs = NDArray[np.int64]
+
+
+class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
+    """A machine per class on rows of which some have no label.
+
+    Two classes make one machine, positive for ``classes_[1]``; more make one per class, against
+    the rest. A subclass offers `_learn` and `_score_rows`.
+    """
+
+    positive_share: float | None = None
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows with and without a label.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
+        y : array-like of shape (n_rows,)
+            The label of each row; -1 where it is not known.
+
+        Returns
+        -------
+        self
+        """
+        sparse = self.__sklearn_tags__().input_tags.sparse
+        rows = check_rows(self, X, reset=True, accept_sparse=sparse)
+        classes, codes = check_partial_labels(y, rows.shape[0])
+        rows = rows.astype(np.float64, copy=False)
+        if self.positive_share is not None and len(classes) > 2:
+            raise LabelError(
+                f"positive_share={self.positive_share} speaks of two classes, and y has "
+                f"{len(classes)}: leave it out to take the shares among the labelled rows."
+            )
+        positives = [1] if len(classes) == 2 else range(len(classes))
+        signs = [np.where(codes < 0, 0, np.where(codes == k, 1, -1)) for k in positives]
+        with one_core_if_small(rows):
+            results = self._learn(rows, signs)
+        if not all(result.converged for result in results):
+            warnings.warn(
+                f"{type(self).__name__} did not settle within its budget: raise max_iter, scale "
+                "the features, or lower C1 and C2.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.classes_ = classes
+        self.n_iter_ = max(result.n_iter for result in results)
+        self.objective_curve_ = _total([result.objective_curve for result in results])
+        predicted = self._labels_of(self._scores(rows))
+        self.transduction_ = np.where(codes < 0, predicted, classes[codes])
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Score each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_classes)
+            One score per row for two classes (positive: ``classes_[1]``), else one per class.
+        """
+        return self._scores(self._check_rows(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Values of ``classes_``.
+        """
+        return self._labels_of(self.decision_function(X))
+
+    def _scores(self, rows: Any) -> NDArray[np.float64]:
+        scores = self._score_rows(rows)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _share(self, signs: Signs) -> float:
+        """Share of positive rows to expect among the unlabelled ones."""
+        if self.positive_share is not None:
+            return self.positive_share
+        return float(np.mean(signs[signs != 0] > 0))
+
+    def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
+        """Learn and remember a machine per sign vector: 1, -1, and 0 where it is not known."""
+        raise NotImplementedError
+
+    def _score_rows(self, rows: Any) -> NDArray[np.float64]:
+        """Score checked rows by each machine: shape (n_rows, n_machines)."""
+        raise NotImplementedError
+
+
+class PartlyLabelledMachine(RowMachine, PartlyLabelledClassifier):
+    """A linear or kernel machine per class; a subclass offers `_solve`."""
+
+    def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
+        space = self._space(rows)
+        results = [self._solve(space, each) for each in self._track(signs, "class")]
+        coef = np.array([result.solution[0] for result in results])
+        self._keep(space, coef, np.array([float(result.solution[1]) for result in results]))
+        return results
+
+    def _solve(self, space: FeatureSpace, signs: Signs) -> SolverResult:
+        """Learn one machine; ``solution`` begins with (coef of rows, intercept)."""
+        raise NotImplementedError
+
+
+def _total(curves: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Sum of the objectives of all machines; one that has settled stays where it is."""
+    length = max(len(curve) for curve in curves)
+    padded = [np.pad(curve, (0, length - len(curve)), mode="edge") for curve in curves]
+    return np.sum(padded, axis=0)

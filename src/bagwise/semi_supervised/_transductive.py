@@ -1,0 +1,148 @@
+"""TransductiveSVM (TSVM): an SVM that chooses the labels of unlabelled rows."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.utils._param_validation import Interval
+
+from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
+from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.label_starts import n_expected
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.transductive import transductive_svm
+
+__all__ = ["TransductiveSVM"]
+
+
+class TransductiveSVM(PartlyLabelledMachine):
+    r"""SVM that also chooses the labels of unlabelled rows (TSVM, Joachims 1999).
+
+    .. math:: \min_{y_u, w, b} \tfrac12 |w|^2 + C_1 \sum_{labelled} \xi_i
+        + C_2 \sum_{unlabelled} \xi_j
+
+    where :math:`\xi = (1 - y (w \cdot \phi(x) + b))_+`, over labels of the unlabelled rows with a
+    given share of positive ones. The ordinary SVM gives the first labels; then pairs of labels
+    whose exchange lowers the objective are exchanged, while the cost of unlabelled rows grows from
+    a hundred-thousandth of C2 to C2.
+
+    Parameters
+    ----------
+    C1 : float, default=1.0
+        Cost of a margin error of a labelled row.
+    C2 : float, default=1.0
+        Cost of a margin error of an unlabelled row, at the end.
+    positive_share : float, default=None
+        Share of the positive class (``classes_[1]``) among the unlabelled rows; by default that
+        among the labelled rows. For two classes only.
+    kernel : str or callable, default="linear"
+        The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", ...), or a
+        function of two vectors.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance of the rows)``, "auto"
+        ``1 / n_features``.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    max_iter : int, default=1000
+        Most machines solved.
+    tol : float, default=1e-6
+        How exactly each machine meets its margins.
+    verbose : int, default=0
+        Show a progress bar over the classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    transduction_ : ndarray of shape (n_rows,)
+        The label of each training row: as given, or as predicted.
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features (linear kernel); one machine for two classes, else one each.
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        The training rows that carry weight (other kernels); `support_` are their positions.
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        Their weights.
+    gamma_ : float
+        The kernel width used (other kernels).
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The objective after each machine, at the cost of unlabelled rows of its stage, summed over
+        the classes.
+    n_iter_ : int
+        Number of machines solved, of the class that needed most.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    All pairs that should be exchanged are exchanged before the next machine, not one at a time;
+    the objective falls as well. Unlabelled rows of both signs have one cost; Joachims' ratio of
+    two vanishes at the end, too. Without unlabelled rows this is the ordinary SVM with a free
+    intercept. More than two classes: one against the rest. The objective has many local minima.
+
+    Cost: some fifty warm-started SVMs on all rows.
+
+    References
+    ----------
+    Joachims. Transductive inference for text classification using support vector machines. ICML
+    1999.
+
+    Examples
+    --------
+    >>> from bagwise.semi_supervised import TransductiveSVM
+    >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
+    >>> model = TransductiveSVM(C1=10, C2=10).fit(X, ["no", -1, -1, -1, -1, "yes"])
+    >>> model.transduction_.tolist()
+    ['no', 'no', 'no', 'yes', 'yes', 'yes']
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **PartlyLabelledMachine._parameter_constraints,
+        "C1": [Interval(Real, 0, None, closed="neither")],
+        "C2": [Interval(Real, 0, None, closed="neither")],
+        "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C1: float = 1.0,
+        C2: float = 1.0,
+        *,
+        positive_share: float | None = None,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        verbose: int = 0,
+    ) -> None:
+        self.C1 = C1
+        self.C2 = C2
+        self.positive_share = positive_share
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+
+    def _solve(self, space: FeatureSpace, signs: Signs) -> SolverResult:
+        return transductive_svm(
+            space,
+            signs,
+            C1=self.C1,
+            C2=self.C2,
+            n_positive=n_expected(self._share(signs), int(np.sum(signs == 0))),
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )

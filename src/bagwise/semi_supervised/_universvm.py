@@ -1,0 +1,149 @@
+"""UniverSVM: an SVM whose margin avoids unlabelled rows, by the concave-convex procedure."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+from sklearn.utils._param_validation import Interval
+
+from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
+from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.universvm import ramp_svm
+
+__all__ = ["UniverSVM"]
+
+
+class UniverSVM(PartlyLabelledMachine):
+    r"""SVM whose margin avoids unlabelled rows (the TSVM of UniverSVM, Collobert 2006).
+
+    .. math:: \min_{w, b} \tfrac12 |w|^2 + C_1 \sum_{labelled} (1 - y_i f_i)_+
+        + C_2 \sum_{unlabelled} \bigl(R_s(f_j) + R_s(-f_j)\bigr)
+
+    with :math:`f = w \cdot \phi(x) + b` and the ramp :math:`R_s(z) = \min(1 - s, (1 - z)_+)`, such
+    that the unlabelled rows score on average as the labelled ones are labelled. Each round of the
+    concave-convex procedure is an ordinary SVM; no labels are guessed.
+
+    Parameters
+    ----------
+    C1 : float, default=1.0
+        Cost of a margin error of a labelled row.
+    C2 : float, default=1.0
+        Cost of an unlabelled row inside the margin.
+    s : float, default=-0.3
+        Score below which a row costs no more, between -1 and 0.
+    positive_share : float, default=None
+        Share of the positive class (``classes_[1]``) among the unlabelled rows; by default that
+        among the labelled rows. For two classes only.
+    kernel : str or callable, default="linear"
+        The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", ...), or a
+        function of two vectors.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance of the rows)``, "auto"
+        ``1 / n_features``.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    max_iter : int, default=100
+        Most machines solved.
+    tol : float, default=1e-6
+        How exactly each machine meets its margins.
+    verbose : int, default=0
+        Show a progress bar over the classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    transduction_ : ndarray of shape (n_rows,)
+        The label of each training row: as given, or as predicted.
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features (linear kernel); one machine for two classes, else one each.
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        The training rows that carry weight (other kernels); `support_` are their positions.
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        Their weights.
+    gamma_ : float
+        The kernel width used (other kernels).
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The objective after each machine, summed over the classes; it never rises.
+    n_iter_ : int
+        Number of machines solved, of the class that needed most.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    The procedure starts at the SVM of the labelled rows and ends at a local minimum. Without
+    unlabelled rows this is the ordinary SVM with a free intercept. More than two classes: one
+    against the rest.
+
+    Cost: a few warm-started SVMs on twice the unlabelled rows.
+
+    References
+    ----------
+    Collobert, Sinz, Weston, Bottou. Large scale transductive SVMs. Journal of Machine Learning
+    Research 7, 2006.
+
+    Examples
+    --------
+    >>> from bagwise.semi_supervised import UniverSVM
+    >>> X = [[0.0], [0.3], [0.6], [2.0], [2.3], [2.6]]
+    >>> model = UniverSVM(C1=10).fit(X, ["no", -1, -1, -1, -1, "yes"])
+    >>> model.transduction_.tolist()
+    ['no', 'no', 'no', 'yes', 'yes', 'yes']
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **PartlyLabelledMachine._parameter_constraints,
+        "C1": [Interval(Real, 0, None, closed="neither")],
+        "C2": [Interval(Real, 0, None, closed="neither")],
+        "s": [Interval(Real, -1, 0, closed="right")],
+        "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C1: float = 1.0,
+        C2: float = 1.0,
+        *,
+        s: float = -0.3,
+        positive_share: float | None = None,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        max_iter: int = 100,
+        tol: float = 1e-6,
+        verbose: int = 0,
+    ) -> None:
+        self.C1 = C1
+        self.C2 = C2
+        self.s = s
+        self.positive_share = positive_share
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+
+    def _solve(self, space: FeatureSpace, signs: Signs) -> SolverResult:
+        return ramp_svm(
+            space,
+            signs,
+            C1=self.C1,
+            C2=self.C2,
+            s=self.s,
+            mean_score=2 * self._share(signs) - 1,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )

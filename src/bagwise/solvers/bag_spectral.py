@@ -1,0 +1,683 @@
+r"""Spectral clustering with bag constraints (Pei and Fern 2014), Algorithm 1.
+
+The K leading eigenvectors of D^-1/2 (W + alpha Q) D^-1/2, where W is the similarity of the N
+instances, D its degrees, and Q what the label sets of the bags say of pairs of instances. With y_i
+the indicator of the label set of bag i divided by its size, and e the indicator of instances in
+labelled bags,
+
+    Q = B Y'Y B' - mu e e',    mu = sum(Y'Y) / M^2        (the sum of Eq. 9)
+
+over the M labelled bags. The paper prints B (Y'Y - mu I) B': its Appendix A takes the sum of
+b_s b_r' over all pairs of bags for B B', where it is (B 1)(B 1)'.
+
+Q is never formed. What it says of two instances depends on the label sets of their bags only, so it
+is a small matrix between groups: instances whose bags have the same label set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+from sklearn.cluster import KMeans
+from sklearn.utils.extmath import safe_sparse_dot
+
+from bagwise.exceptions import InputError
+from bagwise.kernels.threads import one_core_if_small
+from bagwise.solvers.result import SolverResult
+
+__all__ = [
+    "CONSTRAINTS",
+    "ConstrainedSimilarity",
+    "GroupTerm",
+    "LowRank",
+    "constrain",
+    "embed",
+    "extension",
+    "k_means",
+    "leading_eigenvectors",
+    "nearest_center",
+    "unit_rows",
+]
+
+CONSTRAINTS = (
+    "bag",
+    "bag_as_printed",
+    "bag_only_ambiguous",
+    "spectral_learning",
+    "regularization",
+)
+# A matrix between this many label sets takes 3 GB.
+MOST_GROUPS = 20_000
+BLOCK = 512  # rows of a dense similarity handled at once
+DEPTH = 6  # blocks that a restart adds
+KMEANS_SAMPLE = 10_000  # rows on which the best of several k-means starts is found
+
+Array = NDArray[Any]
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """The symmetric matrix F diag(weights) F' + diag(diagonal).
+
+    Attributes
+    ----------
+    factor : ndarray of shape (n, rank)
+        F.
+    weights : ndarray of shape (rank,)
+        The weight of each column.
+    diagonal : float
+        What is added to the diagonal.
+    """
+
+    factor: Vector
+    weights: Vector
+    diagonal: float = 0.0
+
+    def __matmul__(self, z: Vector) -> Vector:
+        """Multiply by vectors."""
+        return (self.factor * self.weights) @ (self.factor.T @ z) + self.diagonal * z
+
+    def toarray(self) -> Vector:
+        """Write the matrix out."""
+        dense = (self.factor * self.weights) @ self.factor.T
+        return dense + self.diagonal * np.eye(len(dense))
+
+
+@dataclass(frozen=True)
+class GroupTerm:
+    """A matrix whose entry for two instances depends on their groups only: G core G'.
+
+    Attributes
+    ----------
+    groups : ndarray of int of shape (n_instances,)
+        The group of each instance.
+    core : ndarray or LowRank of shape (n_groups, n_groups)
+        The entry for each pair of groups.
+    """
+
+    groups: NDArray[np.intp]
+    core: Any
+
+    def __matmul__(self, z: Vector) -> Vector:
+        """Multiply by vectors, at the cost of adding them up by groups."""
+        return (self.core @ (self._members @ z))[self.groups]
+
+    @cached_property
+    def _members(self) -> sparse.csr_array:
+        """The instances of each group, as rows of zeros and ones."""
+        n = len(self.groups)
+        n_groups = len(self.core.factor if isinstance(self.core, LowRank) else self.core)
+        entries = np.ones(n), (self.groups, np.arange(n))
+        return sparse.csr_array(entries, shape=(n_groups, n))
+
+    def toarray(self) -> Vector:
+        """Write the matrix out, n_instances x n_instances."""
+        core = self.core.toarray() if isinstance(self.core, LowRank) else self.core
+        return core[np.ix_(self.groups, self.groups)]
+
+
+@dataclass(frozen=True)
+class ConstrainedSimilarity:
+    """The operator H (W + term + diag(diagonal)) H + diag(shift), with H = diag(scale).
+
+    Attributes
+    ----------
+    similarity : ndarray, CSR or anything with ``@``, of shape (n_instances, n_instances)
+        W, or what the constraints left of it.
+    term : GroupTerm or None
+        What the constraints add.
+    diagonal : ndarray of shape (n_instances,) or None
+        What they add to single instances.
+    scale : ndarray of shape (n_instances,)
+        D^-1/2, or ones.
+    shift : ndarray of shape (n_instances,) or None
+        Added last.
+    degrees : ndarray of shape (n_instances,)
+        D.
+    alpha : float
+        The weight that Q got: `alpha` itself, or adapted to the size of the graph.
+    """
+
+    similarity: Any
+    term: GroupTerm | None
+    diagonal: Vector | None
+    scale: Vector
+    shift: Vector | None
+    degrees: Vector
+    alpha: float
+
+    @property
+    def dtype(self) -> Any:
+        """The precision of the similarity, in which products are made."""
+        return self.similarity.dtype
+
+    def __matmul__(self, v: Vector) -> Vector:
+        """Multiply by vectors, one or several in columns; the cost is that of W."""
+        column = (-1, *[1] * (v.ndim - 1))
+        scale = self.scale.astype(self.dtype).reshape(column)
+        z = scale * v.astype(self.dtype, copy=False)
+        product = self.similarity @ z
+        if self.term is not None:
+            product += (self.term @ z).astype(self.dtype, copy=False)
+        if self.diagonal is not None:
+            product += self.diagonal.astype(self.dtype).reshape(column) * z
+        product *= scale
+        if self.shift is not None:
+            product += self.shift.astype(self.dtype).reshape(column) * v
+        return product
+
+    def toarray(self) -> Vector:
+        """Write the matrix out; for few instances."""
+        W = self.similarity
+        dense = np.array(W if isinstance(W, np.ndarray) else W.toarray(), dtype=float)
+        if self.term is not None:
+            dense += self.term.toarray()
+        if self.diagonal is not None:
+            dense += np.diag(self.diagonal)
+        dense *= np.outer(self.scale, self.scale)
+        return dense if self.shift is None else dense + np.diag(self.shift)
+
+
+def constrain(
+    similarity: Any,
+    bag_index: NDArray[np.intp],
+    label_sets: NDArray[np.int8] | None,
+    *,
+    constraints: str | None,
+    alpha: float,
+    n_clusters: int,
+    adapt_alpha: bool,
+    normalization: str = "symmetric",
+    beta: float = 20.0,
+) -> ConstrainedSimilarity:
+    """Join a similarity of instances with what label sets of bags say.
+
+    Parameters
+    ----------
+    similarity : ndarray, CSR or the like, of shape (n_instances, n_instances)
+        W: symmetric, no negative entries.
+    bag_index : ndarray of int of shape (n_instances,)
+        The bag of each instance.
+    label_sets : ndarray of shape (n_bags, n_classes) or None
+        Zeros and ones; a row of -1 where nothing is known.
+    constraints : str or None
+        One of `CONSTRAINTS`, or None for plain spectral clustering.
+    alpha : float
+        The weight of Q.
+    n_clusters : int
+        The number of clusters; with more clusters than classes two instances of one class need
+        not be together.
+    adapt_alpha : bool
+        Whether W is a graph, whose degrees do not grow with the number of instances as the row
+        sums of Q do: alpha is then multiplied by their ratio.
+    normalization : {"symmetric", "additive"}, default="symmetric"
+        Of spectral learning.
+    beta : float, default=20.0
+        The weight of the regularization.
+
+    Returns
+    -------
+    ConstrainedSimilarity
+    """
+    degrees = _degrees(similarity)
+    plain = ConstrainedSimilarity(similarity, None, None, 1 / np.sqrt(degrees), None, degrees, 0.0)
+    if constraints is None or label_sets is None or not (label_sets >= 0).all(axis=1).any():
+        return plain
+    sets = _LabelSetGroups.of(bag_index, label_sets)
+    if sets.n_classes == 0:  # empty sets only: no label tells two bags apart
+        return plain
+    must_link = n_clusters <= sets.n_classes
+    if constraints == "spectral_learning":
+        return _spectral_learning(similarity, sets, must_link, additive=normalization == "additive")
+    if constraints == "regularization":
+        return _regularized(plain, sets, beta) if must_link else plain
+    core: Any
+    if constraints == "bag_as_printed":
+        groups, core = _as_printed(bag_index, label_sets)
+    elif constraints == "bag_only_ambiguous":
+        groups, core = sets.groups, _only_ambiguous(sets)
+    else:
+        groups, core = sets.groups, _corrected(sets)
+    if adapt_alpha:
+        alpha *= float(degrees.mean()) / sets.mean_row_sum()
+    term = GroupTerm(groups, _scaled(core, alpha))
+    return ConstrainedSimilarity(similarity, term, None, plain.scale, None, degrees, alpha)
+
+
+def leading_eigenvectors(
+    operator: ConstrainedSimilarity,
+    n_vectors: int,
+    rng: np.random.RandomState,
+    *,
+    tol: float,
+    max_iter: int = 100,
+) -> SolverResult:
+    """Find the eigenvectors of the largest (algebraic) eigenvalues, by block Krylov-Schur.
+
+    A graph of separate parts has the eigenvalue 1 as often as it has parts, and well separated
+    clusters nearly so: a method that multiplies single vectors sees such an eigenvalue once. Here
+    blocks of vectors are multiplied, and what was found is accepted only when new random vectors,
+    orthogonal to it, add nothing.
+
+    Parameters
+    ----------
+    operator : ConstrainedSimilarity
+        The matrix.
+    n_vectors : int
+        How many; at most the number of instances.
+    rng : RandomState
+        Where random vectors come from.
+    tol : float
+        The residual allowed of each eigenvector, relative to its eigenvalue (or, of a small one, to
+        a hundredth of the largest).
+    max_iter : int, default=100
+        Most restarts.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (vectors, values), largest first; the objective is the sum of the
+        eigenvalues (Eq. 13), which never falls; the residuals are the largest of each restart.
+    """
+    n = len(operator.scale)
+    block = n_vectors // 4 + 4
+    kept = block * (n_vectors // block + 2)
+    size = kept + DEPTH * block
+    if n <= size + block:  # the Krylov space would be the whole space
+        values, vectors = linalg.eigh(operator.toarray())
+        leading = vectors[:, ::-1][:, :n_vectors], values[::-1][:n_vectors]
+        return SolverResult(leading, np.array([leading[1].sum()]), 1, True, np.zeros(1))
+    basis = np.zeros((n, size), operator.dtype, order="F")
+    projected = np.zeros((size, size))  # basis' A basis
+    filled, fresh = 0, _random_block(block, basis[:, :0], rng)
+    curve: list[float] = []
+    residuals: list[float] = []
+    verified = -np.inf
+    converged = False
+    with one_core_if_small(basis):
+        while not converged and len(curve) < max_iter:
+            while filled < size:
+                step = slice(filled, filled + block)
+                basis[:, step] = fresh
+                filled += block
+                fresh, shares, coupling = _orthonormal(operator @ fresh, basis[:, :filled], rng)
+                projected[:filled, step], projected[step, :filled] = shares, shares.T
+            values, rotation = linalg.eigh((projected + projected.T) / 2)
+            values, rotation = values[::-1][:kept], rotation[:, ::-1][:, :kept]
+            basis[:, :kept] = basis @ rotation.astype(basis.dtype)
+            curve.append(float(values[:n_vectors].sum()))
+            if verified == -np.inf:
+                gaps = np.linalg.norm(coupling @ rotation[-block:, :n_vectors], axis=0)
+            else:  # the random vectors took the place of what was left
+                found = basis[:, :n_vectors]
+                gaps = np.linalg.norm(operator @ found - values[:n_vectors] * found, axis=0)
+            residuals.append(float(gaps.max()))
+            sizes = np.abs(values[:n_vectors])
+            if (gaps <= tol * np.maximum(sizes, 0.01 * sizes.max())).all():
+                converged = curve[-1] - verified <= tol * sizes.max()
+                verified = curve[-1]
+                fresh = _random_block(block, basis[:, :kept], rng)
+            projected[:] = 0
+            projected[range(kept), range(kept)] = values
+            filled = kept
+    solution = np.ascontiguousarray(basis[:, :n_vectors]), values[:n_vectors]
+    return SolverResult(solution, np.array(curve), len(curve), converged, np.array(residuals))
+
+
+def _orthonormal(
+    block: Array, basis: Array, rng: np.random.RandomState
+) -> tuple[Array, Array, Array]:
+    """Split a block into basis @ shares + q @ r, with q orthonormal and orthogonal to the basis.
+
+    Twice is enough, but where the block lacks rank: q is filled there with random vectors, and r
+    with zeros.
+    """
+    q, shares, r = block, np.zeros((basis.shape[1], block.shape[1])), np.eye(block.shape[1])
+    eps = np.finfo(block.dtype).eps
+    noise = (100 * eps * max(1.0, float(np.abs(block).max()))) ** 2
+    for turn in range(5):
+        part = basis.T @ q
+        q = q - basis @ part
+        shares += part @ r
+        squares, axes = linalg.eigh(q.T @ q, check_finite=False)
+        lost = squares <= max(10 * eps * squares[-1], noise)
+        lengths = np.sqrt(np.where(lost, 1.0, squares)).astype(q.dtype)
+        q = q @ (axes / lengths)
+        r = (np.where(lost, 0.0, lengths)[:, None] * axes.T) @ r
+        q[:, lost] = rng.standard_normal((len(q), int(lost.sum()))) / np.sqrt(len(q))
+        if turn > 0 and squares[0] > 0.5:
+            break
+    return q, shares, r
+
+
+def _random_block(n_columns: int, basis: Array, rng: np.random.RandomState) -> Array:
+    draw = rng.standard_normal((len(basis), n_columns)).astype(basis.dtype)
+    return _orthonormal(draw, basis, rng)[0]
+
+
+def embed(vectors: Vector, values: Vector, *, weighted: bool) -> Vector:
+    """Place the instances in the space of the eigenvectors, on the unit sphere (steps 4 and 5).
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_instances, n_vectors)
+        The leading eigenvectors.
+    values : ndarray of shape (n_vectors,)
+        Their eigenvalues.
+    weighted : bool
+        Whether each counts with the root of its eigenvalue.
+
+    Returns
+    -------
+    ndarray of shape (n_instances, n_vectors)
+    """
+    weights = np.sqrt(_floored(values)) if weighted else np.ones(len(values))
+    return unit_rows(vectors * weights.astype(vectors.dtype))
+
+
+def extension(
+    operator: ConstrainedSimilarity, vectors: Vector, values: Vector, *, weighted: bool
+) -> Vector:
+    """Prepare the Nyström extension: what the similarities of a new instance are multiplied by.
+
+    An eigenvector at x is sum_p w(x, p) v_p / (lambda sqrt(d_x d_p)); d_x is the same for all
+    eigenvectors, and falls out when the row is given length 1.
+
+    Parameters
+    ----------
+    operator : ConstrainedSimilarity
+        The matrix.
+    vectors : ndarray of shape (n_instances, n_vectors)
+        Its leading eigenvectors.
+    values : ndarray of shape (n_vectors,)
+        Their eigenvalues; those near 0 or negative say nothing of new instances.
+    weighted : bool
+        As in `embed`.
+
+    Returns
+    -------
+    ndarray of shape (n_instances, n_vectors)
+    """
+    floored = _floored(values)
+    factors = (values == floored) * floored ** (-0.5 if weighted else -1.0)
+    roots = operator.degrees[:, None] ** -0.5
+    return roots.astype(vectors.dtype) * vectors * factors.astype(vectors.dtype)
+
+
+def k_means(
+    embedding: Vector, n_clusters: int, n_init: int, rng: np.random.RandomState
+) -> tuple[NDArray[np.int64], Vector]:
+    """Cluster the embedding (step 6); of many rows, the best start is found on a sample.
+
+    Parameters
+    ----------
+    embedding : ndarray of shape (n_instances, n_vectors)
+        The rows.
+    n_clusters : int
+        The number of clusters.
+    n_init : int
+        The number of starts.
+    rng : RandomState
+        Where randomness comes from.
+
+    Returns
+    -------
+    clusters : ndarray of shape (n_instances,)
+        The cluster of each.
+    centers : ndarray of shape (n_clusters, n_vectors)
+        The centres.
+    """
+    n, size = len(embedding), max(KMEANS_SAMPLE, 50 * n_clusters)
+    model = KMeans(n_clusters, n_init=n_init, random_state=rng)
+    if n > size:
+        sample = np.sort(rng.choice(n, size, replace=False))
+        centers = model.fit(embedding[sample]).cluster_centers_
+        model = KMeans(n_clusters, init=centers, n_init=1)
+    model.fit(embedding)
+    return model.labels_.astype(np.int64), model.cluster_centers_
+
+
+def nearest_center(similarities: Any, at_anchors: Array, centers: Array) -> NDArray[np.int64]:
+    """Place new instances by the Nyström extension, and find the nearest centre of each.
+
+    Parameters
+    ----------
+    similarities : ndarray or CSR of shape (n_new, n_anchors)
+        Similarities of new instances to the anchors; each row up to a factor.
+    at_anchors : ndarray of shape (n_anchors, n_vectors)
+        What `extension` prepared.
+    centers : ndarray of shape (n_clusters, n_vectors)
+        The centres of the clusters.
+
+    Returns
+    -------
+    ndarray of shape (n_new,)
+    """
+    placed = unit_rows(safe_sparse_dot(similarities, at_anchors, dense_output=True))
+    squares = (centers**2).sum(axis=1)
+    return (squares - 2 * placed @ centers.T).argmin(axis=1)
+
+
+def _floored(values: Vector) -> Vector:
+    """Eigenvalues, of a hundredth of the largest at least: small and negative ones are noise."""
+    return np.maximum(values, 0.01 * values[0]) if values[0] > 0 else np.ones_like(values)
+
+
+def unit_rows(rows: Array) -> Array:
+    """Give rows length 1; rows of zeros stay.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, n_columns)
+        The rows.
+
+    Returns
+    -------
+    ndarray of shape (n, n_columns)
+    """
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(lengths > 0, lengths, 1)
+
+
+# --- What label sets say of pairs of instances --------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _LabelSetGroups:
+    """Instances grouped by the label set of their bag; unlabelled ones are a group, too."""
+
+    groups: NDArray[np.intp]  # (n_instances,)
+    indicator: Vector  # (n_groups, n_classes), of zeros where unknown
+    known: NDArray[np.bool_]  # (n_groups,)
+    n_bags: NDArray[np.int64]  # (n_groups,) bags in each
+    n_classes: int  # that occur
+
+    @classmethod
+    def of(cls, bag_index: NDArray[np.intp], label_sets: NDArray[np.int8]) -> _LabelSetGroups:
+        found, group_of_bag, n_bags = np.unique(
+            label_sets, axis=0, return_inverse=True, return_counts=True
+        )
+        known: NDArray[np.bool_] = np.all(found >= 0, axis=1)
+        indicator = np.where(known[:, None], found, 0).astype(float)
+        n_classes = int(indicator.any(axis=0).sum())
+        return cls(group_of_bag.ravel()[bag_index], indicator, known, n_bags, n_classes)
+
+    @property
+    def sizes(self) -> Vector:
+        """How many labels each group has."""
+        return self.indicator.sum(axis=1)
+
+    @property
+    def profiles(self) -> Vector:
+        """The y of each group: its labels, which add up to 1."""
+        return self.indicator / np.maximum(self.sizes, 1)[:, None]
+
+    @property
+    def mu(self) -> float:
+        """The mean class-label similarity of all pairs of labelled bags."""
+        total = self.n_bags @ self.profiles
+        return float(total @ total) / float(self.n_bags[self.known].sum()) ** 2
+
+    def mean_row_sum(self) -> float:
+        """Of B Y'Y B'."""
+        n_instances = np.bincount(self.groups, minlength=len(self.known))
+        total = n_instances @ self.profiles
+        return float(total @ total) / len(self.groups)
+
+    def single(self) -> Vector:
+        """Columns that mark the groups with one label, that of the column."""
+        return self.indicator * (self.sizes == 1)[:, None]
+
+    def pairs(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which pairs of groups are a must-link and which a cannot-link (Table 1)."""
+        if len(self.known) > MOST_GROUPS:
+            raise InputError(
+                f"the bags have {len(self.known)} different label sets, and these constraints "
+                f"need a matrix of all pairs of them (at most {MOST_GROUPS}): use "
+                "constraints='bag', which does not."
+            )
+        single = self.single()
+        apart = (self.indicator @ self.indicator.T == 0) & np.outer(self.known, self.known)
+        return single @ single.T > 0, apart
+
+
+def _corrected(sets: _LabelSetGroups) -> LowRank:
+    factor = np.column_stack([sets.profiles, sets.known])
+    return LowRank(factor, np.append(np.ones(sets.profiles.shape[1]), -sets.mu))
+
+
+def _as_printed(
+    bag_index: NDArray[np.intp], label_sets: NDArray[np.int8]
+) -> tuple[NDArray[np.intp], LowRank]:
+    """Eq. 12: all bags count, each a group of its own."""
+    indicator = np.maximum(label_sets, 0).astype(float)
+    profiles = indicator / np.maximum(indicator.sum(axis=1), 1)[:, None]
+    total = profiles.sum(axis=0)
+    mu = float(total @ total) / len(profiles) ** 2
+    return bag_index, LowRank(profiles, np.ones(profiles.shape[1]), -mu)
+
+
+def _only_ambiguous(sets: _LabelSetGroups) -> Vector:
+    """The corrected matrix without the pairs that must-links and cannot-links know (w.o. clml)."""
+    must, cannot = sets.pairs()
+    ambiguous = np.outer(sets.known, sets.known) & ~must & ~cannot
+    return np.where(ambiguous, sets.profiles @ sets.profiles.T - sets.mu, 0.0)
+
+
+def _spectral_learning(
+    similarity: Any, sets: _LabelSetGroups, must_link: bool, *, additive: bool
+) -> ConstrainedSimilarity:
+    """Kamvar, Klein and Manning 2003: similarity 1 for must-links, 0 for cannot-links."""
+    must, cannot = sets.pairs()
+    changed = cannot | must if must_link else cannot
+    left = _without(similarity, sets.groups, changed)
+    single = sets.single() if must_link else np.zeros_like(sets.indicator)
+    term = GroupTerm(sets.groups, LowRank(single, np.ones(single.shape[1])))
+    linked = np.any(single > 0, axis=1)[sets.groups]
+    diagonal = np.where(linked, -1.0, 0.0)  # nobody is linked with himself
+    everyone = np.ones(len(sets.groups))
+    degrees = np.asarray(left.sum(axis=1), dtype=float).ravel() + term @ everyone + diagonal
+    if additive:
+        largest = max(float(degrees.max()), np.finfo(float).tiny)
+        scale, shift = np.full(len(degrees), largest**-0.5), 1 - degrees / largest
+    else:
+        scale, shift = 1 / np.sqrt(_positive(degrees)), None
+    return ConstrainedSimilarity(left, term, diagonal, scale, shift, _positive(degrees), 1.0)
+
+
+def _regularized(
+    plain: ConstrainedSimilarity, sets: _LabelSetGroups, beta: float
+) -> ConstrainedSimilarity:
+    """Ji and Xu 2006: a penalty on the distance of must-linked instances in the embedding.
+
+    The penalty of an instance is the mean over the instances it is linked with: as a sum it would
+    grow with their number, and a fixed beta would mean something else in every data set.
+    """
+    single = sets.single()
+    n_linked = np.bincount(sets.groups, minlength=len(single)) @ single
+    penalty = LowRank(single, beta / np.maximum(n_linked, 1))
+    scale = plain.scale
+    linked = np.any(single > 0, axis=1)[sets.groups]
+    return ConstrainedSimilarity(
+        _Normalized(plain.similarity, scale),
+        GroupTerm(sets.groups, penalty),
+        np.where(linked, -beta, 0.0),
+        np.ones(len(scale)),
+        None,
+        plain.degrees,
+        beta,
+    )
+
+
+@dataclass(frozen=True)
+class _Normalized:
+    """D^-1/2 W D^-1/2."""
+
+    similarity: Any
+    scale: Vector
+
+    @property
+    def dtype(self) -> Any:
+        return self.similarity.dtype
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.scale), len(self.scale)
+
+    def __matmul__(self, v: Vector) -> Vector:
+        scale = self.scale.astype(self.dtype).reshape(-1, *[1] * (v.ndim - 1))
+        return scale * (self.similarity @ (scale * v))
+
+    def toarray(self) -> Vector:
+        W = self.similarity
+        dense = W if isinstance(W, np.ndarray) else W.toarray()
+        return np.outer(self.scale, self.scale) * dense
+
+
+def _without(similarity: Any, groups: NDArray[np.intp], left_out: NDArray[np.bool_]) -> Any:
+    """A similarity without the pairs of instances whose groups are left out."""
+    if sparse.issparse(similarity):
+        entries = similarity.tocoo()
+        kept = ~left_out[groups[entries.row], groups[entries.col]]
+        rows, columns, data = entries.row[kept], entries.col[kept], entries.data[kept]
+        return sparse.csr_array((data, (rows, columns)), shape=similarity.shape)
+    if not isinstance(similarity, np.ndarray):
+        raise InputError(
+            "constraints='spectral_learning' change single similarities, which landmarks do not "
+            "have: use affinity='nearest_neighbors'."
+        )
+    left = similarity.copy()
+    for rows in _blocks(len(groups)):
+        left[rows][left_out[groups[rows]][:, groups]] = 0
+    return left
+
+
+def _degrees(similarity: Any) -> Vector:
+    return _positive(np.asarray(similarity.sum(axis=1), dtype=float).ravel())
+
+
+def _positive(degrees: Vector) -> Vector:
+    """Degrees, of a hundredth of the mean at least.
+
+    The labels of an instance count with the inverse of its degree: an instance far from all others
+    would outweigh them all.
+    """
+    mean = float(degrees.mean())
+    return np.maximum(degrees, 0.01 * mean) if mean > 0 else np.ones_like(degrees)
+
+
+def _scaled(core: Any, factor: float) -> Any:
+    if isinstance(core, LowRank):
+        return LowRank(core.factor, factor * core.weights, factor * core.diagonal)
+    return factor * core
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(start, start + BLOCK) for start in range(0, n, BLOCK))
