@@ -120,7 +120,12 @@ def log_mean_exp(values, offsets):
     return np.log(segments.mean(np.exp(values), offsets))
 
 
-POOLS = {"max": segments.maximum, "mean": segments.mean, "lse": log_mean_exp}
+POOLS = {
+    "max": segments.maximum,
+    "mean": segments.mean,
+    "lse": log_mean_exp,
+    "sum": segments.sum,
+}
 
 
 def check_pooled_instance_scores_are_the_bag_scores(model):

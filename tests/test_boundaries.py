@@ -32,6 +32,7 @@ ROOMS = {
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION,
     "classification": FOUNDATION | {"embedding"},
+    "annotation": FOUNDATION | {"io"},  # io tells how much memory is free
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "extras", "bags"},

@@ -140,7 +140,10 @@ class InstancePredictorMixin:
 
     @property
     def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: "max", "mean" or "lse" (log-mean-exp)."""
+        """How instance scores make the bag score: "max", "mean", "sum" or "lse" (log-mean-exp).
+
+        A class may name another way, and then pools by itself.
+        """
         raise NotImplementedError
 
     def score_instances(self, X: Any) -> NDArray[Any]:
@@ -168,7 +171,11 @@ class InstancePredictorMixin:
             sizes = np.diff(offsets).astype(values.dtype)
             totals = kernels.segments.logsumexp(values, offsets)
             return totals - np.log(sizes).reshape(-1, *[1] * (totals.ndim - 1))
-        pool = {"max": kernels.segments.maximum, "mean": kernels.segments.mean}
+        pool = {
+            "max": kernels.segments.maximum,
+            "mean": kernels.segments.mean,
+            "sum": kernels.segments.sum,
+        }
         return pool[self.instance_pooling](values, offsets)
 
     @available_if(lambda self: hasattr(self, "score_instances"))
