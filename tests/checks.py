@@ -125,6 +125,9 @@ POOLS = {
     "mean": segments.mean,
     "lse": log_mean_exp,
     "sum": segments.sum,
+    "softmax": lambda values, offsets: segments.sum(
+        values * segments.softmax(values, offsets), offsets
+    ),
 }
 
 

@@ -11,7 +11,7 @@ from bagwise._validation import check_label_sets
 from bagwise.base import BagClassifierMixin, InstancePredictorMixin
 from bagwise.exceptions import LabelError
 
-__all__ = ["AnnotatorMixin"]
+__all__ = ["AnnotatorMixin", "best_threshold"]
 
 
 class AnnotatorMixin(InstancePredictorMixin, BagClassifierMixin):
@@ -99,3 +99,29 @@ class AnnotatorMixin(InstancePredictorMixin, BagClassifierMixin):
         if label is None and not self._single:
             raise LabelError("a model of label sets needs label=...: which label's key instances?")
         return super().key_instances(X, label)
+
+
+def best_threshold(scores: NDArray[Any], label_sets: NDArray[Any]) -> float:
+    """Find the score above which predicting a label is wrong least often.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_bags, n_classes)
+        Scores of bags.
+    label_sets : 0/1 array of shape (n_bags, n_classes)
+        The labels they carry.
+
+    Returns
+    -------
+    float
+        The middle between two scores; beyond all of them where no label, or every one, is best.
+    """
+    order = np.argsort(scores, axis=None)
+    sorted_scores = scores.ravel()[order]
+    carried = (label_sets.ravel() == 1)[order]
+    # Errors with the k lowest scores denied: carried labels among them, others above.
+    errors = np.concatenate([[0], np.cumsum(np.where(carried, 1, -1))])
+    apart = np.concatenate([[True], np.diff(sorted_scores) > 0, [True]])
+    k = int(np.flatnonzero(apart)[errors[apart].argmin()])
+    ends = np.concatenate([[sorted_scores[0] - 1], sorted_scores, [sorted_scores[-1] + 1]])
+    return float(0.5 * (ends[k] + ends[k + 1]))

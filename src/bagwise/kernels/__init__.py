@@ -5,7 +5,15 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_LEAVES = ("group_descent", "label_subsets", "primal_dual", "segments", "set_distances", "simplex")
+_LEAVES = (
+    "group_descent",
+    "label_pairs",
+    "label_subsets",
+    "primal_dual",
+    "segments",
+    "set_distances",
+    "simplex",
+)
 
 __all__ = list(_LEAVES)
 
