@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from bagwise import __version__
+from bagwise.cli.annotate import annotate
 from bagwise.cli.datasets import datasets
 from bagwise.cli.demo import demo
 from bagwise.cli.evaluate import evaluate
@@ -116,6 +117,7 @@ def _options(
 app.command()(info)
 app.command()(fit)
 app.command()(predict)
+app.command()(annotate)
 app.command()(evaluate)
 app.add_typer(datasets)
 app.command()(methods)
