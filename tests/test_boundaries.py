@@ -36,6 +36,7 @@ ROOMS = {
     "_row_machine": FOUNDATION,
     "cluster": FOUNDATION | {"_row_machine"},
     "semi_supervised": FOUNDATION | {"_row_machine"},
+    "annotation": FOUNDATION | {"io"},  # io tells how much memory is free
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "extras", "bags"},

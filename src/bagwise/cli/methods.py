@@ -189,6 +189,30 @@ METHODS = {
             needs="torch",
         ),
         Method(
+            "orlr",
+            "Logistic regression of instances whose labels together make the label set of the bag",
+            "Pham, Raich, Fern: Efficient instance annotation in multi-instance learning. IEEE SSP "
+            "2014",
+            "bagwise.annotation:ORedLogisticRegression",
+            label_sets=True,
+        ),
+        Method(
+            "ranklosssim",
+            "Linear scores of instances that rank the labels of their bag (rank-loss SIM)",
+            "Briggs, Fern, Raich: Rank-loss support instance machines for MIML instance "
+            "annotation. KDD 2012",
+            "bagwise.annotation:RankLossSIM",
+            label_sets=True,
+        ),
+        Method(
+            "m3miml",
+            "A maximum-margin machine per label; a bag is judged by its best instance",
+            "Zhang, Zhou: M3MIML: a maximum margin method for multi-instance multi-label learning. "
+            "ICDM 2008",
+            "bagwise.annotation:M3MIML",
+            label_sets=True,
+        ),
+        Method(
             "mind",
             "Linear SVM on the distances of a bag to the training bags",
             "Cheplygina, Tax, Loog: Multiple instance learning with bag dissimilarities. Pattern "

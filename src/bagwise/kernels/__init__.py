@@ -9,6 +9,8 @@ _LEAVES = (
     "boosted_trees",
     "diverse_density",
     "group_descent",
+    "label_pairs",
+    "label_subsets",
     "primal_dual",
     "row_order",
     "segments",

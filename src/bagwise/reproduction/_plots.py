@@ -185,9 +185,43 @@ def key_digits(report: Report) -> Iterator[tuple[str, Any]]:
         yield f"key-digits-{method}", figure
 
 
+def reliability(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw how often a label is right against its probability, a panel per data set."""
+    experiment = report.plan.experiment
+    shown = [data for data in experiment.data if any(u.data == data for u, _ in report.results)]
+    if not shown:
+        return
+    figure, axes = _panels(1, len(shown), (0.6 + 2.6 * len(shown), 3), sharey=True)
+    for ax, data in zip(axes[0], shown, strict=True):
+        ax.plot([0, 1], [0, 1], color="#999999", linewidth=1)
+        for method in experiment.methods:
+            chosen = [r for u, r in report.results if (u.data, u.method) == (data, method)]
+            counts, confidence, hits = (
+                np.sum([result[key] for result in chosen], axis=0)
+                for key in ("counts", "confidence", "hits")
+            )
+            seen = counts > 0
+            name = report.title_of("methods", method)
+            ax.plot(confidence[seen] / counts[seen], hits[seen] / counts[seen], "o-", label=name)
+        ax.set(xlabel="probability", xlim=(0, 1), ylim=(0, 1))
+        ax.set_title(report.title_of("data", data), fontsize="medium")
+    axes[0, 0].set_ylabel("share right")
+    axes[0, 0].legend(fontsize="small")
+    yield "reliability", figure
+
+
 PLOTS: Mapping[str, Plot] = {
     plot.__name__: plot
-    for plot in (comparison, lines, curves, confusion, regions, hyperplanes, key_digits)
+    for plot in (
+        comparison,
+        lines,
+        curves,
+        confusion,
+        regions,
+        hyperplanes,
+        key_digits,
+        reliability,
+    )
 }
 
 
