@@ -32,13 +32,14 @@ ROOMS = {
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION,
     "classification": FOUNDATION | {"embedding"},
+    "metric_learning": FOUNDATION,
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "extras", "bags"},
     "persistence": {"exceptions", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics"},
     "reproduction": FOUNDATION
-    | {"classification", "datasets", "embedding", "inspection", "metrics", "preprocessing"},
+    | {"classification", "datasets", "embedding", "inspection", "metric_learning", "metrics", "preprocessing"},
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},

@@ -16,6 +16,7 @@ _ROOMS = (
     "exceptions",
     "inspection",
     "io",
+    "metric_learning",
     "metrics",
     "pairwise",
     "persistence",
