@@ -134,10 +134,11 @@ def _over_bags(
 ) -> None:
     cost_offsets = block_offsets(offsets, label_offsets)
     n_blocks = threads.n_threads() if costs.size > threads.SMALL else 1
-    threads.run_blocks(
-        lambda start, stop: kernel(start, stop, costs, offsets, label_offsets, cost_offsets, places),
-        threads.block_bounds(offsets, n_blocks),
-    )
+
+    def work(start: int, stop: int) -> None:
+        kernel(start, stop, costs, offsets, label_offsets, cost_offsets, places)
+
+    threads.run_blocks(work, threads.block_bounds(offsets, n_blocks))
 
 
 @_vectorised

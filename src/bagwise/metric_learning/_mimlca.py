@@ -52,9 +52,7 @@ class _ClusterMetric(CentroidPredictorMixin, MetricLearner):
     kernel_map_: NDArray[Any]
     mean_: NDArray[np.float64]
 
-    def predict_instances(
-        self, X: Any, rule: str = "centroid", alpha: float = 0.5
-    ) -> NDArray[Any]:
+    def predict_instances(self, X: Any, rule: str = "centroid", alpha: float = 0.5) -> NDArray[Any]:
         r"""Name each instance, by the nearest centroid or by the largest projection.
 
         Parameters
@@ -319,7 +317,8 @@ class MIMLCA(_ClusterMetric):
                 stacklevel=2,
             )
         self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
-        vars(self).update(state)
+        for name, value in state.items():
+            setattr(self, name, value)
         return self
 
     def _assign(self, span: ColumnSpan, candidates: Candidates) -> SolverResult:
@@ -440,7 +439,8 @@ class MLCA(_ClusterMetric):
             np.arange(n + 1), codes[bags.bag_index], np.arange(n + 1), len(classes), one_each=True
         )
         _, state = self._learn(bags.instances, classes, alone)
-        vars(self).update(state)
+        for name, value in state.items():
+            setattr(self, name, value)
         return self
 
     def _assign(self, span: ColumnSpan, candidates: Candidates) -> SolverResult:

@@ -161,7 +161,7 @@ class MultiInstanceKMeans(CentroidPredictorMixin, MetricLearner):
         components = np.asarray(self.components, dtype=dtype)
         if components.ndim != 2 or components.shape[1] != n_features:
             raise InputError(
-                f"components has shape {components.shape}: expected (any, {n_features}), one column "
-                "per feature."
+                f"components has shape {components.shape}: expected (any, {n_features}), one "
+                "column per feature."
             )
         return components

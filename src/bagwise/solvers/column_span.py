@@ -111,7 +111,7 @@ def column_span(X: Any, *, center: bool) -> ColumnSpan:
 
 
 def leading_span(X: Any, *, center: bool, n_components: int | None, ridge: float) -> ColumnSpan:
-    """Keep the leading principal directions of X, or shrink the others: U = V sqrt(w / (w + ridge)).
+    """Keep the leading principal directions of X, or shrink the others.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def leading_span(X: Any, *, center: bool, n_components: int | None, ridge: float
     n_components : int or None
         How many directions; all by default.
     ridge : float
-        What is added to the squared singular values w.
+        What is added to the squared singular values w: U = V sqrt(w / (w + ridge)).
 
     Returns
     -------
@@ -168,7 +168,7 @@ def _span_of_few_rows(
 def _span_by_eigenvectors(
     X: Any, mean: NDArray[np.float64], gram: NDArray[np.float64], scale: NDArray[np.float64]
 ) -> ColumnSpan:
-    """For columns that are (nearly) dependent: eigenvectors, then a second pass for orthogonality."""
+    """For columns that (nearly) depend on each other; a second pass makes U orthonormal."""
     values, vectors = _leading(gram, len(gram))
     # T = X^+ U is the shortest of all T with XT = U: it lies in the space of the rows of X.
     row_space = _orthonormal(vectors * scale[:, None])

@@ -100,9 +100,7 @@ def usual_rank(candidates: Candidates) -> int:
     return max(1, min(DIRECTIONS_PER_LABEL * n_present, int(LARGEST_RANK * n_instances)))
 
 
-def metric_map(
-    span: ColumnSpan, assigned: Labels, n_labels: int, *, ridge: float
-) -> NDArray[Any]:
+def metric_map(span: ColumnSpan, assigned: Labels, n_labels: int, *, ridge: float) -> NDArray[Any]:
     """L = X^+ J on the assigned rows, in whose metric they lie near their own kind.
 
     X = U T^+ gives L = T (U_a'U_a)^(-1) U_a'J, and U_a'U_a is the identity less the rows that

@@ -93,12 +93,12 @@ class Candidates:
         the label.
         """
         n_rows, n_labels = np.diff(self.offsets), np.diff(self.label_offsets)
-        bag = np.repeat(np.arange(len(n_labels)), n_labels)
-        weight = np.repeat(1 / np.maximum(n_rows, n_labels)[bag], n_rows[bag])
-        first = np.repeat(self.offsets[:-1][bag] - np.cumsum(n_rows[bag]) + n_rows[bag], n_rows[bag])
-        row = first + np.arange(len(weight))
-        label = np.repeat(self.labels, n_rows[bag])
-        return _weighted_means(points, label, row, weight, self.n_labels)
+        bag = np.repeat(np.arange(len(n_labels)), n_labels)  # of each candidate
+        count = n_rows[bag]
+        weight = np.repeat(1 / np.maximum(n_rows, n_labels)[bag], count)
+        first = self.offsets[bag] - np.cumsum(count) + count
+        row = np.repeat(first, count) + np.arange(len(weight))
+        return _weighted_means(points, np.repeat(self.labels, count), row, weight, self.n_labels)
 
     def random_assignment(self, rng: np.random.RandomState) -> Labels:
         """An assignment of random costs."""
