@@ -18,13 +18,15 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.linalg import blas, lapack
 
-__all__ = ["ColumnSpan", "column_span", "leading_span"]
+__all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper"]
 
 BLOCK = 2**24  # values of a block of rows
 # Gram matrices hold squares: relative eigenvalues below this are rounding, the rank ends there.
 RANK_TOLERANCE = 1e-12
-# Largest loss of orthogonality that a factorisation may show before a better one is used.
-LARGEST_LOSS = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-8}
+# Below this the Cholesky factor of a Gram matrix says little about its smallest directions.
+SMALLEST_RCOND = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-10}
+# Products in single precision are taken again in double when U'U is this far from I.
+LARGEST_LOSS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -101,12 +103,13 @@ def column_span(X: Any, *, center: bool) -> ColumnSpan:
         factor, failed = lapack.dpotrf(gram, clean=1)
         if failed:
             continue
-        rcond = lapack.dpocon(factor, _norm_of_upper(gram))[0]
-        rounding = 16 * np.finfo(precision).eps
-        if rounding <= LARGEST_LOSS[X.dtype] * rcond:
-            del gram
-            factor = factor.astype(X.dtype, order="F", copy=False)
-            return ColumnSpan(_whiten(X, mean, scale, factor), mean, scale, factor)
+        if lapack.dpocon(factor, norm_of_upper(gram))[0] < SMALLEST_RCOND[np.dtype(precision)]:
+            continue
+        gram = None  # U needs the room
+        factor = factor.astype(X.dtype, order="F", copy=False)
+        span = ColumnSpan(_whiten(X, mean, scale, factor), mean, scale, factor)
+        if precision == np.float64 or _loss_of_orthogonality(span.basis) <= LARGEST_LOSS:
+            return span
     return _span_by_eigenvectors(X, mean, gram, scale)
 
 
@@ -230,12 +233,12 @@ def _blocks(
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Blocks of centred rows, dense."""
     size = max(256, BLOCK // X.shape[1])
+    shift = mean.astype(dtype)
     for start in range(0, X.shape[0], size):
         rows = slice(start, min(start + size, X.shape[0]))
         block = X[rows].toarray() if sparse.issparse(X) else X[rows]
-        if mean.any():
-            block = block - mean
-        yield rows, np.ascontiguousarray(block, dtype=dtype)
+        block = np.ascontiguousarray(block, dtype=dtype)
+        yield rows, block - shift if mean.any() else block
 
 
 def _gram(X: Any, mean: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[np.float64]:
@@ -266,6 +269,12 @@ def _whiten(
     return basis
 
 
+def _loss_of_orthogonality(U: NDArray[Any]) -> float:
+    """|U'U v - v| / |v| for a few random v: about the largest error of an entry times sqrt(d)."""
+    probes = np.random.RandomState(0).standard_normal((U.shape[1], 4)).astype(U.dtype)
+    return float(np.linalg.norm(U.T @ (U @ probes) - probes) / np.linalg.norm(probes))
+
+
 def _solve_triangular(
     factor: Any, right: NDArray[Any], *, transposed: bool = False, overwrite: bool = False
 ) -> NDArray[Any]:
@@ -274,7 +283,17 @@ def _solve_triangular(
     return trsm(1.0, factor, right, trans_a=transposed, overwrite_b=overwrite)
 
 
-def _norm_of_upper(gram: NDArray[np.float64]) -> float:
-    """1-norm of the symmetric matrix whose upper triangle is given (the other one is zero)."""
+def norm_of_upper(gram: NDArray[Any]) -> float:
+    """1-norm of the symmetric matrix whose upper triangle is given; the other one is zero.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The upper triangle.
+
+    Returns
+    -------
+    float
+    """
     upper = np.abs(gram)
     return float((upper.sum(axis=0) + upper.sum(axis=1) - upper.diagonal()).max(initial=0))

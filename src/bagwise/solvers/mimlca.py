@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from bagwise.solvers.column_span import ColumnSpan, column_span, leading_span
+from bagwise.solvers.column_span import ColumnSpan, column_span, leading_span, norm_of_upper
 from bagwise.solvers.multi_instance_kmeans import Candidates, Labels
 
 __all__ = ["instance_span", "metric_map", "usual_rank"]
@@ -131,10 +131,10 @@ def metric_map(span: ColumnSpan, assigned: Labels, n_labels: int, *, ridge: floa
     gram = _gram_of_rows(U, inside, orthonormal=ridge == 0)
     if ridge > 0:  # |XTB - J|^2 + ridge |TB|^2
         T = span.to_columns(np.eye(span.rank, dtype=U.dtype))
-        gram += ridge * (T.T @ T)
+        gram += ridge * np.triu(T.T @ T)
     (potrf, potrs, pocon) = linalg.get_lapack_funcs(("potrf", "potrs", "pocon"), (gram,))
     factor, failed = potrf(gram, lower=False, clean=False)
-    rcond = 0.0 if failed else pocon(factor, np.abs(gram).sum(axis=0).max())[0]
+    rcond = 0.0 if failed else pocon(factor, norm_of_upper(gram))[0]
     if rcond >= SMALLEST_RCOND[U.dtype]:
         return span.to_columns(potrs(factor, right)[0])
     return _shortest_map(span, gram, right)
@@ -142,7 +142,7 @@ def metric_map(span: ColumnSpan, assigned: Labels, n_labels: int, *, ridge: floa
 
 def _shortest_map(span: ColumnSpan, gram: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     """L where the rows left out took directions N with them: the shortest of all T(B + NC)."""
-    values, vectors = linalg.eigh(gram, check_finite=False)
+    values, vectors = linalg.eigh(gram, lower=False, check_finite=False)
     lost = values < SMALLEST_RCOND[gram.dtype]
     kept = vectors[:, ~lost]
     L = span.to_columns(kept @ ((kept.T @ right) / values[~lost, None]))
@@ -151,14 +151,18 @@ def _shortest_map(span: ColumnSpan, gram: NDArray[Any], right: NDArray[Any]) -> 
 
 
 def _gram_of_rows(U: NDArray[Any], inside: NDArray[np.bool_], *, orthonormal: bool) -> NDArray[Any]:
-    """U_a'U_a, from the assigned rows or from the others, whichever are fewer."""
+    """U_a'U_a, upper triangle, from the assigned rows or from the others, whichever are fewer."""
     if orthonormal and 2 * inside.sum() > len(U):
-        left_out = U[~inside]
-        gram = -(left_out.T @ left_out)
+        gram = _product(U[~inside], -1.0)
         gram.flat[:: len(gram) + 1] += 1
         return gram
-    kept = U[inside]
-    return kept.T @ kept
+    return _product(U[inside], 1.0)
+
+
+def _product(rows: NDArray[Any], factor: float) -> NDArray[Any]:
+    """factor rows'rows, upper triangle."""
+    (syrk,) = linalg.get_blas_funcs(("syrk",), (rows,))
+    return syrk(factor, rows.T)
 
 
 def _sums_at_length_one(
