@@ -83,3 +83,10 @@ def test_distances_are_those_of_numpy_and_only_stale_ones_are_touched(dtype):
     expected = ((points[rows] - centres[candidates]) ** 2).sum(axis=1)
     expected[~stale[candidates]] = -1
     np.testing.assert_allclose(out, expected, rtol=10 * np.finfo(dtype).eps)
+
+
+def test_nearest_rows_gives_every_label_its_cheapest_row():
+    given = problems([(3, 2), (1, 4), (2, 0), (5, 5)])
+    rows = np.split(assignment.nearest_rows(*given), given[2][1:-1])
+    for (block, place), found in zip(blocks(*given), rows, strict=True):
+        np.testing.assert_array_equal(found, place.start + block.argmin(axis=0))

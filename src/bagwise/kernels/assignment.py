@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bagwise.kernels import threads
 
-__all__ = ["assign", "block_offsets", "distances_to_candidates", "nearest"]
+__all__ = ["assign", "block_offsets", "distances_to_candidates", "nearest", "nearest_rows"]
 
 _compiled = numba.njit(nogil=True, cache=True)
 _inlined = numba.njit(nogil=True, cache=True, inline="always")
@@ -88,6 +88,26 @@ def nearest(costs: NDArray[Any], offsets: Offsets, label_offsets: Offsets) -> ND
     places = np.empty(offsets[-1], np.int64)
     _over_bags(_nearest, costs, offsets, label_offsets, places)
     return places
+
+
+def nearest_rows(
+    costs: NDArray[Any], offsets: Offsets, label_offsets: Offsets
+) -> NDArray[np.int64]:
+    """Give each candidate label the cheapest row of its bag, however many labels a row then has.
+
+    Parameters
+    ----------
+    costs, offsets, label_offsets
+        As for `assign`; no bag is without rows.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n_candidates,)
+        Rows, counted over all bags.
+    """
+    rows = np.empty(label_offsets[-1], np.int64)
+    _over_bags(_nearest_rows, costs, offsets, label_offsets, rows)
+    return rows
 
 
 def distances_to_candidates(
@@ -169,6 +189,17 @@ def _nearest(  # type: ignore[no-untyped-def]
         for row in range(offsets[i], offsets[i + 1]):
             first = cost_offsets[i] + (row - offsets[i]) * n_labels
             places[row] = _first_smallest(costs, first, n_labels, 1)
+
+
+@_compiled
+def _nearest_rows(  # type: ignore[no-untyped-def]
+    start, stop, costs, offsets, label_offsets, cost_offsets, rows
+):
+    for i in range(start, stop):
+        n_rows, n_labels = offsets[i + 1] - offsets[i], label_offsets[i + 1] - label_offsets[i]
+        for k in range(n_labels):
+            row = _first_smallest(costs, cost_offsets[i] + k, n_rows, n_labels)
+            rows[label_offsets[i] + k] = offsets[i] + row
 
 
 @_compiled

@@ -105,7 +105,7 @@ def column_span(X: Any, *, center: bool) -> ColumnSpan:
             continue
         if lapack.dpocon(factor, norm_of_upper(gram))[0] < SMALLEST_RCOND[np.dtype(precision)]:
             continue
-        gram = None  # U needs the room
+        del gram  # U needs the room
         factor = factor.astype(X.dtype, order="F", copy=False)
         span = ColumnSpan(_whiten(X, mean, scale, factor), mean, scale, factor)
         if precision == np.float64 or _loss_of_orthogonality(span.basis) <= LARGEST_LOSS:

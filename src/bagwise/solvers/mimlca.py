@@ -160,7 +160,7 @@ def _gram_of_rows(U: NDArray[Any], inside: NDArray[np.bool_], *, orthonormal: bo
 
 
 def _product(rows: NDArray[Any], factor: float) -> NDArray[Any]:
-    """factor rows'rows, upper triangle."""
+    """The upper triangle of rows'rows times a factor."""
     (syrk,) = linalg.get_blas_funcs(("syrk",), (rows,))
     return syrk(factor, rows.T)
 
