@@ -95,22 +95,10 @@ def column_span(X: Any, *, center: bool) -> ColumnSpan:
         return _span_of_few_rows(X, mean, n, 0.0, scaled=True)
     single = X.dtype == np.float32
     for precision in (np.float32, np.float64) if single else (np.float64,):
-        gram = _gram(X, mean, np.dtype(precision))
-        scale = np.sqrt(gram.diagonal())
-        scale[scale <= RANK_TOLERANCE * scale.max(initial=0)] = 1.0  # constant columns stay zero
-        gram /= scale
-        gram /= scale[:, None]
-        factor, failed = lapack.dpotrf(gram, clean=1)
-        if failed:
-            continue
-        if lapack.dpocon(factor, norm_of_upper(gram))[0] < SMALLEST_RCOND[np.dtype(precision)]:
-            continue
-        del gram  # U needs the room
-        factor = factor.astype(X.dtype, order="F", copy=False)
-        span = ColumnSpan(_whiten(X, mean, scale, factor), mean, scale, factor)
-        if precision == np.float64 or _loss_of_orthogonality(span.basis) <= LARGEST_LOSS:
+        span = _span_by_cholesky(X, mean, np.dtype(precision))
+        if span is not None:
             return span
-    return _span_by_eigenvectors(X, mean, gram, scale)
+    return _span_by_eigenvectors(X, mean)
 
 
 def leading_span(X: Any, *, center: bool, n_components: int | None, ridge: float) -> ColumnSpan:
@@ -168,10 +156,37 @@ def _span_of_few_rows(
     return ColumnSpan(basis, mean, matrix=back, shrunk=ridge > 0)
 
 
-def _span_by_eigenvectors(
-    X: Any, mean: NDArray[np.float64], gram: NDArray[np.float64], scale: NDArray[np.float64]
-) -> ColumnSpan:
+def _span_by_cholesky(
+    X: Any, mean: NDArray[np.float64], precision: np.dtype[Any]
+) -> ColumnSpan | None:
+    """With products in the given precision; None where it is not enough."""
+    gram, scale = _scaled_gram(X, mean, precision)
+    factor, failed = lapack.dpotrf(gram, clean=1)
+    if failed or lapack.dpocon(factor, norm_of_upper(gram))[0] < SMALLEST_RCOND[precision]:
+        return None
+    del gram  # U needs the room
+    factor = factor.astype(X.dtype, order="F", copy=False)
+    span = ColumnSpan(_whiten(X, mean, scale, factor), mean, scale, factor)
+    if precision == np.float32 and _loss_of_orthogonality(span.basis) > LARGEST_LOSS:
+        return None
+    return span
+
+
+def _scaled_gram(
+    X: Any, mean: NDArray[np.float64], precision: np.dtype[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """X'X with ones on its diagonal, and what its columns were divided by."""
+    gram = _gram(X, mean, precision)
+    scale = np.sqrt(gram.diagonal())
+    scale[scale <= RANK_TOLERANCE * scale.max(initial=0)] = 1.0  # constant columns stay zero
+    gram /= scale
+    gram /= scale[:, None]
+    return gram, scale
+
+
+def _span_by_eigenvectors(X: Any, mean: NDArray[np.float64]) -> ColumnSpan:
     """For columns that (nearly) depend on each other; a second pass makes U orthonormal."""
+    gram, scale = _scaled_gram(X, mean, np.dtype(np.float64))
     values, vectors = _leading(gram, len(gram))
     # T = X^+ U is the shortest of all T with XT = U: it lies in the space of the rows of X.
     row_space = _orthonormal(vectors * scale[:, None])
