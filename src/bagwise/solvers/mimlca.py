@@ -26,8 +26,9 @@ __all__ = ["instance_span", "metric_map", "usual_rank"]
 SMALLEST_RCOND = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-8}
 
 # Rows of U are nearly orthogonal when the rank is near their number, and then all assignments
-# cost the same. Up to this share of the rows, clusters still differ.
-LARGEST_RANK = 0.5
+# cost nearly the same: above the first share of the rows something must go, and no more than the
+# second may stay.
+DEGENERATE, LARGEST_RANK = 0.9, 0.5
 # k clusters lie in k - 1 dimensions: twice as many leave room for what is in no cluster.
 DIRECTIONS_PER_LABEL = 2
 
@@ -65,7 +66,7 @@ def instance_span(
         span = column_span(X, center=center)
     n_instances = X.shape[0]
     dimension = span.dimension
-    if candidates.forced or dimension <= LARGEST_RANK * n_instances:
+    if candidates.forced or dimension <= DEGENERATE * n_instances:
         return span
     message = (
         f"the {n_instances} instances span {dimension:.0f} dimensions: nearly every assignment of "
