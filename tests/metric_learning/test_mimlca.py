@@ -444,3 +444,14 @@ def test_letters_are_found(seed):
     model = MIMLCA().fit(data.bags, data.label_sets)
     assigned = model.assignments_ >= 0
     assert np.mean(model.assignments_[assigned] == data.instance_labels[assigned]) > 0.8
+
+
+def test_few_kernel_directions_of_many_are_the_leading_ones():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = MLCA("rbf", n_components=20).fit(X, y)
+    gram = np.exp(-np.square(X[:, None] - X).sum(axis=2) / 3)
+    values = np.linalg.eigvalsh(gram)[-20:]
+    features = gram @ model.kernel_map_
+    np.testing.assert_allclose(features.T @ features, np.diag(values), atol=1e-6 * values[-1])

@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._validation import is_table
+from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.exceptions import InputError
 
-__all__ = ["CentroidPredictorMixin", "MetricLearner"]
+__all__ = ["CentroidPredictorMixin", "MetricLearner", "best_column", "with_dense_instances"]
 
 BLOCK = 2**22  # scores computed at once
 
@@ -82,6 +84,23 @@ class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
         return rows if offset is None else rows - self.components_ @ offset
 
 
+def with_dense_instances(bags: Bags) -> Bags:
+    """Fill sparse instances up, for a learner that moves all of them.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    Bags
+    """
+    if not sparse.issparse(bags.instances):
+        return bags
+    return bags.with_instances(bags.instances.toarray())
+
+
 class CentroidPredictorMixin:
     """The label of the nearest centroid of the training instances."""
 
@@ -114,13 +133,27 @@ class CentroidPredictorMixin:
         centroids = self._mapped_centroids()
         penalty = row_norms(centroids, squared=True)
         penalty[self.category_sizes_ == 0] = np.inf
-        return _best(lambda block: penalty - 2 * (block @ centroids.T), rows, np.argmin)
+        return best_column(lambda block: penalty - 2 * (block @ centroids.T), rows, np.argmin)
 
 
-def _best(
+def best_column(
     score: Callable[[NDArray[Any]], NDArray[Any]], rows: NDArray[Any], choose: Any
 ) -> NDArray[np.intp]:
-    """The best column for each row, a block of rows at a time."""
+    """Find the best column for each row, a block of rows at a time.
+
+    Parameters
+    ----------
+    score : callable
+        From a block of rows to their scores, a column per label.
+    rows : ndarray of shape (n_rows, n_features)
+        The rows.
+    choose : callable
+        ``numpy.argmax`` or ``numpy.argmin``.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+    """
     size = max(1, BLOCK // max(rows.shape[1], 1))
     parts = [choose(score(rows[i : i + size]), axis=1) for i in range(0, len(rows), size)]
     return np.concatenate(parts)

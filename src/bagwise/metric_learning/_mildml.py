@@ -17,7 +17,7 @@ from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
-from bagwise.metric_learning._base import MetricLearner
+from bagwise.metric_learning._base import MetricLearner, with_dense_instances
 from bagwise.solvers.mildml import mildml, sample_pairs
 
 __all__ = ["MildML"]
@@ -119,11 +119,6 @@ class MildML(MetricLearner):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags
-
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the metric from pairs of bags.
@@ -139,7 +134,7 @@ class MildML(MetricLearner):
         -------
         self
         """
-        bags = check_bags(self, X, reset=True, accept_sparse=False)
+        bags = with_dense_instances(check_bags(self, X, reset=True))
         labels = check_label_sets(y, bags)
         bags, label_sets = _in_order_of_content(bags[labels.known], labels.indicator[labels.known])
         rng = check_random_state(self.random_state)

@@ -14,7 +14,11 @@ from bagwise._validation import check_bags, check_label_sets
 from bagwise.base import fit_method
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
-from bagwise.metric_learning._base import CentroidPredictorMixin, MetricLearner
+from bagwise.metric_learning._base import (
+    CentroidPredictorMixin,
+    MetricLearner,
+    with_dense_instances,
+)
 from bagwise.solvers.miml_metric import miml_metric
 from bagwise.solvers.multi_instance_kmeans import Candidates
 
@@ -99,11 +103,6 @@ class MIMLMetric(CentroidPredictorMixin, MetricLearner):
         self.tol = tol
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags
-
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the directions, centres and key instances.
@@ -119,7 +118,7 @@ class MIMLMetric(CentroidPredictorMixin, MetricLearner):
         -------
         self
         """
-        bags = check_bags(self, X, reset=True, accept_sparse=False)
+        bags = with_dense_instances(check_bags(self, X, reset=True))
         labels = check_label_sets(y, bags)
         sizes = (labels.indicator == 1).sum(axis=0)
         present = np.flatnonzero(sizes)

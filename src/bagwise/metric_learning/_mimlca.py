@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+from scipy.sparse.linalg import eigsh
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
@@ -18,7 +19,7 @@ from bagwise._validation import check_bag_labels, check_bags, check_label_sets
 from bagwise.base import fit_method
 from bagwise.exceptions import InputError, LabelError
 from bagwise.kernels.threads import one_core_if_small
-from bagwise.metric_learning._base import CentroidPredictorMixin, MetricLearner, _best
+from bagwise.metric_learning._base import CentroidPredictorMixin, MetricLearner, best_column
 from bagwise.pairwise import check_kernel, instance_kernel
 from bagwise.solvers.column_span import RANK_TOLERANCE, ColumnSpan
 from bagwise.solvers.mimlca import instance_span, metric_map, usual_rank
@@ -78,7 +79,7 @@ class _ClusterMetric(CentroidPredictorMixin, MetricLearner):
         rows = self._map(self._check_bags(X).instances)
         penalty = alpha * row_norms(self._mapped_centroids(), squared=True)
         penalty[self.category_sizes_ == 0] = np.inf
-        return self.classes_[_best(lambda block: block - penalty, rows, np.argmax)]
+        return self.classes_[best_column(lambda block: block - penalty, rows, np.argmax)]
 
     def _features(self, instances: Any) -> Any:
         if self.kernel == "linear":
@@ -133,11 +134,7 @@ class _ClusterMetric(CentroidPredictorMixin, MetricLearner):
             keep = min(keep, self.n_components)
         elif self.ridge == 0 and not candidates.forced:
             keep = min(keep, usual_rank(candidates) + 1)  # one more shows whether any is dropped
-        values, vectors = linalg.eigh(
-            gram.astype(np.float64, copy=False),
-            subset_by_index=[n_instances - keep, n_instances - 1],
-            check_finite=False,
-        )
+        values, vectors = _leading_eigenvectors(gram.astype(np.float64, copy=False), keep)
         real = values > RANK_TOLERANCE * max(values[-1], 0)
         values, vectors = values[real], vectors[:, real]
         if self.n_components is None and keep < n_instances and real.all():
@@ -151,6 +148,14 @@ class _ClusterMetric(CentroidPredictorMixin, MetricLearner):
             )
         features, back = vectors * np.sqrt(values), vectors / np.sqrt(values)
         return features.astype(gram.dtype, copy=False), back.astype(gram.dtype, copy=False)
+
+
+def _leading_eigenvectors(gram: NDArray[np.float64], keep: int) -> Any:
+    """The largest eigenvalues, rising, and their vectors; a few of many by Lanczos."""
+    n = len(gram)
+    if n > 1000 and 10 * keep < n:
+        return eigsh(gram, k=keep, which="LA", v0=gram.sum(axis=1))
+    return linalg.eigh(gram, subset_by_index=[n - keep, n - 1], check_finite=False)
 
 
 class MIMLCA(_ClusterMetric):
