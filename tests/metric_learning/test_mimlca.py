@@ -436,6 +436,9 @@ def test_ties_are_broken_and_end():
     bags = Bags(np.ones((6, 2)), [0, 3, 6])
     model = MIMLCA(center=False, ridge=1.0).fit(bags, np.ones((2, 2), dtype=int))
     assert [(part >= 0).sum() for part in bags.split(model.assignments_)] == [2, 2]
+    nothing = MIMLCA().fit(bags, np.ones((2, 2), dtype=int))  # centred: no direction is left
+    assert not nothing.components_.any()
+    assert nothing.predict_instances(bags).shape == (6,)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -123,10 +123,18 @@ def metric_map(span: ColumnSpan, assigned: Labels, n_labels: int, *, ridge: floa
     ndarray of shape (n_features, n_labels)
         A column of zeros for a label without instances.
     """
-    U = span.basis
     inside = assigned >= 0
-    sizes = np.bincount(assigned[inside], minlength=n_labels)
-    right = _sums_at_length_one(U, assigned, sizes)  # U_a'J
+    present = np.unique(assigned[inside])
+    L = np.zeros((len(span.mean), n_labels), dtype=span.basis.dtype)
+    if span.rank > 0:
+        L[:, present] = _map_of_present(span, inside, _sums_at_length_one(span, assigned), ridge)
+    return L
+
+
+def _map_of_present(
+    span: ColumnSpan, inside: NDArray[np.bool_], right: NDArray[Any], ridge: float
+) -> NDArray[Any]:
+    U = span.basis
     if ridge == 0 and inside.all():
         return span.to_columns(right)
     gram = _gram_of_rows(U, inside, orthonormal=ridge == 0)
@@ -166,11 +174,11 @@ def _product(rows: NDArray[Any], factor: float) -> NDArray[Any]:
     return syrk(factor, rows.T)
 
 
-def _sums_at_length_one(
-    U: NDArray[Any], assigned: Labels, sizes: NDArray[np.int64]
-) -> NDArray[Any]:
-    """U'J: the sum of the rows of each label over the root of their number."""
+def _sums_at_length_one(span: ColumnSpan, assigned: Labels) -> NDArray[Any]:
+    """U_a'J: the sum of the rows of each label over the root of their number; labels with rows."""
+    U = span.basis
     rows = np.flatnonzero(assigned >= 0)
-    weight = (1 / np.sqrt(sizes[assigned[rows]])).astype(U.dtype)
-    J = sparse.csr_array((weight, (assigned[rows], rows)), shape=(len(sizes), len(U)))
+    _, label, sizes = np.unique(assigned[rows], return_inverse=True, return_counts=True)
+    weight = (1 / np.sqrt(sizes[label])).astype(U.dtype)
+    J = sparse.csr_array((weight, (label, rows)), shape=(len(sizes), len(U)))
     return np.asarray(J @ U).T
