@@ -46,8 +46,8 @@ class MildML(MetricLearner):
         no more.
     max_iter : int, default=500
         Budget of L-BFGS.
-    tol : float, default=1e-4
-        Largest entry of the gradient at the end.
+    tol : float, default=1e-6
+        Relative decrease of the objective at the end.
     random_state : int, RandomState or None, default=None
         For drawing pairs.
     verbose : int, default=0
@@ -107,7 +107,7 @@ class MildML(MetricLearner):
         reg: float = 1e-3,
         n_pairs: int = 20_000,
         max_iter: int = 500,
-        tol: float = 1e-4,
+        tol: float = 1e-6,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -158,8 +158,8 @@ class MildML(MetricLearner):
             )
         if not result.converged:
             warnings.warn(
-                f"the gradient is not yet below tol={self.tol} after {result.n_iter} iterations: "
-                "raise max_iter or tol.",
+                f"the objective still fell after {result.n_iter} iterations: raise max_iter or "
+                "tol.",
                 ConvergenceWarning,
                 stacklevel=2,
             )

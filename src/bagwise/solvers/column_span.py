@@ -188,6 +188,8 @@ def _span_by_eigenvectors(X: Any, mean: NDArray[np.float64]) -> ColumnSpan:
     """For columns that (nearly) depend on each other; a second pass makes U orthonormal."""
     gram, scale = _scaled_gram(X, mean, np.dtype(np.float64))
     values, vectors = _leading(gram, len(gram))
+    if len(values) == 0:  # all instances are equal
+        return _with_matrix(X, mean, vectors)
     # T = X^+ U is the shortest of all T with XT = U: it lies in the space of the rows of X.
     row_space = _orthonormal(vectors * scale[:, None])
     matrix = row_space @ (row_space.T @ (vectors / np.sqrt(values) / scale[:, None]))
@@ -247,7 +249,7 @@ def _blocks(
     X: Any, mean: NDArray[np.float64], dtype: np.dtype[Any]
 ) -> Iterator[tuple[slice, NDArray[Any]]]:
     """Blocks of centred rows, dense."""
-    size = max(256, BLOCK // X.shape[1])
+    size = max(256, BLOCK // max(X.shape[1], 1))
     shift = mean.astype(dtype)
     for start in range(0, X.shape[0], size):
         rows = slice(start, min(start + size, X.shape[0]))

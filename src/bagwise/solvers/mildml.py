@@ -138,7 +138,7 @@ def mildml(
     reg : float
         Weight of its squared length.
     tol : float
-        Largest entry of the gradient at the end.
+        Relative decrease of the objective at the end.
     max_iter : int
         Budget.
     steps : callable
@@ -172,7 +172,7 @@ def mildml(
         jac=True,
         method="L-BFGS-B",
         callback=tell,
-        options={"maxiter": max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 20},
+        options={"maxiter": max_iter, "gtol": 1e-8, "ftol": tol, "maxcor": 20},
     )
     solution = (found.x[:-1].reshape(shape), found.x[-1])
     # A line search that finds nothing lower has come to an end, if only at a kink.
