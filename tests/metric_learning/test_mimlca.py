@@ -19,6 +19,7 @@ from bagwise.classification import CitationKNN
 from bagwise.datasets import load_letter_carroll, make_names_and_faces
 from bagwise.exceptions import InputError, LabelError
 from bagwise.metric_learning import MIMLCA, MLCA, MultiInstanceKMeans
+from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import InstanceTransformer
 
 
@@ -458,3 +459,16 @@ def test_few_kernel_directions_of_many_are_the_leading_ones():
     values = np.linalg.eigvalsh(gram)[-20:]
     features = gram @ model.kernel_map_
     np.testing.assert_allclose(features.T @ features, np.diag(values), atol=1e-6 * values[-1])
+
+
+@pytest.mark.parametrize("learner", [MIMLCA(), MIMLCA("rbf", n_components=6)], ids=str)
+def test_saved_models_answer_alike(learner, tmp_path):
+    pytest.importorskip("skops")
+    bags, label_sets, _ = example(seed=17)
+    model = make_pipeline(learner, CitationKNN()).fit(bags, label_sets)
+    save_model(model, tmp_path / "model.skops")
+    again, _ = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict_proba(bags), model.predict_proba(bags))
+    np.testing.assert_array_equal(
+        again[0].predict_instances(bags), model[0].predict_instances(bags)
+    )
