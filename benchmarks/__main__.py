@@ -23,6 +23,7 @@ PARTS = (
     "csp",
     "margin_svms",
     "mil_rivals",
+    "mimlca",
     "orlr",
     "pdmisvm",
     "ssl_rivals",

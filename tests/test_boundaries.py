@@ -37,6 +37,7 @@ ROOMS = {
     "cluster": FOUNDATION | {"_row_machine"},
     "semi_supervised": FOUNDATION | {"_row_machine"},
     "annotation": FOUNDATION | {"io"},  # io tells how much memory is free
+    "metric_learning": FOUNDATION,
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "extras", "bags"},

@@ -18,6 +18,7 @@ _ROOMS = (
     "exceptions",
     "inspection",
     "io",
+    "metric_learning",
     "metrics",
     "pairwise",
     "persistence",

@@ -614,7 +614,7 @@ def _from_indicator(array: NDArray[Any], bags: Bags, classes: NDArray[Any] | Non
             f"{_short(classes)}."
         )
     unknown = (array == -1).all(axis=1)
-    odd = np.flatnonzero(~unknown & ~np.isin(array, (0, 1)).all(axis=1))
+    odd = np.flatnonzero(~unknown & ~((array == 0) | (array == 1)).all(axis=1))
     if len(odd):
         raise LabelError(
             f"Unknown label type: the label set of {bags.name_of(odd[0])} is "

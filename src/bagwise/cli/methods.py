@@ -180,6 +180,14 @@ METHODS = {
             fixed={"random_state": 0},
         ),
         Method(
+            "mimlca",
+            "Citation-kNN in a distance learned from the labels of the bags",
+            "Law, Yu, Urtasun, Zemel, Xing: Efficient multiple instance metric learning using "
+            "weakly supervised data. CVPR 2017",
+            "bagwise.cli.estimators:metric_citation_knn",
+            label_sets=True,
+        ),
+        Method(
             "minet",
             "A small neural network: instance scores pooled (level=embedding: embeddings pooled)",
             "Wang, Yan, Tang, Bai, Liu: Revisiting multiple instance neural networks. Pattern "

@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 _LEAVES = (
+    "assignment",
     "boosted_trees",
     "diverse_density",
     "group_descent",

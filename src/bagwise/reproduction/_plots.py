@@ -210,6 +210,33 @@ def reliability(report: Report) -> Iterator[tuple[str, Any]]:
     yield "reliability", figure
 
 
+def alpha_curve(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw scores against the alpha in their names (``accuracy-0.5``), a panel per data set."""
+    experiment = report.plan.experiment
+    swept = [m.rpartition("-") for m in experiment.metrics if "-" in m]
+    for score in dict.fromkeys(name for name, _, _ in swept):
+        figure, axes = _panels(1, len(experiment.data), (1.5 + 3.5 * len(experiment.data), 3.4))
+        alphas = {f"{name}-{a}": float(a) for name, _, a in swept if name == score}
+        for ax, data in zip(axes[0], experiment.data, strict=True):
+            for method in experiment.methods:
+                rows = [
+                    row
+                    for row in report.rows
+                    if (row.data, row.method) == (data, method) and row.metric in alphas
+                ]
+                ours = [(alphas[row.metric], *row.ours) for row in rows if row.ours]
+                if ours:
+                    name = report.title_of("methods", method)
+                    ax.errorbar(*np.array(ours).T, label=name, marker="o", markersize=3)
+                theirs = [(alphas[r.metric], r.published[0]) for r in rows if r.published]
+                if theirs and ours:
+                    ax.plot(*np.array(theirs).T, "--", color=PAPER, lw=1, label="paper, other data")
+            ax.set(xlabel="alpha", ylabel=score, title=report.title_of("data", data))
+            if ax.get_legend_handles_labels()[0]:
+                ax.legend(fontsize="x-small")
+        yield f"alpha-{score}", figure
+
+
 PLOTS: Mapping[str, Plot] = {
     plot.__name__: plot
     for plot in (
@@ -221,6 +248,7 @@ PLOTS: Mapping[str, Plot] = {
         hyperplanes,
         key_digits,
         reliability,
+        alpha_curve,
     )
 }
 

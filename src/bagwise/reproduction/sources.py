@@ -9,12 +9,25 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from bagwise.bags import Bags
-from bagwise.datasets import data_folders, load_mnist, make_digit_bags
+from bagwise.datasets import (
+    data_folders,
+    load_corel5k_blobs,
+    load_mnist,
+    make_digit_bags,
+    make_names_and_faces,
+)
 from bagwise.datasets._home import find_file, read_arrays
 from bagwise.exceptions import DataNotFoundError, FileFormatError
 from bagwise.reproduction._building import find_target
 
-__all__ = ["from_data_home", "make_mnist_bags", "make_region_bags", "partly_labelled"]
+__all__ = [
+    "captioned_faces",
+    "frequent_keywords",
+    "from_data_home",
+    "make_mnist_bags",
+    "make_region_bags",
+    "partly_labelled",
+]
 
 
 def from_data_home(file: str, n_classes: int | None = None) -> Bunch:
@@ -181,4 +194,64 @@ def make_region_bags(
         y=y,
         classes=np.arange(n_classes),
         instance_labels=np.where(shows_object, y[bag_of], -1),
+    )
+
+
+def captioned_faces(
+    scenario: str = "b",
+    n_bags: int = 20071,
+    n_categories: int | None = None,
+    random_state: Any = None,
+) -> Bunch:
+    """Draw names and faces in the place of Labeled Yahoo! News, as one of its three scenarios.
+
+    Parameters
+    ----------
+    scenario : {"a", "b", "c"}, default="b"
+        What is known of the training photos: who each face is, who is in the photo, or who is
+        named in the caption.
+    n_bags : int, default=20071
+        Number of photos.
+    n_categories : int, default=None
+        Number of people with a name; in the proportion of the paper by default.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    Bunch
+        As of `bagwise.datasets.make_names_and_faces`, with the label sets of the scenario and its
+        name.
+    """
+    news = make_names_and_faces(n_bags, n_categories, random_state=random_state)
+    if scenario == "c":
+        news.label_sets = news.automatic_label_sets
+    news.scenario = scenario
+    return news
+
+
+def frequent_keywords(n_keywords: int = 20) -> Bunch:
+    """Load the Corel5K blobs, with the most frequent keywords only (from the data home).
+
+    Parameters
+    ----------
+    n_keywords : int, default=20
+        How many; pictures without any of them are left out.
+
+    Returns
+    -------
+    Bunch
+        As of `bagwise.datasets.load_corel5k_blobs`.
+    """
+    data = load_corel5k_blobs()
+    counts = data.label_sets[~data.is_test.astype(bool)].sum(axis=0)
+    chosen = np.sort(np.argsort(-counts.astype(int), kind="stable")[:n_keywords])
+    label_sets = data.label_sets[:, chosen]
+    kept = label_sets.any(axis=1)
+    return Bunch(
+        bags=data.bags[kept],
+        label_sets=label_sets[kept],
+        instance_labels=None,
+        is_test=data.is_test[kept],
+        classes=data.classes[chosen],
     )

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bagwise.reproduction._protocols import annotation, classification, clustering
+from bagwise.reproduction._protocols import (
+    annotation,
+    classification,
+    clustering,
+    metric_learning,
+)
 from bagwise.reproduction._units import Unit
 
 __all__ = ["PROTOCOLS"]
@@ -16,6 +21,7 @@ PROTOCOLS: Mapping[str, Callable[[Unit], dict[str, Any]]] = {
         annotation,
         classification,
         clustering,
+        metric_learning,
     )
     for name in topic.__all__
 }
