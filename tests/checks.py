@@ -3,10 +3,13 @@
 import pickle
 
 import numpy as np
+import pytest
+from scipy import sparse
 from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import Bags
+from bagwise.exceptions import InputError
 from bagwise.kernels import segments
 
 
@@ -186,4 +189,103 @@ OUR_CHECKS = [
     check_pooled_instance_scores_are_the_bag_scores,
     check_single_precision,
     check_singletons_equal_rows,
+]
+
+
+def row_example(seed=0, dtype=np.float64):
+    """Two or three clouds of rows; a third of the rows has no label (-1)."""
+    rng = np.random.default_rng(seed)
+    kinds = np.arange(60) % 3
+    X = rng.normal(size=(60, 4)).astype(dtype)
+    X[:, 0] += 6 * (kinds == 1)
+    X[:, 1] += 6 * (kinds == 2)
+    y = np.array(list("pqr"), dtype=object)[kinds]
+    y[rng.permutation(60)[:20]] = -1
+    return X, y
+
+
+def row_answers(fitted, X):
+    """What a fitted model says of rows; without ``predict``, its labels of the training rows."""
+    names = [name for name in ("predict", "decision_function") if hasattr(fitted, name)]
+    if not names:
+        return {"labels_": fitted.labels_}
+    return {name: getattr(fitted, name)(X) for name in names}
+
+
+def assert_same_rows(found, expected, rtol=1e-6, atol=1e-8):
+    assert found.keys() == expected.keys()
+    for name in found:
+        if found[name].dtype.kind == "f":
+            np.testing.assert_allclose(
+                found[name], expected[name], rtol=rtol, atol=atol, err_msg=name
+            )
+        else:
+            np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+
+
+def check_rows_untouched(model):
+    X, y = row_example()
+    X_before, y_before = X.copy(), y.copy()
+    row_answers(clone(model).fit(X, y), X)
+    np.testing.assert_array_equal(X, X_before)
+    np.testing.assert_array_equal(y, y_before)
+    X.flags.writeable = False
+    row_answers(clone(model).fit(X, y), X)
+
+
+def check_rows_pickle(model):
+    X, y = row_example()
+    fitted = clone(model).fit(X, y)
+    assert_same_rows(row_answers(pickle.loads(pickle.dumps(fitted)), X), row_answers(fitted, X))
+
+
+def check_rows_repeat(model):
+    X, y = row_example()
+    first, second = (row_answers(clone(model).fit(X, y), X) for _ in range(2))
+    assert_same_rows(first, second, rtol=0, atol=0)
+
+
+def check_rows_sparse_equals_dense(model):
+    if not model.__sklearn_tags__().input_tags.sparse:
+        return
+    X, y = row_example()
+    dense = row_answers(clone(model).fit(X, y), X)
+    rows = sparse.csr_array(X)
+    assert_same_rows(row_answers(clone(model).fit(rows, y), rows), dense, rtol=1e-4, atol=1e-4)
+
+
+def check_rows_single_precision(model):
+    X, y = row_example(dtype=np.float32)
+    double, _ = row_example()
+    single, expected = (row_answers(clone(model).fit(Z, y), Z) for Z in (X, double))
+    name = "predict" if "predict" in single else "labels_"
+    assert np.mean(single[name] == expected[name]) > 0.95
+
+
+def check_rows_refuse_bags(model):
+    bags, y = example()
+    with pytest.raises(InputError, match="works on rows"):
+        clone(model).fit(bags, y)
+
+
+def check_rows_unlabelled(model):
+    """-1 among strings is no class, and the clouds are told apart where classes are learned."""
+    X, y = row_example()
+    fitted = clone(model).fit(X, y)
+    if is_classifier(model):
+        assert fitted.classes_.tolist() == ["p", "q", "r"]
+        truth = np.array(list("pqr"))[np.arange(60) % 3]
+        assert np.mean(fitted.predict(X) == truth) > 0.9
+    else:
+        assert set(fitted.labels_) == {0, 1}
+
+
+ROW_CHECKS = [
+    check_rows_pickle,
+    check_rows_refuse_bags,
+    check_rows_repeat,
+    check_rows_single_precision,
+    check_rows_sparse_equals_dense,
+    check_rows_unlabelled,
+    check_rows_untouched,
 ]

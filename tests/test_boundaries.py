@@ -32,18 +32,31 @@ ROOMS = {
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION,
     "classification": FOUNDATION | {"embedding"},
+    "cluster": FOUNDATION,
+    "semi_supervised": FOUNDATION,
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "extras", "bags"},
     "persistence": {"exceptions", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics"},
     "reproduction": FOUNDATION
-    | {"classification", "datasets", "embedding", "inspection", "metrics", "preprocessing"},
+    | {"classification", "datasets", "embedding", "inspection", "metrics", "preprocessing"}
+    | {"cluster", "semi_supervised"},
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},
 }
-OPTIONAL = {"matplotlib", "jinja2", "pyarrow", "h5py", "skops", "dask", "distributed", "torch"}
+OPTIONAL = {
+    "clarabel",
+    "matplotlib",
+    "jinja2",
+    "pyarrow",
+    "h5py",
+    "skops",
+    "dask",
+    "distributed",
+    "torch",
+}
 FRAMES = {"pandas", "polars"}
 
 

@@ -2,13 +2,33 @@
 
 import pytest
 from sklearn.base import clone
+from sklearn.utils import estimator_checks
 from sklearn.utils._testing import set_random_state
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from checks import OUR_CHECKS
+from bagwise.base import RowEstimator
+from checks import OUR_CHECKS, ROW_CHECKS
 from estimators import NEEDS, public_estimators
 
 ESTIMATORS = [cls() for cls in public_estimators()]
+ON_ROWS = [estimator for estimator in ESTIMATORS if isinstance(estimator, RowEstimator)]
+ON_BAGS = [estimator for estimator in ESTIMATORS if not isinstance(estimator, RowEstimator)]
+
+
+@pytest.fixture(autouse=True)
+def minus_one_is_unlabelled(monkeypatch):
+    """Spare our semi-supervised classifiers the class -1, as scikit-learn spares its own by name.
+
+    One check asks a classifier to learn from y in {-1, 1}; scikit-learn leaves that step out for
+    its three semi-supervised classifiers, in a list of names that knows no others.
+    """
+    choose = estimator_checks._choose_check_classifiers_labels
+    ours = {type(e).__name__ for e in ESTIMATORS if ".semi_supervised." in type(e).__module__}
+
+    def labels(name, y, y_names):
+        return choose("SelfTrainingClassifier" if name in ours else name, y, y_names)
+
+    monkeypatch.setattr(estimator_checks, "_choose_check_classifiers_labels", labels)
 
 
 @pytest.mark.parametrize("name", NEEDS)
@@ -23,8 +43,16 @@ def test_scikit_learn(estimator, check):
 
 
 @pytest.mark.parametrize("check", OUR_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", ON_BAGS, ids=lambda e: type(e).__name__)
 def test_bagwise(estimator, check):
+    model = clone(estimator)
+    set_random_state(model, 0)
+    check(model)
+
+
+@pytest.mark.parametrize("check", ROW_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("estimator", ON_ROWS, ids=lambda e: type(e).__name__)
+def test_rows(estimator, check):
     model = clone(estimator)
     set_random_state(model, 0)
     check(model)

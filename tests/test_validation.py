@@ -10,6 +10,8 @@ from bagwise._validation import (
     check_bags,
     check_label,
     check_label_sets,
+    check_partial_labels,
+    check_rows,
     is_table,
 )
 from bagwise.exceptions import BagwiseError, InputError, LabelError, SparseInputError
@@ -208,3 +210,60 @@ def test_wide_indices_are_narrowed(rng):
 def test_ragged_lists_of_numbers_are_label_sets(bags):
     labels = check_label_sets([[1], [2, 3], []], bags)
     np.testing.assert_array_equal(labels.indicator, [[1, 0, 0], [0, 1, 1], [0, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        ([3, -1, 5, -1], [3, 5]),
+        (np.array([3.0, -1.0, 5.0, -1.0]), [3, 5]),
+        (["no", -1, "yes", -1], ["no", "yes"]),
+        (np.array(["no", -1, "yes", -1.0], dtype=object), ["no", "yes"]),
+        ([("a", 1), -1, ("b", 2), -1], [("a", 1), ("b", 2)]),
+        (pd.Series([3, -1, 5, -1]), [3, 5]),
+    ],
+)
+def test_minus_one_is_an_unlabelled_row(y, classes):
+    found, codes = check_partial_labels(y, 4)
+    assert found.tolist() == classes
+    assert codes.tolist() == [0, -1, 1, -1]
+
+
+@pytest.mark.parametrize(
+    ("y", "words"),
+    [
+        ([-1, 1, -1, 1], r"-1 means unlabelled here.*np\.where"),
+        ([0, 0, -1, -1], "one class only \\(0\\)"),
+        ([-1, -1, -1, -1], "none of the 4 rows"),
+        ([0, 1, -1], "3 labels for 4 rows"),
+        ([0, 1, np.nan, -1], "contains NaN"),
+        (["a", "b", None, -1], "row 2 is None"),
+        (np.array(["a", "b", "-1", "-1"]), "the text '-1'"),
+        (["a", 3, -1, -1], "mixes"),
+        ([0.5, 1.2, -1, -1], "Unknown label type"),
+        (None, "requires y"),
+    ],
+)
+def test_partial_labels_that_cannot_be_learned_from(y, words):
+    with pytest.raises(LabelError, match=words):
+        check_partial_labels(y, 4)
+
+
+def test_rows_are_no_bags(rng, bags):
+    X = rng.normal(size=(4, 3))
+    for rows in (X, X.tolist(), pd.DataFrame(X, columns=list("abc"))):
+        np.testing.assert_array_equal(check_rows(BaseEstimator(), rows, reset=True), X)
+    with pytest.raises(InputError, match=r"bags\.instances"):
+        check_rows(BaseEstimator(), bags, reset=True)
+    with pytest.raises(InputError, match="NaN"):
+        check_rows(BaseEstimator(), np.full((2, 2), np.nan), reset=True)
+    with pytest.raises(SparseInputError, match="toarray"):
+        check_rows(BaseEstimator(), sparse.csr_array(X), reset=True, accept_sparse=False)
+
+
+def test_rows_have_narrow_indices(rng):
+    wide = sparse.csr_array(rng.normal(size=(4, 3)))
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    rows = check_rows(BaseEstimator(), wide, reset=True)
+    assert rows.indices.dtype == rows.indptr.dtype == np.int32
+    assert wide.indices.dtype == np.int64

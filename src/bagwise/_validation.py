@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ __all__ = [
     "check_label",
     "check_label_sets",
     "check_length",
+    "check_partial_labels",
+    "check_rows",
     "is_table",
 ]
 
@@ -104,21 +107,106 @@ def check_bag_labels(
     labels = _label_column(y)
     check_length(labels, bags)
     _check_labels_present(labels, bags)
-    try:
-        if labels.dtype != object:  # scikit-learn knows no tuples as labels
-            check_classification_targets(labels)
-        classes, codes = np.unique(labels, return_inverse=True)
-    except ValueError as error:
-        raise LabelError(str(error)) from error
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in labels})
-        raise LabelError(f"y mixes {kinds}: give labels of one type.") from error
+    classes, codes = _classes_of(labels)
     if len(classes) < min_classes:
         raise LabelError(
             f"y holds one class only ({classes.tolist()[0]!r}): this model learns from at least "
             f"{min_classes} classes."
         )
     return classes, codes
+
+
+def check_rows(estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = True) -> Any:
+    """Read plain rows, for models on which bags have no say.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Remembers (``reset=True``) or is asked for the number and names of the features.
+    X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        The rows.
+    reset : bool
+        True in ``fit``, False elsewhere.
+    accept_sparse : bool, default=True
+        Whether the model can work on CSR rows.
+
+    Returns
+    -------
+    ndarray or CSR of shape (n_rows, n_features)
+        float32 or float64, all values finite.
+    """
+    if not is_table(X):
+        raise InputError(
+            f"{type(estimator).__name__} works on rows, and bags were passed: give bags.instances, "
+            "or one row per bag (bagwise.embedding)."
+        )
+    if sparse.issparse(X) and not accept_sparse:
+        raise SparseInputError(
+            f"sparse rows were passed, but {type(estimator).__name__} needs dense ones: use "
+            "X.toarray()."
+        )
+    rows = _checked_rows(estimator, X, reset=reset)
+    try:
+        assert_all_finite(rows, input_name="X")
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return _narrow(rows) if sparse.issparse(rows) else rows
+
+
+def check_partial_labels(
+    y: Any, n_rows: int, *, min_classes: int = 2
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Read one label per row, -1 where it is not known.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+        The labels: any type that can be sorted; -1 also among strings, in a list or an object
+        array.
+    n_rows : int
+        How many there should be.
+    min_classes : int, default=2
+        How many distinct labels the model needs.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        The distinct labels, sorted.
+    codes : ndarray of shape (n_rows,)
+        The position of each row's label in `classes`; -1 for unlabelled rows.
+
+    Examples
+    --------
+    >>> from bagwise._validation import check_partial_labels
+    >>> check_partial_labels(["no", -1, "yes"], 3)
+    (array(['no', 'yes'], dtype=object), array([ 0, -1,  1]))
+    """
+    labels = _label_column(y)
+    if len(labels) != n_rows:
+        raise LabelError(
+            f"y has {len(labels)} labels for {n_rows} rows: give one per row, -1 where it is not "
+            "known."
+        )
+    unlabelled = _is_unlabelled(labels)
+    known = labels[~unlabelled]
+    if len(known) == 0:
+        raise LabelError(f"y labels none of the {n_rows} rows (all are -1): label some of them.")
+    known_classes, known_codes = _classes_of(known)
+    if len(known_classes) < min_classes:
+        only = known_classes.tolist()[0]
+        message = (
+            f"y holds one class only ({only!r}): this model learns from at least {min_classes} "
+            "classes among the labelled rows."
+        )
+        if only == 1 and unlabelled.any():
+            message += (
+                " -1 means unlabelled here: if it is your negative class, call it 0, as in "
+                "np.where(y == -1, 0, y)."
+            )
+        raise LabelError(message)
+    codes = np.full(n_rows, -1, dtype=np.int64)
+    codes[~unlabelled] = known_codes
+    return known_classes, codes
 
 
 @dataclass(frozen=True)
@@ -265,15 +353,20 @@ def _check_structure(bags: Bags) -> None:
 
 def _checked_instances(bags: Bags) -> Any:
     table = bags.instances
-    is_wide = sparse.issparse(table) and table.indices.dtype == np.int64
-    if is_wide and max(*table.shape, table.nnz) < np.iinfo(np.int32).max:
-        # Most solvers know 32-bit indices only.
-        indices, indptr = table.indices.astype(np.int32), table.indptr.astype(np.int32)
-        table = sparse.csr_array((table.data, indices, indptr), shape=table.shape)
+    if sparse.issparse(table):
+        table = _narrow(table)
     try:
         return check_array(table, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
     except ValueError as error:
         raise InputError(f"the instances cannot be used: {error}") from error
+
+
+def _narrow(table: Any) -> Any:
+    """The same table with 32-bit indices where they suffice: most solvers know no others."""
+    if table.indices.dtype == np.int32 or max(*table.shape, table.nnz) >= np.iinfo(np.int32).max:
+        return table
+    indices, indptr = table.indices.astype(np.int32), table.indptr.astype(np.int32)
+    return sparse.csr_array((table.data, indices, indptr), shape=table.shape)
 
 
 def _checked_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
@@ -354,6 +447,44 @@ def _label_column(y: Any) -> NDArray[Any]:
         return column_or_1d(y, warn=True)
     except ValueError as error:
         raise LabelError(f"{error} Give one label per bag.") from error
+
+
+def _classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The distinct labels, sorted, and the position of each label among them."""
+    try:
+        if labels.dtype != object:  # scikit-learn knows no tuples as labels
+            check_classification_targets(labels)
+        return np.unique(labels, return_inverse=True)
+    except ValueError as error:
+        raise LabelError(str(error)) from error
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in labels})
+        raise LabelError(f"y mixes {kinds}: give labels of one type.") from error
+
+
+def _is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which labels are -1; gaps of other kinds are refused."""
+    if labels.dtype.kind in "US":
+        if (labels == "-1").any():
+            raise LabelError(
+                "y is an array of text and holds the text '-1': to leave rows unlabelled, give a "
+                "list or an object array with the number -1."
+            )
+        return np.zeros(len(labels), dtype=bool)
+    for i, label in enumerate(labels if labels.dtype == object else ()):
+        if _is_missing(label):
+            raise LabelError(
+                f"the label of row {i} is {label!r} (Input y contains NaN): mark unlabelled rows "
+                "with -1."
+            )
+    if labels.dtype.kind == "f":
+        try:
+            assert_all_finite(labels, input_name="y")
+        except ValueError as error:
+            raise LabelError(f"{error} Mark unlabelled rows with -1.") from error
+    if labels.dtype == object:  # a tuple is a label, not an array to compare
+        return np.array([isinstance(v, Real) and v == -1 for v in labels], dtype=bool)
+    return labels == -1
 
 
 def _check_labels_present(labels: NDArray[Any], bags: Bags) -> None:

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import kernels
-from bagwise._validation import check_bags, check_label
+from bagwise._validation import check_bags, check_label, check_rows
 from bagwise.bags import Bags
 
 try:  # scikit-learn >= 1.9, experimental there
@@ -27,7 +27,13 @@ except ImportError:  # pragma: no cover - older scikit-learn
         return fit
 
 
-__all__ = ["BagClassifierMixin", "BagEstimator", "InstancePredictorMixin", "fit_method"]
+__all__ = [
+    "BagClassifierMixin",
+    "BagEstimator",
+    "InstancePredictorMixin",
+    "RowEstimator",
+    "fit_method",
+]
 
 Item = TypeVar("Item")
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -102,6 +108,16 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
             if step.call_on_fit_task_end(estimator=self):
                 break
         context.call_on_fit_task_end(estimator=self)
+
+
+class RowEstimator(BagEstimator):
+    """The root of estimators on plain rows (a 2-D X): bags have no say in them."""
+
+    def _check_rows(self, X: Any) -> Any:
+        """Door for everything but ``fit``."""
+        check_is_fitted(self)
+        sparse = self.__sklearn_tags__().input_tags.sparse
+        return check_rows(self, X, reset=False, accept_sparse=sparse)
 
 
 class BagClassifierMixin(ClassifierMixin):
