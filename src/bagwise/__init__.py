@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _ROOMS = (
     "classification",
+    "cluster",
     "datasets",
     "embedding",
     "exceptions",
@@ -21,6 +22,7 @@ _ROOMS = (
     "persistence",
     "preprocessing",
     "reproduction",
+    "semi_supervised",
 )
 
 __all__ = ["Bags", "__version__", *_ROOMS]

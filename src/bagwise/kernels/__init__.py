@@ -5,7 +5,15 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_LEAVES = ("dual_descent", "group_descent", "primal_dual", "segments", "set_distances", "simplex")
+_LEAVES = (
+    "dual_descent",
+    "group_descent",
+    "level_set",
+    "primal_dual",
+    "segments",
+    "set_distances",
+    "simplex",
+)
 
 __all__ = list(_LEAVES)
 

@@ -2,12 +2,15 @@
 
     max_a  1'a - 1/2 sum_t mu_t |v_t|^2,   v_t = sum_i a_i s_it x_(r_it),   0 <= a_i <= C_i
 
-A *variable* i has, under the label vector t, the row r_it and the sign s_it; one label vector is the
-ordinary SVM. The state is the mean f = sum_t mu_t v_t and the deviations E_t = v_t - f, so that a
-variable that is the same under all label vectors touches f only, at the price of an ordinary SVM.
+A *variable* i has, under the label vector t, the row r_it and the sign s_it; one label vector makes
+the ordinary SVM. The state is the mean f = sum_t mu_t v_t and the deviations E_t = v_t - f, so that
+a variable that is the same under all label vectors touches f only, at the price of an ordinary SVM.
 
-Rows are dense, CSR, or a Gram matrix; then f and E hold scores of the rows instead of features. All
-vectors have one entry more, for a constant feature that stands in for the offset.
+Rows are dense, CSR, or a Gram matrix; then f and E hold scores of the rows instead of features.
+Vectors have further entries for a constant feature that stands in for the offset, and for centring
+sparse rows without writing them out: with the mean m, v = u - t m where u = sum_i c_i x_i and
+t = sum_i c_i, so (x_i - m) . v = x_i . u - t (x_i . m - |m|^2) - m . u. A row *asks* the entries t
+and m . u with the factors |m|^2 - x_i . m and -1, and *gives* them 1 and x_i . m.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from sklearn.utils.extmath import row_norms
 
 from bagwise.kernels.threads import SMALL, n_threads, run_blocks
 
-__all__ = ["Descent", "Rows", "combine", "descend", "gram_rows", "rows_of", "score"]
+__all__ = ["Descent", "Rows", "combine", "descend", "gram_rows", "rows_of", "score", "square"]
 
 _compiled = numba.njit(nogil=True, cache=True)
 _summing = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
@@ -41,8 +44,14 @@ class Rows(NamedTuple):
     indptr: NDArray[Any]
     n_rows: int
     n_features: int
-    constant: float
+    asks: NDArray[np.float64]
+    gives: NDArray[np.float64]
     squares: NDArray[np.float64]
+
+    @property
+    def width(self) -> int:
+        """Length of a vector such as f."""
+        return self.n_features + self.asks.shape[1]
 
 
 class Descent(NamedTuple):
@@ -53,27 +62,37 @@ class Descent(NamedTuple):
     gap: float
 
 
-def rows_of(X: Any, constant: float = 0.0) -> Rows:
+def rows_of(X: Any, constant: float = 0.0, centre: NDArray[np.float64] | None = None) -> Rows:
     """Present a table of features.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n_rows, n_features)
-        The rows; not copied.
+        The rows; not copied, unless dense and to be centred.
     constant : float, default=0.0
         Value of a further feature, the same for all rows: its weight is the offset.
+    centre : ndarray of shape (n_features,), default=None
+        What to subtract from each row.
 
     Returns
     -------
     Rows
     """
+    if not sparse.issparse(X):
+        X = np.ascontiguousarray(X if centre is None else X - centre.astype(X.dtype))
+        extra = np.full((len(X), 1), float(constant))
+        squares = row_norms(X, squared=True).astype(np.float64) + constant**2
+        return Rows(DENSE, X, *_no_parts(X.dtype), *X.shape, extra, extra, squares)
     squares = row_norms(X, squared=True).astype(np.float64) + constant**2
-    if sparse.issparse(X):
-        empty = np.empty((0, 0), X.data.dtype)
-        kind, parts = SPARSE, (empty, X.data, X.indices, X.indptr)
-    else:
-        kind, parts = DENSE, (np.ascontiguousarray(X), *_no_parts(X.dtype))
-    return Rows(kind, *parts, X.shape[0], X.shape[1], float(constant), squares)
+    asks = gives = np.full((X.shape[0], 1), float(constant))
+    if centre is not None:
+        along, length = X @ centre, float(centre @ centre)
+        ones = np.ones(len(along))
+        asks = np.column_stack([asks, length - along, -ones])
+        gives = np.column_stack([gives, ones, along])
+        squares += length - 2 * along
+    parts = np.empty((0, 0), X.data.dtype), X.data, X.indices, X.indptr
+    return Rows(SPARSE, *parts, *X.shape, asks, gives, np.maximum(squares, 0.0))
 
 
 def gram_rows(K: NDArray[Any], constant: float = 0.0) -> Rows:
@@ -90,9 +109,10 @@ def gram_rows(K: NDArray[Any], constant: float = 0.0) -> Rows:
     -------
     Rows
     """
-    squares = np.diagonal(K).astype(np.float64) + constant**2
     K = np.ascontiguousarray(K)
-    return Rows(GRAM, K, *_no_parts(K.dtype), len(K), len(K), float(constant), squares)
+    extra = np.full((len(K), 1), float(constant))
+    squares = np.diagonal(K).astype(np.float64) + constant**2
+    return Rows(GRAM, K, *_no_parts(K.dtype), *K.shape, extra, extra, squares)
 
 
 def score(rows: Rows, vector: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -102,27 +122,27 @@ def score(rows: Rows, vector: NDArray[np.float64]) -> NDArray[np.float64]:
     ----------
     rows : Rows
         The rows.
-    vector : ndarray of shape (n_features + 1,)
-        The last entry belongs to the constant.
+    vector : ndarray of shape (width,)
+        Such as f.
 
     Returns
     -------
     ndarray of shape (n_rows,)
     """
-    offset = rows.constant * vector[-1]
-    if rows.kind == GRAM:
-        return vector[:-1] + offset
+    if rows.kind == SPARSE:
+        out = np.empty(rows.n_rows)
+        n_blocks = n_threads() if len(rows.data) > SMALL else 1
+        bounds = np.linspace(0, rows.n_rows, n_blocks + 1).astype(np.int64)
+        run_blocks(lambda start, stop: _score(rows, start, stop, vector, out), bounds)
+        return out
+    head = vector[: rows.n_features]
     if rows.kind == DENSE:
-        return rows.values @ vector[:-1].astype(rows.values.dtype, copy=False) + offset
-    out = np.empty(rows.n_rows)
-    n_blocks = n_threads() if len(rows.data) > SMALL else 1
-    bounds = np.linspace(0, rows.n_rows, n_blocks + 1).astype(np.int64)
-    run_blocks(lambda start, stop: _score(rows, start, stop, vector, out), bounds)
-    return out
+        head = rows.values @ head.astype(rows.values.dtype, copy=False)
+    return head + rows.asks @ vector[rows.n_features :]
 
 
 def combine(rows: Rows, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The vector sum_i coef_i x_i, whose `score` with all rows is K coef.
+    """The vector v = sum_i coef_i x_i, whose `score` is K coef.
 
     Parameters
     ----------
@@ -133,15 +153,41 @@ def combine(rows: Rows, coef: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Returns
     -------
-    ndarray of shape (n_features + 1,)
+    ndarray of shape (width,)
     """
-    out = np.zeros(rows.n_features + 1)
+    out = np.zeros(rows.width)
     if rows.kind == SPARSE:
         _combine(rows, coef, out)
     else:
-        out[:-1] = coef.astype(rows.values.dtype, copy=False) @ rows.values
-    out[-1] = rows.constant * coef.sum()
+        out[: rows.n_features] = coef.astype(rows.values.dtype, copy=False) @ rows.values
+        out[rows.n_features :] = coef @ rows.gives
     return out
+
+
+def square(rows: Rows, coef: NDArray[np.float64], vector: NDArray[np.float64]) -> float:
+    """|v|^2 of the vector that `coef` combines to.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    coef : ndarray of shape (n_rows,)
+        The weights of the rows.
+    vector : ndarray of shape (width,)
+        Their `combine`.
+
+    Returns
+    -------
+    float
+    """
+    if rows.kind == GRAM:
+        return float(coef @ score(rows, vector))
+    plain = vector[: rows.n_features + 1]
+    total = float(plain @ plain)
+    if rows.asks.shape[1] == 3:  # |u - t m|^2
+        t, along = vector[rows.n_features + 1 :]
+        total += float(t * t * (rows.asks[0, 1] + rows.gives[0, 2]) - 2 * t * along)
+    return total
 
 
 def descend(
@@ -175,9 +221,9 @@ def descend(
         C of each variable.
     alpha : ndarray of shape (n_variables,)
         The dual variables.
-    f : ndarray of shape (n_features + 1,)
+    f : ndarray of shape (width,)
         sum_t mu_t v_t of these `alpha`.
-    E : ndarray of shape (n_features + 1, n_labels)
+    E : ndarray of shape (width, n_labels)
         v_t - f; may be empty for one label vector.
     order : ndarray of int64 of shape (n_variables,)
         The variables, in the order that is then shuffled; one that does not depend on the order of
@@ -280,10 +326,10 @@ def _visit(  # type: ignore[no-untyped-def]
         else:
             G, curvature = -1.0, 0.0
             for t in range(n_labels):
-                row = pick[i, t]
-                part = _dot(rows, row, f) + _dot_column(rows, row, E, t)
-                G += weights[t] * signs[i, t] * part
-                curvature += weights[t] * rows.squares[row]
+                mixed[:] = 0.0
+                mixed[t] = weights[t] * signs[i, t]
+                G += _dot_all(rows, pick[i, t], mixed[t], f, mixed, E)
+                curvature += weights[t] * rows.squares[pick[i, t]]
         gradient[i] = G
         slack[i] = cost * max(0.0, -G) + old * G
         if (old == 0.0 and G > SHRINK) or (old == cost and G < -SHRINK):
@@ -326,7 +372,7 @@ def _values(alpha, costs, gradient, slack):  # type: ignore[no-untyped-def]
 
 @_summing
 def _dot(rows, i, f):  # type: ignore[no-untyped-def]
-    total = rows.constant * f[rows.n_features]
+    total = 0.0
     if rows.kind == SPARSE:
         for at in range(rows.indptr[i], rows.indptr[i + 1]):
             total += rows.data[at] * f[rows.indices[at]]
@@ -335,20 +381,8 @@ def _dot(rows, i, f):  # type: ignore[no-untyped-def]
             total += rows.values[i, k] * f[k]
     else:
         total += f[i]
-    return total
-
-
-@_summing
-def _dot_column(rows, i, E, t):  # type: ignore[no-untyped-def]
-    total = rows.constant * E[rows.n_features, t]
-    if rows.kind == SPARSE:
-        for at in range(rows.indptr[i], rows.indptr[i + 1]):
-            total += rows.data[at] * E[rows.indices[at], t]
-    elif rows.kind == DENSE:
-        for k in range(rows.n_features):
-            total += rows.values[i, k] * E[k, t]
-    else:
-        total += E[i, t]
+    for k in range(rows.asks.shape[1]):
+        total += rows.asks[i, k] * f[rows.n_features + k]
     return total
 
 
@@ -364,7 +398,9 @@ def _dot_all(rows, i, mean, f, mixed, E):  # type: ignore[no-untyped-def]
             total += rows.values[i, k] * _entry(k, mean, f, mixed, E)
     else:
         total += _entry(i, mean, f, mixed, E)
-    return total + rows.constant * _entry(rows.n_features, mean, f, mixed, E)
+    for k in range(rows.asks.shape[1]):
+        total += rows.asks[i, k] * _entry(rows.n_features + k, mean, f, mixed, E)
+    return total
 
 
 @_summing
@@ -377,13 +413,14 @@ def _entry(k, mean, f, mixed, E):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _add(rows, i, step, f):  # type: ignore[no-untyped-def]
-    f[rows.n_features] += step * rows.constant
     if rows.kind == SPARSE:
         for at in range(rows.indptr[i], rows.indptr[i + 1]):
             f[rows.indices[at]] += step * rows.data[at]
     else:
         for k in range(rows.n_features):
             f[k] += step * rows.values[i, k]
+    for k in range(rows.gives.shape[1]):
+        f[rows.n_features + k] += step * rows.gives[i, k]
 
 
 @_compiled
@@ -398,8 +435,9 @@ def _add_all(rows, i, mean, f, mixed, E):  # type: ignore[no-untyped-def]
         for k in range(rows.n_features):
             for t in range(len(mixed)):
                 E[k, t] += mixed[t] * rows.values[i, k]
-    for t in range(len(mixed)):
-        E[rows.n_features, t] += mixed[t] * rows.constant
+    for k in range(rows.gives.shape[1]):
+        for t in range(len(mixed)):
+            E[rows.n_features + k, t] += mixed[t] * rows.gives[i, k]
 
 
 @_compiled
