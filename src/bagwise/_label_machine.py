@@ -67,8 +67,8 @@ class LabelMachine(BagEstimator):
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
 
-    def _present(self, X: Any, seed: int) -> Any:
-        """The training rows as the kernels read them; remembers how to treat others alike."""
+    def _present(self, X: Any, seed: int) -> tuple[Any, NDArray[np.float64]]:
+        """The training rows as the kernels read them, and what was taken off to centre them."""
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:
                 raise InputError(
@@ -82,22 +82,27 @@ class LabelMachine(BagEstimator):
                 return self._present_gram(self._kernel_values(X, X))
             self.nystroem_ = self._nystroem(seed).fit(X)
             X = self.nystroem_.transform(X)
-        self._centre = np.zeros(X.shape[1])
         if not self.center:
-            return kernels.dual_descent.rows_of(X, self.offset)
-        self._centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
-        return kernels.dual_descent.rows_of(X, self.offset, self._centre)
+            return self._with_offset(kernels.dual_descent.rows_of(X)), np.zeros(X.shape[1])
+        centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+        return self._with_offset(kernels.dual_descent.rows_of(X, centre=centre)), centre
 
-    def _present_gram(self, K: NDArray[Any]) -> Any:
+    def _present_gram(self, K: NDArray[Any]) -> tuple[Any, NDArray[np.float64]]:
         kind = np.float64 if len(K) <= SINGLE_GRAM else np.float32
         K = K.astype(kind, copy=self.center)
-        self._centre = np.zeros(len(K))
+        centre = np.zeros(len(K))
         if self.center:
             means = K.mean(axis=0, dtype=np.float64)
-            self._centre = means - means.mean() / 2
-            K -= self._centre.astype(kind)
-            K -= self._centre.astype(kind)[:, None]
-        return kernels.dual_descent.gram_rows(K, self.offset)
+            centre = means - means.mean() / 2
+            K -= centre.astype(kind)
+            K -= centre.astype(kind)[:, None]
+        return self._with_offset(kernels.dual_descent.gram_rows(K)), centre
+
+    def _with_offset(self, rows: Any) -> Any:
+        """The rows with their constant feature, in units of their typical length."""
+        constant = self.offset * float(np.sqrt(rows.squares.mean()))
+        rows.asks[:, 0] = rows.gives[:, 0] = constant
+        return rows._replace(squares=rows.squares + constant**2)
 
     def _nystroem(self, seed: int) -> Nystroem:
         params: dict[str, Any] = {}
@@ -109,12 +114,13 @@ class LabelMachine(BagEstimator):
             params["degree"] = self.degree
         return Nystroem(kernel=self.kernel, n_components=LANDMARKS, random_state=seed, **params)
 
-    def _keep(self, X: Any, rows: Any, results: Sequence[SolverResult]) -> None:
+    def _keep(
+        self, X: Any, rows: Any, centre: NDArray[np.float64], results: Sequence[SolverResult]
+    ) -> None:
         """Remember the machines as hyperplanes, or as weights of training rows."""
         f = np.array([result.solution[0] for result in results])
         coef = np.array([result.solution[1] for result in results])
-        constant = self.offset * f[:, rows.n_features]
-        centre = vars(self).pop("_centre")
+        constant = rows.asks[0, 0] * f[:, rows.n_features]
         if rows.kind != kernels.dual_descent.GRAM:
             self.coef_ = f[:, : rows.n_features]
             if rows.kind == kernels.dual_descent.SPARSE:

@@ -40,6 +40,10 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
     C2 : float or "auto", default="auto"
         Cost of a margin error of an instance of a negative bag; "auto" lets both sides weigh the
         same, ``C1 * n_positive_bags / n_negative_instances``.
+    threshold : {"bags", "zero"}, default="bags"
+        Where a score becomes positive: where the training bags are best told apart (in balanced
+        accuracy), or at 0. The margins of the problem belong to each choice apart, not to the
+        mixture that scores an instance, so that 0 can be far off.
     kernel : str or callable, default="linear"
         "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
         or "precomputed" (instances by instances).
@@ -53,10 +57,11 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         Whether to put the mean of all instances at 0, in the space of the kernel; sparse rows stay
         as they are in memory.
     offset : float, default=1.0
-        Value of the constant feature whose weight is the offset of the machine; 0 for none.
+        Value of the constant feature whose weight is the offset of the machine, in units of the
+        root mean squared length of the instances; 0 for none.
     tol : float, default=1e-2
         Violation of a new choice, and decrease of the objective, to stop at; relative.
-    max_cuts : int, default=20
+    max_cuts : int, default=50
         Most choices of key instances.
     random_state : int, RandomState or None, default=0
         For the order of the coordinate descent (and the Nystroem approximation).
@@ -120,6 +125,7 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         **LabelMachine._parameter_constraints,
         "C1": [Interval(Real, 0, None, closed="neither")],
         "C2": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "threshold": [StrOptions({"bags", "zero"})],
     }
 
     def __init__(
@@ -127,6 +133,7 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         C1: float = 1.0,
         C2: Any = "auto",
         *,
+        threshold: str = "bags",
         kernel: Any = "linear",
         gamma: Any = "scale",
         degree: float = 3,
@@ -134,12 +141,13 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         center: bool = True,
         offset: float = 1.0,
         tol: float = 1e-2,
-        max_cuts: int = 20,
+        max_cuts: int = 50,
         random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
         self.C1 = C1
         self.C2 = C2
+        self.threshold = threshold
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -176,13 +184,18 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         positives = [1] if len(classes) == 2 else range(len(classes))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with one_core_if_small(bags.instances):
-            rows = self._present(bags.instances, seed)
+            rows, centre = self._present(bags.instances, seed)
             choices = [KeyInstances(bags.offsets, codes == positive) for positive in positives]
             results = [self._solve(rows, each, seed) for each in self._track(choices, "class")]
-        self._keep(bags.instances, rows, results)
+        self._keep(bags.instances, rows, centre, results)
         self.classes_ = classes
         self.label_vectors_ = [_keys(r, c) for r, c in zip(results, choices, strict=True)]
         self.label_weights_ = [result.solution[4] for result in results]
+        if self.threshold == "bags":
+            best = kernels.segments.maximum(self._score_rows(bags.instances), bags.offsets)
+            each = zip(best.T, choices, strict=True)
+            shifts = [_threshold(scores, choice.positive) for scores, choice in each]
+            self.intercept_ = self.intercept_ - np.array(shifts)
         return self
 
     def score_instances(self, X: Any) -> NDArray[np.float64]:
@@ -222,6 +235,21 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
             rows, choices, costs, first, order=_variable_order(order, choices), tol=tol,
             max_cuts=self.max_cuts, seed=seed,
         )  # fmt: skip
+
+
+def _threshold(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """The middle of the widest gap of highest balanced accuracy between scores of bags."""
+    order = np.argsort(scores, kind="stable")
+    ranked, sides = scores[order], positive[order]
+    below = np.cumsum(~sides) / np.sum(~sides) - np.cumsum(sides) / np.sum(sides)
+    gaps = np.diff(ranked)
+    useful = gaps > 0
+    if not useful.any():
+        return 0.0
+    accuracy = np.where(useful, below[:-1], -np.inf)
+    best = accuracy >= accuracy.max() - 1e-12
+    at = int(np.argmax(np.where(best, gaps, -np.inf)))
+    return float((ranked[at] + ranked[at + 1]) / 2)
 
 
 def _variable_order(order: NDArray[np.int64], choices: KeyInstances) -> NDArray[np.int64]:

@@ -54,12 +54,13 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         Whether to put the mean of all rows at 0, in the space of the kernel; sparse rows stay as
         they are in memory.
     offset : float, default=0.0
-        Value of the constant feature whose weight is the offset of the machine.
+        Value of the constant feature whose weight is the offset of the machine, in units of the
+        root mean squared length of the rows.
     n_init : int, default=20
         Random balanced labels to start from; the best by kernel alignment is taken.
     tol : float, default=1e-2
         Violation of a new label vector, and decrease of the objective, to stop at; relative.
-    max_cuts : int, default=20
+    max_cuts : int, default=50
         Most label vectors.
     random_state : int, RandomState or None, default=None
         For the first labels, the order of the coordinate descent (and the Nystroem approximation).
@@ -141,7 +142,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         offset: float = 0.0,
         n_init: int = 20,
         tol: float = 1e-2,
-        max_cuts: int = 20,
+        max_cuts: int = 50,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -239,14 +240,14 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         n_least = min(int(np.ceil(n * (1 - self.balance) / 2 - 1e-9)), n // 2)
         labels = BoundedLabels(n, n_least)
         with one_core_if_small(X):
-            rows = self._present(X, seed)
+            rows, centre = self._present(X, seed)
             order = canonical_order(rows, np.zeros(n))
             result = well_svm(
                 rows, labels, np.full(n, 10.0 / n if self.C == "auto" else self.C),
                 aligned_start(rows, labels, order, self.n_init, seed), order=order, tol=self.tol,
                 max_cuts=self.max_cuts, seed=seed, track=lambda it: self._track(it, "label vector"),
             )  # fmt: skip
-        self._keep(X, rows, [result])
+        self._keep(X, rows, centre, [result])
         self.label_vectors_, self.label_weights_ = result.solution[3].T.copy(), result.solution[4]
         scores = self._score_rows(X)[:, 0]
         signs = labels.choose(scores, np.ones(n), scores)[1]

@@ -82,7 +82,9 @@ def rows_of(X: Any, constant: float = 0.0, centre: NDArray[np.float64] | None = 
         X = np.ascontiguousarray(X if centre is None else X - centre.astype(X.dtype))
         extra = np.full((len(X), 1), float(constant))
         squares = row_norms(X, squared=True).astype(np.float64) + constant**2
-        return Rows(DENSE, X, *_no_parts(X.dtype), *X.shape, extra, extra, squares)
+        data, indices, indptr = _no_parts(X.dtype)
+        n_rows, n_features = X.shape
+        return Rows(DENSE, X, data, indices, indptr, n_rows, n_features, extra, extra, squares)
     squares = row_norms(X, squared=True).astype(np.float64) + constant**2
     asks = gives = np.full((X.shape[0], 1), float(constant))
     if centre is not None:
@@ -91,8 +93,10 @@ def rows_of(X: Any, constant: float = 0.0, centre: NDArray[np.float64] | None = 
         asks = np.column_stack([asks, length - along, -ones])
         gives = np.column_stack([gives, ones, along])
         squares += length - 2 * along
-    parts = np.empty((0, 0), X.data.dtype), X.data, X.indices, X.indptr
-    return Rows(SPARSE, *parts, *X.shape, asks, gives, np.maximum(squares, 0.0))
+    none, (n_rows, n_features) = np.empty((0, 0), X.data.dtype), X.shape
+    squares = np.maximum(squares, 0.0)
+    parts = X.data, X.indices, X.indptr
+    return Rows(SPARSE, none, *parts, n_rows, n_features, asks, gives, squares)
 
 
 def gram_rows(K: NDArray[Any], constant: float = 0.0) -> Rows:
@@ -112,7 +116,8 @@ def gram_rows(K: NDArray[Any], constant: float = 0.0) -> Rows:
     K = np.ascontiguousarray(K)
     extra = np.full((len(K), 1), float(constant))
     squares = np.diagonal(K).astype(np.float64) + constant**2
-    return Rows(GRAM, K, *_no_parts(K.dtype), *K.shape, extra, extra, squares)
+    data, indices, indptr = _no_parts(K.dtype)
+    return Rows(GRAM, K, data, indices, indptr, len(K), len(K), extra, extra, squares)
 
 
 def score(rows: Rows, vector: NDArray[np.float64]) -> NDArray[np.float64]:

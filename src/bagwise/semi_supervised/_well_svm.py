@@ -17,9 +17,11 @@ from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.wellsvm import PartialLabels, canonical_order, split, supervised, well_svm
+from bagwise.solvers.wellsvm import PartialLabels, canonical_order, supervised, well_svm
 
 __all__ = ["WellSVMClassifier"]
+
+Z = 2.0  # standard errors by which the threshold may contradict the labelled rows
 
 
 class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
@@ -44,8 +46,10 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     balance : float or None, default=None
         Share of ``classes_[1]`` among the unlabelled rows; None takes that of the labelled rows,
         for each class. It is met up to a whole number of rows.
-    threshold : {"zero", "balanced"}, default="zero"
-        Where a score becomes positive: at 0, or where the unlabelled rows show that balance.
+    threshold : {"auto", "zero", "balanced"}, default="auto"
+        Where a score becomes positive: "zero" at 0, "balanced" where the unlabelled rows show that
+        balance. "auto", for two classes, moves from 0 only as far as the share of positive rows
+        there comes within two standard errors (Wilson) of that balance.
     kernel : str or callable, default="linear"
         "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
         or "precomputed".
@@ -58,12 +62,13 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     center : bool, default=True
         Whether to put the mean of all rows at 0, in the space of the kernel; sparse rows stay as
         they are in memory.
-    offset : float, default=1.0
-        Value of the constant feature whose weight is the offset of the machine; 0 for none. With
-        few labels and balanced classes, 0 is often better.
+    offset : float, default=0.2
+        Value of the constant feature whose weight is the offset of the machine, in units of the
+        root mean squared length of the rows; 0 for none. With a dozen labels and balanced
+        classes, 0 is often better.
     tol : float, default=1e-2
         Violation of a new label vector, and decrease of the objective, to stop at; relative.
-    max_cuts : int, default=20
+    max_cuts : int, default=50
         Most label vectors.
     random_state : int, RandomState or None, default=0
         For the order of the coordinate descent (and the Nystroem approximation).
@@ -129,7 +134,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         "C1": [Interval(Real, 0, None, closed="neither")],
         "C2": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "balance": [None, Interval(Real, 0, 1, closed="both")],
-        "threshold": [StrOptions({"zero", "balanced"})],
+        "threshold": [StrOptions({"auto", "zero", "balanced"})],
     }
 
     def __init__(
@@ -138,15 +143,15 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         C2: Any = "auto",
         *,
         balance: float | None = None,
-        threshold: str = "zero",
+        threshold: str = "auto",
         kernel: Any = "linear",
         gamma: Any = "scale",
         degree: float = 3,
         coef0: float = 1.0,
         center: bool = True,
-        offset: float = 1.0,
+        offset: float = 0.2,
         tol: float = 1e-2,
-        max_cuts: int = 20,
+        max_cuts: int = 50,
         random_state: Any = 0,
         verbose: int = 0,
     ) -> None:
@@ -190,14 +195,14 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         positives = [1] if len(classes) == 2 else range(len(classes))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with one_core_if_small(X):
-            rows = self._present(X, seed)
+            rows, centre = self._present(X, seed)
             labels = [self._labels(codes, positive) for positive in positives]
             results = [self._solve(rows, each, seed) for each in self._track(labels, "class")]
-        self._keep(X, rows, results)
+        self._keep(X, rows, centre, results)
         self.classes_ = classes
         self.label_vectors_ = [result.solution[3].T.copy() for result in results]
         self.label_weights_ = [result.solution[4] for result in results]
-        if self.threshold == "balanced":
+        if self.threshold == "balanced" or (self.threshold == "auto" and len(classes) == 2):
             self.intercept_ = self.intercept_ - self._thresholds(X, labels)
         predicted = self._labels_of(self._scores(X))
         self.transduction_ = np.where(codes < 0, predicted, classes[codes])
@@ -268,10 +273,29 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
 
     def _thresholds(self, X: Any, labels: list[PartialLabels]) -> NDArray[np.float64]:
         """Per machine, a score between the negatives and the positives of its balance."""
-        scores, found = self._score_rows(X), []
-        for column, each in zip(scores.T, labels, strict=True):
-            values = column[each.unknown]
-            negative = split(values, values, each.n_negative) < 0
-            ends = values[negative].max(initial=-np.inf), values[~negative].min(initial=np.inf)
-            found.append(np.mean(ends) if np.isfinite(ends).all() else 0.0)
+        found = []
+        for scores, each in zip(self._score_rows(X).T, labels, strict=True):
+            values, lowest, highest = scores[each.unknown], each.n_negative, each.n_negative
+            if self.threshold == "auto":
+                lowest, highest = _plausible(each)
+            n_negative = min(max(int(np.sum(values <= 0)), lowest), highest)
+            found.append(_between(values, n_negative))
         return np.array(found)
+
+
+def _plausible(labels: PartialLabels) -> tuple[int, int]:
+    """Least and most negatives among the unlabelled rows within Z standard errors (Wilson)."""
+    n_known, n_unknown = int(np.sum(labels.signs != 0)), len(labels.unknown)
+    share = labels.n_negative / max(1, n_unknown)
+    middle = share + Z**2 / (2 * n_known)
+    error = Z * np.sqrt(share * (1 - share) / n_known + (Z / (2 * n_known)) ** 2)
+    middle, error = middle / (1 + Z**2 / n_known), error / (1 + Z**2 / n_known)
+    return int(np.ceil(n_unknown * (middle - error))), int(n_unknown * (middle + error))
+
+
+def _between(values: NDArray[np.float64], n_negative: int) -> float:
+    """0 where it has so many values below, else the middle between those values and the others."""
+    if n_negative == np.sum(values <= 0) or not 0 < n_negative < len(values):
+        return 0.0
+    ranked = np.partition(values, [n_negative - 1, n_negative])
+    return float((ranked[n_negative - 1] + ranked[n_negative]) / 2)

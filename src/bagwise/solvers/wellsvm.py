@@ -273,6 +273,7 @@ def well_svm(
     order: NDArray[np.int64],
     tol: float,
     max_cuts: int,
+    n_random: int = 0,
     seed: int = 0,
     track: Callable[[Any], Any] = iter,
 ) -> SolverResult:
@@ -297,6 +298,9 @@ def well_svm(
         to stop at, all relative to the objective.
     max_cuts : int
         Most label vectors in the working set.
+    n_random : int, default=0
+        Random starts of the search for a violated label vector. They tighten the relaxation, but
+        not what is learned: far from f, label vectors of opposite sense cancel each other.
     seed : int, default=0
         Of the shuffling.
     track : callable, default=iter
@@ -312,20 +316,22 @@ def well_svm(
     curve: list[float] = []
     converged, gap, step = False, np.inf, 0.1
     for _ in track(range(max_cuts)):
-        loose = max(tol / 2, INEXACT * step)
-        objective = master.solve(loose)
-        if curve and loose > tol / 2 and curve[-1] - objective <= tol * curve[-1]:
-            objective = master.solve(tol / 2)  # was it the cut, or the haste?
-        if curve:
-            step = max(0.0, curve[-1] - objective) / curve[-1]
-        curve.append(min([objective, *curve[-1:]]))
-        column, highest = _violated(master, labels)
-        violation = max(0.0, highest - master.squares.max()) / 2 / max(objective, TINY)
+        before = curve[-1] if curve else np.inf
+        # In haste at first; before the end, once more in earnest.
+        for exactly in sorted({max(tol / 2, INEXACT * step), tol / 2}, reverse=True):
+            objective = master.solve(exactly)
+            column, highest = _violated(master, labels, tol, n_random)
+            violation = max(0.0, highest - master.squares.max()) / 2 / max(objective, TINY)
+            converged = violation <= tol or before - objective <= tol * objective
+            if not converged and len(curve) + 1 < max_cuts:
+                break
+        step = min(step, max(0.0, before - objective) / max(objective, TINY))
         gap = master.gap / max(objective, TINY) + violation
-        converged = step <= tol or violation <= tol
-        if converged or len(curve) == max_cuts:
+        curve.append(min(objective, before))
+        if converged:
             break
-        master.add(column)
+        if len(curve) < max_cuts:
+            master.add(column)
     solution = (master.f, master.coef(), master.pick, master.signs, master.mu, np.array(gap))
     return SolverResult(solution, np.array(curve), len(curve), converged)
 
@@ -368,7 +374,9 @@ class _Master:
 
     def spread(self, column: Column) -> Vector:
         """a_i y_i, added up on the rows of the variables."""
-        return np.bincount(column[0], self.alpha * column[1], self.rows.n_rows)
+        total = np.zeros(self.rows.n_rows)
+        np.add.at(total, column[0], self.alpha * column[1])
+        return total
 
     def vector(self, column: Column) -> Vector:
         """v(a, y)."""
@@ -435,25 +443,30 @@ class _Master:
         self.E -= shift[:, None]
 
 
-def _violated(master: _Master, labels: LabelSet) -> tuple[Column, float]:
+def _violated(master: _Master, labels: LabelSet, tol: float, n_random: int) -> tuple[Column, float]:
     """A label vector of B with large |v(a, y)|^2, and that square.
 
-    From the worst label vector of the working set (Prop. 4 and 6) and from f, step to the best
-    label vector for the linear score of the last one, as long as the square grows.
+    From f, from the worst label vector of the working set (Prop. 4 and 6), and from some at random,
+    step to the best label vector for the linear score of the last one, as long as the square grows.
     """
     tie = kernels.dual_descent.score(master.rows, master.f)
-    worst = int(master.squares.argmax())
-    best, highest = master.column(worst), float(master.squares[worst])
-    for start in (master.f + master.E[:, worst], master.f):
-        v, before = start, 0.0
+    ranked = np.argsort(-master.squares)
+    best, highest = master.column(int(ranked[0])), float(master.squares[ranked[0]])
+    starts = [tie]
+    if len(ranked) > 1:
+        worst = master.f + master.E[:, ranked[0]]
+        starts.append(kernels.dual_descent.score(master.rows, worst))
+    starts += list(np.random.RandomState(len(ranked)).normal(size=(n_random, len(tie))))
+    for scores in starts:
+        before = 0.0
         for _ in range(ASCENT):
-            scores = tie if v is master.f else kernels.dual_descent.score(master.rows, v)
             column = labels.choose(scores, master.alpha, tie)
             v = master.vector(column)
             found = master.square(column, v)
-            if found <= before * (1 + 1e-12):
-                break
-            before = found
             if found > highest:
                 best, highest = column, found
+            if found <= before * (1 + tol / 10):
+                break
+            before = found
+            scores = kernels.dual_descent.score(master.rows, v)
     return best, highest
