@@ -9,7 +9,7 @@ import sklearn
 
 import bagwise
 
-from . import bag_distances, import_time, margin_svms, pdmisvm, segments
+from . import bag_distances, import_time, margin_svms, pdmisvm, segments, wellsvm
 from .harness import table
 
 HEADER = """# Benchmarks
@@ -26,7 +26,7 @@ def main():
     import joblib
 
     rows = []
-    for part in (import_time, segments, bag_distances, margin_svms, pdmisvm):
+    for part in (import_time, segments, bag_distances, margin_svms, pdmisvm, wellsvm):
         for row in part.rows():
             print(row, flush=True)
             rows.append(row)
