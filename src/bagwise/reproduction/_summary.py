@@ -61,8 +61,10 @@ def _difference(ours: Sequence[float], others: Sequence[float]) -> NDArray[np.fl
 
 def _verdict(differences: NDArray[np.float64]) -> int:
     """1 or -1 where the mean is not 0 by a paired t-test, else 0."""
-    if len(differences) < 2 or np.ptp(differences) == 0:
-        return 0 if len(differences) < 2 else int(np.sign(differences[0]))
+    if len(differences) < 2:
+        return 0
+    if np.ptp(differences) <= 1e-9:  # the same each time: a t-test would divide by nothing
+        return int(np.sign(differences[0].round(9)))
     return int(stats.ttest_1samp(differences, 0.0).pvalue < LEVEL) * int(
         np.sign(differences.mean())
     )
