@@ -27,6 +27,7 @@ PARTS = (
     "orlr",
     "pdmisvm",
     "ssl_rivals",
+    "wellsvm",
 )
 
 HEADER = """# Benchmarks

@@ -19,6 +19,7 @@ FOUNDATION = {
     "_validation",
     "base",
     "pairwise",
+    "_label_machine",
 }
 QUESTIONS = {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
 ROOMS = {
@@ -29,7 +30,8 @@ ROOMS = {
     "solvers": {"exceptions", "bags", "kernels"},
     "_validation": {"exceptions", "bags"},
     "base": {"exceptions", "bags", "kernels", "_validation"},
-    "pairwise": FOUNDATION - {"base", "pairwise", "solvers"},
+    "pairwise": FOUNDATION - {"base", "pairwise", "solvers", "_label_machine"},
+    "_label_machine": FOUNDATION,
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION,
     "classification": FOUNDATION | {"embedding"},

@@ -95,6 +95,12 @@ METHODS = {
             fixed={"random_state": 0},
         ),
         Method(
+            "wellsvm",
+            "convex SVM that weighs several choices of key instances (WellSVM)",
+            "Li, Tsang, Kwok, Zhou: Convex and scalable weakly labeled SVMs. JMLR 2013",
+            "bagwise.classification:WellMISVM",
+        ),
+        Method(
             "misvm-bag",
             "SVM on one witness per positive bag (MI-SVM)",
             "Andrews, Tsochantaridis, Hofmann: Support vector machines for multiple-instance "

@@ -237,6 +237,21 @@ def alpha_curve(report: Report) -> Iterator[tuple[str, Any]]:
         yield f"alpha-{score}", figure
 
 
+def objective_curves(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw the objective against iterations, a panel per data set, of the first repetition."""
+    data = report.plan.experiment.data
+    figure, axes = _panels(1, len(data), (1.5 + 2.6 * len(data), 2.8))
+    for ax, name in zip(axes[0], data, strict=True):
+        shown = [(u, r) for u, r in report.results if (u.data, u.repetition) == (name, 0)]
+        for unit, result in shown:
+            if "curve" in result:
+                steps = np.arange(1, len(result["curve"]) + 1)
+                label = report.title_of("methods", unit.method)
+                ax.plot(steps, result["curve"], marker="o", markersize=3, label=label)
+        ax.set(xlabel="iteration", ylabel="objective", title=report.title_of("data", name))
+    yield "objective", figure
+
+
 PLOTS: Mapping[str, Plot] = {
     plot.__name__: plot
     for plot in (
@@ -249,6 +264,7 @@ PLOTS: Mapping[str, Plot] = {
         key_digits,
         reliability,
         alpha_curve,
+        objective_curves,
     )
 }
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.preprocessing import normalize
 from sklearn.utils import Bunch, check_random_state
 
 from bagwise.bags import Bags
@@ -13,6 +15,7 @@ from bagwise.datasets import (
     data_folders,
     load_corel5k_blobs,
     load_mnist,
+    load_musk1,
     make_digit_bags,
     make_names_and_faces,
 )
@@ -24,8 +27,10 @@ __all__ = [
     "captioned_faces",
     "frequent_keywords",
     "from_data_home",
+    "load_clean1",
     "make_mnist_bags",
     "make_region_bags",
+    "make_text_rows",
     "partly_labelled",
 ]
 
@@ -255,3 +260,70 @@ def frequent_keywords(n_keywords: int = 20) -> Bunch:
         is_test=data.is_test[kept],
         classes=data.classes[chosen],
     )
+
+
+def load_clean1() -> Bunch:
+    """Load the conformations of Musk1, each with the label of its molecule.
+
+    Returns
+    -------
+    Bunch
+        ``X``, ``y``, ``classes``.
+    """
+    data = load_musk1()
+    rows, y = data.bags.instances, data.y[data.bags.bag_index]
+    return Bunch(X=np.asarray(rows, dtype=np.float64), y=y, classes=data.classes)
+
+
+def make_text_rows(
+    n_rows: int = 72_309,
+    n_features: int = 20_958,
+    *,
+    words: int = 51,
+    separation: float = 1.4,
+    random_state: Any = None,
+) -> Bunch:
+    """Draw sparse rows of the shape of real-sim or RCV1: weighted words of two kinds of text.
+
+    Words are drawn by Zipf's law, tilted at random by the class; counts are weighted by inverse
+    document frequency, and rows have unit length.
+
+    Parameters
+    ----------
+    n_rows, n_features : int, default=72309 and 20958
+        Texts and different words.
+    words : int, default=51
+        Words drawn for a text; a few fewer are different.
+    separation : float, default=1.4
+        Standard deviation of the logarithm of the ratio of the two frequencies of a word.
+    random_state : int or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    Bunch
+        ``X`` (CSR), ``y``, ``classes``.
+
+    Examples
+    --------
+    >>> from bagwise.reproduction.sources import make_text_rows
+    >>> make_text_rows(100, 50, words=5, random_state=0).X.shape
+    (100, 50)
+    """
+    rng = np.random.default_rng(random_state)
+    frequency = 1.0 / (np.arange(n_features) + 10.0)
+    tilt = np.exp(separation / 2 * rng.normal(size=n_features))
+    y = rng.integers(2, size=n_rows)
+    columns = np.empty((n_rows, words), dtype=np.int32)
+    for kind, tilted in enumerate((frequency * tilt, frequency / tilt)):
+        ends = np.cumsum(tilted) / tilted.sum()
+        drawn = rng.random((int(np.sum(y == kind)), words))
+        columns[y == kind] = np.minimum(np.searchsorted(ends, drawn), n_features - 1)
+    starts = np.arange(0, n_rows * words + 1, words, dtype=np.int32)
+    counts = sparse.csr_array(
+        (np.ones(n_rows * words), columns.ravel(), starts), shape=(n_rows, n_features)
+    )
+    counts.sum_duplicates()
+    rarity = np.log(n_rows / (1 + np.bincount(counts.indices, minlength=n_features)))
+    counts.data = np.log1p(counts.data) * np.maximum(rarity, 0.0)[counts.indices]
+    return Bunch(X=normalize(counts, copy=False), y=y, classes=np.arange(2))

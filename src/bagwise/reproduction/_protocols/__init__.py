@@ -10,6 +10,7 @@ from bagwise.reproduction._protocols import (
     classification,
     clustering,
     metric_learning,
+    weak_labels,
 )
 from bagwise.reproduction._units import Unit
 
@@ -22,6 +23,7 @@ PROTOCOLS: Mapping[str, Callable[[Unit], dict[str, Any]]] = {
         classification,
         clustering,
         metric_learning,
+        weak_labels,
     )
     for name in topic.__all__
 }
