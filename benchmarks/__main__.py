@@ -23,8 +23,11 @@ PARTS = (
     "csp",
     "margin_svms",
     "mil_rivals",
+    "mimlca",
+    "orlr",
     "pdmisvm",
     "ssl_rivals",
+    "wellsvm",
 )
 
 HEADER = """# Benchmarks

@@ -133,6 +133,10 @@ POOLS = {
     "mean": segments.mean,
     "lse": log_mean_exp,
     "noisy-or": any_positive,
+    "sum": segments.sum,
+    "softmax": lambda values, offsets: segments.sum(
+        values * segments.softmax(values, offsets), offsets
+    ),
 }
 
 

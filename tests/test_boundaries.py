@@ -20,6 +20,7 @@ FOUNDATION = {
     "_validation",
     "base",
     "pairwise",
+    "_label_machine",
 }
 QUESTIONS = {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
 ROOMS = {
@@ -31,13 +32,16 @@ ROOMS = {
     "solvers": {"exceptions", "bags", "kernels", "engines"},
     "_validation": {"exceptions", "bags", "engines"},
     "base": {"exceptions", "bags", "kernels", "engines", "_validation"},
-    "pairwise": FOUNDATION - {"base", "pairwise", "solvers"},
+    "pairwise": FOUNDATION - {"base", "pairwise", "solvers", "_label_machine"},
+    "_label_machine": FOUNDATION,
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION | {"io"},
     "classification": FOUNDATION | {"embedding"},
     "_row_machine": FOUNDATION,
     "cluster": FOUNDATION | {"_row_machine"},
     "semi_supervised": FOUNDATION | {"_row_machine"},
+    "annotation": FOUNDATION | {"io"},  # io tells how much memory is free
+    "metric_learning": FOUNDATION,
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "extras", "bags", "engines"},

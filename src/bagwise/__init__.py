@@ -10,6 +10,7 @@ from bagwise.bags import Bags
 __version__ = "0.1.0"
 
 _ROOMS = (
+    "annotation",
     "classification",
     "cluster",
     "datasets",
@@ -17,6 +18,7 @@ _ROOMS = (
     "exceptions",
     "inspection",
     "io",
+    "metric_learning",
     "metrics",
     "pairwise",
     "persistence",

@@ -35,6 +35,7 @@ __all__ = [
 
 FLOATS = (np.float64, np.float32)
 LARGEST_CONVERTED = 2**28  # bytes of a memory-mapped table that are converted in memory
+LARGEST_LABEL_TABLE = 2**32  # label sets are held as one byte per bag and class
 
 
 def check_bags(
@@ -261,8 +262,11 @@ def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None)
     LabelSets
     """
     if sparse.issparse(y):
-        return _from_indicator(y.toarray(), bags, classes)
-    if _is_list_of_sets(y):
+        _check_label_table(*y.shape)
+        compact = y.astype(np.int8)
+        return _from_indicator((y if (compact != y).nnz else compact).toarray(), bags, classes)
+    nothing_known = classes is not None and all(labels is None for labels in y)
+    if _is_list_of_sets(y) or nothing_known:
         return _from_sets(y, bags, classes)
     array = y if hasattr(y, "ndim") else np.asarray(y)
     if array.ndim == 2 and array.shape[1] > 1:
@@ -622,6 +626,15 @@ def _is_list_of_sets(y: Any) -> bool:
     return words or len({len(labels) for labels in known}) > 1
 
 
+def _check_label_table(n_bags: int, n_classes: int) -> None:
+    if n_bags * n_classes > LARGEST_LABEL_TABLE:
+        raise LabelError(
+            f"the label sets of {n_bags:,} bags with {n_classes:,} classes make a table of "
+            f"{n_bags * n_classes / 1e9:.1f} GB: leave out labels that few bags carry, or work on "
+            "fewer bags at a time."
+        )
+
+
 def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> LabelSets:
     check_length(y, bags)
     if classes is None:
@@ -630,6 +643,7 @@ def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> La
             classes = np.array(sorted(members))
         except TypeError as error:
             raise LabelError("the label sets mix types of labels: use one type.") from error
+    _check_label_table(len(y), len(classes))
     column = {label: k for k, label in enumerate(classes.tolist())}
     indicator = np.zeros((len(y), len(classes)), dtype=np.int8)
     for i, labels in enumerate(y):
@@ -656,7 +670,7 @@ def _from_indicator(array: NDArray[Any], bags: Bags, classes: NDArray[Any] | Non
             f"{_short(classes)}."
         )
     unknown = (array == -1).all(axis=1)
-    odd = np.flatnonzero(~unknown & ~np.isin(array, (0, 1)).all(axis=1))
+    odd = np.flatnonzero(~unknown & ~((array == 0) | (array == 1)).all(axis=1))
     if len(odd):
         raise LabelError(
             f"Unknown label type: the label set of {bags.name_of(odd[0])} is "

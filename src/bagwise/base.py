@@ -160,7 +160,11 @@ class InstancePredictorMixin:
 
     @property
     def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: "max", "mean", "lse", "noisy-or"."""
+        """How instance scores make the bag score: "max", "mean", "sum", "lse" or "noisy-or".
+
+        "lse" is log-mean-exp; "noisy-or" takes log-odds of instances to those of the bag. A class
+        may name another way, and then pools by itself.
+        """
         raise NotImplementedError
 
     def score_instances(self, X: Any) -> NDArray[Any]:
@@ -195,6 +199,7 @@ class InstancePredictorMixin:
             "max": kernels.segments.maximum,
             "mean": kernels.segments.mean,
             "noisy-or": kernels.segments.noisy_or,
+            "sum": kernels.segments.sum,
         }
         return pool[self.instance_pooling](values, offsets)
 

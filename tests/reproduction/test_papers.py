@@ -70,6 +70,8 @@ def test_tables_of_the_pdmisvm_paper_are_complete():
         assert (table.folds, table.repetitions, table.tolerance) == (6, 10, 1.0)
         for data in table.data:
             assert list(table.published[data]) == list(table.methods)
+    for _, _, _, cell in cells(paper):
+        assert cell == "timed out" or {len(cell[m]) for m in cell if m != "fit_seconds"} == {2}
     timed_out = [cell for _, _, _, cell in cells(paper) if cell == "timed out"]
     assert len(timed_out) == 3 + 5 + 8 + 9
 
@@ -89,6 +91,21 @@ def test_some_published_cells_as_printed():
     # The columns TT of Table I, added up from the text of the paper by another script.
     times = [cell["fit_seconds"][0] for row in one.values() for cell in row.values()]
     assert sum(times) == pytest.approx(972.30, abs=0.005)
+
+
+def test_table_2_of_the_orlr_paper_as_printed():
+    paper = load_paper("orlr")
+    printed = {
+        "orlr": [[0.701, 0.557, 0.624, 0.645], [0.852, 0.832, 0.861, 0.880]],
+        "ranklosssim": [[0.619, 0.467, 0.540, 0.575], [0.817, 0.697, 0.745, 0.775]],
+        "s-lr": [[0.720, 0.605, 0.690, 0.700]] * 2,
+        "s-svm": [[0.772, 0.638, 0.772, 0.753]] * 2,
+    }
+    for place, name in enumerate(("table2-inductive", "table2-transductive")):
+        table = paper.experiment(name)
+        for method, rows in printed.items():
+            found = [table.published[data][method]["accuracy"][0] for data in table.data]
+            assert found == rows[place]
 
 
 def test_unknown_names_are_told_with_their_neighbours():

@@ -14,6 +14,7 @@ from bagwise.classification._primal_dual import PrimalDualMISVM
 from bagwise.classification._set_kernel import SetKernelSVM
 from bagwise.classification._single_instance import SingleInstanceClassifier
 from bagwise.classification._sparse_mil import SparseMIL
+from bagwise.classification._well_svm import WellMISVM
 
 __all__ = [
     "EMDD",
@@ -30,4 +31,5 @@ __all__ = [
     "SetKernelSVM",
     "SingleInstanceClassifier",
     "SparseMIL",
+    "WellMISVM",
 ]

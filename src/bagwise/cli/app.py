@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from bagwise import __version__
+from bagwise.cli.annotate import annotate
 from bagwise.cli.cluster import cluster
 from bagwise.cli.datasets import datasets
 from bagwise.cli.demo import demo
@@ -117,6 +118,7 @@ def _options(
 app.command()(info)
 app.command()(fit)
 app.command()(predict)
+app.command()(annotate)
 app.command()(evaluate)
 app.command()(cluster)
 app.add_typer(datasets)

@@ -12,8 +12,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from bagwise.classification import SingleInstanceClassifier
+from bagwise.classification import CitationKNN, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity
+from bagwise.metric_learning import MIMLCA
 from bagwise.preprocessing import InstanceTransformer
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "OnePerLabel",
     "baselines",
     "dissimilarity_svm",
+    "metric_citation_knn",
     "single_instance_svm",
     "standardised",
 ]
@@ -71,6 +73,37 @@ def dissimilarity_svm(
     """
     distances = BagDissimilarity(kind, metric, n_prototypes, random_state=0)
     return make_pipeline(distances, SVC(C=C, kernel="linear"))
+
+
+def metric_citation_knn(
+    n_references: int = 20,
+    n_citers: int = 20,
+    kind: str = "minmin",
+    kernel: str = "linear",
+    instances_per_label: int | None = 1,
+    n_components: int | None = None,
+) -> Any:
+    """MIMLCA, then Citation-kNN in the distance it learned.
+
+    Parameters
+    ----------
+    n_references, n_citers : int, default=20
+        How many bags vote, as in the paper of MIMLCA.
+    kind : {"minmin", "maxmin", "meanmin", "hausdorff"}, default="minmin"
+        The distance between bags.
+    kernel : str, default="linear"
+        The kernel of MIMLCA.
+    instances_per_label : 1 or None, default=1
+        How many instances of a bag may have a label.
+    n_components : int, default=None
+        How many directions MIMLCA keeps.
+
+    Returns
+    -------
+    Pipeline
+    """
+    metric = MIMLCA(kernel, instances_per_label=instances_per_label, n_components=n_components)
+    return make_pipeline(metric, CitationKNN(n_references, n_citers, kind=kind))
 
 
 def standardised(model: Any, *, sparse: bool = False) -> Pipeline:

@@ -95,6 +95,12 @@ METHODS = {
             fixed={"random_state": 0},
         ),
         Method(
+            "wellsvm",
+            "convex SVM that weighs several choices of key instances (WellSVM)",
+            "Li, Tsang, Kwok, Zhou: Convex and scalable weakly labeled SVMs. JMLR 2013",
+            "bagwise.classification:WellMISVM",
+        ),
+        Method(
             "misvm-bag",
             "SVM on one witness per positive bag (MI-SVM)",
             "Andrews, Tsochantaridis, Hofmann: Support vector machines for multiple-instance "
@@ -180,6 +186,14 @@ METHODS = {
             fixed={"random_state": 0},
         ),
         Method(
+            "mimlca",
+            "Citation-kNN in a distance learned from the labels of the bags",
+            "Law, Yu, Urtasun, Zemel, Xing: Efficient multiple instance metric learning using "
+            "weakly supervised data. CVPR 2017",
+            "bagwise.cli.estimators:metric_citation_knn",
+            label_sets=True,
+        ),
+        Method(
             "minet",
             "A small neural network: instance scores pooled (level=embedding: embeddings pooled)",
             "Wang, Yan, Tang, Bai, Liu: Revisiting multiple instance neural networks. Pattern "
@@ -187,6 +201,30 @@ METHODS = {
             "bagwise.classification:MINet",
             fixed={"random_state": 0},
             needs="torch",
+        ),
+        Method(
+            "orlr",
+            "Logistic regression of instances whose labels together make the label set of the bag",
+            "Pham, Raich, Fern: Efficient instance annotation in multi-instance learning. IEEE SSP "
+            "2014",
+            "bagwise.annotation:ORedLogisticRegression",
+            label_sets=True,
+        ),
+        Method(
+            "ranklosssim",
+            "Linear scores of instances that rank the labels of their bag (rank-loss SIM)",
+            "Briggs, Fern, Raich: Rank-loss support instance machines for MIML instance "
+            "annotation. KDD 2012",
+            "bagwise.annotation:RankLossSIM",
+            label_sets=True,
+        ),
+        Method(
+            "m3miml",
+            "A maximum-margin machine per label; a bag is judged by its best instance",
+            "Zhang, Zhou: M3MIML: a maximum margin method for multi-instance multi-label learning. "
+            "ICDM 2008",
+            "bagwise.annotation:M3MIML",
+            label_sets=True,
         ),
         Method(
             "mind",

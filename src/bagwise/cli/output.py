@@ -24,6 +24,7 @@ __all__ = [
     "print_table",
     "progress",
     "refuse_existing",
+    "review_beside",
     "some_names",
     "write_columns",
 ]
@@ -187,10 +188,22 @@ def instances_beside(path: Path) -> Path:
     -------
     Path
     """
-    if path.suffix.lower() not in (*_DELIMITERS, *_PARQUET):
-        endings = ", ".join((*_DELIMITERS, *_PARQUET))
-        raise FileFormatError(f"predictions go into {endings}, and {path.name!r} is neither.")
-    return path.with_name(f"{path.stem}.instances{path.suffix}")
+    return _beside(path, "instances")
+
+
+def review_beside(path: Path) -> Path:
+    """Name the file of instances to look at first: ``out.parquet``, ``out.review.parquet``.
+
+    Parameters
+    ----------
+    path : Path
+        The file of annotated instances.
+
+    Returns
+    -------
+    Path
+    """
+    return _beside(path, "review")
 
 
 def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> None:
@@ -218,6 +231,13 @@ def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> Non
             writer = csv.writer(file, delimiter=_DELIMITERS[path.suffix.lower()])
             rows = zip(*(values.tolist() for values in columns.values()), strict=True)
             writer.writerows(itertools.chain([columns], rows))
+
+
+def _beside(path: Path, kind: str) -> Path:
+    if path.suffix.lower() not in (*_DELIMITERS, *_PARQUET):
+        endings = ", ".join((*_DELIMITERS, *_PARQUET))
+        raise FileFormatError(f"predictions go into {endings}, and {path.name!r} is neither.")
+    return path.with_name(f"{path.stem}.{kind}{path.suffix}")
 
 
 def _console(*, stderr: bool = False) -> Console:

@@ -6,6 +6,7 @@ from bagwise.cluster._cutting_plane import CuttingPlaneMMC
 from bagwise.cluster._generalized import GeneralizedMMC
 from bagwise.cluster._iterative_svr import IterativeSVR
 from bagwise.cluster._kernel_kmeans import KernelKMeans
+from bagwise.cluster._well_svm import WellSVMClustering
 
 __all__ = [
     "BagConstrainedSpectralClustering",
@@ -14,5 +15,6 @@ __all__ = [
     "GeneralizedMMC",
     "IterativeSVR",
     "KernelKMeans",
+    "WellSVMClustering",
     "choose_clusters",
 ]

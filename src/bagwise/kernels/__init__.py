@@ -6,9 +6,14 @@ import importlib
 from typing import Any
 
 _LEAVES = (
+    "assignment",
     "boosted_trees",
     "diverse_density",
+    "dual_descent",
     "group_descent",
+    "label_pairs",
+    "label_subsets",
+    "level_set",
     "primal_dual",
     "row_order",
     "segments",

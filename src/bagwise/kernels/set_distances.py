@@ -8,9 +8,18 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["exact_nearest_in_bags", "nearest_in_bags", "nearest_of_pairs"]
+from bagwise.kernels import threads
+
+__all__ = [
+    "closest_instances",
+    "exact_nearest_in_bags",
+    "nearest_in_bags",
+    "nearest_of_pairs",
+]
 
 _compiled = numba.njit(nogil=True, cache=True)
+# Sums may be taken in any order, which lets the compiler use vector instructions.
+_vectorised = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 
 
 def nearest_in_bags(
@@ -108,6 +117,53 @@ def _nearest_of_pairs(X, offsets, rows, bags, out):  # type: ignore[no-untyped-d
                 total += difference * difference
             if total < best:
                 best, out[pair] = total, j
+
+
+def closest_instances(
+    points: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The two closest instances of each of some pairs of bags.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_instances, n_features)
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins; no bag is empty.
+    first, second : ndarray of int64 of shape (n_pairs,)
+        The bags of each pair.
+
+    Returns
+    -------
+    rows of the first bag, rows of the second : ndarray of int64 of shape (n_pairs,)
+    """
+    left, right = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
+    n_blocks = threads.n_threads() if len(first) * points.shape[1] > threads.SMALL else 1
+    bounds = np.linspace(0, len(first), n_blocks + 1).astype(np.int64)
+    threads.run_blocks(
+        lambda start, stop: _closest_instances(
+            start, stop, points, offsets, first, second, left, right
+        ),
+        bounds,
+    )
+    return left, right
+
+
+@_vectorised
+def _closest_instances(start, stop, points, offsets, first, second, left, right):  # type: ignore[no-untyped-def]
+    for pair in range(start, stop):
+        best = np.inf
+        for i in range(offsets[first[pair]], offsets[first[pair] + 1]):
+            for j in range(offsets[second[pair]], offsets[second[pair] + 1]):
+                total = 0.0
+                for f in range(points.shape[1]):
+                    difference = points[i, f] - points[j, f]
+                    total += difference * difference
+                if total < best:
+                    best, left[pair], right[pair] = total, i, j
 
 
 @_compiled

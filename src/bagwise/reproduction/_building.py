@@ -121,7 +121,7 @@ def training_sizes(bags: Bags, y: NDArray[Any]) -> dict[str, int]:
     dict
         "bags", "instances", "positive bags" and "negative instances".
     """
-    positive = y == y.max()
+    positive = y.any(axis=1) if y.ndim == 2 else y == y.max()  # 2-D: label sets
     return {
         "bags": len(bags),
         "instances": bags.n_instances,

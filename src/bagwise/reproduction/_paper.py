@@ -123,8 +123,8 @@ class Experiment:
     folds : int or None
         Number of cross-validation folds, each its own unit of work; None without folds.
     sweep : dict or None
-        ``name`` (``"data.n_bags"`` or ``"model.C"``) and its ``values``; ``growth = true`` asks
-        for growth exponents.
+        ``name`` (``"data.n_bags"``, ``"model.C"`` or ``"options.labelled"``) and its ``values``;
+        ``growth = true`` asks for growth exponents.
     options : dict
         What else the protocol and the plots want to know.
     plots : tuple of str

@@ -185,9 +185,87 @@ def key_digits(report: Report) -> Iterator[tuple[str, Any]]:
         yield f"key-digits-{method}", figure
 
 
+def reliability(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw how often a label is right against its probability, a panel per data set."""
+    experiment = report.plan.experiment
+    shown = [data for data in experiment.data if any(u.data == data for u, _ in report.results)]
+    if not shown:
+        return
+    figure, axes = _panels(1, len(shown), (0.6 + 2.6 * len(shown), 3), sharey=True)
+    for ax, data in zip(axes[0], shown, strict=True):
+        ax.plot([0, 1], [0, 1], color="#999999", linewidth=1)
+        for method in experiment.methods:
+            chosen = [r for u, r in report.results if (u.data, u.method) == (data, method)]
+            counts, confidence, hits = (
+                np.sum([result[key] for result in chosen], axis=0)
+                for key in ("counts", "confidence", "hits")
+            )
+            seen = counts > 0
+            name = report.title_of("methods", method)
+            ax.plot(confidence[seen] / counts[seen], hits[seen] / counts[seen], "o-", label=name)
+        ax.set(xlabel="probability", xlim=(0, 1), ylim=(0, 1))
+        ax.set_title(report.title_of("data", data), fontsize="medium")
+    axes[0, 0].set_ylabel("share right")
+    axes[0, 0].legend(fontsize="small")
+    yield "reliability", figure
+
+
+def alpha_curve(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw scores against the alpha in their names (``accuracy-0.5``), a panel per data set."""
+    experiment = report.plan.experiment
+    swept = [m.rpartition("-") for m in experiment.metrics if "-" in m]
+    for score in dict.fromkeys(name for name, _, _ in swept):
+        figure, axes = _panels(1, len(experiment.data), (1.5 + 3.5 * len(experiment.data), 3.4))
+        alphas = {f"{name}-{a}": float(a) for name, _, a in swept if name == score}
+        for ax, data in zip(axes[0], experiment.data, strict=True):
+            for method in experiment.methods:
+                rows = [
+                    row
+                    for row in report.rows
+                    if (row.data, row.method) == (data, method) and row.metric in alphas
+                ]
+                ours = [(alphas[row.metric], *row.ours) for row in rows if row.ours]
+                if ours:
+                    name = report.title_of("methods", method)
+                    ax.errorbar(*np.array(ours).T, label=name, marker="o", markersize=3)
+                theirs = [(alphas[r.metric], r.published[0]) for r in rows if r.published]
+                if theirs and ours:
+                    ax.plot(*np.array(theirs).T, "--", color=PAPER, lw=1, label="paper, other data")
+            ax.set(xlabel="alpha", ylabel=score, title=report.title_of("data", data))
+            if ax.get_legend_handles_labels()[0]:
+                ax.legend(fontsize="x-small")
+        yield f"alpha-{score}", figure
+
+
+def objective_curves(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw the objective against iterations, a panel per data set, of the first repetition."""
+    data = report.plan.experiment.data
+    figure, axes = _panels(1, len(data), (1.5 + 2.6 * len(data), 2.8))
+    for ax, name in zip(axes[0], data, strict=True):
+        shown = [(u, r) for u, r in report.results if (u.data, u.repetition) == (name, 0)]
+        for unit, result in shown:
+            if "curve" in result:
+                steps = np.arange(1, len(result["curve"]) + 1)
+                label = report.title_of("methods", unit.method)
+                ax.plot(steps, result["curve"], marker="o", markersize=3, label=label)
+        ax.set(xlabel="iteration", ylabel="objective", title=report.title_of("data", name))
+    yield "objective", figure
+
+
 PLOTS: Mapping[str, Plot] = {
     plot.__name__: plot
-    for plot in (comparison, lines, curves, confusion, regions, hyperplanes, key_digits)
+    for plot in (
+        comparison,
+        lines,
+        curves,
+        confusion,
+        regions,
+        hyperplanes,
+        key_digits,
+        reliability,
+        alpha_curve,
+        objective_curves,
+    )
 }
 
 

@@ -16,6 +16,7 @@ from bagwise.reproduction._paper import TIMED_OUT, Metric
 from bagwise.reproduction._plots import PLOTS
 from bagwise.reproduction._runner import Plan
 from bagwise.reproduction._store import Store
+from bagwise.reproduction._summary import paired_summary
 from bagwise.reproduction._units import Unit
 
 __all__ = ["Report", "Row", "Verdict", "judge", "make_report", "write_report"]
@@ -167,7 +168,7 @@ class Report:
     def tables(self) -> dict[str, dict[str, list[str]]]:
         """Lay the rows out as tables of text, by their titles."""
         layout = _comparison if self.plan.experiment.sweep is None else _sweep
-        return layout(self)
+        return layout(self) | _summary(self)
 
     def title_of(self, kind: str, name: str) -> str:
         """Return the paper's name of a data set, method or metric; a stand-in is marked."""
@@ -274,6 +275,24 @@ def _comparison(report: Report) -> dict[str, dict[str, list[str]]]:
         kept = {name: cells for name, cells in columns.items() if any(cells)}
         tables[report.title_of("data", data)] = kept
     return tables
+
+
+def _summary(report: Report) -> dict[str, dict[str, list[str]]]:
+    """With ``options.summary = "paired"``: all data sets together, by the first metric."""
+    experiment = report.plan.experiment
+    if experiment.options.get("summary") != "paired":
+        return {}
+    metric, numbers = experiment.metrics[0], dict[str, dict[str, list[float]]]()
+    for unit, result in report.results:
+        if metric in result:
+            cells = numbers.setdefault(unit.data, {})
+            cells.setdefault(unit.method, []).append(result[metric])
+    if not numbers:
+        return {}
+    lower = report.plan.paper.metrics[metric].kind == "loss"
+    columns = paired_summary(numbers, lower_is_better=lower)
+    columns["method"] = [report.title_of("methods", name) for name in columns["method"]]
+    return {"All data sets": columns}
 
 
 def _sweep(report: Report) -> dict[str, dict[str, list[str]]]:

@@ -154,5 +154,6 @@ def _settings(
     if experiment.sweep is not None:
         settings["sweep"] = experiment.sweep["name"]
         room, _, name = experiment.sweep["name"].partition(".")
-        (settings["data"]["options"] if room == "data" else settings["model"])[name] = value
+        rooms = {"data": settings["data"]["options"], "options": settings["options"]}
+        rooms.get(room, settings["model"])[name] = value
     return settings

@@ -6,15 +6,33 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.preprocessing import normalize
 from sklearn.utils import Bunch, check_random_state
 
 from bagwise.bags import Bags
-from bagwise.datasets import data_folders, load_mnist, make_digit_bags
+from bagwise.datasets import (
+    data_folders,
+    load_corel5k_blobs,
+    load_mnist,
+    load_musk1,
+    make_digit_bags,
+    make_names_and_faces,
+)
 from bagwise.datasets._home import find_file, read_arrays
 from bagwise.exceptions import DataNotFoundError, FileFormatError
 from bagwise.reproduction._building import find_target
 
-__all__ = ["from_data_home", "make_mnist_bags", "make_region_bags", "partly_labelled"]
+__all__ = [
+    "captioned_faces",
+    "frequent_keywords",
+    "from_data_home",
+    "load_clean1",
+    "make_mnist_bags",
+    "make_region_bags",
+    "make_text_rows",
+    "partly_labelled",
+]
 
 
 def from_data_home(file: str, n_classes: int | None = None) -> Bunch:
@@ -182,3 +200,130 @@ def make_region_bags(
         classes=np.arange(n_classes),
         instance_labels=np.where(shows_object, y[bag_of], -1),
     )
+
+
+def captioned_faces(
+    scenario: str = "b",
+    n_bags: int = 20071,
+    n_categories: int | None = None,
+    random_state: Any = None,
+) -> Bunch:
+    """Draw names and faces in the place of Labeled Yahoo! News, as one of its three scenarios.
+
+    Parameters
+    ----------
+    scenario : {"a", "b", "c"}, default="b"
+        What is known of the training photos: who each face is, who is in the photo, or who is
+        named in the caption.
+    n_bags : int, default=20071
+        Number of photos.
+    n_categories : int, default=None
+        Number of people with a name; in the proportion of the paper by default.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    Bunch
+        As of `bagwise.datasets.make_names_and_faces`, with the label sets of the scenario and its
+        name.
+    """
+    news = make_names_and_faces(n_bags, n_categories, random_state=random_state)
+    if scenario == "c":
+        news.label_sets = news.automatic_label_sets
+    news.scenario = scenario
+    return news
+
+
+def frequent_keywords(n_keywords: int = 20) -> Bunch:
+    """Load the Corel5K blobs, with the most frequent keywords only (from the data home).
+
+    Parameters
+    ----------
+    n_keywords : int, default=20
+        How many; pictures without any of them are left out.
+
+    Returns
+    -------
+    Bunch
+        As of `bagwise.datasets.load_corel5k_blobs`.
+    """
+    data = load_corel5k_blobs()
+    counts = data.label_sets[~data.is_test.astype(bool)].sum(axis=0)
+    chosen = np.sort(np.argsort(-counts.astype(int), kind="stable")[:n_keywords])
+    label_sets = data.label_sets[:, chosen]
+    kept = label_sets.any(axis=1)
+    return Bunch(
+        bags=data.bags[kept],
+        label_sets=label_sets[kept],
+        instance_labels=None,
+        is_test=data.is_test[kept],
+        classes=data.classes[chosen],
+    )
+
+
+def load_clean1() -> Bunch:
+    """Load the conformations of Musk1, each with the label of its molecule.
+
+    Returns
+    -------
+    Bunch
+        ``X``, ``y``, ``classes``.
+    """
+    data = load_musk1()
+    rows, y = data.bags.instances, data.y[data.bags.bag_index]
+    return Bunch(X=np.asarray(rows, dtype=np.float64), y=y, classes=data.classes)
+
+
+def make_text_rows(
+    n_rows: int = 72_309,
+    n_features: int = 20_958,
+    *,
+    words: int = 51,
+    separation: float = 1.4,
+    random_state: Any = None,
+) -> Bunch:
+    """Draw sparse rows of the shape of real-sim or RCV1: weighted words of two kinds of text.
+
+    Words are drawn by Zipf's law, tilted at random by the class; counts are weighted by inverse
+    document frequency, and rows have unit length.
+
+    Parameters
+    ----------
+    n_rows, n_features : int, default=72309 and 20958
+        Texts and different words.
+    words : int, default=51
+        Words drawn for a text; a few fewer are different.
+    separation : float, default=1.4
+        Standard deviation of the logarithm of the ratio of the two frequencies of a word.
+    random_state : int or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    Bunch
+        ``X`` (CSR), ``y``, ``classes``.
+
+    Examples
+    --------
+    >>> from bagwise.reproduction.sources import make_text_rows
+    >>> make_text_rows(100, 50, words=5, random_state=0).X.shape
+    (100, 50)
+    """
+    rng = np.random.default_rng(random_state)
+    frequency = 1.0 / (np.arange(n_features) + 10.0)
+    tilt = np.exp(separation / 2 * rng.normal(size=n_features))
+    y = rng.integers(2, size=n_rows)
+    columns = np.empty((n_rows, words), dtype=np.int32)
+    for kind, tilted in enumerate((frequency * tilt, frequency / tilt)):
+        ends = np.cumsum(tilted) / tilted.sum()
+        drawn = rng.random((int(np.sum(y == kind)), words))
+        columns[y == kind] = np.minimum(np.searchsorted(ends, drawn), n_features - 1)
+    starts = np.arange(0, n_rows * words + 1, words, dtype=np.int32)
+    counts = sparse.csr_array(
+        (np.ones(n_rows * words), columns.ravel(), starts), shape=(n_rows, n_features)
+    )
+    counts.sum_duplicates()
+    rarity = np.log(n_rows / (1 + np.bincount(counts.indices, minlength=n_features)))
+    counts.data = np.log1p(counts.data) * np.maximum(rarity, 0.0)[counts.indices]
+    return Bunch(X=normalize(counts, copy=False), y=y, classes=np.arange(2))

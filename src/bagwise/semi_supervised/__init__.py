@@ -4,5 +4,6 @@ from bagwise.semi_supervised._annealed import AnnealedSVM
 from bagwise.semi_supervised._laplacian import LaplacianSVM
 from bagwise.semi_supervised._transductive import TransductiveSVM
 from bagwise.semi_supervised._universvm import UniverSVM
+from bagwise.semi_supervised._well_svm import WellSVMClassifier
 
-__all__ = ["AnnealedSVM", "LaplacianSVM", "TransductiveSVM", "UniverSVM"]
+__all__ = ["AnnealedSVM", "LaplacianSVM", "TransductiveSVM", "UniverSVM", "WellSVMClassifier"]

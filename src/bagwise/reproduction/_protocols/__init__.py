@@ -5,11 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bagwise.reproduction._protocols import classification, clustering
+from bagwise.reproduction._protocols import (
+    annotation,
+    classification,
+    clustering,
+    metric_learning,
+    weak_labels,
+)
 from bagwise.reproduction._units import Unit
 
 __all__ = ["PROTOCOLS"]
 
 PROTOCOLS: Mapping[str, Callable[[Unit], dict[str, Any]]] = {
-    name: getattr(topic, name) for topic in (classification, clustering) for name in topic.__all__
+    name: getattr(topic, name)
+    for topic in (
+        annotation,
+        classification,
+        clustering,
+        metric_learning,
+        weak_labels,
+    )
+    for name in topic.__all__
 }

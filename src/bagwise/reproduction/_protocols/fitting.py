@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.bags import Bags
@@ -35,7 +36,8 @@ class Fitted:
 
 def fit_model(unit: Unit, bags: Bags, y: NDArray[Any]) -> Fitted:
     """Standardise on the training bags and fit; only the fit of the model is timed."""
-    scaler = InstanceTransformer(StandardScaler() if unit.settings["scale"] else None)
+    standard = StandardScaler(with_mean=not sparse.issparse(bags.instances))
+    scaler = InstanceTransformer(standard if unit.settings["scale"] else None)
     scaled = scaler.fit_transform(bags)
     model = unit.model(bags, y)
     _warm_up(json.dumps(unit.settings["model"]))

@@ -1,0 +1,178 @@
+"""What the three WellSVM estimators share: the kernel, the machine, and how it is asked."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+from sklearn.utils import gen_batches
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+
+from bagwise import kernels
+from bagwise.bags import Bags
+from bagwise.base import BagEstimator
+from bagwise.exceptions import InputError
+from bagwise.pairwise import instance_kernel, kernel_width
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["LabelMachine"]
+
+BLOCK = 2**22  # kernel values held at once when scoring
+LARGEST_GRAM = 20_000  # rows; beyond, the kernel is approximated
+SINGLE_GRAM = 5_000  # rows; beyond, the kernel matrix is kept in single precision
+LANDMARKS = 1_000  # features of the approximation
+
+
+class LabelMachine(BagEstimator):
+    """Linear and kernel machines with a regularised offset, learned by label generation.
+
+    A subclass offers the parameters named below. With `center`, dense rows and kernels are centred,
+    so that 0 is the middle of the data; the constant feature `offset` lets the machine leave it.
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "kernel": [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Real],
+        "center": ["boolean"],
+        "offset": [Interval(Real, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_cuts": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    kernel: Any
+    gamma: Any
+    degree: float
+    coef0: float
+    center: bool
+    offset: float
+    tol: float
+    max_cuts: int
+    random_state: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+    def _present(self, X: Any, seed: int) -> tuple[Any, NDArray[np.float64]]:
+        """The training rows as the kernels read them, and what was taken off to centre them."""
+        if self.kernel == "precomputed":
+            if X.shape[0] != X.shape[1]:
+                raise InputError(
+                    f"a precomputed kernel of {X.shape[0]} rows has {X.shape[1]} columns: expected "
+                    "one column per training row."
+                )
+            return self._present_gram(X)
+        if self.kernel != "linear":
+            self.gamma_ = kernel_width(self.gamma, Bags(X, np.arange(X.shape[0] + 1)))
+            if X.shape[0] <= LARGEST_GRAM:
+                return self._present_gram(self._kernel_values(X, X))
+            self.nystroem_ = self._nystroem(seed).fit(X)
+            X = self.nystroem_.transform(X)
+        if not self.center:
+            return self._with_offset(kernels.dual_descent.rows_of(X)), np.zeros(X.shape[1])
+        centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+        return self._with_offset(kernels.dual_descent.rows_of(X, centre=centre)), centre
+
+    def _present_gram(self, K: NDArray[Any]) -> tuple[Any, NDArray[np.float64]]:
+        kind = np.float64 if len(K) <= SINGLE_GRAM else np.float32
+        K = K.astype(kind, copy=self.center)
+        centre = np.zeros(len(K))
+        if self.center:
+            means = K.mean(axis=0, dtype=np.float64)
+            centre = means - means.mean() / 2
+            K -= centre.astype(kind)
+            K -= centre.astype(kind)[:, None]
+        return self._with_offset(kernels.dual_descent.gram_rows(K)), centre
+
+    def _with_offset(self, rows: Any) -> Any:
+        """The rows with their constant feature, in units of their typical length."""
+        constant = self.offset * float(np.sqrt(rows.squares.mean()))
+        rows.asks[:, 0] = rows.gives[:, 0] = constant
+        return rows._replace(squares=rows.squares + constant**2)
+
+    def _nystroem(self, seed: int) -> Nystroem:
+        params: dict[str, Any] = {}
+        if self.kernel in ("rbf", "laplacian", "poly", "polynomial", "sigmoid", "chi2"):
+            params["gamma"] = self.gamma_
+        if self.kernel in ("poly", "polynomial", "sigmoid"):
+            params["coef0"] = self.coef0
+        if self.kernel in ("poly", "polynomial"):
+            params["degree"] = self.degree
+        return Nystroem(kernel=self.kernel, n_components=LANDMARKS, random_state=seed, **params)
+
+    def _keep(
+        self, X: Any, rows: Any, centre: NDArray[np.float64], results: Sequence[SolverResult]
+    ) -> None:
+        """Remember the machines as hyperplanes, or as weights of training rows."""
+        f = np.array([result.solution[0] for result in results])
+        coef = np.array([result.solution[1] for result in results])
+        constant = rows.asks[0, 0] * f[:, rows.n_features]
+        if rows.kind != kernels.dual_descent.GRAM:
+            self.coef_ = f[:, : rows.n_features]
+            if rows.kind == kernels.dual_descent.SPARSE:
+                self.coef_ = self.coef_ - coef.sum(axis=1)[:, None] * centre
+            self.intercept_ = constant - self.coef_ @ centre
+        else:
+            # A centred kernel value is the plain one minus means over the training rows.
+            total = coef.sum(axis=1)
+            self.dual_coef_ = coef - total[:, None] / len(centre) if self.center else coef
+            self.intercept_ = constant - coef @ centre + total * centre.mean()
+            self._keep_support(X)
+        self.objective_curve_ = _total([result.objective_curve for result in results])
+        self.n_iter_ = max(result.n_iter for result in results)
+        self.duality_gap_ = float(max(result.solution[5] for result in results))
+        if not all(result.converged for result in results):
+            warnings.warn(
+                f"{type(self).__name__} found violated labels after max_cuts={self.max_cuts} "
+                f"label vectors (tol={self.tol}): raise max_cuts, or lower the cost of what has no "
+                "label.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _keep_support(self, X: Any) -> None:
+        """Of a kernel machine only the training rows that carry weight are needed again."""
+        self.support_ = np.flatnonzero(np.any(self.dual_coef_ != 0, axis=0))
+        self.dual_coef_ = self.dual_coef_[:, self.support_]
+        if self.kernel != "precomputed":
+            self.support_vectors_ = X[self.support_]
+
+    def _score_rows(self, X: Any) -> NDArray[np.float64]:
+        """Score checked rows by each machine: shape (n_rows, n_machines)."""
+        if hasattr(self, "nystroem_"):
+            X = self.nystroem_.transform(X)
+        if hasattr(self, "coef_"):
+            return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
+        if self.kernel == "precomputed":
+            return X[:, self.support_] @ self.dual_coef_.T + self.intercept_
+        n_rows = max(1, BLOCK // max(1, len(self.support_)))
+        scores = [
+            self._kernel_values(X[batch], self.support_vectors_) @ self.dual_coef_.T
+            for batch in gen_batches(X.shape[0], n_rows)
+        ]
+        return np.concatenate(scores) + self.intercept_
+
+    def _kernel_values(self, A: Any, B: Any) -> NDArray[Any]:
+        params = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
+        return instance_kernel(A, B, self.kernel, params)
+
+
+def _total(curves: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """Sum of the objectives of all machines; one that has settled stays where it is."""
+    length = max(len(curve) for curve in curves)
+    padded = [np.pad(curve, (0, length - len(curve)), mode="edge") for curve in curves]
+    return np.sum(padded, axis=0)

@@ -1,0 +1,209 @@
+"""M3MIML: a maximum-margin machine per label, scored by the best instance of a bag."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+from sklearn.utils import gen_batches
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+
+from bagwise._validation import check_bags, check_label_sets
+from bagwise.annotation._annotator import AnnotatorMixin
+from bagwise.base import BagEstimator, fit_method
+from bagwise.exceptions import LabelError
+from bagwise.kernels.threads import one_core_if_small
+from bagwise.pairwise import instance_kernel, kernel_width
+from bagwise.solvers.feature_space import KernelFeatures, LinearFeatures
+from bagwise.solvers.m3miml import m3miml
+
+__all__ = ["M3MIML"]
+
+BLOCK = 2**22  # kernel values held at once when scoring
+
+
+class M3MIML(AnnotatorMixin, BagEstimator):
+    r"""A maximum-margin machine per label; a bag has the score of its best instance (Zhang 2008).
+
+    .. math:: \min_{W, b} \tfrac12 \sum_l |w_l|^2 + C \sum_i \sum_l \xi_{il}
+
+    such that bags that carry label l have a mean score of at least :math:`1 - \xi_{il}`, and all
+    instances of other bags at most :math:`-1 + \xi_{il}`. The mean stands for the largest score,
+    which makes the problem convex. Standardise the instances first.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a margin error, per bag and label.
+    kernel : str or callable, default="linear"
+        The kernel between instances, by scikit-learn's names.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    tol : float, default=1e-6
+        How exactly the margins are met.
+    verbose : int, default=0
+        Show a progress bar over the labels.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    coef_ : ndarray of shape (n_classes, n_features)
+        The weights of the features (linear kernel).
+    support_instances_ : ndarray or CSR of shape (n_support, n_features)
+        The training instances that carry weight (other kernels).
+    dual_coef_ : ndarray of shape (n_classes, n_support)
+        Their weights.
+    gamma_ : float
+        The kernel width used (other kernels).
+    intercept_ : ndarray of shape (n_classes,)
+        The intercepts; infinite for a label that all training bags carry, or none.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    Notes
+    -----
+    Cost: that of :class:`bagwise.classification.BagMarginSVM` for one round, per label.
+
+    References
+    ----------
+    Zhang, Zhou. M3MIML: a maximum margin method for multi-instance multi-label learning. ICDM
+    2008.
+
+    Examples
+    --------
+    >>> from bagwise.annotation import M3MIML
+    >>> bags = [[[0.0], [3.1]], [[0.2], [0.1]], [[2.9], [3.0]], [[3.2]]]
+    >>> label_sets = [{"wren", "robin"}, {"wren"}, {"robin"}, {"robin"}]
+    >>> model = M3MIML().fit(bags, label_sets)
+    >>> model.annotate([[[0.0], [2.9]]], [{"robin", "wren"}])
+    array(['wren', 'robin'], dtype='<U5')
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "kernel": [StrOptions(set(PAIRWISE_KERNEL_FUNCTIONS)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Real],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        tol: float = 1e-6,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    @property
+    def instance_pooling(self) -> str:
+        """How instance scores make the score of the bag: their maximum."""
+        return "max"
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn one machine per label.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            The label set of each bag; bags of unknown label set are left out.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        labels = check_label_sets(y, bags)
+        if not labels.known.any():
+            raise LabelError("no bag has a known label set: give at least one.")
+        bags, carried = bags[labels.known], labels.indicator[labels.known] == 1
+        gamma = kernel_width(self.gamma, bags)
+        rows = bags.instances.astype(np.float64, copy=False)
+        space = (
+            LinearFeatures(rows)
+            if self.kernel == "linear"
+            else KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, gamma))
+        )
+        coef = np.zeros((len(labels.classes), bags.n_instances))
+        # A label that all carry, or none, needs no machine.
+        intercept = np.where(carried.all(axis=0), np.inf, -np.inf)
+        learned = np.flatnonzero(carried.any(axis=0) & ~carried.all(axis=0))
+        settled = True
+        with one_core_if_small(rows):
+            for label in self._track(learned, "label"):
+                machine = m3miml(space, bags.offsets, carried[:, label], C=self.C, tol=self.tol)
+                coef[label], intercept[label] = machine.coef, machine.intercept
+                settled &= machine.converged
+        if not settled:
+            warnings.warn(
+                f"M3MIML did not settle to tol={self.tol}: scale the instances, or lower C.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        if isinstance(space, LinearFeatures):
+            self.coef_, self.intercept_ = space.planes(coef, intercept)
+        else:
+            support = np.flatnonzero(np.any(coef != 0, axis=0))
+            self.support_instances_, self.dual_coef_ = rows[support], coef[:, support]
+            self.intercept_, self.gamma_ = intercept, gamma
+        self.classes_, self._single = labels.classes, labels.single
+        return self
+
+    def score_instances(self, X: Any) -> NDArray[np.float64]:
+        """Score each instance by the machine of each label.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+        """
+        rows = self._check_bags(X).instances
+        if self.kernel == "linear":
+            return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_
+        n_rows = max(1, BLOCK // max(1, len(self.dual_coef_.T)))
+        found = [
+            self._kernel_values(rows[batch], self.support_instances_, self.gamma_)
+            @ self.dual_coef_.T
+            for batch in gen_batches(rows.shape[0], n_rows)
+        ]
+        return np.concatenate(found) + self.intercept_
+
+    def _kernel_values(self, A: Any, B: Any, gamma: float) -> NDArray[Any]:
+        params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        return instance_kernel(A, B, self.kernel, params)

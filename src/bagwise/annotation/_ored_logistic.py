@@ -1,0 +1,482 @@
+"""ORedLogisticRegression (ORLR): exact probabilities of instance labels from bag label sets."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, logsumexp, softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import _check_sample_weight
+
+from bagwise import kernels
+from bagwise._validation import LabelSets, check_bags, check_label_sets
+from bagwise.annotation._annotator import AnnotatorMixin
+from bagwise.annotation._cost import check_memory
+from bagwise.bags import Bags
+from bagwise.base import BagEstimator, fit_method
+from bagwise.exceptions import LabelError
+from bagwise.kernels.threads import one_core_if_small
+from bagwise.solvers.orlr import Demands, infer, ored_logistic
+
+__all__ = ["ORedLogisticRegression"]
+
+# A class of which no bag was seen has probability zero. Where a bag is said to carry it all the
+# same, it is this much less likely than the others, which is the limit of ever less.
+UNSEEN = 1e4
+
+
+class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
+    r"""Logistic regression of instances, learned from the label sets of bags (Pham 2014).
+
+    An instance has label c with probability :math:`p_c(x) = \mathrm{softmax}(W x + b)_c`, and the
+    label set of a bag is the union ("OR") of the labels of its instances. Learned is
+
+    .. math:: \max_{W, b} \sum_b \log P(Y_b \mid X_b, W, b) - \tfrac{\lambda}{2} |W|^2
+
+    where P sums over all labelings of the instances that make exactly :math:`Y_b`. The sum is
+    exact, at a cost linear in the number of instances. Standardise the instances first.
+
+    Parameters
+    ----------
+    reg : float, default=1.0
+        Lambda, against the sum over bags. The intercept is not penalised. With 0 there may be no
+        maximum.
+    background : bool or label, default=False
+        Add a class that may be in any bag and is in no label set, for instances that belong to
+        none of the labels. Such instances are named -1 (numeric labels) or "background" (texts);
+        give another name instead of True if that is a label already.
+    solver : {"lbfgs", "em", "gem"}, default="lbfgs"
+        L-BFGS on the likelihood itself; EM with a full M-step; or the paper's generalised EM with
+        one gradient step per posterior. All climb the same likelihood; the first is the quickest.
+    fit_intercept : bool, default=True
+        Whether to fit b.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the labels; a bag weighs the mean over its label set. "balanced": inverse to the
+        number of bags that carry the label.
+    max_iter : int, default=1000
+        Budget of iterations.
+    tol : float, default=1e-5
+        Largest entry of the gradient, divided by the number of instances, at the end.
+    max_operations : float, default=1e9
+        Exact inference takes instances x subsets x labels operations (n k 2^k, less where a bag
+        has few instances more than labels), about a nanosecond each. Bags that need more, or a
+        table of more than 512 MB, are approximated by belief propagation, with a warning.
+    warm_start : bool, default=False
+        Begin where the last fit ended, if classes and features are the same.
+    verbose : int, default=0
+        Show a progress bar over the iterations.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    coef_ : ndarray of shape (n_classes, n_features)
+        W; with `background` one more row, the last.
+    intercept_ : ndarray of shape (n_classes,)
+        b; -inf for a class that no bag carried, which is never predicted. With `background` one
+        more, the last.
+    background_label_ : object
+        What background instances are called; None without `background`.
+    approximate_bags_ : ndarray of int
+        The training bags whose posterior was approximated.
+    left_out_ : ndarray of int
+        The training bags whose label set is impossible in the model.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        Minus the objective above after each iteration; never rises.
+    n_iter_ : int
+        Number of iterations.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    Notes
+    -----
+    A bag with more labels than instances, and without `background` one with none, has probability
+    zero: it is left out of the fit with a warning. :meth:`annotate` names its instances by the
+    likeliest label of the set (of all, where the set is empty).
+
+    The posterior of a bag is found by a forward-backward pass over the subsets of its label set
+    (bit masks), all terms non-negative; in logarithms where probabilities underflow. The table is
+    kept at every sqrt(n)-th instance only when it is long. Bags run in parallel.
+
+    The likelihood is not concave. The fit begins at W = 0, so it is deterministic.
+
+    References
+    ----------
+    Pham, Raich, Fern. Efficient instance annotation in multi-instance learning. IEEE SSP 2014.
+
+    Examples
+    --------
+    >>> from bagwise.annotation import ORedLogisticRegression
+    >>> bags = [[[0.0], [3.1]], [[0.2], [0.1]], [[2.9], [0.1], [3.0]], [[3.2]]]
+    >>> label_sets = [{"wren", "robin"}, {"wren"}, {"robin", "wren"}, {"robin"}]
+    >>> model = ORedLogisticRegression().fit(bags, label_sets)
+    >>> model.annotate([[[0.0], [1.4]]], [{"robin", "wren"}])
+    array(['wren', 'robin'], dtype='<U5')
+    >>> model.predict_instances([[[0.0], [1.4]]])
+    array(['wren', 'wren'], dtype='<U5')
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "reg": [Interval(Real, 0, None, closed="left")],
+        "background": "no_validation",  # a label may be anything
+        "solver": [StrOptions({"lbfgs", "em", "gem"})],
+        "fit_intercept": ["boolean"],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_operations": [Interval(Real, 0, None, closed="left")],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        reg: float = 1.0,
+        *,
+        background: Any = False,
+        solver: str = "lbfgs",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        max_iter: int = 1000,
+        tol: float = 1e-5,
+        max_operations: float = 1e9,
+        warm_start: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        self.reg = reg
+        self.background = background
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.max_iter = max_iter
+        self.tol = tol
+        self.max_operations = max_operations
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    @property
+    def instance_pooling(self) -> str:
+        """How instance scores make the score of the bag.
+
+        One label per bag: their sum, log P(all instances are c). Label sets: "noisy-or", from the
+        log-odds of instances to those that some instance is c. With `background` and one label per
+        bag the score is log P(all instances are c or background, some is c), which no pooling of
+        scores gives.
+        """
+        return "sum" if getattr(self, "_single", True) else "noisy-or"
+
+    @fit_method
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from label sets.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            The label set of each bag; bags of unknown label set (None, a row of -1) do not count.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weights of the bags.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        labels = check_label_sets(y, bags)
+        weights = _check_sample_weight(sample_weight, bags, dtype=np.float64)
+        weights = weights * self._label_weights(labels)
+        background_label = self._background_label(labels.classes)
+        background = background_label is not None
+        demands = self._demands(bags, labels.indicator, background)
+        _warn_of_impossible(demands, bags)
+        _warn_of_approximation(demands, bags)
+        used = labels.known & ~demands.impossible & (weights > 0)
+        if not used.any():
+            raise LabelError(
+                "there is no bag to learn from: all have an unknown or impossible label set, or "
+                "weight 0."
+            )
+        n_columns = len(labels.classes) + background
+        seen = np.flatnonzero((labels.indicator[used] == 1).any(axis=0))
+        columns = np.append(seen, np.arange(n_columns - background, n_columns))
+        check_memory(bags, len(columns), keeps_posterior=self.solver != "lbfgs")
+        with one_core_if_small(bags.instances):
+            result = ored_logistic(
+                bags[used].instances,
+                self._demands(bags[used], labels.indicator[np.ix_(used, seen)], background),
+                len(columns),
+                weights=weights[used],
+                reg=self.reg,
+                fit_intercept=self.fit_intercept,
+                solver=self.solver,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                start=self._start(labels.classes, columns, background),
+                track=partial(self._track, task="iteration"),
+            )
+        if not result.converged:
+            warnings.warn(
+                f"ORLR did not reach tol={self.tol} in {result.n_iter} iterations: raise max_iter "
+                "or reg, or standardise the instances.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.coef_ = np.zeros((n_columns, bags.n_features), result.solution[0].dtype)
+        self.intercept_ = np.full(n_columns, -np.inf, result.solution[1].dtype)
+        self.coef_[columns], self.intercept_[columns] = result.solution
+        self.classes_, self._single = labels.classes, labels.single
+        self.background_label_ = background_label
+        self.approximate_bags_ = np.flatnonzero(demands.approximate & used)
+        self.left_out_ = np.flatnonzero(demands.impossible)
+        self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
+        return self
+
+    def score_instances(self, X: Any) -> NDArray[Any]:
+        """Score each instance for each class, its bag unseen.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+            Log-odds of each label; where the model was fitted with one label per bag, the
+            log-probability.
+        """
+        log_p = log_softmax(self._logits(self._check_bags(X).instances).astype(np.float64), axis=1)
+        scores = log_p if self._single else log_p - _log_of_others(log_p)
+        return scores[:, : len(self.classes_)]
+
+    def predict_proba_instances(self, X: Any) -> NDArray[Any]:
+        """Probability of each class for each instance, its bag unseen (inductive).
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+            Rows sum to 1. With `background` one more column, the last.
+        """
+        return softmax(self._logits(self._check_bags(X).instances), axis=1)
+
+    def predict_instances(self, X: Any) -> NDArray[Any]:
+        """Predict the class of each instance, its bag unseen (inductive, Eq. 15).
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Values of ``classes_``, or ``background_label_``.
+        """
+        return self._names[self._logits(self._check_bags(X).instances).argmax(axis=1)]
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Probability of each label for each bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Label sets: the probability that some instance shows the label. One label per bag: that
+            the label set is this label alone, given that it is one label; rows sum to 1.
+        """
+        scores = self._score_bags(X)
+        if self._single:
+            return softmax(scores, axis=1)
+        with np.errstate(over="ignore"):
+            return 1 / (1 + np.exp(-scores))
+
+    def annotate(self, X: Any, label_sets: Any) -> NDArray[Any]:
+        """Name each instance by its likeliest label, given the label set of its bag (Eq. 16).
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            What is known of each bag. Where nothing is known (None, or a row of -1) all labels are
+            possible.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Values of ``classes_``, or ``background_label_``.
+        """
+        found = [part.argmax(axis=1) for part, _ in self._posterior(X, label_sets)]
+        return self._names[np.concatenate(found)]
+
+    def annotate_proba(self, X: Any, label_sets: Any) -> NDArray[np.float64]:
+        """Probability of each label for each instance, given the label set of its bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            What is known of each bag, as in :meth:`annotate`.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+            In the order of ``classes_``; with `background` one more column, the last. Rows sum to
+            1, and are 0 outside the label set.
+        """
+        return np.concatenate([part for part, _ in self._posterior(X, label_sets)])
+
+    def log_likelihood(self, X: Any, label_sets: Any) -> NDArray[np.float64]:
+        """Log-probability of each label set.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            Their label sets.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            log P(Y | X); 0 where nothing is known, -inf where the label set is impossible.
+        """
+        return np.concatenate([value for _, value in self._posterior(X, label_sets)])
+
+    @property
+    def _names(self) -> NDArray[Any]:
+        if self.background_label_ is None:
+            return self.classes_
+        return np.append(self.classes_, [self.background_label_])
+
+    def _logits(self, instances: Any) -> NDArray[Any]:
+        return safe_sparse_dot(instances, self.coef_.T, dense_output=True) + self.intercept_
+
+    def _score_bags(self, X: Any) -> NDArray[Any]:
+        bags = self._check_bags(X)
+        if not self._single or self.background_label_ is None:
+            return super()._score_bags(bags)
+        log_p = log_softmax(self._logits(bags.instances).astype(np.float64), axis=1)
+        n_classes = len(self.classes_)
+        with np.errstate(divide="ignore"):
+            # P(all are c or background) - P(all are background), without cancellation.
+            beyond = np.log1p(np.exp(log_p[:, :n_classes] - log_p[:, n_classes:]))
+            beyond = kernels.segments.sum(beyond, bags.offsets)
+            nothing = kernels.segments.sum(log_p[:, n_classes:], bags.offsets)
+            return nothing + beyond + np.log(-np.expm1(-beyond))
+
+    def _posterior(self, X: Any, label_sets: Any) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Posterior labels and log-likelihoods, part by part."""
+        bags = self._check_bags(X)
+        sets = check_label_sets(label_sets, bags, classes=self.classes_)
+        demands = self._demands(bags, sets.indicator, self.background_label_ is not None)
+        _warn_of_approximation(demands, bags)
+        lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
+        found = []
+        for part, rows in demands.parts(len(self.intercept_)):
+            logits = self._logits(bags.instances[rows]).astype(np.float64)
+            floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
+            logits = np.where(np.isfinite(logits), logits, floor + lowest)
+            found.append(infer(demands, part, logits)[:2])
+        return found
+
+    def _demands(self, bags: Bags, indicator: NDArray[np.int8], background: bool) -> Demands:
+        return Demands.of(
+            bags.offsets, indicator, background=background, max_operations=self.max_operations
+        )
+
+    def _start(
+        self, classes: NDArray[Any], columns: NDArray[np.intp], background: bool
+    ) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        if not self.warm_start or not hasattr(self, "coef_"):
+            return None
+        same = np.array_equal(self.classes_, classes) and self.coef_.shape == (
+            len(classes) + background,
+            self.n_features_in_,
+        )
+        if not same:
+            return None
+        intercept = self.intercept_[columns]
+        return self.coef_[columns], np.where(np.isfinite(intercept), intercept, 0.0)
+
+    def _background_label(self, classes: NDArray[Any]) -> Any:
+        if self.background is False:
+            return None
+        numeric = classes.dtype.kind in "iufb"
+        name = (-1 if numeric else "background") if self.background is True else self.background
+        if name in classes.tolist():
+            raise LabelError(
+                f"{name!r} is a label already: name the background otherwise, with background=..."
+            )
+        return name
+
+    def _label_weights(self, labels: LabelSets) -> NDArray[np.float64]:
+        """Weight of each bag: the mean of its labels' weights."""
+        carried = labels.indicator == 1
+        counts = carried.sum(axis=0)
+        if self.class_weight is None:
+            return np.ones(len(carried))
+        if isinstance(self.class_weight, str):
+            each = counts.sum() / (np.count_nonzero(counts) * np.maximum(counts, 1))
+        else:
+            each = np.array([self.class_weight.get(name, 1.0) for name in labels.classes.tolist()])
+        n_labels = carried.sum(axis=1)
+        return np.where(n_labels > 0, carried @ each / np.maximum(n_labels, 1), 1.0)
+
+
+def _log_of_others(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Logarithm of 1 - p; for the likeliest class, where that cancels, as a sum of the others."""
+    with np.errstate(divide="ignore"):
+        others = np.log(-np.expm1(log_p))
+        likeliest = np.arange(len(log_p)), log_p.argmax(axis=1)
+        rest = log_p.copy()
+        rest[likeliest] = -np.inf
+        others[likeliest] = logsumexp(rest, axis=1)
+    return others
+
+
+def _warn_of_impossible(demands: Demands, bags: Bags) -> None:
+    chosen = np.flatnonzero(demands.impossible)
+    if len(chosen):
+        warnings.warn(
+            f"{len(chosen)} of {len(bags)} bags are left out, since the model gives their label "
+            f"set probability zero: more labels than instances, or no label at all and no "
+            f"background=True ({_names_of(chosen, bags)}).",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_approximation(demands: Demands, bags: Bags) -> None:
+    chosen = np.flatnonzero(demands.approximate)
+    if len(chosen):
+        warnings.warn(
+            f"{len(chosen)} of {len(bags)} bags have too many labels for exact inference and are "
+            f"approximated by belief propagation ({_names_of(chosen, bags)}); max_operations sets "
+            "the limit.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _names_of(chosen: NDArray[np.intp], bags: Bags) -> str:
+    names = ", ".join(bags.name_of(i) for i in chosen[:5])
+    return names if len(chosen) <= 5 else f"{names} and {len(chosen) - 5} more"

@@ -1,0 +1,191 @@
+"""RankLossSIM: support instance machines that rank the labels of a bag."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.extmath import safe_sparse_dot
+
+from bagwise import kernels
+from bagwise._validation import check_bags, check_label_sets
+from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
+from bagwise.base import BagEstimator, fit_method
+from bagwise.exceptions import LabelError
+from bagwise.kernels.threads import one_core_if_small
+from bagwise.solvers.rank_loss import rank_loss_sim
+
+__all__ = ["RankLossSIM"]
+
+
+class RankLossSIM(AnnotatorMixin, BagEstimator):
+    r"""Linear scores of instances that rank the labels of each bag (rank-loss SIM, Briggs 2012).
+
+    .. math:: \min_W \tfrac{\lambda}{2} |W|^2 + \frac1N \sum_X \frac{1}{|Y| |\bar Y|}
+        \sum_{p \in Y, q \notin Y} (1 - F_p(X) + F_q(X))_+ , \qquad
+        F_j(X) = \sum_i a_{ij} w_j \cdot x_i
+
+    where :math:`a_{ij}` is the softmax of :math:`w_j \cdot x_i` over the instances of the bag. The
+    weights a are held while W is solved for, then renewed. Standardise the instances first.
+
+    Parameters
+    ----------
+    reg : float, default=1e-3
+        Lambda.
+    fit_intercept : bool, default=True
+        Whether to add a constant feature.
+    max_iter : int, default=20
+        Most rounds.
+    tol : float, default=1e-3
+        Relative fall of the objective below which the rounds end.
+    verbose : int, default=0
+        Show a progress bar over the rounds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    coef_ : ndarray of shape (n_classes, n_features)
+        W.
+    intercept_ : ndarray of shape (n_classes,)
+        The weight of the constant feature.
+    threshold_ : float
+        The bag score above which a label is predicted, where the model was fitted on label sets:
+        the one with the fewest wrong labels on the training bags.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The objective after each round; the best round is kept.
+    n_iter_ : int
+        Number of rounds.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    Notes
+    -----
+    The convex problem of a round is solved by L-BFGS, the corner of its hinge rounded. Renewing
+    the weights may raise the objective: the rounds end then.
+
+    References
+    ----------
+    Briggs, Fern, Raich. Rank-loss support instance machines for MIML instance annotation. KDD
+    2012.
+
+    Examples
+    --------
+    >>> from bagwise.annotation import RankLossSIM
+    >>> bags = [[[0.0], [3.1]], [[0.2], [0.1]], [[2.9], [3.0]], [[3.2]]]
+    >>> label_sets = [{"wren", "robin"}, {"wren"}, {"robin"}, {"robin"}]
+    >>> model = RankLossSIM().fit(bags, label_sets)
+    >>> model.annotate([[[0.0], [2.9]]], [{"robin", "wren"}])
+    array(['wren', 'robin'], dtype='<U5')
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "reg": [Interval(Real, 0, None, closed="neither")],
+        "fit_intercept": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        reg: float = 1e-3,
+        *,
+        fit_intercept: bool = True,
+        max_iter: int = 20,
+        tol: float = 1e-3,
+        verbose: int = 0,
+    ) -> None:
+        self.reg = reg
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    @property
+    def instance_pooling(self) -> str:
+        """How instance scores make the score of the bag: their mean, weighted by their softmax."""
+        return "softmax"
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from label sets.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            The label set of each bag; bags of unknown label set are left out, and those that carry
+            no label or all of them say nothing.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        labels = check_label_sets(y, bags)
+        if not labels.known.any():
+            raise LabelError("no bag has a known label set: give at least one.")
+        bags, label_sets = bags[labels.known], labels.indicator[labels.known]
+        rows = bags.instances
+        if self.fit_intercept:
+            one = np.ones((rows.shape[0], 1), rows.dtype)
+            stack = partial(sparse.hstack, format="csr") if sparse.issparse(rows) else np.hstack
+            rows = stack([rows, one])
+        with one_core_if_small(rows):
+            result = rank_loss_sim(
+                rows,
+                bags.offsets,
+                label_sets,
+                reg=self.reg,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                track=partial(self._track, task="round"),
+            )
+        if not result.converged:
+            warnings.warn(
+                f"RankLossSIM did not settle in max_iter={self.max_iter} rounds to tol={self.tol}.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        W = result.solution[0]
+        self.coef_ = W[:, : bags.n_features]
+        self.intercept_ = W[:, -1] if self.fit_intercept else np.zeros(len(W))
+        self.classes_, self._single = labels.classes, labels.single
+        self.threshold_ = 0.0
+        if not labels.single:
+            self.threshold_ = best_threshold(self._score_bags(bags), label_sets)
+        self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
+        return self
+
+    def score_instances(self, X: Any) -> NDArray[np.float64]:
+        """Score each instance for each class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+        """
+        rows = self._check_bags(X).instances
+        return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_
+
+    def _pool(self, values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
+        weighted = kernels.segments.softmax(values, offsets) * values
+        return kernels.segments.sum(weighted, offsets) - self.threshold_

@@ -1,0 +1,267 @@
+"""WellMISVM: a convex multi-instance SVM that weighs several choices of key instances (Li 2013)."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from bagwise import kernels
+from bagwise._label_machine import LabelMachine
+from bagwise._validation import check_bag_labels, check_bags
+from bagwise.base import BagClassifierMixin, InstancePredictorMixin, fit_method
+from bagwise.kernels.threads import one_core_if_small
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.wellsvm import KeyInstances, canonical_order, supervised, well_svm
+
+__all__ = ["WellMISVM"]
+
+
+class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
+    r"""Weakly labelled SVM for multi-instance learning (WellSVM, Li 2013).
+
+    One *key instance* s(i) speaks for a positive bag i; every instance of a negative bag is
+    negative. The choice of key instances is relaxed to a convex problem,
+
+    .. math:: \max_{0 \le \alpha \le C} \; \min_{s} \; \sum_i \alpha_i - \tfrac12
+        \Bigl|\sum_{i \in +} \alpha_i \varphi(x_{i, s(i)})
+        - \sum_{j \in -} \alpha_j \varphi(x_j)\Bigr|^2
+
+    whose solution mixes a few choices. More than two classes: one against the rest.
+
+    Parameters
+    ----------
+    C1 : float, default=1.0
+        Cost of a margin error of a positive bag.
+    C2 : float or "auto", default="auto"
+        Cost of a margin error of an instance of a negative bag; "auto" lets both sides weigh the
+        same, ``C1 * n_positive_bags / n_negative_instances``.
+    threshold : {"bags", "zero"}, default="bags"
+        Where a score becomes positive: where the training bags are best told apart (in balanced
+        accuracy), or at 0. The margins of the problem belong to each choice apart, not to the
+        mixture that scores an instance, so that 0 can be far off.
+    kernel : str or callable, default="linear"
+        "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
+        or "precomputed" (instances by instances).
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    center : bool, default=True
+        Whether to put the mean of all instances at 0, in the space of the kernel; sparse rows stay
+        as they are in memory.
+    offset : float, default=1.0
+        Value of the constant feature whose weight is the offset of the machine, in units of the
+        root mean squared length of the instances; 0 for none.
+    tol : float, default=1e-2
+        Violation of a new choice, and decrease of the objective, to stop at; relative.
+    max_cuts : int, default=50
+        Most choices of key instances.
+    random_state : int, RandomState or None, default=0
+        For the order of the coordinate descent (and the Nystroem approximation).
+    verbose : int, default=0
+        Show a progress bar over the classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels of bags.
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features (linear kernel); one machine for two classes, else one each.
+    support_ : ndarray of shape (n_support,)
+        Which training instances carry weight (other kernels).
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        Those instances.
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        Their weights.
+    nystroem_ : Nystroem
+        The approximation of the kernel, where there were more than 20,000 instances.
+    gamma_ : float
+        The kernel width used (other kernels).
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
+    label_vectors_ : list of ndarray of int64 of shape (n_cuts, n_positive_bags)
+        Per machine, the choices: the row of the key instance inside each positive bag.
+    label_weights_ : list of ndarray of shape (n_cuts,)
+        Their weights, of sum 1.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The objective after each choice, summed over the machines.
+    duality_gap_ : float
+        Relative distance of the objective to the lowest bound met: that of the choices generated,
+        the last one included. Not a bound over all choices: the search for the most violated one
+        is local.
+    n_iter_ : int
+        Number of choices, of the machine that needed most.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    Notes
+    -----
+    Cost of a pass: the size of the instance table (or the square of the instances, with a kernel),
+    times a few dozen passes. Standardise the instances first.
+
+    References
+    ----------
+    Li, Tsang, Kwok, Zhou. Convex and scalable weakly labeled SVMs. JMLR 14 (2013).
+
+    Examples
+    --------
+    >>> from bagwise.classification import WellMISVM
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = WellMISVM().fit(bags, ["no", "no", "yes", "yes"])
+    >>> model.predict([[[0.0], [2.8]]])
+    array(['yes'], dtype='<U3')
+    >>> model.key_instances([[[0.0], [2.8]]])
+    array([1])
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **LabelMachine._parameter_constraints,
+        "C1": [Interval(Real, 0, None, closed="neither")],
+        "C2": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "threshold": [StrOptions({"bags", "zero"})],
+    }
+
+    def __init__(
+        self,
+        C1: float = 1.0,
+        C2: Any = "auto",
+        *,
+        threshold: str = "bags",
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        center: bool = True,
+        offset: float = 1.0,
+        tol: float = 1e-2,
+        max_cuts: int = 50,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.C1 = C1
+        self.C2 = C2
+        self.threshold = threshold
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.center = center
+        self.offset = offset
+        self.tol = tol
+        self.max_cuts = max_cuts
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @property
+    def instance_pooling(self) -> str:
+        """How instance scores make the score of the bag: their maximum."""
+        return "max"
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn one machine (two classes) or one per class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : array-like of shape (n_bags,)
+            The class of each bag.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True, accept_sparse=self.kernel != "precomputed")
+        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        positives = [1] if len(classes) == 2 else range(len(classes))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with one_core_if_small(bags.instances):
+            rows, centre = self._present(bags.instances, seed)
+            choices = [KeyInstances(bags.offsets, codes == positive) for positive in positives]
+            results = [self._solve(rows, each, seed) for each in self._track(choices, "class")]
+        self._keep(bags.instances, rows, centre, results)
+        self.classes_ = classes
+        self.label_vectors_ = [_keys(r, c) for r, c in zip(results, choices, strict=True)]
+        self.label_weights_ = [result.solution[4] for result in results]
+        if self.threshold == "bags":
+            best = kernels.segments.maximum(self._score_rows(bags.instances), bags.offsets)
+            each = zip(best.T, choices, strict=True)
+            shifts = [_threshold(scores, choice.positive) for scores, choice in each]
+            self.intercept_ = self.intercept_ - np.array(shifts)
+        return self
+
+    def score_instances(self, X: Any) -> NDArray[np.float64]:
+        """Score each instance by the machine of each class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,) or (n_instances, n_classes)
+            One score for two classes (positive: ``classes_[1]``), else one per class.
+        """
+        scores = self._score_rows(self._check_bags(X).instances)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _solve(self, rows: Any, choices: KeyInstances, seed: int) -> SolverResult:
+        positive, n_negative = choices.positive, len(choices.negatives)
+        n_positive = int(positive.sum())
+        C2 = self.C2 if self.C2 != "auto" else self.C1 * n_positive / n_negative
+        costs = np.repeat([float(self.C1), float(C2)], [n_positive, n_negative])
+        sizes = np.diff(choices.offsets)
+        inside = np.repeat(positive, sizes)
+        order = canonical_order(rows, inside)
+        # First, as if all instances of positive bags were positive and shared the cost of the bag.
+        each = np.where(inside, self.C1 / np.repeat(sizes, sizes), C2)
+        signs = np.where(inside, 1, -1).astype(np.int8)
+        tol = self.tol if sizes[positive].max() > 1 else self.tol / 100  # then it is all there is
+        f, _ = supervised(
+            rows, order, signs[order], each[order], order=np.arange(len(order)), tol=tol, seed=seed
+        )
+        scores = kernels.dual_descent.score(rows, f)
+        first = choices.choose(scores, costs, scores)
+        return well_svm(
+            rows, choices, costs, first, order=_variable_order(order, choices), tol=tol,
+            max_cuts=self.max_cuts, seed=seed,
+        )  # fmt: skip
+
+
+def _threshold(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """The middle of the widest gap of highest balanced accuracy between scores of bags."""
+    order = np.argsort(scores, kind="stable")
+    ranked, sides = scores[order], positive[order]
+    below = np.cumsum(~sides) / np.sum(~sides) - np.cumsum(sides) / np.sum(sides)
+    gaps = np.diff(ranked)
+    useful = gaps > 0
+    if not useful.any():
+        return 0.0
+    accuracy = np.where(useful, below[:-1], -np.inf)
+    best = accuracy >= accuracy.max() - 1e-12
+    at = int(np.argmax(np.where(best, gaps, -np.inf)))
+    return float((ranked[at] + ranked[at + 1]) / 2)
+
+
+def _variable_order(order: NDArray[np.int64], choices: KeyInstances) -> NDArray[np.int64]:
+    """The variables by the place of their last instance in an order of the instances."""
+    place = np.empty(len(order))
+    place[order] = np.arange(len(order))
+    bags = kernels.segments.maximum(place, choices.offsets)[choices.positive]
+    return np.argsort(np.concatenate([bags, place[choices.negatives]])).astype(np.int64)
+
+
+def _keys(result: SolverResult, choices: KeyInstances) -> NDArray[np.int64]:
+    """The choices of a result, as rows inside the positive bags."""
+    starts = choices.offsets[:-1][choices.positive]
+    picks = np.broadcast_to(result.solution[2], result.solution[3].shape)[: len(starts)]
+    return np.ascontiguousarray((picks - starts[:, None]).T)

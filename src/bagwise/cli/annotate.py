@@ -1,0 +1,139 @@
+"""``bagwise annotate``: name the instances of bags whose label sets are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bagwise.cli.methods import find_method, make_model, parse_parameters
+from bagwise.cli.options import (
+    Bag,
+    Exclude,
+    Features,
+    File,
+    Force,
+    NoScale,
+    Parameters,
+    Separator,
+)
+from bagwise.cli.output import (
+    note,
+    print_table,
+    progress,
+    refuse_existing,
+    review_beside,
+    some_names,
+    write_columns,
+)
+
+__all__ = ["annotate"]
+
+
+def annotate(
+    file: File,
+    labels: Annotated[
+        str,
+        typer.Option(
+            "--labels",
+            metavar="COLUMN",
+            help='Column with the labels of the bag, as "a;b"; empty where nothing is known.',
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The instances with their labels, .parquet, .csv or .tsv.",
+            show_default=False,
+        ),
+    ],
+    bag: Bag = None,
+    background: Annotated[
+        bool, typer.Option("--background", help="Some instances belong to none of the labels.")
+    ] = False,
+    review: Annotated[
+        int, typer.Option("--review", metavar="N", help="Show the N least certain.", min=0)
+    ] = 10,
+    features: Features = None,
+    exclude: Exclude = None,
+    separator: Separator = ";",
+    no_scale: NoScale = False,
+    parameters: Parameters = None,
+    force: Force = False,
+) -> None:
+    """Name each instance, when only the labels of its bag are known (ORed logistic regression).
+
+    Learns from all bags of the file and writes, for each instance, the likeliest label, its
+    probability and the runner-up. With -o out.parquet the same rows, least certain first, go to
+    out.review.parquet.
+
+    Example: bagwise annotate syllables.csv --labels species --bag recording -o annotated.parquet
+    """
+    beside = review_beside(output)
+    refuse_existing([output, beside], force=force, inputs=[file])
+    from bagwise.cli.reading import choose_columns
+
+    method = find_method("orlr")
+    values = parse_parameters(parameters or ())
+    if background:
+        values["background"] = True
+    choice = choose_columns(
+        bag, None, labels, features=features, exclude=exclude, separator=separator
+    )
+    data = choice.read(file)
+    sets = [
+        None if min(row, default=0) < 0 else {data.classes[k] for k in row.nonzero()[0]}
+        for row in data.label_sets
+    ]
+    model = make_model(method, values, scale=not no_scale, sparse=_is_sparse(data.bags))
+    with progress(f"Annotating {data.bags.n_instances} instances of {len(data.bags)} bags"):
+        columns = _annotated(model, data.bags, sets)
+    write_columns(output, columns, force=force)
+    order = columns["probability"].argsort(kind="stable")
+    least_certain = {name: column[order] for name, column in columns.items()}
+    write_columns(beside, least_certain, force=force)
+    note(f"features: {some_names(data.bags.feature_names, data.bags.n_features)}")
+    note(f"{data.bags.n_instances} instances of {len(data.bags)} bags: {output}")
+    note(f"least certain first: {beside}")
+    if review:
+        title = f"The {min(review, len(order))} least certain"
+        print_table({name: column[:review] for name, column in least_certain.items()}, title=title)
+
+
+def _annotated(model: Any, bags: Any, sets: list[set[Any] | None]) -> dict[str, Any]:
+    import numpy as np
+    from sklearn.pipeline import Pipeline
+
+    model.fit(bags, sets)
+    estimator, seen = model, bags
+    if isinstance(model, Pipeline):
+        estimator, seen = model[-1], model[:-1].transform(bags)
+    proba = estimator.annotate_proba(seen, sets)
+    names = estimator.classes_
+    if estimator.background_label_ is not None:
+        names = np.append(names, [estimator.background_label_])
+    rows = np.arange(len(proba))
+    first = proba.argmax(axis=1)
+    others = proba.copy()
+    others[rows, first] = -1.0
+    second = others.argmax(axis=1) if proba.shape[1] > 1 else first
+    ids = bags.bag_index if bags.ids is None else bags.ids[bags.bag_index]
+    return {
+        "bag": ids,
+        "row": rows - bags.offsets[bags.bag_index],
+        "label": names[first],
+        "probability": proba[rows, first],
+        "runner_up": names[second],
+        "runner_up_probability": np.where(second == first, 0.0, proba[rows, second]),
+    }
+
+
+def _is_sparse(bags: Any) -> bool:
+    from scipy import sparse
+
+    return bool(sparse.issparse(bags.instances))

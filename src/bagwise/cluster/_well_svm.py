@@ -1,0 +1,257 @@
+"""WellSVMClustering: the two clusters that a wide margin separates (Li 2013)."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClusterMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from bagwise._label_machine import LabelMachine
+from bagwise._validation import check_rows
+from bagwise.base import RowEstimator, fit_method
+from bagwise.exceptions import InputError
+from bagwise.kernels.threads import one_core_if_small
+from bagwise.solvers.wellsvm import BoundedLabels, aligned_start, canonical_order, well_svm
+
+__all__ = ["WellSVMClustering"]
+
+
+class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
+    r"""Maximum margin clustering, relaxed to a convex problem (WellSVM, Li 2013).
+
+    The labels are chosen with the machine that separates them, from the set B of those whose
+    clusters differ by at most `balance` times the number of rows:
+
+    .. math:: \max_{0 \le \alpha \le C} \; \min_{\hat y \in B} \;
+        \sum_i \alpha_i - \tfrac12 \Bigl|\sum_i \alpha_i \hat y_i \varphi(x_i)\Bigr|^2
+
+    More than two clusters: the largest cluster is cut in two until there are enough.
+
+    Parameters
+    ----------
+    n_clusters : int, default=2
+        The number of clusters.
+    C : float or "auto", default="auto"
+        Cost of a margin error of a row; "auto" is ``10 / n_rows``.
+    balance : float, default=0.3
+        Largest difference between the sizes of two clusters, as a share of their rows. An odd
+        number of rows has a difference of at least one.
+    kernel : str or callable, default="linear"
+        "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
+        or "precomputed".
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    center : bool, default=True
+        Whether to put the mean of all rows at 0, in the space of the kernel; sparse rows stay as
+        they are in memory.
+    offset : float, default=0.0
+        Value of the constant feature whose weight is the offset of the machine, in units of the
+        root mean squared length of the rows.
+    n_init : int, default=20
+        Random balanced labels to start from; the best by kernel alignment is taken.
+    tol : float, default=1e-2
+        Violation of a new label vector, and decrease of the objective, to stop at; relative.
+    max_cuts : int, default=50
+        Most label vectors.
+    random_state : int, RandomState or None, default=None
+        For the first labels, the order of the coordinate descent (and the Nystroem approximation).
+    verbose : int, default=0
+        Show a progress bar over the label vectors.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_rows,)
+        The cluster of each training row.
+    coef_ : ndarray of shape (1, n_features)
+        The weights of the features (linear kernel); of the first cut, as all that follows.
+    support_ : ndarray of shape (n_support,)
+        Which training rows carry weight (other kernels).
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        Those rows.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Their weights.
+    nystroem_ : Nystroem
+        The approximation of the kernel, where there were more than 20,000 rows.
+    gamma_ : float
+        The kernel width used (other kernels).
+    intercept_ : ndarray of shape (1,)
+        The intercept, moved where the sign of the scores would break the balance.
+    label_vectors_ : ndarray of int8 of shape (n_cuts, n_rows)
+        The label vectors generated.
+    label_weights_ : ndarray of shape (n_cuts,)
+        Their weights, of sum 1.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The objective after each label vector.
+    duality_gap_ : float
+        Relative distance of the objective to the lowest bound met: that of the label vectors
+        generated, the last one included. Not a bound over all label vectors: the search for the
+        most violated one is local.
+    splits_ : list of (int, ndarray, WellSVMClustering)
+        The further cuts: which cluster, its rows, and the model that cuts it.
+    n_iter_ : int
+        Number of label vectors.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    Cost of a pass: the non-zeros of X (or the square of the rows, with a kernel), times a few dozen
+    passes. Standardise dense features first.
+
+    References
+    ----------
+    Li, Tsang, Kwok, Zhou. Convex and scalable weakly labeled SVMs. JMLR 14 (2013).
+
+    Examples
+    --------
+    >>> from bagwise.cluster import WellSVMClustering
+    >>> X = [[0.0], [0.2], [0.3], [2.7], [2.8], [3.0]]
+    >>> labels = WellSVMClustering(random_state=0).fit_predict(X)
+    >>> labels == labels[0]
+    array([ True,  True,  True, False, False, False])
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **LabelMachine._parameter_constraints,
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "balance": [Interval(Real, 0, 1, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 2,
+        *,
+        C: Any = "auto",
+        balance: float = 0.3,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        center: bool = True,
+        offset: float = 0.0,
+        n_init: int = 20,
+        tol: float = 1e-2,
+        max_cuts: int = 50,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.C = C
+        self.balance = balance
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.center = center
+        self.offset = offset
+        self.n_init = n_init
+        self.tol = tol
+        self.max_cuts = max_cuts
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @fit_method
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the clusters.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        X = check_rows(self, X, reset=True, accept_sparse=self.kernel != "precomputed")
+        if X.shape[0] < self.n_clusters:
+            raise InputError(
+                f"n_samples={X.shape[0]} rows cannot make n_clusters={self.n_clusters} clusters: "
+                "give at least one row per cluster."
+            )
+        rng = check_random_state(self.random_state)
+        labels = self._bisect(X, rng)
+        self.splits_ = []
+        for new in range(2, self.n_clusters):
+            largest = int(np.bincount(labels).argmax())
+            inside = np.flatnonzero(labels == largest)
+            model = clone(self).set_params(n_clusters=2, random_state=rng.randint(2**31 - 1))
+            self.splits_.append((largest, inside, model.fit(self._part(X[inside], inside))))
+            labels[inside[model.labels_ == 1]] = new
+        self.labels_ = np.minimum(labels, self.n_clusters - 1)
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Score each row by the first cut.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows; with a precomputed kernel, its values with the training rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Positive on the side of cluster 1 (and of those cut from it).
+        """
+        return self._score_rows(self._check_rows(X))[:, 0]
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Tell the cluster of each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        X = self._check_rows(X)
+        labels = (self._score_rows(X)[:, 0] > 0).astype(np.int64)
+        for new, (cluster, rows, model) in enumerate(self.splits_, start=2):
+            inside = np.flatnonzero(labels == cluster)
+            if len(inside):
+                labels[inside[model.predict(self._part(X[inside], rows)) == 1]] = new
+        return np.minimum(labels, self.n_clusters - 1)
+
+    def _part(self, X: Any, columns: NDArray[np.intp]) -> Any:
+        """Rows as a further cut sees them: a precomputed kernel has fewer columns there."""
+        return X[:, columns] if self.kernel == "precomputed" else X
+
+    def _bisect(self, X: Any, rng: np.random.RandomState) -> NDArray[np.int64]:
+        """Cut all rows in two; remember the machine."""
+        seed, n = int(rng.randint(2**31 - 1)), X.shape[0]
+        # ceil((N - beta) / 2) of each sign, but not of rounding noise, nor more than there are
+        n_least = min(int(np.ceil(n * (1 - self.balance) / 2 - 1e-9)), n // 2)
+        labels = BoundedLabels(n, n_least)
+        with one_core_if_small(X):
+            rows, centre = self._present(X, seed)
+            order = canonical_order(rows, np.zeros(n))
+            result = well_svm(
+                rows, labels, np.full(n, 10.0 / n if self.C == "auto" else self.C),
+                aligned_start(rows, labels, order, self.n_init, seed), order=order, tol=self.tol,
+                max_cuts=self.max_cuts, seed=seed, track=lambda it: self._track(it, "label vector"),
+            )  # fmt: skip
+        self._keep(X, rows, centre, [result])
+        self.label_vectors_, self.label_weights_ = result.solution[3].T.copy(), result.solution[4]
+        scores = self._score_rows(X)[:, 0]
+        signs = labels.choose(scores, np.ones(n), scores)[1]
+        if n > 1 and (signs != np.where(scores > 0, 1, -1)).any():
+            shift = (scores[signs < 0].max() + scores[signs > 0].min()) / 2
+            self.intercept_ = self.intercept_ - shift
+        return (signs > 0).astype(np.int64)

@@ -1,0 +1,8 @@
+"""Which distance agrees with the labels of the bags?"""
+
+from bagwise.metric_learning._mildml import MildML
+from bagwise.metric_learning._miml_metric import MIMLMetric
+from bagwise.metric_learning._mimlca import MIMLCA, MLCA
+from bagwise.metric_learning._multi_instance_kmeans import MultiInstanceKMeans
+
+__all__ = ["MIMLCA", "MLCA", "MIMLMetric", "MildML", "MultiInstanceKMeans"]

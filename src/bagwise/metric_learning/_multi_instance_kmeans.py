@@ -1,0 +1,167 @@
+"""MultiInstanceKMeans: clusters that are labels, under a metric that is given."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, Options, StrOptions
+
+from bagwise._validation import check_bags, check_label_sets
+from bagwise.base import fit_method
+from bagwise.exceptions import InputError, LabelError
+from bagwise.metric_learning._base import CentroidPredictorMixin, MetricLearner
+from bagwise.solvers.multi_instance_kmeans import Candidates, best_of_starts, cluster_means
+
+__all__ = ["MultiInstanceKMeans"]
+
+
+class MultiInstanceKMeans(CentroidPredictorMixin, MetricLearner):
+    r"""Assign instances to the labels of their bags so that those of a label lie together.
+
+    .. math:: \min_{H, Z} \sum_{jc} H_{jc} \, d_M(x_j, z_c)^2
+
+    over assignments H of instances to the candidate labels of their bag, for a metric M that is
+    given (Law 2017, Eq. 3). :class:`MIMLCA` solves the same problem in the metric that suits it
+    best. With known labels this is the nearest-centroid classifier.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features), default=None
+        The map L' of the metric, such as ``components_`` of a metric learner; None for the
+        Euclidean one.
+    instances_per_label : 1 or None, default=1
+        How many instances of a bag may have a label: one at most, or any number (None).
+    init : {"bag-means", "random"}, default="bag-means"
+        The first start: a label begins at the mean of the bags that carry it, or at random.
+    n_init : int, default=1
+        How many starts, all but the first at random; the best objective is kept.
+    max_iter : int, default=100
+        Budget of each start.
+    random_state : int, RandomState or None, default=None
+        For random starts.
+    verbose : int, default=0
+        Show a progress bar.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    components_ : ndarray of shape (n_components, n_features)
+        The map of the metric.
+    assignments_ : ndarray of shape (n_instances,)
+        The position in ``classes_`` of the label of each training instance; -1 for none.
+    centroids_ : ndarray of shape (n_classes, n_features)
+        Mean of the instances of each label; zeros for a label without instances.
+    category_sizes_ : ndarray of shape (n_classes,)
+        How many training instances each label has.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The objective after each assignment, of the start that was kept.
+    n_iter_ : int
+        Its number of iterations.
+    n_features_in_ : int
+        Number of features of an instance.
+
+    References
+    ----------
+    Law, Yu, Urtasun, Zemel, Xing. Efficient multiple instance metric learning using weakly
+    supervised data. CVPR 2017.
+
+    Examples
+    --------
+    >>> from bagwise.metric_learning import MultiInstanceKMeans
+    >>> photos = [[[0.0], [5.0]], [[5.1]], [[0.2], [5.2]], [[0.1]]]
+    >>> names = [{"Ann", "Bob"}, {"Bob"}, {"Ann", "Bob"}, {"Ann"}]
+    >>> model = MultiInstanceKMeans().fit(photos, names)
+    >>> model.assignments_
+    array([0, 1, 1, 0, 1, 0])
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "components": [None, "array-like"],
+        "instances_per_label": [None, Options(Integral, {1})],
+        "init": [StrOptions({"bag-means", "random"})],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        components: Any = None,
+        *,
+        instances_per_label: int | None = 1,
+        init: str = "bag-means",
+        n_init: int = 1,
+        max_iter: int = 100,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.components = components
+        self.instances_per_label = instances_per_label
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Assign the instances to the labels of their bags.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            The label set of each bag.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        labels = check_label_sets(y, bags)
+        one_each = self.instances_per_label == 1
+        candidates = Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
+        if len(candidates.labels) == 0:
+            raise LabelError("no bag carries a label: there is nothing to learn from.")
+        components = self._checked_components(bags.n_features, bags.dtype)
+        points = bags.instances @ components.T
+        result = best_of_starts(
+            points.toarray() if sparse.issparse(points) else points,
+            candidates,
+            init=self.init,
+            n_init=self.n_init,
+            rng=check_random_state(self.random_state),
+            steps=lambda: self._track(range(self.max_iter), "assigning"),
+        )
+        if not result.converged:
+            warnings.warn(
+                f"assignments still changed after {result.n_iter} iterations: raise max_iter.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        assigned = result.solution[0]
+        self.classes_, self.assignments_, self.components_ = labels.classes, assigned, components
+        self.centroids_ = cluster_means(bags.instances, assigned, len(labels.classes))
+        self.category_sizes_ = np.bincount(assigned[assigned >= 0], minlength=len(labels.classes))
+        self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
+        return self
+
+    def _checked_components(self, n_features: int, dtype: Any) -> Any:
+        if self.components is None:
+            return np.eye(n_features, dtype=dtype)
+        components = np.asarray(self.components, dtype=dtype)
+        if components.ndim != 2 or components.shape[1] != n_features:
+            raise InputError(
+                f"components has shape {components.shape}: expected (any, {n_features}), one "
+                "column per feature."
+            )
+        return components

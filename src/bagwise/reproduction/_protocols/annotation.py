@@ -1,0 +1,124 @@
+"""Protocols of annotators: instances named by the labels of their bags."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Bunch
+
+from bagwise.bags import Bags
+from bagwise.preprocessing import InstanceTransformer
+from bagwise.reproduction._building import build_model, with_seed
+from bagwise.reproduction._protocols.fitting import Fitted
+from bagwise.reproduction._units import Unit
+
+__all__ = ["annotate_all", "annotate_folds", "reliability"]
+
+N_BINS = 10
+
+
+def annotate_all(unit: Unit) -> dict[str, Any]:
+    """Fit on all bags and name their instances, label sets known (transductive).
+
+    A model of single instances cannot be asked so: it is fitted on true instance labels, and
+    judged on bags left out (ten folds). ``accuracy`` counts labelled instances, named by the best
+    of the labels; ``accuracy_or_background`` takes background for an answer, a wrong one.
+    """
+    data = unit.load()
+    if not _annotates(_model(unit, data.bags)):
+        folds = KFold(10, shuffle=True, random_state=unit.shared_seed).split(data.label_sets)
+        right = np.concatenate([_supervised(unit, data, *fold)[0] for fold in folds])
+        return {"accuracy": float(right.mean()), "accuracy_or_background": float(right.mean())}
+    fitted = _fit(unit, data.bags, data.label_sets)
+    scaled, known = fitted.scale(data.bags), data.instance_labels >= 0
+    named = fitted.model.annotate(scaled, data.label_sets)
+    best = named
+    if hasattr(fitted.model, "annotate_proba"):
+        posterior = fitted.model.annotate_proba(scaled, data.label_sets)
+        best = posterior[:, : data.label_sets.shape[1]].argmax(axis=1)
+    return {
+        "accuracy": float(np.mean(best[known] == data.instance_labels[known])),
+        "accuracy_or_background": float(np.mean(named[known] == data.instance_labels[known])),
+        "fit_seconds": fitted.seconds,
+    }
+
+
+def annotate_folds(unit: Unit) -> dict[str, Any]:
+    """Fit on all folds but one, and name the instances of that one, label sets unknown (inductive).
+
+    Folds are of bags; all methods see the same. A model of single instances is fitted on true
+    instance labels.
+    """
+    data = unit.load()
+    folds = KFold(unit.settings["folds"], shuffle=True, random_state=unit.shared_seed)
+    train, test = list(folds.split(data.label_sets))[unit.fold or 0]
+    if not _annotates(_model(unit, data.bags)):
+        right, seconds = _supervised(unit, data, train, test)
+        return {"accuracy": float(right.mean()), "fit_seconds": seconds}
+    fitted = _fit(unit, data.bags[train], data.label_sets[train])
+    truth = np.concatenate([data.bags.split(data.instance_labels)[i] for i in test])
+    named = fitted.model.predict_instances(fitted.scale(data.bags[test]))
+    right = (named == truth)[truth >= 0]
+    return {"accuracy": float(right.mean()), "fit_seconds": fitted.seconds}
+
+
+def reliability(unit: Unit) -> dict[str, Any]:
+    """Fit on all bags; compare the probability of the label named with how often it is right."""
+    data = unit.load()
+    fitted = _fit(unit, data.bags, data.label_sets)
+    posterior = fitted.model.annotate_proba(fitted.scale(data.bags), data.label_sets)
+    known = data.instance_labels >= 0
+    sure = posterior.max(axis=1)[known]
+    right = (posterior.argmax(axis=1) == data.instance_labels)[known]
+    bins = np.minimum((sure * N_BINS).astype(int), N_BINS - 1)
+    counts = np.bincount(bins, minlength=N_BINS)
+    confidence = np.bincount(bins, sure, N_BINS)
+    hits = np.bincount(bins, right, N_BINS)
+    return {
+        "calibration_error": float(np.abs(confidence - hits).sum() / len(sure)),
+        "counts": counts,
+        "confidence": confidence,
+        "hits": hits,
+    }
+
+
+def _annotates(model: Any) -> bool:
+    return hasattr(model, "annotate")
+
+
+def _model(unit: Unit, bags: Bags) -> Any:
+    sizes = {"bags": len(bags), "instances": bags.n_instances}
+    return with_seed(build_model(unit.settings["model"], sizes), unit.seed)
+
+
+def _fit(unit: Unit, bags: Bags, label_sets: NDArray[Any]) -> Fitted:
+    scaler = InstanceTransformer(StandardScaler() if unit.settings["scale"] else None)
+    scaled, model = scaler.fit_transform(bags), _model(unit, bags)
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        # Published label sets of HJA have more labels than a recording has labelled syllables.
+        warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ bags are left out")
+        model.fit(scaled, label_sets)
+    return Fitted(model, scaler, time.perf_counter() - start)
+
+
+def _supervised(
+    unit: Unit, data: Bunch, train: NDArray[np.intp], test: NDArray[np.intp]
+) -> tuple[NDArray[np.bool_], float]:
+    """Whether each labelled instance of the test bags is named right by a supervised model."""
+    in_test = np.isin(data.bags.bag_index, test)
+    known = data.instance_labels >= 0
+    rows, labels = np.asarray(data.bags.instances, float), data.instance_labels
+    scaler = StandardScaler().fit(rows[~in_test])
+    model = _model(unit, data.bags[train])
+    start = time.perf_counter()
+    model.fit(scaler.transform(rows[~in_test & known]), labels[~in_test & known])
+    seconds = time.perf_counter() - start
+    predicted = model.predict(scaler.transform(rows[in_test & known]))
+    return predicted == labels[in_test & known], seconds

@@ -1,0 +1,113 @@
+"""Protocols of metric learners: bags with label sets, and instances to be named."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+from sklearn.utils import Bunch
+
+from bagwise.bags import Bags
+from bagwise.metrics import instance_accuracy, naming_precision, per_category_accuracy
+from bagwise.reproduction._protocols.fitting import Fitted, fit_model, scores
+from bagwise.reproduction._units import Unit
+
+__all__ = ["bag_annotation", "face_naming", "instance_assignment"]
+
+
+def bag_annotation(unit: Unit) -> dict[str, Any]:
+    """Fit on bags with label sets, and rank the labels of test bags.
+
+    The test bags are those of a fold, or those the data set itself calls ``is_test``.
+    """
+    data = unit.load()
+    train, test = _split(unit, data)
+    fitted = _fit(unit, data.bags[train], data.label_sets[train])
+    bags = fitted.scale(data.bags[test])
+    rank = getattr(fitted.model, "predict_proba", None) or fitted.model.decision_function
+    return scores(unit, data.label_sets[test], rank(bags)) | {"fit_seconds": fitted.seconds}
+
+
+def instance_assignment(unit: Unit) -> dict[str, Any]:
+    """Fit on all bags; the share of assigned training instances that were given their own label."""
+    data = unit.load()
+    fitted = _fit(unit, data.bags, data.label_sets)
+    assigned = fitted.model.assignments_
+    inside = assigned >= 0
+    return {
+        "assignment_accuracy": instance_accuracy(data.instance_labels[inside], assigned[inside]),
+        "assigned_share": float(inside.mean()),
+        "fit_seconds": fitted.seconds,
+    }
+
+
+def face_naming(unit: Unit) -> dict[str, Any]:
+    """Fit on photos, and name the faces of test photos; categories of five test faces count.
+
+    Options: ``rule``. "centroid": the nearest centroid; where the model has none, of the true
+    faces of each name, as in the paper. "instance": the name of the nearest training face in the
+    learned metric. "projection": Eq. 16, for each of ``alphas``; metrics are then called
+    ``accuracy-0.5`` and so on. "bag": a face is a bag of its own.
+    """
+    data, rule = unit.load(), unit.settings["options"]["rule"]
+    train, test = _split(unit, data)
+    names = data.bags.split(data.instance_labels)
+    known = np.concatenate([names[i] for i in train])
+    truth = np.concatenate([names[i] for i in test])
+    training, label_sets = data.bags[train], data.label_sets[train]
+    if data.scenario == "a":
+        named = known >= 0
+        alone = Bags(training.instances[named], np.arange(named.sum() + 1))
+        fitted = fit_model(unit, alone, known[named])
+    else:
+        fitted = _fit(unit, training, label_sets)
+    faces = fitted.scale(data.bags[test])
+    result: dict[str, Any] = {"fit_seconds": fitted.seconds}
+    if rule == "projection":
+        for alpha in unit.settings["options"]["alphas"]:
+            predicted = fitted.model.predict_instances(faces, "projection", alpha)
+            result |= _naming_scores(truth, predicted, f"-{alpha:g}")
+        return result
+    return result | _naming_scores(truth, _names(fitted, rule, training, known, faces))
+
+
+def _names(
+    fitted: Fitted, rule: str, training: Bags, known: NDArray[Any], faces: Bags
+) -> NDArray[Any]:
+    model = fitted.model
+    if rule == "bag":
+        alone = Bags(faces.instances, np.arange(faces.n_instances + 1))
+        rank = getattr(model, "decision_function", None) or model.predict_proba
+        return rank(alone).argmax(axis=1)
+    if rule == "centroid" and hasattr(model, "predict_instances"):
+        return model.predict_instances(faces)
+    mapped = model.transform(fitted.scale(training)).instances
+    named = known >= 0
+    judge = NearestCentroid() if rule == "centroid" else KNeighborsClassifier(1)
+    judge.fit(mapped[named], known[named])
+    return judge.predict(model.transform(faces).instances)
+
+
+def _naming_scores(truth: NDArray[Any], predicted: NDArray[Any], end: str = "") -> dict[str, float]:
+    return {
+        f"accuracy{end}": per_category_accuracy(truth, predicted, min_category_size=5),
+        f"precision{end}": naming_precision(truth, predicted, min_category_size=5),
+    }
+
+
+def _split(unit: Unit, data: Bunch) -> tuple[NDArray[Any], NDArray[Any]]:
+    if "is_test" in data:
+        return np.flatnonzero(~data.is_test.astype(bool)), np.flatnonzero(data.is_test)
+    folds = KFold(unit.settings["folds"], shuffle=True, random_state=unit.shared_seed % 2**32)
+    return list(folds.split(np.arange(len(data.bags))))[unit.fold or 0]
+
+
+def _fit(unit: Unit, bags: Bags, label_sets: NDArray[Any]) -> Fitted:
+    with warnings.catch_warnings():
+        # One against the rest tells of every label that is in no training bag.
+        warnings.filterwarnings("ignore", message="Label not .* is present in all")
+        return fit_model(unit, bags, label_sets)

@@ -1,0 +1,53 @@
+"""Models that only papers ask for; TOML files name these functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.svm import SVC
+
+from bagwise.classification import CitationKNN
+from bagwise.embedding import BagDissimilarity
+from bagwise.preprocessing import InstanceTransformer
+
+__all__ = ["annotator", "dissimilarity_svm"]
+
+
+def annotator(
+    metric: Any = None, n_references: int = 20, n_citers: int = 20, kind: str = "minmin"
+) -> Pipeline:
+    """Citation-kNN in a learned metric.
+
+    Parameters
+    ----------
+    metric : metric learner, default=None
+        The Euclidean metric by default.
+    n_references, n_citers : int, default=20
+        How many bags vote.
+    kind : {"minmin", "maxmin", "meanmin", "hausdorff"}, default="minmin"
+        The distance between bags.
+
+    Returns
+    -------
+    Pipeline
+    """
+    first = InstanceTransformer() if metric is None else metric
+    return make_pipeline(first, CitationKNN(n_references, n_citers, kind=kind))
+
+
+def dissimilarity_svm(kind: str = "meanmin", C: float = 1.0) -> Pipeline:
+    """MInD: a linear SVM on the distances to the training bags.
+
+    Parameters
+    ----------
+    kind : {"minmin", "maxmin", "meanmin", "hausdorff"}, default="meanmin"
+        The distance between bags.
+    C : float, default=1.0
+        Weight of the errors.
+
+    Returns
+    -------
+    Pipeline
+    """
+    return make_pipeline(BagDissimilarity(kind), SVC(C=C, kernel="linear"))

@@ -1,0 +1,301 @@
+"""WellSVMClassifier: a convex SVM on rows of which few have a label (Li 2013)."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from bagwise import kernels
+from bagwise._label_machine import LabelMachine
+from bagwise._validation import check_partial_labels, check_rows
+from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
+from bagwise.exceptions import LabelError
+from bagwise.kernels.threads import one_core_if_small
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.wellsvm import PartialLabels, canonical_order, supervised, well_svm
+
+__all__ = ["WellSVMClassifier"]
+
+Z = 2.0  # standard errors by which the threshold may contradict the labelled rows
+
+
+class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
+    r"""Weakly labelled SVM for semi-supervised learning (WellSVM, Li 2013).
+
+    The labels :math:`\hat y` of the unlabelled rows are chosen with the machine, from the set B of
+    those with the balance of the labelled rows. The problem is relaxed to a convex one,
+
+    .. math:: \max_{0 \le \alpha \le C} \; \min_{\hat y \in B} \;
+        \sum_i \alpha_i - \tfrac12 \Bigl|\sum_i \alpha_i \hat y_i \varphi(x_i)\Bigr|^2
+
+    whose solution mixes a few label vectors. More than two classes: one against the rest.
+
+    Parameters
+    ----------
+    C1 : float, default=1.0
+        Cost of a margin error of a labelled row.
+    C2 : float or "auto", default="auto"
+        Cost of a margin error of an unlabelled row; "auto" lets all unlabelled rows together weigh
+        as much as the labelled ones, ``C1 * n_labelled / n_unlabelled``. Far above that the label
+        vectors become many and the fit slow.
+    balance : float or None, default=None
+        Share of ``classes_[1]`` among the unlabelled rows; None takes that of the labelled rows,
+        for each class. It is met up to a whole number of rows.
+    threshold : {"auto", "zero", "balanced"}, default="auto"
+        Where a score becomes positive: "zero" at 0, "balanced" where the unlabelled rows show that
+        balance. "auto", for two classes, moves from 0 only as far as the share of positive rows
+        there comes within two standard errors (Wilson) of that balance.
+    kernel : str or callable, default="linear"
+        "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
+        or "precomputed".
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    coef0 : float, default=1.0
+        Constant of the polynomial kernel.
+    center : bool, default=True
+        Whether to put the mean of all rows at 0, in the space of the kernel; sparse rows stay as
+        they are in memory.
+    offset : float, default=0.2
+        Value of the constant feature whose weight is the offset of the machine, in units of the
+        root mean squared length of the rows; 0 for none. With a dozen labels and balanced
+        classes, 0 is often better.
+    tol : float, default=1e-2
+        Violation of a new label vector, and decrease of the objective, to stop at; relative.
+    max_cuts : int, default=50
+        Most label vectors.
+    random_state : int, RandomState or None, default=0
+        For the order of the coordinate descent (and the Nystroem approximation).
+    verbose : int, default=0
+        Show a progress bar over the classes.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    coef_ : ndarray of shape (n_machines, n_features)
+        The weights of the features (linear kernel); one machine for two classes, else one each.
+    support_ : ndarray of shape (n_support,)
+        Which training rows carry weight (other kernels).
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        Those rows.
+    dual_coef_ : ndarray of shape (n_machines, n_support)
+        Their weights.
+    nystroem_ : Nystroem
+        The approximation of the kernel, where there were more than 20,000 rows.
+    gamma_ : float
+        The kernel width used (other kernels).
+    intercept_ : ndarray of shape (n_machines,)
+        The intercepts.
+    transduction_ : ndarray of shape (n_rows,)
+        The label of each training row: the given one, or the predicted.
+    label_vectors_ : list of ndarray of int8 of shape (n_cuts, n_rows)
+        Per machine, the label vectors generated.
+    label_weights_ : list of ndarray of shape (n_cuts,)
+        Their weights, of sum 1.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The objective after each label vector, summed over the machines.
+    duality_gap_ : float
+        Relative distance of the objective to the lowest bound met: that of the label vectors
+        generated, the last one included. Not a bound over all label vectors: the search for the
+        most violated one is local.
+    n_iter_ : int
+        Number of label vectors, of the machine that needed most.
+    n_features_in_ : int
+        Number of features.
+
+    Notes
+    -----
+    Cost of a pass: the non-zeros of X (or the square of the rows, with a kernel), times a few dozen
+    passes. Memory: X, once more if dense and centred; a kernel matrix up to 20,000 rows.
+    Standardise dense features first.
+
+    References
+    ----------
+    Li, Tsang, Kwok, Zhou. Convex and scalable weakly labeled SVMs. JMLR 14 (2013).
+
+    Examples
+    --------
+    >>> from bagwise.semi_supervised import WellSVMClassifier
+    >>> X = [[0.0], [0.2], [0.3], [2.7], [2.8], [3.0]]
+    >>> model = WellSVMClassifier().fit(X, ["low", -1, -1, -1, -1, "high"])
+    >>> model.predict([[0.5], [2.5]])
+    array(['low', 'high'], dtype=object)
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **LabelMachine._parameter_constraints,
+        "C1": [Interval(Real, 0, None, closed="neither")],
+        "C2": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "balance": [None, Interval(Real, 0, 1, closed="both")],
+        "threshold": [StrOptions({"auto", "zero", "balanced"})],
+    }
+
+    def __init__(
+        self,
+        C1: float = 1.0,
+        C2: Any = "auto",
+        *,
+        balance: float | None = None,
+        threshold: str = "auto",
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1.0,
+        center: bool = True,
+        offset: float = 0.2,
+        tol: float = 1e-2,
+        max_cuts: int = 50,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.C1 = C1
+        self.C2 = C2
+        self.balance = balance
+        self.threshold = threshold
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.center = center
+        self.offset = offset
+        self.tol = tol
+        self.max_cuts = max_cuts
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from rows with and without a label.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
+        y : array-like of shape (n_rows,)
+            The label of each row; -1 where it is not known.
+
+        Returns
+        -------
+        self
+        """
+        X = check_rows(self, X, reset=True, accept_sparse=self.kernel != "precomputed")
+        classes, codes = check_partial_labels(y, X.shape[0])
+        if self.balance is not None and len(classes) > 2:
+            raise LabelError(
+                f"balance={self.balance} speaks of two classes, and y has {len(classes)}: leave it "
+                "out to take the shares among the labelled rows."
+            )
+        positives = [1] if len(classes) == 2 else range(len(classes))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with one_core_if_small(X):
+            rows, centre = self._present(X, seed)
+            labels = [self._labels(codes, positive) for positive in positives]
+            results = [self._solve(rows, each, seed) for each in self._track(labels, "class")]
+        self._keep(X, rows, centre, results)
+        self.classes_ = classes
+        self.label_vectors_ = [result.solution[3].T.copy() for result in results]
+        self.label_weights_ = [result.solution[4] for result in results]
+        if self.threshold == "balanced" or (self.threshold == "auto" and len(classes) == 2):
+            self.intercept_ = self.intercept_ - self._thresholds(X, labels)
+        predicted = self._labels_of(self._scores(X))
+        self.transduction_ = np.where(codes < 0, predicted, classes[codes])
+        return self
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Score each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows; with a precomputed kernel, its values with the training rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_classes)
+            One score per row for two classes (positive: ``classes_[1]``), else one per class.
+        """
+        return self._scores(self._check_rows(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the class of each row.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Values of ``classes_``.
+        """
+        return self._labels_of(self.decision_function(X))
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        scores = self._score_rows(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _labels(self, codes: NDArray[np.int64], positive: int) -> PartialLabels:
+        signs = np.where(codes < 0, 0, np.where(codes == positive, 1, -1)).astype(np.int8)
+        known = signs[signs != 0]
+        share = float(np.mean(known > 0)) if self.balance is None else self.balance
+        # ceil of Prop. 5, but not of the rounding noise of a whole number
+        n_negative = int(np.ceil((len(signs) - len(known)) * (1 - share) - 1e-9))
+        return PartialLabels(signs, n_negative)
+
+    def _solve(self, rows: Any, labels: PartialLabels, seed: int) -> SolverResult:
+        signs = labels.signs
+        n_known = len(signs) - len(labels.unknown)
+        C2 = self.C2 if self.C2 != "auto" else self.C1 * n_known / max(1, len(labels.unknown))
+        costs = np.where(signs != 0, self.C1, C2)
+        order = canonical_order(rows, signs)
+        known = order[signs[order] != 0]
+        tol = self.tol if len(labels.unknown) else self.tol / 100  # then it is all there is
+        f, alpha = supervised(
+            rows, known, signs[known], costs[known], order=np.arange(len(known)), tol=tol / 10,
+            seed=seed,
+        )  # fmt: skip
+        scores = kernels.dual_descent.score(rows, f)
+        start = np.zeros(len(signs))
+        start[known] = alpha
+        first = labels.choose(scores, np.ones(len(signs)), scores)
+        return well_svm(
+            rows, labels, costs, first, alpha=start, order=order, tol=tol,
+            max_cuts=self.max_cuts, seed=seed,
+        )  # fmt: skip
+
+    def _thresholds(self, X: Any, labels: list[PartialLabels]) -> NDArray[np.float64]:
+        """Per machine, a score between the negatives and the positives of its balance."""
+        found = []
+        for scores, each in zip(self._score_rows(X).T, labels, strict=True):
+            values, lowest, highest = scores[each.unknown], each.n_negative, each.n_negative
+            if self.threshold == "auto":
+                lowest, highest = _plausible(each)
+            n_negative = min(max(int(np.sum(values <= 0)), lowest), highest)
+            found.append(_between(values, n_negative))
+        return np.array(found)
+
+
+def _plausible(labels: PartialLabels) -> tuple[int, int]:
+    """Least and most negatives among the unlabelled rows within Z standard errors (Wilson)."""
+    n_known, n_unknown = int(np.sum(labels.signs != 0)), len(labels.unknown)
+    share = labels.n_negative / max(1, n_unknown)
+    middle = share + Z**2 / (2 * n_known)
+    error = Z * np.sqrt(share * (1 - share) / n_known + (Z / (2 * n_known)) ** 2)
+    middle, error = middle / (1 + Z**2 / n_known), error / (1 + Z**2 / n_known)
+    return int(np.ceil(n_unknown * (middle - error))), int(n_unknown * (middle + error))
+
+
+def _between(values: NDArray[np.float64], n_negative: int) -> float:
+    """0 where it has so many values below, else the middle between those values and the others."""
+    if n_negative == np.sum(values <= 0) or not 0 < n_negative < len(values):
+        return 0.0
+    ranked = np.partition(values, [n_negative - 1, n_negative])
+    return float((ranked[n_negative - 1] + ranked[n_negative]) / 2)

@@ -1,0 +1,68 @@
+"""M3MIML (Zhang, Zhou 2008): a maximum-margin machine per label, in its convex form.
+
+    min_{w, b}  1/2 |w|^2 + C sum_i xi_i     for each label, with f(x) = w . x + b and
+    bags that carry it:  mean_j f(x_ij) >= 1 - xi_i
+    others:              f(x_ij) <= -1 + xi_i  for every instance
+
+The score of a bag is its largest f. The mean of a bag that carries the label stands for that
+largest value, which is no smaller, and makes the problem convex.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.max_margin import Machine, MarginProblem, max_margin
+
+__all__ = ["m3miml"]
+
+
+def m3miml(
+    space: FeatureSpace,
+    offsets: NDArray[np.int64],
+    carried: NDArray[np.bool_],
+    *,
+    C: float,
+    tol: float,
+) -> Machine:
+    """Solve the machine of one label.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    carried : ndarray of bool of shape (n_bags,)
+        Which bags carry the label; some do, some do not.
+    C : float
+        Cost of a margin missed by 1, per bag.
+    tol : float
+        How exactly the margins are met.
+
+    Returns
+    -------
+    Machine
+    """
+    sizes = np.diff(offsets)
+    bag = np.repeat(np.arange(len(sizes)), sizes)
+    n_instances, n_carried = len(bag), int(carried.sum())
+    others = np.flatnonzero(~carried[bag])
+    each = sparse.csr_array(
+        (np.ones(len(others)), others, np.arange(len(others) + 1)),
+        shape=(len(others), n_instances),
+    )
+    means = sparse.csr_array((1 / sizes[bag], np.arange(n_instances), offsets))[carried]
+    slack = np.unique(bag[others], return_inverse=True)[1]
+    n_others = len(sizes) - n_carried
+    problem = MarginProblem(
+        combine=sparse.vstack([each, means], format="csr"),
+        signs=np.repeat([-1.0, 1.0], [len(others), n_carried]),
+        margins=np.ones(len(others) + n_carried),
+        groups=np.concatenate([slack, n_others + np.arange(n_carried)]),
+        costs=np.full(len(sizes), C),
+    )
+    return max_margin(space, problem, tol=tol)

@@ -1,0 +1,375 @@
+"""ORed logistic regression (Pham, Raich, Fern 2014): instance labels from bag label sets.
+
+    max_W  sum_b weight_b log P(Y_b | X_b, W) - reg/2 |W|^2
+
+where an instance has label c with probability softmax(W x + b)_c and the label set of a bag is the
+union of the labels of its instances. By Fisher's identity the gradient needs the posterior labels
+of the instances only, which `bagwise.kernels.label_subsets` finds exactly in time linear in the
+size of the bag: so L-BFGS maximises the likelihood itself, and EM is kept for comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from sklearn.utils.extmath import safe_sparse_dot
+
+from bagwise import kernels
+from bagwise.kernels.threads import SMALL, block_bounds, n_threads, run_blocks
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["Demands", "infer", "ored_logistic"]
+
+Array = NDArray[Any]
+Vector = NDArray[np.float64]
+
+BLOCK = 2**23  # scores held at once
+LARGEST_TABLE = 2**29  # bytes that exact inference on one bag may hold
+
+
+@dataclass(frozen=True)
+class Demands:
+    """Bags, and which labels the instances of each must show together.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    set_offsets, set_labels : ndarray of shape (n_bags + 1,) and (n_labels,)
+        The label set of bag b is ``set_labels[set_offsets[b]:set_offsets[b + 1]]``.
+    known : ndarray of bool of shape (n_bags,)
+        Whether the label set is known at all.
+    background : bool
+        Whether the last class may be shown in any bag, and is in no label set.
+    max_operations : float
+        Instance x subset x label of one bag beyond which its posterior is approximated.
+    """
+
+    offsets: NDArray[np.int64]
+    set_offsets: NDArray[np.int64]
+    set_labels: NDArray[np.int64]
+    known: NDArray[np.bool_]
+    background: bool
+    max_operations: float
+
+    @classmethod
+    def of(
+        cls,
+        offsets: NDArray[np.int64],
+        indicator: NDArray[np.int8],
+        *,
+        background: bool,
+        max_operations: float,
+    ) -> Demands:
+        """Read label sets given as zeros and ones; a row of -1: nothing is known."""
+        known = np.all(indicator >= 0, axis=1)
+        bags, labels = np.nonzero(indicator == 1)
+        set_offsets = np.searchsorted(bags, np.arange(len(indicator) + 1))
+        return cls(offsets, set_offsets, labels, known, background, max_operations)
+
+    @cached_property
+    def impossible(self) -> NDArray[np.bool_]:
+        """Bags whose label set has probability zero: more labels than instances, or none at all."""
+        n, k = np.diff(self.offsets), np.diff(self.set_offsets)
+        return self.known & ((k > n) | ((k == 0) & (not self.background)))
+
+    @cached_property
+    def operations(self) -> Vector:
+        """Cost of exact inference per bag: instance x reachable subset x label."""
+        pairs = np.column_stack([np.diff(self.offsets), np.diff(self.set_offsets)])
+        distinct, which = np.unique(pairs, axis=0, return_inverse=True)
+        costs = [kernels.label_subsets.operations(int(n), int(k)) for n, k in distinct]
+        return np.array(costs)[which.reshape(-1)]
+
+    @cached_property
+    def how(self) -> NDArray[np.int8]:
+        """How the posterior of each bag is found; exactly, unless time or memory forbid it."""
+        n, k = np.diff(self.offsets).astype(float), np.diff(self.set_offsets)
+        rows = 2 * np.sqrt(n) + 4  # of the checkpointed table
+        dear = (self.operations > self.max_operations) | (8 * rows * 2.0**k > LARGEST_TABLE)
+        ways = kernels.label_subsets
+        how = np.where(dear, ways.APPROXIMATE, ways.EXACT)
+        how[self.impossible] = np.where(k == 0, ways.FREE, ways.RESTRICTED)[self.impossible]
+        how[~self.known] = ways.FREE
+        return how.astype(np.int8)
+
+    @property
+    def approximate(self) -> NDArray[np.bool_]:
+        """Bags whose posterior is found by belief propagation."""
+        return self.how == kernels.label_subsets.APPROXIMATE
+
+    def parts(self, n_classes: int) -> Iterator[tuple[slice, slice]]:
+        """Bags and their instances, in parts whose scores are not too large to hold."""
+        n_parts = int(np.ceil(self.offsets[-1] * n_classes / BLOCK))
+        bounds = block_bounds(self.offsets, max(1, n_parts)).tolist()
+        for start, stop in pairwise(bounds):
+            yield slice(start, stop), slice(self.offsets[start], self.offsets[stop])
+
+
+def infer(
+    demands: Demands,
+    part: slice,
+    scores: Array,
+    *,
+    weights: Vector | None = None,
+) -> tuple[Vector, Vector, NDArray[np.bool_]]:
+    """Find the posterior labels of instances given the label sets of their bags.
+
+    Parameters
+    ----------
+    demands : Demands
+        The bags and their label sets.
+    part : slice
+        The bags to look at.
+    scores : ndarray of shape (n_instances of the part, n_classes)
+        W x + b.
+    weights : ndarray of shape (n_bags of the part,), default=None
+        When given, softmax minus posterior times the weight of the bag is returned instead of the
+        posterior: the derivative of minus the log-likelihood by the scores.
+
+    Returns
+    -------
+    posterior : ndarray of shape (n_instances of the part, n_classes)
+    log_likelihood : ndarray of shape (n_bags of the part,)
+        log P(Y | X); 0 where nothing is known, -inf where Y has probability zero.
+    settled : ndarray of bool of shape (n_bags of the part,)
+        False where belief propagation ran out of sweeps.
+    """
+    offsets = demands.offsets[part.start : part.stop + 1]
+    offsets = offsets - offsets[0]
+    n_bags = len(offsets) - 1
+    scores = np.ascontiguousarray(scores, dtype=np.float64)
+    out, log_likelihood, settled = np.empty_like(scores), np.empty(n_bags), np.ones(n_bags, bool)
+    arguments = (
+        offsets,
+        scores,
+        demands.set_offsets[part.start : part.stop + 1],
+        demands.set_labels,
+        demands.background,
+        demands.how[part],
+        np.ones(n_bags) if weights is None else weights,
+        weights is not None,
+        out,
+        log_likelihood,
+        settled,
+    )
+    cost = np.minimum(demands.operations[part], demands.max_operations)
+    cost = np.cumsum(np.concatenate([[0.0], cost + 10.0 * np.diff(offsets) * scores.shape[1]]))
+    n_blocks = n_threads() if cost[-1] > 10 * SMALL else 1
+    # More blocks than threads: a few bags may cost as much as all others.
+    bounds = block_bounds(cost, n_blocks if n_blocks == 1 else 4 * n_blocks)
+    run_blocks(lambda a, b: kernels.label_subsets.expect(a, b, *arguments), bounds)
+    return out, log_likelihood, settled
+
+
+def ored_logistic(
+    X: Any,
+    demands: Demands,
+    n_classes: int,
+    *,
+    weights: Vector,
+    reg: float,
+    fit_intercept: bool,
+    solver: str,
+    max_iter: int,
+    tol: float,
+    start: tuple[Array, Array] | None = None,
+    track: Callable[[range], Any] = iter,
+) -> SolverResult:
+    """Maximise the penalised likelihood of the label sets.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_instances, n_features)
+        The instances.
+    demands : Demands
+        The bags and their label sets.
+    n_classes : int
+        Number of classes, background included.
+    weights : ndarray of shape (n_bags,)
+        Weights of the bags.
+    reg : float
+        lambda, against the sum over bags.
+    fit_intercept : bool
+        Whether b is fitted; it is not penalised.
+    solver : {"lbfgs", "em", "gem"}
+        L-BFGS on the likelihood, EM with a full M-step, or the paper's EM with one gradient step.
+    max_iter : int
+        Budget of iterations.
+    tol : float
+        Largest entry of the gradient, per instance, at the end.
+    start : tuple (W, b), default=None
+        Where to begin; zeros by default.
+    track : callable, default=iter
+        Wraps the range of iterations, to show progress.
+
+    Returns
+    -------
+    SolverResult
+        ``solution = (W, b)``; the curve is minus the penalised log-likelihood, which falls.
+    """
+    problem = _Problem(X, demands, n_classes, weights, reg, fit_intercept)
+    theta = np.zeros((n_classes, X.shape[1] + 1))
+    if start is not None:
+        theta[:, :-1], theta[:, -1] = start
+    run = {"lbfgs": _climb, "em": _alternate, "gem": _step_by_step}[solver]
+    theta, curve, converged = run(problem, theta, max_iter, tol, track)
+    solution = theta[:, :-1].astype(X.dtype), theta[:, -1].astype(X.dtype)
+    return SolverResult(solution, np.array(curve) * problem.scale, len(curve), converged)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Minus the penalised log-likelihood per instance, as a function of theta = [W b]."""
+
+    X: Any
+    demands: Demands
+    n_classes: int
+    weights: Vector
+    reg: float
+    fit_intercept: bool
+
+    @cached_property
+    def scale(self) -> float:
+        """Weight of all instances: values and gradients are per instance, as `tol` is."""
+        return float(self.weights @ np.diff(self.demands.offsets))
+
+    def scores(self, theta: Vector, rows: slice) -> Array:
+        W = np.asarray(theta[:, :-1], dtype=self.X.dtype)
+        return safe_sparse_dot(self.X[rows], W.T, dense_output=True) + theta[:, -1]
+
+    def likelihood(self, theta: Vector) -> tuple[float, Vector]:
+        """Value and gradient."""
+        value, gradient = self._penalty(theta)
+        for part, rows in self.demands.parts(self.n_classes):
+            weights = self.weights[part]
+            residual, log_likelihood, _ = infer(
+                self.demands, part, self.scores(theta, rows), weights=weights
+            )
+            value -= float(weights @ log_likelihood)
+            self._collect(residual, rows, gradient)
+        return value / self.scale, gradient / self.scale
+
+    def posterior(self, theta: Vector) -> Vector:
+        """The E-step: posterior labels of all instances."""
+        found = [
+            infer(self.demands, part, self.scores(theta, rows))[0]
+            for part, rows in self.demands.parts(self.n_classes)
+        ]
+        return np.concatenate(found)
+
+    def surrogate(self, theta: Vector, posterior: Vector) -> tuple[float, Vector]:
+        """Value and gradient of minus the auxiliary function (Eq. 7), for a fixed posterior."""
+        value, gradient = self._penalty(theta)
+        each = np.repeat(self.weights * self.demands.known, np.diff(self.demands.offsets))
+        for _, rows in self.demands.parts(self.n_classes):
+            log_p = log_softmax(self.scores(theta, rows).astype(np.float64), axis=1)
+            value -= float(each[rows] @ np.sum(posterior[rows] * log_p, axis=1))
+            residual = (np.exp(log_p) - posterior[rows]) * each[rows, None]  # Eq. 14
+            self._collect(residual, rows, gradient)
+        return value / self.scale, gradient / self.scale
+
+    def _penalty(self, theta: Vector) -> tuple[float, Vector]:
+        gradient = np.zeros_like(theta)
+        gradient[:, :-1] = self.reg * theta[:, :-1]
+        return 0.5 * self.reg * float(np.sum(theta[:, :-1] ** 2)), gradient
+
+    def _collect(self, residual: Vector, rows: slice, gradient: Vector) -> None:
+        part = np.asarray(residual, dtype=self.X.dtype)
+        gradient[:, :-1] += safe_sparse_dot(self.X[rows].T, part, dense_output=True).T
+        if self.fit_intercept:
+            gradient[:, -1] += residual.sum(axis=0)
+
+
+Outcome = tuple[Vector, list[float], bool]
+
+
+def _climb(problem: _Problem, theta: Vector, max_iter: int, tol: float, track: Any) -> Outcome:
+    """L-BFGS on the likelihood of the label sets."""
+    steps = iter(track(range(max_iter)))
+    curve: list[float] = []
+
+    def after(intermediate_result: Any) -> None:
+        curve.append(float(intermediate_result.fun))
+        next(steps)  # StopIteration ends the search, as scipy documents
+
+    next(steps, None)
+    found, converged = _minimise(problem.likelihood, theta, max_iter, tol, after)
+    return found, curve, converged
+
+
+def _alternate(problem: _Problem, theta: Vector, max_iter: int, tol: float, track: Any) -> Outcome:
+    """EM: posterior labels, then a logistic regression on them."""
+    value, gradient = problem.likelihood(theta)
+    curve: list[float] = []
+    for _ in track(range(max_iter)):
+        if np.abs(gradient).max() <= tol:
+            break
+        posterior = problem.posterior(theta)
+        fixed = partial(problem.surrogate, posterior=posterior)
+        theta, _ = _minimise(fixed, theta, 100, 0.1 * tol)
+        value, gradient = problem.likelihood(theta)
+        curve.append(value)
+    return theta, curve, bool(np.abs(gradient).max() <= tol)
+
+
+def _step_by_step(
+    problem: _Problem, theta: Vector, max_iter: int, tol: float, track: Any
+) -> Outcome:
+    """The paper's EM: one gradient step on the auxiliary function, by backtracking (Eq. 13)."""
+    value, gradient = problem.likelihood(theta)
+    curve: list[float] = []
+    length = 1.0
+    for _ in track(range(max_iter)):
+        if np.abs(gradient).max() <= tol:
+            break
+        posterior = problem.posterior(theta)
+        before, _ = problem.surrogate(theta, posterior)
+        square = float(np.sum(gradient**2))
+        length *= 4.0
+        while problem.surrogate(theta - length * gradient, posterior)[0] > (
+            before - 0.5 * length * square
+        ):
+            length *= 0.5
+            if length * np.sqrt(square) < 1e-14:
+                return theta, curve, False
+        theta = theta - length * gradient
+        value, gradient = problem.likelihood(theta)
+        curve.append(value)
+    return theta, curve, bool(np.abs(gradient).max() <= tol)
+
+
+def _minimise(
+    function: Callable[[Vector], tuple[float, Vector]],
+    theta: Vector,
+    max_iter: int,
+    tol: float,
+    after: Any = None,
+) -> tuple[Vector, bool]:
+    def flat(x: Vector) -> tuple[float, Vector]:
+        value, gradient = function(x.reshape(theta.shape))
+        return value, gradient.ravel()
+
+    found = minimize(
+        flat,
+        theta.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        callback=after,
+        options={
+            "maxiter": max_iter,
+            "maxfun": 4 * max_iter + 20,
+            "maxls": 50,
+            "gtol": tol,
+            "ftol": 64 * np.finfo(float).eps,
+        },
+    )
+    return found.x.reshape(theta.shape), bool(found.success)

@@ -1,0 +1,205 @@
+"""The posterior of a bag: against enumeration, the paper's algorithm, and laws."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import softmax
+
+from bagwise.kernels import label_subsets
+from orlr_oracle import by_enumeration, paper_dp
+
+
+def posterior(scores, labels, *, background=False, how=label_subsets.EXACT, gradient=False):
+    """Posterior (or gradient), log P(Y) and whether messages settled, of one bag."""
+    scores = np.asarray(scores, dtype=float)
+    out, value, settled = np.empty_like(scores), np.empty(1), np.ones(1, bool)
+    label_subsets.expect(
+        0,
+        1,
+        np.array([0, len(scores)]),
+        scores,
+        np.array([0, len(labels)]),
+        np.asarray(labels, dtype=np.int64),
+        background,
+        np.array([how], np.int8),
+        np.ones(1),
+        gradient,
+        out,
+        value,
+        settled,
+    )
+    return out, value[0], settled[0]
+
+
+@st.composite
+def bags(draw):
+    k = draw(st.integers(1, 5))
+    n = draw(st.integers(k, 7 if k < 5 else 6))
+    background = draw(st.booleans())
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    scores = draw(st.sampled_from([0.5, 3.0, 10.0])) * rng.normal(size=(n, 7))
+    return scores, rng.choice(6, k, replace=False), background
+
+
+@settings(max_examples=60, deadline=None)
+@given(bags())
+def test_the_posterior_is_the_sum_over_all_labelings(bag):
+    scores, labels, background = bag
+    found, value, _ = posterior(scores, labels, background=background)
+    expected, log_likelihood = by_enumeration(scores, labels, background)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(value, log_likelihood, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
+    outside = np.setdiff1d(np.arange(7 - background), labels)
+    assert (found[:, outside] == 0).all()
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (4, 2), (9, 3), (6, 6), (8, 7), (40, 5), (100, 8)])
+def test_forward_backward_is_the_forward_algorithm_of_the_paper(rng, n, k):
+    scores = rng.normal(size=(n, k + 2))
+    joint = paper_dp(softmax(scores, axis=1)[:, :k])
+    found, value, _ = posterior(scores, np.arange(k))
+    np.testing.assert_allclose(found[:, :k], joint / joint.sum(axis=1, keepdims=True), rtol=1e-10)
+    np.testing.assert_allclose(np.exp(value), joint.sum(axis=1), rtol=1e-10)
+
+
+def test_order_of_instances_and_of_classes_is_irrelevant(rng):
+    scores, labels = rng.normal(size=(9, 6)), np.array([4, 0, 2])
+    found, value, _ = posterior(scores, labels)
+    rows, columns = rng.permutation(9), rng.permutation(6)
+    place = np.argsort(columns)
+    mixed, same, _ = posterior(scores[rows][:, columns], place[labels])
+    np.testing.assert_allclose(mixed, found[rows][:, columns], rtol=1e-12)
+    assert same == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "k"), [(3, 3), (7, 3), (30, 10), (12, 12)])
+def test_equal_scores_leave_all_labels_of_the_set_equally_likely(n, k):
+    found, _, _ = posterior(np.zeros((n, k + 3)), np.arange(k))
+    np.testing.assert_allclose(found[:, :k], 1 / k, rtol=1e-12)
+
+
+def test_one_label_leaves_no_doubt(rng):
+    scores = 100 * rng.normal(size=(5, 4))
+    found, value, _ = posterior(scores, [2])
+    np.testing.assert_array_equal(found, np.eye(4)[[2] * 5])
+    log_p = scores[:, 2] - np.logaddexp.reduce(scores, axis=1)
+    assert value == pytest.approx(log_p.sum(), rel=1e-12)
+
+
+def test_as_many_labels_as_instances_are_each_shown_once(rng):
+    found, _, _ = posterior(3 * rng.normal(size=(9, 9)), np.arange(9))
+    np.testing.assert_allclose(found.sum(axis=0), 1, rtol=1e-10)
+
+
+def test_no_label_but_background(rng):
+    found, _, _ = posterior(rng.normal(size=(4, 3)), [], background=True)
+    np.testing.assert_array_equal(found, np.eye(3)[[2] * 4])
+
+
+def test_a_large_bag_is_finite(rng):
+    found, value, _ = posterior(5 * rng.normal(size=(1000, 12)), np.arange(12))
+    assert np.isfinite(value)
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [-100, -200, -240])
+def test_logarithms_agree_with_probabilities(rng, exponent):
+    """The same pass on logarithms, forced, where probabilities do not underflow yet."""
+    scores = rng.normal(size=(12, 4))
+    scores[:, 0] += exponent * np.log(10)
+    q = np.zeros((12, 5))
+    q[:, :4] = softmax(scores, axis=1)
+    with np.errstate(divide="ignore"):
+        log_q = np.log(q)
+    plain, logs = np.zeros_like(q), np.zeros_like(q)
+    total = label_subsets._forward_backward(q, 4, False, False, plain)
+    value = label_subsets._forward_backward(log_q, 4, True, True, logs)
+    assert value == pytest.approx(np.log(total), rel=1e-12)
+    plain /= plain.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(logs / logs.sum(axis=1, keepdims=True), plain, rtol=1e-9)
+
+
+@pytest.mark.parametrize("exponent", [-300, -1000, -5000])
+def test_a_label_of_vanishing_probability_is_shown_once(rng, exponent):
+    """In the limit one instance shows the label, the likelier the more it prefers it."""
+    scores = rng.normal(size=(8, 3))
+    scores[:, 2] += exponent * np.log(10)
+    found, value, _ = posterior(scores, [0, 2])
+    assert np.isfinite(value)
+    odds = np.exp(scores[:, 2] - scores[:, 0] - scores[:, 2].max())
+    np.testing.assert_allclose(found[:, 2], odds / odds.sum(), rtol=1e-10)
+
+
+@pytest.mark.parametrize(("n", "k"), [(20, 3), (1, 1), (37, 6)])
+def test_a_table_kept_in_parts_gives_the_same(rng, n, k, monkeypatch):
+    q = np.zeros((n, k + 1))
+    q[:, :k] = softmax(rng.normal(size=(n, k)), axis=1)
+    whole, parts = np.zeros_like(q), np.zeros_like(q)
+    total = label_subsets._forward_backward(q, k, False, False, whole)
+    monkeypatch.setattr(label_subsets, "TABLE", 1)
+    in_python = label_subsets._forward_backward.py_func  # compiled code has constants frozen in
+    assert in_python(q, k, False, False, parts) == pytest.approx(total, rel=1e-12)
+    np.testing.assert_allclose(parts, whole, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("n", "k"), [(5, 5), (7, 5), (12, 4), (1, 1)])
+def test_a_list_of_reachable_subsets_gives_the_same(rng, n, k):
+    q = softmax(rng.normal(size=(n, k + 1)), axis=1)
+    every, listed = np.zeros_like(q), np.zeros_like(q)
+    total = label_subsets._forward_backward(q, k, False, False, every)
+    assert label_subsets._forward_backward(q, k, True, False, listed) == pytest.approx(total)
+    np.testing.assert_allclose(listed, every, rtol=1e-12)
+
+
+def test_reachable_subsets_are_counted():
+    for n, k in [(3, 3), (5, 3), (4, 1), (9, 6)]:
+        sizes = [bin(state).count("1") for state in range(2**k)]
+        count = sum(k - (n - i) <= size <= i for i in range(1, n + 1) for size in sizes)
+        assert label_subsets._reachable(n, k) == count
+
+
+@pytest.mark.parametrize("how", [label_subsets.EXACT, label_subsets.APPROXIMATE])
+@pytest.mark.parametrize("background", [False, True])
+def test_the_gradient_is_that_of_the_value(rng, how, background):
+    """Also for belief propagation: its Bethe value has the beliefs as derivative."""
+    scores, labels = rng.normal(size=(7, 6)), [0, 3, 4]
+    options = {"how": how, "background": background}
+    gradient, _, _ = posterior(scores, labels, gradient=True, **options)
+    for i, c in np.ndindex(scores.shape):
+        values = []
+        for sign in (1, -1):
+            near = scores.copy()
+            near[i, c] += sign * 1e-5
+            values.append(posterior(near, labels, **options)[1])
+        assert -(values[0] - values[1]) / 2e-5 == pytest.approx(gradient[i, c], abs=1e-6)
+
+
+@pytest.mark.parametrize(("n", "distance"), [(60, 2e-5), (19, 0.02)])
+def test_belief_propagation_is_close(n, distance):
+    for seed in range(3):
+        scores = np.random.default_rng(seed).normal(size=(n, 14))
+        exact, value, _ = posterior(scores, np.arange(14))
+        near, bethe, settled = posterior(scores, np.arange(14), how=label_subsets.APPROXIMATE)
+        assert settled
+        assert 0.5 * np.abs(exact - near).sum(axis=1).mean() <= distance
+        assert bethe == pytest.approx(value, abs=0.5)
+        np.testing.assert_allclose(near.sum(axis=1), 1, rtol=1e-12)
+
+
+def test_belief_propagation_is_exact_on_a_tree(rng):
+    """One label to show and background: the graph has no loop."""
+    scores = rng.normal(size=(6, 4))
+    exact, value, _ = posterior(scores, [1], background=True)
+    near, bethe, _ = posterior(scores, [1], background=True, how=label_subsets.APPROXIMATE)
+    np.testing.assert_allclose(near, exact, atol=1e-9)
+    assert bethe == pytest.approx(value, abs=1e-9)
+
+
+def test_an_impossible_set_restricts_only(rng):
+    scores = rng.normal(size=(2, 5))
+    found, value, _ = posterior(scores, [0, 1, 4], how=label_subsets.RESTRICTED)
+    assert value == -np.inf
+    inside = softmax(scores[:, [0, 1, 4]], axis=1)
+    np.testing.assert_allclose(found[:, [0, 1, 4]], inside, rtol=1e-12)

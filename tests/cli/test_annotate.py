@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+from cli.tables import read_rows, write_rows
+from sklearn.preprocessing import StandardScaler
+
+from bagwise.annotation import ORedLogisticRegression
+from bagwise.io import read_bags
+
+WORDS = ("--labels", "species", "--bag", "recording")
+
+
+@pytest.fixture
+def syllables(tmp_path):
+    """Twenty recordings of wrens, robins and owls; nothing is known of the last."""
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    birds, means = ["wren", "robin", "owl"], 4 * np.eye(3)
+    rows = [["recording", "species", "pitch", "length", "power"]]
+    for i in range(20):
+        heard = rng.integers(3, size=rng.integers(2, 6))
+        labels = ";".join(sorted({birds[k] for k in heard})) if i < 19 else ""
+        rows += [[f"r{i}", labels, *(means[k] + rng.normal(size=3)).tolist()] for k in heard]
+    return write_rows(tmp_path / "syllables.csv", rows)
+
+
+def test_every_instance_is_named_as_in_python(run, syllables):
+    out = syllables.parent / "annotated.csv"
+    result = run("annotate", syllables, *WORDS, "-o", out)
+    assert result.exit_code == 0, result.stderr
+    data = read_bags(syllables, bag="recording", label_set="species")
+    bags = data.bags.with_instances(StandardScaler().fit_transform(data.bags.instances))
+    model = ORedLogisticRegression().fit(bags, data.label_sets)
+    proba = model.annotate_proba(bags, data.label_sets)
+    rows = read_rows(out)
+    order = np.argsort(-proba, axis=1)
+    assert [row["label"] for row in rows] == data.classes[order[:, 0]].tolist()
+    ranked = np.sort(proba, axis=1)[:, ::-1]
+    for name, column in (("probability", 0), ("runner_up_probability", 1)):
+        found = [float(row[name]) for row in rows]
+        np.testing.assert_allclose(found, ranked[:, column], rtol=1e-9, atol=1e-12)
+    assert [row["bag"] for row in rows] == data.bags.ids[data.bags.bag_index].tolist()
+    unsure = [float(row["probability"]) for row in read_rows(out.with_name("annotated.review.csv"))]
+    assert unsure == sorted(unsure)
+    assert len(unsure) == len(rows)
+    assert "10 least certain" in result.stdout
+
+
+def test_parquet_background_and_no_review(run, syllables):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    out = syllables.parent / "annotated.parquet"
+    words = ("annotate", syllables, *WORDS, "--background", "--review", 0, "-o", out)
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (0, "")
+    table = parquet.read_table(out).to_pylist()
+    assert {row["label"] for row in table} <= {"wren", "robin", "owl", "background"}
+    assert run(*words).exit_code == 2  # nothing is overwritten
+    assert run(*words, "--force").exit_code == 0
+
+
+def test_bad_words(run, syllables):
+    out = syllables.parent / "out.csv"
+    assert "no column 'specie'" in run(
+        "annotate", syllables, "--labels", "specie", "--bag", "recording", "-o", out
+    ).stderr.replace("\n", " ")
+    assert run("annotate", syllables, *WORDS, "-o", syllables.parent / "out.txt").exit_code == 2
+    wrong = run("annotate", syllables, *WORDS, "--set", "colour=1", "-o", out)
+    assert wrong.exit_code == 2
+    assert "colour" in wrong.stderr
