@@ -14,9 +14,10 @@ from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.annotation import _cost as cost
 from bagwise.datasets import load_hja_birdsong, load_letter_frost
+from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.solvers import orlr
-from bagwise.solvers.orlr import Demands, _Problem
+from bagwise.solvers.orlr import Demands, Part, _Problem
 from orlr_oracle import by_enumeration
 
 
@@ -71,6 +72,14 @@ class TestCousins:
         assert_array_equal(ours.intercept_, 0)
 
 
+def part_of(bags, sets, weights):
+    how = Demands.of(bags.offsets, sets, background=False, max_operations=1e9).how
+    return Part(
+        bags, sets, weights, how, background=False, fit_intercept=True, n_classes=4,
+        max_operations=1e9,
+    )  # fmt: skip
+
+
 class TestFit:
     @pytest.mark.parametrize("as_sparse", [False, True])
     def test_the_gradient_is_that_of_the_objective(self, rng, as_sparse):
@@ -78,8 +87,8 @@ class TestFit:
         X = sparse.csr_array(bags.instances) if as_sparse else bags.instances
         sets = sets.astype(np.int8)
         sets[2] = -1
-        demands = Demands.of(bags.offsets, sets, background=False, max_operations=1e9)
-        problem = _Problem(X, demands, 4, rng.uniform(1, 2, 8), 0.7, True)
+        part = part_of(bags.with_instances(X), sets, rng.uniform(1, 2, 8))
+        problem = _Problem(LocalParts(part), 0.7, 3.0)
         theta = rng.normal(size=(4, 4))
         _, gradient = problem.likelihood(theta)
         for place in np.ndindex(theta.shape):
@@ -134,23 +143,21 @@ class TestFit:
 
     def test_many_scores_are_worked_on_in_parts(self, rng, monkeypatch):
         bags, sets, _ = drawn()
-        demands = Demands.of(
-            bags.offsets, sets.astype(np.int8), background=False, max_operations=1e9
-        )
-        problem = _Problem(bags.instances, demands, 4, rng.uniform(1, 2, 40), 0.7, True)
+        part = part_of(bags, sets.astype(np.int8), rng.uniform(1, 2, 40))
         theta = rng.normal(size=(4, 4))
         model = ORedLogisticRegression().fit(bags, sets)
 
         def results():
-            posterior = problem.posterior(theta)
-            value, gradient = problem.likelihood(theta)
-            surrogate, slope = problem.surrogate(theta, posterior)
+            part.expect(theta)
+            value, gradient = part.likelihood(theta)
+            surrogate, slope = part.surrogate(theta)
+            posterior = part.posterior
             proba = model.annotate_proba(bags, sets)
             return [value, gradient, surrogate, slope, posterior, proba]
 
         expected = results()
         monkeypatch.setattr(orlr, "BLOCK", 50)
-        assert len(list(demands.parts(4))) > 5
+        assert len(list(part.demands.parts(4))) > 5
         for found, same in zip(results(), expected, strict=True):
             assert_allclose(found, same, rtol=1e-12, atol=1e-14)
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight
 
 from bagwise import kernels
@@ -21,6 +20,8 @@ from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.annotation._cost import check_memory
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
+from bagwise.engines import is_local, over_partitions, to_numpy
+from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.solvers.orlr import Demands, infer, ored_logistic
@@ -123,6 +124,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     array(['wren', 'wren'], dtype='<U5')
     """
 
+    _runs_elsewhere = True
+
     _parameter_constraints: dict[str, Any] = {
         "reg": [Interval(Real, 0, None, closed="left")],
         "background": "no_validation",  # a label may be anything
@@ -208,11 +211,13 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         seen = np.flatnonzero((labels.indicator[used] == 1).any(axis=0))
         columns = np.append(seen, np.arange(n_columns - background, n_columns))
         check_memory(bags, len(columns), keeps_posterior=self.solver != "lbfgs")
-        with one_core_if_small(bags.instances):
+        with one_core_if_small(bags.instances if is_local(bags) else bags):
             result = ored_logistic(
-                bags[used].instances,
-                self._demands(bags[used], labels.indicator[np.ix_(used, seen)], background),
+                bags if used.all() else bags[used],
+                labels.indicator[np.ix_(used, seen)],
                 len(columns),
+                background=background,
+                max_operations=self.max_operations,
                 weights=weights[used],
                 reg=self.reg,
                 fit_intercept=self.fit_intercept,
@@ -253,7 +258,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             Log-odds of each label; where the model was fitted with one label per bag, the
             log-probability.
         """
-        log_p = log_softmax(self._logits(self._check_bags(X).instances).astype(np.float64), axis=1)
+        log_p = log_softmax(self._logits(self._check_bags(X)).astype(np.float64), axis=1)
         scores = log_p if self._single else log_p - _log_of_others(log_p)
         return scores[:, : len(self.classes_)]
 
@@ -270,7 +275,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         ndarray of shape (n_instances, n_classes)
             Rows sum to 1. With `background` one more column, the last.
         """
-        return softmax(self._logits(self._check_bags(X).instances), axis=1)
+        return softmax(self._logits(self._check_bags(X)), axis=1)
 
     def predict_instances(self, X: Any) -> NDArray[Any]:
         """Predict the class of each instance, its bag unseen (inductive, Eq. 15).
@@ -285,7 +290,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         ndarray of shape (n_instances,)
             Values of ``classes_``, or ``background_label_``.
         """
-        return self._names[self._logits(self._check_bags(X).instances).argmax(axis=1)]
+        return self._names[self._logits(self._check_bags(X)).argmax(axis=1)]
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probability of each label for each bag.
@@ -367,14 +372,19 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             return self.classes_
         return np.append(self.classes_, [self.background_label_])
 
-    def _logits(self, instances: Any) -> NDArray[Any]:
-        return safe_sparse_dot(instances, self.coef_.T, dense_output=True) + self.intercept_
+    def _logits(self, bags: Bags) -> NDArray[Any]:
+        return over_partitions(self._logits_here, bags)
+
+    def _logits_here(self, bags: Bags) -> NDArray[Any]:
+        return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
 
     def _score_bags(self, X: Any) -> NDArray[Any]:
-        bags = self._check_bags(X)
+        return over_partitions(self._score_bags_here, self._check_bags(X))
+
+    def _score_bags_here(self, bags: Bags) -> NDArray[Any]:
         if not self._single or self.background_label_ is None:
             return super()._score_bags(bags)
-        log_p = log_softmax(self._logits(bags.instances).astype(np.float64), axis=1)
+        log_p = log_softmax(self._logits(bags).astype(np.float64), axis=1)
         n_classes = len(self.classes_)
         with np.errstate(divide="ignore"):
             # P(all are c or background) - P(all are background), without cancellation.
@@ -390,9 +400,11 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         demands = self._demands(bags, sets.indicator, self.background_label_ is not None)
         _warn_of_approximation(demands, bags)
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
+        whole = None if type(bags) is Bags else self._logits(bags)  # a cluster is asked once
         found = []
         for part, rows in demands.parts(len(self.intercept_)):
-            logits = self._logits(bags.instances[rows]).astype(np.float64)
+            logits = self._logits(bags[part]) if whole is None else whole[rows]
+            logits = logits.astype(np.float64)
             floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
             logits = np.where(np.isfinite(logits), logits, floor + lowest)
             found.append(infer(demands, part, logits)[:2])

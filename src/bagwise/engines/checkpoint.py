@@ -16,7 +16,7 @@ from bagwise.engines.arrays import is_tensor, like, to_numpy
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError, WorkerLostError
 
-__all__ = ["Checkpoint", "iterate"]
+__all__ = ["Checkpoint", "iterate", "survive"]
 
 INTERVAL = 30.0  # seconds between two saves, at least
 SHARE = 0.05  # of the time of a fit that saving may take
@@ -180,3 +180,30 @@ def iterate(
     if checkpoint is not None:
         checkpoint.remove()
     return memory
+
+
+def survive(parts: Parts, method: str, *args: Any) -> Any:
+    """Add up what parts without memory answer, making them anew when one is lost.
+
+    Parameters
+    ----------
+    parts : Parts
+        The parts.
+    method : str
+        What to ask them; it depends on nothing but its arguments.
+    *args : object
+        The arguments.
+
+    Returns
+    -------
+    object
+        The sum of the answers.
+    """
+    for lost in range(LOSSES):
+        try:
+            if lost:
+                parts.rebuild()
+            return parts.total(method, *args)
+        except WorkerLostError as error:
+            last = error
+    raise WorkerLostError(f"{last} Gave up after {LOSSES} attempts: start the workers.") from last

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from bagwise import kernels
 from bagwise.bags import Bags
 from bagwise.engines.arrays import to_numpy
-from bagwise.engines.parts import digest
 from bagwise.engines.tensors import torch
 
 __all__ = ["Part"]
@@ -54,6 +53,8 @@ class Part:
         Whether there is a last class that any bag may show.
     fit_intercept : bool
         Whether b is fitted.
+    n_classes, max_operations : int and float
+        Known from the others here.
     """
 
     def __init__(
@@ -65,9 +66,11 @@ class Part:
         *,
         background: bool,
         fit_intercept: bool,
+        n_classes: int,
+        max_operations: float,
     ) -> None:
         self.bags, self.X = bags, bags.instances
-        self.indicator, self.given_weights, self.how = indicator, weights, how
+        self.indicator, self.how = indicator, how
         self.background, self.fit_intercept = background, fit_intercept
         device = self.X.device
         self.bag = torch.as_tensor(bags.bag_index, dtype=torch.int64, device=device)
@@ -80,10 +83,6 @@ class Part:
             mine = np.flatnonzero(fast & (n_labels == k))
             mine = mine[np.argsort(-bags.sizes[mine], kind="stable")]
             self.groups += self._groups_of(int(k), mine)
-
-    def identity(self) -> str:
-        """Which bags these are."""
-        return digest(self.bags, self.indicator, self.given_weights)
 
     def likelihood(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""

@@ -6,13 +6,15 @@ where an instance has label c with probability softmax(W x + b)_c and the label 
 union of the labels of its instances. By Fisher's identity the gradient needs the posterior labels
 of the instances only, which `bagwise.kernels.label_subsets` finds exactly in time linear in the
 size of the bag: so L-BFGS maximises the likelihood itself, and EM is kept for comparison.
+
+Value and gradient are sums over parts, blocks of whole bags, wherever they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -23,10 +25,12 @@ from scipy.special import log_softmax
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import kernels
+from bagwise.bags import Bags
+from bagwise.engines import Parts, place, survive
 from bagwise.kernels.threads import SMALL, block_bounds, n_threads, run_blocks
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["Demands", "infer", "ored_logistic"]
+__all__ = ["Demands", "Part", "infer", "ored_logistic"]
 
 Array = NDArray[Any]
 Vector = NDArray[np.float64]
@@ -171,10 +175,12 @@ def infer(
 
 
 def ored_logistic(
-    X: Any,
-    demands: Demands,
+    bags: Bags,
+    indicator: NDArray[np.int8],
     n_classes: int,
     *,
+    background: bool,
+    max_operations: float,
     weights: Vector,
     reg: float,
     fit_intercept: bool,
@@ -188,12 +194,16 @@ def ored_logistic(
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n_instances, n_features)
-        The instances.
-    demands : Demands
-        The bags and their label sets.
+    bags : Bags
+        The bags, wherever they are.
+    indicator : ndarray of shape (n_bags, n_labels)
+        Their label sets.
     n_classes : int
         Number of classes, background included.
+    background : bool
+        Whether the last class may be shown in any bag, and is in no label set.
+    max_operations : float
+        Instance x subset x label of one bag beyond which its posterior is approximated.
     weights : ndarray of shape (n_bags,)
         Weights of the bags.
     reg : float
@@ -216,77 +226,140 @@ def ored_logistic(
     SolverResult
         ``solution = (W, b)``; the curve is minus the penalised log-likelihood, which falls.
     """
-    problem = _Problem(X, demands, n_classes, weights, reg, fit_intercept)
-    theta = np.zeros((n_classes, X.shape[1] + 1))
+    demands = Demands.of(
+        bags.offsets, indicator, background=background, max_operations=max_operations
+    )
+    parts = place(
+        bags, Part, indicator, weights, demands.how, background=background,
+        fit_intercept=fit_intercept, n_classes=n_classes, max_operations=max_operations,
+    )  # fmt: skip
+    problem = _Problem(parts, reg, float(weights @ bags.sizes))
+    theta = np.zeros((n_classes, bags.n_features + 1))
     if start is not None:
         theta[:, :-1], theta[:, -1] = start
     run = {"lbfgs": _climb, "em": _alternate, "gem": _step_by_step}[solver]
     theta, curve, converged = run(problem, theta, max_iter, tol, track)
-    solution = theta[:, :-1].astype(X.dtype), theta[:, -1].astype(X.dtype)
+    dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
+    solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype)
     return SolverResult(solution, np.array(curve) * problem.scale, len(curve), converged)
 
 
-@dataclass(frozen=True)
-class _Problem:
-    """Minus the penalised log-likelihood per instance, as a function of theta = [W b]."""
+class Part:
+    """A block of whole bags, its label sets, and for EM the posterior of its instances.
 
-    X: Any
-    demands: Demands
-    n_classes: int
-    weights: Vector
-    reg: float
-    fit_intercept: bool
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    indicator : ndarray of shape (n_bags, n_labels)
+        Their label sets.
+    weights : ndarray of shape (n_bags,)
+        Their weights.
+    how : ndarray of int8 of shape (n_bags,)
+        How the posterior of each is found.
+    background : bool
+        Whether there is a last class that any bag may show.
+    fit_intercept : bool
+        Whether b is fitted.
+    n_classes : int
+        Number of classes, background included.
+    max_operations : float
+        Instance x subset x label of one bag beyond which its posterior is approximated.
+    """
 
-    @cached_property
-    def scale(self) -> float:
-        """Weight of all instances: values and gradients are per instance, as `tol` is."""
-        return float(self.weights @ np.diff(self.demands.offsets))
+    on_tensors = "tensor_orlr"
 
-    def scores(self, theta: Vector, rows: slice) -> Array:
-        W = np.asarray(theta[:, :-1], dtype=self.X.dtype)
-        return safe_sparse_dot(self.X[rows], W.T, dense_output=True) + theta[:, -1]
+    def __init__(
+        self,
+        bags: Bags,
+        indicator: NDArray[np.int8],
+        weights: Vector,
+        how: NDArray[np.int8],
+        *,
+        background: bool,
+        fit_intercept: bool,
+        n_classes: int,
+        max_operations: float,
+    ) -> None:
+        self.bags, self.X, self.weights = bags, bags.instances, weights
+        self.demands = Demands.of(
+            bags.offsets, indicator, background=background, max_operations=max_operations
+        )
+        self.fit_intercept, self.n_classes = fit_intercept, n_classes
 
     def likelihood(self, theta: Vector) -> tuple[float, Vector]:
-        """Value and gradient."""
-        value, gradient = self._penalty(theta)
+        """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
+        value, gradient = 0.0, np.zeros_like(theta)
         for part, rows in self.demands.parts(self.n_classes):
             weights = self.weights[part]
             residual, log_likelihood, _ = infer(
-                self.demands, part, self.scores(theta, rows), weights=weights
+                self.demands, part, self._scores(theta, rows), weights=weights
             )
             value -= float(weights @ log_likelihood)
             self._collect(residual, rows, gradient)
-        return value / self.scale, gradient / self.scale
+        return value, gradient
 
-    def posterior(self, theta: Vector) -> Vector:
-        """The E-step: posterior labels of all instances."""
+    def expect(self, theta: Vector) -> None:
+        """The E-step: keep the posterior labels of all instances."""
         found = [
-            infer(self.demands, part, self.scores(theta, rows))[0]
+            infer(self.demands, part, self._scores(theta, rows))[0]
             for part, rows in self.demands.parts(self.n_classes)
         ]
-        return np.concatenate(found)
+        self.posterior = np.concatenate(found)
 
-    def surrogate(self, theta: Vector, posterior: Vector) -> tuple[float, Vector]:
-        """Value and gradient of minus the auxiliary function (Eq. 7), for a fixed posterior."""
-        value, gradient = self._penalty(theta)
+    def surrogate(self, theta: Vector) -> tuple[float, Vector]:
+        """Minus the auxiliary function (Eq. 7) for the kept posterior, and its gradient."""
+        value, gradient = 0.0, np.zeros_like(theta)
         each = np.repeat(self.weights * self.demands.known, np.diff(self.demands.offsets))
         for _, rows in self.demands.parts(self.n_classes):
-            log_p = log_softmax(self.scores(theta, rows).astype(np.float64), axis=1)
-            value -= float(each[rows] @ np.sum(posterior[rows] * log_p, axis=1))
-            residual = (np.exp(log_p) - posterior[rows]) * each[rows, None]  # Eq. 14
+            log_p = log_softmax(self._scores(theta, rows).astype(np.float64), axis=1)
+            posterior = self.posterior[rows]
+            value -= float(each[rows] @ np.sum(posterior * log_p, axis=1))
+            residual = (np.exp(log_p) - posterior) * each[rows, None]  # Eq. 14
             self._collect(residual, rows, gradient)
-        return value / self.scale, gradient / self.scale
+        return value, gradient
 
-    def _penalty(self, theta: Vector) -> tuple[float, Vector]:
-        gradient = np.zeros_like(theta)
-        gradient[:, :-1] = self.reg * theta[:, :-1]
-        return 0.5 * self.reg * float(np.sum(theta[:, :-1] ** 2)), gradient
+    def _scores(self, theta: Vector, rows: slice) -> Array:
+        W = np.asarray(theta[:, :-1], dtype=self.X.dtype)
+        return safe_sparse_dot(self.X[rows], W.T, dense_output=True) + theta[:, -1]
 
     def _collect(self, residual: Vector, rows: slice, gradient: Vector) -> None:
         part = np.asarray(residual, dtype=self.X.dtype)
         gradient[:, :-1] += safe_sparse_dot(self.X[rows].T, part, dense_output=True).T
         if self.fit_intercept:
             gradient[:, -1] += residual.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """Minus the penalised log-likelihood per instance, as a function of theta = [W b].
+
+    `scale` is the weight of all instances: values and gradients are per instance, as `tol` is.
+    """
+
+    parts: Parts
+    reg: float
+    scale: float
+
+    def likelihood(self, theta: Vector) -> tuple[float, Vector]:
+        """Value and gradient."""
+        return self._penalised(theta, survive(self.parts, "likelihood", theta))
+
+    def surrogate_at(self, theta: Vector) -> Callable[[Vector], tuple[float, Vector]]:
+        """The auxiliary function (Eq. 7) of the posterior at theta."""
+        self.parts.total("expect", theta)
+
+        def surrogate(new: Vector) -> tuple[float, Vector]:
+            return self._penalised(new, self.parts.total("surrogate", new))
+
+        return surrogate
+
+    def _penalised(self, theta: Vector, found: tuple[float, Vector]) -> tuple[float, Vector]:
+        value, gradient = found
+        W = theta[:, :-1]
+        gradient = gradient.copy()
+        gradient[:, :-1] += self.reg * W
+        return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale
 
 
 Outcome = tuple[Vector, list[float], bool]
@@ -313,9 +386,7 @@ def _alternate(problem: _Problem, theta: Vector, max_iter: int, tol: float, trac
     for _ in track(range(max_iter)):
         if np.abs(gradient).max() <= tol:
             break
-        posterior = problem.posterior(theta)
-        fixed = partial(problem.surrogate, posterior=posterior)
-        theta, _ = _minimise(fixed, theta, 100, 0.1 * tol)
+        theta, _ = _minimise(problem.surrogate_at(theta), theta, 100, 0.1 * tol)
         value, gradient = problem.likelihood(theta)
         curve.append(value)
     return theta, curve, bool(np.abs(gradient).max() <= tol)
@@ -331,13 +402,11 @@ def _step_by_step(
     for _ in track(range(max_iter)):
         if np.abs(gradient).max() <= tol:
             break
-        posterior = problem.posterior(theta)
-        before, _ = problem.surrogate(theta, posterior)
+        surrogate = problem.surrogate_at(theta)
+        before, _ = surrogate(theta)
         square = float(np.sum(gradient**2))
         length *= 4.0
-        while problem.surrogate(theta - length * gradient, posterior)[0] > (
-            before - 0.5 * length * square
-        ):
+        while surrogate(theta - length * gradient)[0] > before - 0.5 * length * square:
             length *= 0.5
             if length * np.sqrt(square) < 1e-14:
                 return theta, curve, False
