@@ -16,15 +16,20 @@ from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from bagwise import Bags, _validation, preprocessing
+from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM
 from bagwise.cli import app
 from bagwise.engines import Checkpoint, checkpoint, iterate, place
 from bagwise.engines.arrays import add
+from bagwise.engines.cluster import ClusterParts
 from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import InputError, WorkerLostError
 from bagwise.io import read_bags, write_bags
 from bagwise.kernels import segments
+from bagwise.metric_learning import MIMLCA
 from bagwise.persistence import load_model
+from bagwise.solvers import orlr
+from bagwise.solvers.orlr import Demands
 from bagwise.solvers.primal_dual import LinearSpace, Part, primal_dual
 from checks import example
 
@@ -209,6 +214,144 @@ def test_a_sparse_fit_on_a_cluster(client):
     model = PrimalDualMISVM(C=1, random_state=0)
     expected = model.fit(bags, y).coef_
     assert relative(model.fit(thin.distribute(client), y).coef_, expected) < 1e-9
+
+
+# --- label sets
+
+
+def with_label_sets(n_bags=60, n_classes=5, n_features=6, seed=0):
+    """Bags whose instances lie around the mean of their class; label sets are the unions."""
+    rng = np.random.default_rng(seed)
+    means = 3 * np.random.default_rng(1).normal(size=(n_classes, n_features))
+    sizes = rng.integers(3, 7, n_bags)
+    kinds = rng.integers(n_classes, size=sizes.sum())
+    table = means[kinds] + rng.normal(size=(len(kinds), n_features))
+    bags = Bags(table, np.concatenate([[0], np.cumsum(sizes)]))
+    sets = np.zeros((n_bags, n_classes), int)
+    sets[bags.bag_index, kinds] = 1
+    return bags, sets
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"tol": 1e-8}, {"tol": 1e-8, "background": True}, {"solver": "em", "tol": 1e-3}],
+)
+def test_orlr_agrees(move, options):
+    bags, sets = with_label_sets(n_features=3)
+    if "background" in options:
+        sets = sets[:, :-1]  # the last class goes unnamed
+    model = ORedLogisticRegression(**options)
+    here = model.fit(bags, sets)
+    expected = [here.coef_, here.intercept_, here.objective_curve_]
+    answers = [
+        here.predict_proba(bags),
+        here.predict_proba_instances(bags),
+        here.annotate_proba(bags, sets),
+    ]
+    labels = here.annotate(bags, sets), here.predict(bags), here.predict_instances(bags)
+    away = move(bags)
+    there = model.fit(away, sets)
+    for a, b in zip([there.coef_, there.intercept_, there.objective_curve_], expected, strict=True):
+        assert relative(a, b) < 1e-6
+    found = [
+        there.predict_proba(away),
+        there.predict_proba_instances(away),
+        there.annotate_proba(away, sets),
+    ]
+    for a, b in zip(found, answers, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+    again = there.annotate(away, sets), there.predict(away), there.predict_instances(away)
+    for a, b in zip(again, labels, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
+    pytest.importorskip("torch")
+    from bagwise.engines import tensor_orlr
+
+    bags, sets = with_label_sets()
+    how = Demands.of(bags.offsets, sets, background=False, max_operations=300.0).how
+    assert len(np.unique(how)) == 2  # some bags are approximated
+    theta = 100 * np.random.default_rng(0).normal(size=(5, 7))  # and some underflow
+    options = {
+        "background": False, "fit_intercept": True, "n_classes": 5, "max_operations": 300.0
+    }  # fmt: skip
+    arguments = sets.astype(np.int8), np.linspace(1, 2, len(bags)), how
+    expected = orlr.Part(bags, *arguments, **options).likelihood(theta)
+    for table in (tensor_orlr.TABLE, 200):  # all bags at once, and a few at a time
+        monkeypatch.setattr(tensor_orlr, "TABLE", table)
+        part = tensor_orlr.Part(bags.to("cpu"), *arguments, **options)
+        value, gradient = part.likelihood(theta)
+        assert value == pytest.approx(expected[0], rel=1e-12)
+        np.testing.assert_allclose(gradient, expected[1], atol=1e-10)
+
+
+MIMLCA_OPTIONS = [
+    {},
+    {"instances_per_label": None},
+    {"n_components": 3},
+    {"ridge": 5.0},
+    {"n_init": 3, "random_state": 0, "center": False},
+]
+
+
+@pytest.mark.parametrize("options", MIMLCA_OPTIONS)
+def test_mimlca_agrees(move, options):
+    bags, sets = with_label_sets()
+    sets[7] = 0  # its instances have no label, but count for the space
+    model = MIMLCA(**options)
+    here = model.fit(bags, sets)
+    names = ["components_", "centroids_", "mean_", "objective_curve_"]
+    expected = {name: getattr(here, name) for name in [*names, "assignments_", "category_sizes_"]}
+    answers = [here.predict_instances(bags, rule=rule) for rule in ("centroid", "projection")]
+    away = move(bags)
+    there = model.fit(away, sets)
+    for name, value in expected.items():
+        if value.dtype.kind == "f":
+            np.testing.assert_allclose(getattr(there, name), value, rtol=1e-6, atol=1e-9)
+        else:
+            np.testing.assert_array_equal(getattr(there, name), value)
+    for rule, answer in zip(("centroid", "projection"), answers, strict=True):
+        np.testing.assert_array_equal(there.predict_instances(away, rule=rule), answer)
+
+
+def test_mimlca_agrees_on_dependent_columns(move):
+    bags, sets = with_label_sets()
+    table = np.hstack([bags.instances, bags.instances[:, :2].sum(axis=1, keepdims=True)])
+    bags = bags.with_instances(np.hstack([table, np.full((len(table), 1), 3.0)]))
+    expected = MIMLCA().fit(bags, sets)
+    found = MIMLCA().fit(move(bags), sets)
+    np.testing.assert_array_equal(found.assignments_, expected.assignments_)
+    np.testing.assert_allclose(found.components_, expected.components_, rtol=1e-6, atol=1e-8)
+
+
+def test_mimlca_of_few_or_kernel_instances_stays_here(client):
+    bags, sets = with_label_sets(n_features=400)
+    with pytest.raises(InputError, match="in this process"):
+        MIMLCA().fit(bags.distribute(client), sets)
+    with pytest.raises(InputError, match="kernel='linear'"):
+        MIMLCA(kernel="rbf").fit(bags.distribute(client), sets)
+
+
+@pytest.mark.parametrize("model", [ORedLogisticRegression(), MIMLCA()])
+def test_models_of_label_sets_survive_the_loss_of_a_worker(client, model, monkeypatch):
+    bags, sets = with_label_sets()
+    away = bags.distribute(client, npartitions=2)
+    expected = model.fit(away, sets).coef_ if hasattr(model, "reg") else (
+        model.fit(away, sets).components_
+    )  # fmt: skip
+    real, calls = ClusterParts.each, []
+
+    def each(self, method, *args):
+        calls.append(method)
+        if len(calls) == 4:
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        return real(self, method, *args)
+
+    monkeypatch.setattr(ClusterParts, "each", each)
+    model.fit(away, sets)
+    found = model.coef_ if hasattr(model, "reg") else model.components_
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 # --- memory-mapped files -------------------------------------------------------------------------

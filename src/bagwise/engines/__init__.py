@@ -9,7 +9,7 @@ its own) and ``rebuild`` (after a worker was lost). `iterate` is the loop around
 from __future__ import annotations
 
 from bagwise.engines.arrays import is_tensor, to_numpy
-from bagwise.engines.checkpoint import Checkpoint, iterate, survive
+from bagwise.engines.checkpoint import Checkpoint, iterate, persist
 from bagwise.engines.parts import Parts, digest, is_local, over_partitions, place
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "is_tensor",
     "iterate",
     "over_partitions",
+    "persist",
     "place",
-    "survive",
     "to_numpy",
 ]

@@ -9,7 +9,18 @@ from numpy.typing import NDArray
 from scipy import linalg
 from sklearn.utils.extmath import safe_sparse_dot
 
-__all__ = ["add", "eigh", "is_tensor", "like", "product", "to_numpy"]
+from bagwise.extras import import_extra
+
+__all__ = [
+    "add",
+    "cholesky",
+    "eigh",
+    "is_tensor",
+    "like",
+    "product",
+    "solve_upper",
+    "to_numpy",
+]
 
 
 def is_tensor(array: Any) -> bool:
@@ -57,7 +68,8 @@ def like(array: NDArray[Any], other: Any) -> Any:
     ndarray or tensor
     """
     if is_tensor(other):
-        return other.new_tensor(array)
+        torch = import_extra("torch", extra="torch")
+        return torch.as_tensor(array, dtype=other.dtype, device=other.device)
     return np.asarray(array, dtype=other.dtype)
 
 
@@ -93,10 +105,60 @@ def eigh(matrix: Any) -> tuple[Any, Any]:
     values, vectors
     """
     if is_tensor(matrix):
-        from bagwise.extras import import_extra
-
         return tuple(import_extra("torch", extra="torch").linalg.eigh(matrix))
     return linalg.eigh(matrix, driver="evd", check_finite=False)
+
+
+def cholesky(matrix: Any) -> tuple[Any, float]:
+    """Upper triangular R with R'R = matrix, and how far it is from singular.
+
+    Parameters
+    ----------
+    matrix : ndarray or tensor of shape (n, n)
+        Symmetric.
+
+    Returns
+    -------
+    factor : ndarray or tensor
+        R.
+    rcond : float
+        A lower bound of the reciprocal condition number; 0 where there is no factor.
+    """
+    if is_tensor(matrix):
+        torch = import_extra("torch", extra="torch")
+        factor, info = torch.linalg.cholesky_ex(matrix, upper=True)
+        failed = bool(info > 0)
+    else:
+        factor, info = linalg.lapack.dpotrf(matrix, clean=1)
+        failed = info > 0
+    if failed:
+        return factor, 0.0
+    inverse = solve_upper(factor, like(np.eye(len(factor)), factor))
+    return factor, 1.0 / float((matrix**2).sum() ** 0.5 * (inverse**2).sum())
+
+
+def solve_upper(factor: Any, right: Any, *, transposed: bool = False) -> Any:
+    """R^-1 right, or with R', for an upper triangular R.
+
+    Parameters
+    ----------
+    factor : ndarray or tensor of shape (n, n)
+        R.
+    right : ndarray or tensor of shape (n, m)
+        The right-hand sides.
+    transposed : bool, default=False
+        Whether R' is solved with.
+
+    Returns
+    -------
+    ndarray or tensor
+    """
+    if is_tensor(factor):
+        solve = import_extra("torch", extra="torch").linalg.solve_triangular
+        return solve(factor.T if transposed else factor, right, upper=not transposed)
+    return linalg.solve_triangular(
+        factor, right, trans="T" if transposed else "N", check_finite=False
+    )
 
 
 def add(answers: list[Any]) -> Any:

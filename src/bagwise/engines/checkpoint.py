@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from bagwise.engines.arrays import is_tensor, like, to_numpy
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError, WorkerLostError
 
-__all__ = ["Checkpoint", "iterate", "survive"]
+__all__ = ["Checkpoint", "iterate", "persist"]
+
+Answer = TypeVar("Answer")
 
 INTERVAL = 30.0  # seconds between two saves, at least
 SHARE = 0.05  # of the time of a fit that saving may take
@@ -182,28 +184,26 @@ def iterate(
     return memory
 
 
-def survive(parts: Parts, method: str, *args: Any) -> Any:
-    """Add up what parts without memory answer, making them anew when one is lost.
+def persist(parts: Parts, work: Callable[[], Answer]) -> Answer:
+    """Do some work on parts, and all of it again on new ones when a worker was lost.
 
     Parameters
     ----------
     parts : Parts
         The parts.
-    method : str
-        What to ask them; it depends on nothing but its arguments.
-    *args : object
-        The arguments.
+    work : callable
+        Begins with parts as they are when new.
 
     Returns
     -------
     object
-        The sum of the answers.
+        What `work` returned.
     """
     for lost in range(LOSSES):
         try:
             if lost:
                 parts.rebuild()
-            return parts.total(method, *args)
+            return work()
         except WorkerLostError as error:
             last = error
     raise WorkerLostError(f"{last} Gave up after {LOSSES} attempts: start the workers.") from last

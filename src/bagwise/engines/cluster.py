@@ -22,6 +22,8 @@ from bagwise.kernels.threads import block_bounds
 
 __all__ = ["ClusterParts", "DistributedBags", "Loader", "distribute", "partition_bounds"]
 
+PATIENCE = 30  # seconds in which a worker that was lost may be replaced
+
 
 @dataclass(frozen=True)
 class _MappedRows:
@@ -173,9 +175,11 @@ class DistributedBags(Bags):
 
     def restore(self) -> None:
         """Bring partitions that no worker holds any more back to workers."""
+        try:
+            self._client.wait_for_workers(1, timeout=PATIENCE)
+        except TimeoutError as error:
+            raise WorkerLostError("the cluster has no workers: start some.") from error
         workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
-        if not workers:
-            raise WorkerLostError("the cluster has no workers: start some.")
         present = [f for f in self._futures if f is not None and f.status == "finished"]
         held = self._client.who_has(present) if present else {}
         for i, loader in enumerate(self._loaders):

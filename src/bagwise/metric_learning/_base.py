@@ -15,6 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
+from bagwise.engines import over_partitions, to_numpy
+from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
 
 __all__ = ["CentroidPredictorMixin", "MetricLearner", "best_column", "with_dense_instances"]
@@ -79,7 +81,7 @@ class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
         return instances
 
     def _map(self, instances: Any) -> NDArray[Any]:
-        rows = safe_sparse_dot(self._features(instances), self.components_.T, dense_output=True)
+        rows = to_numpy(product(self._features(instances), self.components_))
         offset = getattr(self, "mean_", None)
         return rows if offset is None else rows - self.components_ @ offset
 
@@ -122,7 +124,10 @@ class CentroidPredictorMixin:
             Values of ``classes_``; never a label that no training instance was given.
         """
         bags = self._check_bags(X)  # type: ignore[attr-defined]
-        return self.classes_[self._nearest_centroid(self._map(bags.instances))]  # type: ignore[attr-defined]
+        return self.classes_[over_partitions(self._nearest_here, bags)]
+
+    def _nearest_here(self, bags: Bags) -> NDArray[np.intp]:
+        return self._nearest_centroid(self._map(bags.instances))  # type: ignore[attr-defined]
 
     def _mapped_centroids(self) -> NDArray[Any]:
         mapped = safe_sparse_dot(self.centroids_, self.components_.T)  # type: ignore[attr-defined]

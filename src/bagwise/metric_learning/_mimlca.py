@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -15,14 +16,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from bagwise._validation import check_bag_labels, check_bags, check_label_sets
+from bagwise._validation import LabelSets, check_bag_labels, check_bags, check_label_sets
+from bagwise.bags import Bags
 from bagwise.base import fit_method
+from bagwise.engines import is_local, over_partitions
 from bagwise.exceptions import InputError, LabelError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.metric_learning._base import CentroidPredictorMixin, MetricLearner, best_column
 from bagwise.pairwise import check_kernel, instance_kernel
 from bagwise.solvers.column_span import RANK_TOLERANCE, ColumnSpan
 from bagwise.solvers.mimlca import instance_span, metric_map, usual_rank
+from bagwise.solvers.mimlca_parts import mimlca_by_parts
 from bagwise.solvers.multi_instance_kmeans import Candidates, best_of_starts, cluster_means
 from bagwise.solvers.result import SolverResult
 
@@ -76,10 +80,13 @@ class _ClusterMetric(CentroidPredictorMixin, MetricLearner):
             raise InputError(f"rule is {rule!r}: expected 'centroid' or 'projection'.")
         if rule == "centroid":
             return super().predict_instances(X)
-        rows = self._map(self._check_bags(X).instances)
+        largest = partial(self._largest_projection, alpha=alpha)
+        return self.classes_[over_partitions(largest, self._check_bags(X))]
+
+    def _largest_projection(self, bags: Bags, alpha: float) -> NDArray[np.intp]:
         penalty = alpha * row_norms(self._mapped_centroids(), squared=True)
         penalty[self.category_sizes_ == 0] = np.inf
-        return self.classes_[best_column(lambda block: block - penalty, rows, np.argmax)]
+        return best_column(lambda block: block - penalty, self._map(bags.instances), np.argmax)
 
     def _features(self, instances: Any) -> Any:
         if self.kernel == "linear":
@@ -252,6 +259,8 @@ class MIMLCA(_ClusterMetric):
     array(['Bob'], dtype='<U3')
     """
 
+    _runs_elsewhere = True
+
     _parameter_constraints: dict[str, Any] = SPAN_CONSTRAINTS | {
         "instances_per_label": [None, Options(Integral, {1})],
         "init": [StrOptions({"bag-means", "random"})],
@@ -314,7 +323,10 @@ class MIMLCA(_ClusterMetric):
         candidates = Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
         if len(candidates.labels) == 0:
             raise LabelError("no bag carries a label: there is nothing to learn from.")
-        result, state = self._learn(bags.instances, labels.classes, candidates)
+        if is_local(bags):
+            result, state = self._learn(bags.instances, labels.classes, candidates)
+        else:
+            result, state = self._learn_elsewhere(bags, labels)
         if not result.converged:
             warnings.warn(
                 f"assignments still changed after {result.n_iter} iterations: raise max_iter.",
@@ -325,6 +337,28 @@ class MIMLCA(_ClusterMetric):
         for name, value in state.items():
             setattr(self, name, value)
         return self
+
+    def _learn_elsewhere(
+        self, bags: Bags, labels: LabelSets
+    ) -> tuple[SolverResult, dict[str, Any]]:
+        if self.kernel != "linear":
+            raise InputError(
+                "bags on a device or a cluster are fitted with kernel='linear'; for other kernels "
+                "use Nystroem features."
+            )
+        result, state = mimlca_by_parts(
+            bags,
+            labels.indicator,
+            one_each=self.instances_per_label == 1,
+            center=self.center,
+            n_components=self.n_components,
+            ridge=self.ridge,
+            init=self.init,
+            n_init=self.n_init,
+            rng=check_random_state(self.random_state),
+            steps=lambda: self._track(range(self.max_iter), "assigning"),
+        )
+        return result, {"classes_": labels.classes, **state}
 
     def _assign(self, span: ColumnSpan, candidates: Candidates) -> SolverResult:
         return best_of_starts(

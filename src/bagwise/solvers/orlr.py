@@ -26,7 +26,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import kernels
 from bagwise.bags import Bags
-from bagwise.engines import Parts, place, survive
+from bagwise.engines import Parts, persist, place
 from bagwise.kernels.threads import SMALL, block_bounds, n_threads, run_blocks
 from bagwise.solvers.result import SolverResult
 
@@ -343,7 +343,8 @@ class _Problem:
 
     def likelihood(self, theta: Vector) -> tuple[float, Vector]:
         """Value and gradient."""
-        return self._penalised(theta, survive(self.parts, "likelihood", theta))
+        found = persist(self.parts, lambda: self.parts.total("likelihood", theta))
+        return self._penalised(theta, found)
 
     def surrogate_at(self, theta: Vector) -> Callable[[Vector], tuple[float, Vector]]:
         """The auxiliary function (Eq. 7) of the posterior at theta."""
