@@ -234,13 +234,13 @@ def with_label_sets(n_bags=60, n_classes=5, n_features=6, seed=0):
 
 @pytest.mark.parametrize(
     "options",
-    [{"tol": 1e-8}, {"tol": 1e-8, "background": True}, {"solver": "em", "tol": 1e-3}],
+    [{}, {"background": True}, {"solver": "em", "tol": 1e-3}],
 )
 def test_orlr_agrees(move, options):
     bags, sets = with_label_sets(n_features=3)
     if "background" in options:
         sets = sets[:, :-1]  # the last class goes unnamed
-    model = ORedLogisticRegression(**options)
+    model = ORedLogisticRegression(**({"reg": 10.0, "tol": 1e-9} | options))
     here = model.fit(bags, sets)
     expected = [here.coef_, here.intercept_, here.objective_curve_]
     answers = [
