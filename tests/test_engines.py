@@ -1,11 +1,13 @@
 """The same model wherever the bags are: here, in a mapped file, on a cluster, on a device."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -32,6 +34,7 @@ from bagwise.solvers import orlr
 from bagwise.solvers.orlr import Demands
 from bagwise.solvers.primal_dual import LinearSpace, Part, primal_dual
 from checks import example
+from estimators import public_estimators
 
 ENGINES = ["local", "mapped", "cluster", "tensor"]
 
@@ -167,6 +170,28 @@ def test_models_of_one_process_say_so_of_tensors():
         SetKernelSVM().fit(bags.to("cpu"), y)
     with pytest.raises(InputError, match="cannot go to 'nowhere'"):
         bags.to("nowhere")
+
+
+@pytest.mark.parametrize("engine", ["cluster", "tensor"])
+def test_every_model_fits_there_or_says_where(engine, request):
+    bags, y = example(30)
+    if engine == "tensor":
+        pytest.importorskip("torch")
+        away, way = bags.to("cpu"), r"to\('numpy'\)"
+    else:
+        away, way = bags.distribute(request.getfixturevalue("client")), r"collect\(\)"
+    messages = {}
+    for estimator in public_estimators():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                estimator().fit(away, y)
+        except InputError as error:
+            messages[estimator.__name__] = str(error)
+    able = {estimator.__name__ for estimator in public_estimators()} - messages.keys()
+    assert able == {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA"}
+    unclear = [m for m in messages.values() if not re.search(f"{way}|works on rows", m)]
+    assert not unclear
 
 
 def test_bags_come_back_as_they_went(client):
@@ -480,6 +505,7 @@ import numpy as np
 sys.path[:0] = {path!r}
 from bagwise.engines import checkpoint
 from checks import example
+from estimators import public_estimators
 from test_engines import solve
 
 checkpoint.INTERVAL, checkpoint.SHARE = 0.0, np.inf

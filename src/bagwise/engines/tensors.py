@@ -15,7 +15,15 @@ from bagwise.extras import import_extra
 
 __all__ = ["on_device", "segment_argmax", "segment_max", "segment_sum", "top_three"]
 
-torch = import_extra("torch", extra="torch")
+
+class _Torch:
+    """The package, imported when first used."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_extra("torch", extra="torch"), name)
+
+
+torch = _Torch()
 
 
 def on_device(bags: Bags, device: Any, dtype: Any = None) -> Bags:

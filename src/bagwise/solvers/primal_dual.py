@@ -304,7 +304,10 @@ class LinearSpace:
             total = grams.sum(axis=0)
             grams *= problem.extra
             grams += total
-        self._eigen = [eigh(A) for A in grams]
+        self._eigen = []
+        for A in grams:
+            values, vectors = eigh(A)
+            self._eigen.append((values * (values > 0), vectors))  # below 0 is rounding
 
     def solve(self, target: Any, mu: float) -> Any:
         """(I/mu + A_m)^-1 target_m."""
