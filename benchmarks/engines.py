@@ -99,6 +99,7 @@ def cluster(n_instances):
             times[n_workers] = per_iteration(away, y)
             if n_workers == 2:
                 yield from traffic(client)
+                yield from calls(away)
     what = f"pdMISVM iteration, two Dask workers of one core, {n_instances:,} x {D}"
     yield Row(what, times[2], "one process on two cores", here, "<= 1.25")
     yield Row(what, times[2], "one Dask worker", times[1], "0.5 at best")
@@ -121,6 +122,26 @@ def traffic(client, width=1024):
         f"bytes on the wire per iteration, two workers, K = {K}, d = {width}",
         f"{measured / 1e3:.1f} kB",
         f"2 P K d 8 = {expected / 1e3:.1f} kB + O(K) and headers",
+    )
+
+
+class Idle:
+    """A part that does nothing."""
+
+    def __init__(self, bags):
+        pass
+
+    def nothing(self):
+        return 0
+
+
+def calls(away, n_rounds=200):
+    """What a round costs besides the work: two of them per iteration of pdMISVM."""
+    parts = away.place(Idle)
+    parts.total("nothing")
+    took = seconds(lambda: [parts.total("nothing") for _ in range(n_rounds)]) / n_rounds
+    yield Fact(
+        "an empty round over two workers", f"{1e3 * took:.2f} ms", "small beside an iteration"
     )
 
 

@@ -142,11 +142,11 @@ class DistributedBags(Bags):
             One answer per partition, in the order of the bags.
         """
         for last in (False, False, True):
-            calls = [
-                self._client.submit(_guarded, function, future, pure=False)
-                for future in self._futures
-            ]
             try:
+                calls = [
+                    self._client.submit(_guarded, function, future, pure=False, **where)
+                    for future, where in zip(self._futures, self.holders(), strict=True)
+                ]
                 answers = self._client.gather(calls)
                 break
             except _infrastructure_errors() as error:
@@ -172,6 +172,17 @@ class DistributedBags(Bags):
         ClusterParts
         """
         return ClusterParts(self, part, per_bag, options)
+
+    def holders(self) -> list[dict[str, Any]]:
+        """Where each partition is, as options for Dask: work goes to the bags, not they to it."""
+        import_extra("distributed", extra="dask").wait(self._futures)
+        found = self._client.who_has(self._futures)
+        return [
+            {"workers": list(found[future.key]), "allow_other_workers": True}
+            if found.get(future.key)
+            else {}
+            for future in self._futures
+        ]
 
     def restore(self) -> None:
         """Bring partitions that no worker holds any more back to workers."""
@@ -250,13 +261,12 @@ class ClusterParts:
     def _make(self) -> None:
         client, bounds = self.bags._client, self.bags._bounds
         self._n_calls = 0
-        futures = []
-        for i, bags in enumerate(self.bags._futures):
-            cut = [array[bounds[i] : bounds[i + 1]] for array in self.per_bag]
-            futures.append(
-                client.submit(_Cell, self.part, bags, cut, self.options, actor=True, pure=False)
-            )
         try:
+            futures = []
+            for i, where in enumerate(self.bags.holders()):
+                cut = [array[bounds[i] : bounds[i + 1]] for array in self.per_bag]
+                arguments = self.part, self.bags._futures[i], cut, self.options
+                futures.append(client.submit(_Cell, *arguments, actor=True, pure=False, **where))
             self._actors = [future.result() for future in futures]
         except _infrastructure_errors() as error:
             raise WorkerLostError(f"a worker was lost: {error}") from error

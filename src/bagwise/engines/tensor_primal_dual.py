@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags
-from bagwise.engines.arrays import to_numpy
+from bagwise.engines.arrays import like, to_numpy
 from bagwise.engines.parts import digest
 from bagwise.engines.tensors import segment_argmax, segment_max, top_three, torch
 
@@ -122,10 +122,10 @@ class Part:
         shift: NDArray[np.float64],
         mu: float,
         next_mu: float,
-    ) -> NDArray[np.float64]:
-        """Lines 9 to 16 of Algorithm 1; returns squared gaps, their scale and the hinge loss."""
-        self.scores += self.changed * self.scores.new_tensor(factor)
-        self.scores += self.scores.new_tensor(shift)
+    ) -> tuple[NDArray[np.float64], Any, NDArray[np.float64]]:
+        """Lines 9 to 16 of Algorithm 1; returns squared gaps, their scale and hinge; and `pull`."""
+        self.scores += self.changed * like(factor, self.scores)
+        self.scores += like(shift, self.scores)
         n_bags, K = self.is_own.shape
         tops, rows = top_three(self.scores, self.bag, n_bags)
         tops = [top.double() for top in tops]
@@ -155,7 +155,7 @@ class Part:
         best = tops[0]
         hinge = torch.relu(1.0 + best - best.gather(1, self.codes[:, None])) * ~self.is_own
         report = torch.stack([gaps, 1.0 + self.q**2, hinge])
-        return to_numpy((report * self.weights).sum(dim=(1, 2)))
+        return to_numpy((report * self.weights).sum(dim=(1, 2))), *self.pull()
 
     def state(self) -> dict[str, Any]:
         """All that changes, for a checkpoint."""

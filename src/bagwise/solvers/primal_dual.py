@@ -6,8 +6,8 @@ with s_ij^m = w_m . x_ij + b_m, by a multi-block ADMM. The iterates are those of
 state is one number and one index per (bag, class) instead of a column of instances, so that an
 iteration costs one product of X with a (d x K) matrix.
 
-The state lives in parts, blocks of whole bags; an iteration asks them twice: for X'R (K x d) and,
-having told the step, for O(K) numbers.
+The state lives in parts, blocks of whole bags; an iteration asks them twice: for O(K) numbers about
+a step (K x d), and, having told how far to go, for what the next step needs (X'R, K x d).
 """
 
 from __future__ import annotations
@@ -190,8 +190,8 @@ class Part:
         shift: NDArray[np.float64],
         mu: float,
         next_mu: float,
-    ) -> NDArray[np.float64]:
-        """Lines 9 to 16 of Algorithm 1; returns squared gaps, their scale and the hinge loss."""
+    ) -> tuple[Array, Array, Array]:
+        """Lines 9 to 16 of Algorithm 1; returns squared gaps, their scale and hinge; and `pull`."""
         p, wish = self.problem, self.wish
         report = np.empty((len(p.codes), 3))
         over_bags(
@@ -201,7 +201,7 @@ class Part:
             self.q, self.r, self.lam, self.sigma, self.omega,
             wish.row_start, wish.rank, wish.rows, wish.values, report,
         )  # fmt: skip
-        return report.sum(axis=0)
+        return report.sum(axis=0), *self.pull()
 
     def state(self) -> dict[str, Array]:
         """All that changes, for a checkpoint."""
@@ -442,8 +442,7 @@ def primal_dual(
 
     def step(now: dict[str, Any]) -> bool:
         W, mu = now["W"], float(now["mu"])
-        pulled, wished = parts.total("pull")
-        pulled = space.keep(pulled)
+        pulled = space.keep(now["pulled"])
         if exact:
             move, factor = space.solve(pulled - W / mu, mu), np.ones(n_classes)
             sums, _ = parts.total("change", move)
@@ -455,10 +454,11 @@ def primal_dual(
         now["W"] = W = W + like(factor[:, None], W) * move
         shift = np.zeros(n_classes)
         if fit_intercept:  # Eq. 11, counting instances
-            shift = (wished - factor * sums) / total
+            shift = (now["wished"] - factor * sums) / total
         now["b"] = now["b"] + shift
         now["mu"] = min(mu * rho, cap)
-        gaps, scale, hinge = parts.total("update", factor, shift, mu, now["mu"]).tolist()
+        report, now["pulled"], now["wished"] = parts.total("update", factor, shift, mu, now["mu"])
+        gaps, scale, hinge = report.tolist()
         norm = float(space.squared_norms(parts, W, "scores", now["b"]).sum())
         now["curve"] = np.append(now["curve"], 0.5 * norm + C * hinge)
         now["residuals"] = np.append(now["residuals"], np.sqrt(gaps / scale))
@@ -467,9 +467,10 @@ def primal_dual(
     settings = (
         "pdMISVM", C, mu, rho, exact, shared, mask_own_class, fit_intercept, n_classes,
     )  # fmt: skip
+    first = {"W": start, "b": np.zeros(n_classes), "mu": mu, "curve": [], "residuals": []}
     end = iterate(
         parts,
-        {"W": start, "b": np.zeros(n_classes), "mu": mu, "curve": [], "residuals": []},
+        first | {"pulled": 0.0 * start, "wished": np.zeros(n_classes)},  # copies equal the scores
         begin,
         step,
         max_iter=max_iter,
