@@ -362,21 +362,23 @@ def test_mimlca_of_few_or_kernel_instances_stays_here(client):
 def test_models_of_label_sets_survive_the_loss_of_a_worker(client, model, monkeypatch):
     bags, sets = with_label_sets()
     away = bags.distribute(client, npartitions=2)
-    expected = model.fit(away, sets).coef_ if hasattr(model, "reg") else (
-        model.fit(away, sets).components_
-    )  # fmt: skip
+    learned = "coef_" if hasattr(model, "reg") else "components_"
+    expected = getattr(model.fit(away, sets), learned)
     real, calls = ClusterParts.each, []
 
     def each(self, method, *args):
         calls.append(method)
         if len(calls) == 4:
-            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+            kill_a_worker(away)
         return real(self, method, *args)
 
+    rebuilt = []
+    rebuild = ClusterParts.rebuild
     monkeypatch.setattr(ClusterParts, "each", each)
+    monkeypatch.setattr(ClusterParts, "rebuild", lambda self: rebuilt.append(rebuild(self)))
     model.fit(away, sets)
-    found = model.coef_ if hasattr(model, "reg") else model.components_
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert rebuilt
+    np.testing.assert_allclose(getattr(model, learned), expected, rtol=1e-12)
 
 
 # --- memory-mapped files -------------------------------------------------------------------------
@@ -416,17 +418,22 @@ def solve(bags, codes, track=iter, path=None, exact=False):
     )  # fmt: skip
 
 
+def kill_a_worker(bags):
+    """End the process that holds the first partition."""
+    holder = bags.holders()[0]["workers"][0]
+    os.kill(bags._client.run(os.getpid)[holder], signal.SIGKILL)
+
+
 class KillAWorker:
     """Ends the process of a worker in the middle of a fit."""
 
-    def __init__(self, client, at=10):
-        self.client, self.at, self.seen = client, at, []
+    def __init__(self, bags, at=10):
+        self.bags, self.at, self.seen = bags, at, []
 
     def __call__(self, turns):
         for turn in turns:
             if turn == self.at and self.at not in self.seen:
-                victim = next(iter(self.client.run(os.getpid).values()))
-                os.kill(victim, signal.SIGKILL)
+                kill_a_worker(self.bags)
             self.seen.append(turn)
             yield turn
 
@@ -437,16 +444,16 @@ def test_a_fit_survives_the_loss_of_a_worker(client, saving, tmp_path, monkeypat
     monkeypatch.setattr(checkpoint, "SHARE", np.inf)
     bags, y = example(40, n_classes=3)
     codes = np.unique(y, return_inverse=True)[1]
-    killer = KillAWorker(client)
     path = tmp_path / "fit.npz" if saving else None
     away = bags.distribute(client, npartitions=2)
+    killer = KillAWorker(away)
     expected = solve(away, codes)
     found = solve(away, codes, killer, path)
     np.testing.assert_array_equal(found.solution[0], expected.solution[0])
     np.testing.assert_array_equal(found.objective_curve, expected.objective_curve)
-    again = killer.seen[11:]  # turns after the kill: from the checkpoint, or from the start
-    assert again[0] == 10
-    assert (again[1:] == list(range(11, 40))) is saving or 0 in again
+    # The turn is taken again: from the checkpoint, or from the start.
+    assert killer.seen.count(10) >= 2
+    assert killer.seen.count(2) == (1 if saving else 2)
     assert not list(tmp_path.iterdir())
 
 
@@ -522,7 +529,7 @@ solve(bags.to("cpu") if {tensor} else bags, np.unique(y, return_inverse=True)[1]
 """
 
 
-@pytest.mark.parametrize(("tensor", "exact"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize(("tensor", "exact"), [(False, True), (True, False)])
 def test_a_killed_process_continues_where_it_was(tensor, exact, tmp_path):
     if tensor:
         pytest.importorskip("torch")
@@ -598,7 +605,7 @@ def test_answers_are_added():
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(0, 1000))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 def test_reductions_on_tensors_are_those_on_arrays(sizes, seed):
     torch = pytest.importorskip("torch")
     from bagwise.engines import tensors
