@@ -182,3 +182,8 @@ def test_a_sweep_that_was_not_run_says_so(tiny, tmp_path):
     (table,) = report.tables().values()
     assert table["remark"] == ["not run", "not run"]
     assert table["growth"] == ["", ""]
+
+
+def test_a_deviation_of_rounding_alone_is_none():
+    verdict = judge(0.88, [0.85, 1e-16], Metric("ACC"))
+    assert (verdict.word, verdict.difference) == ("better", None)

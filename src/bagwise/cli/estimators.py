@@ -76,8 +76,8 @@ def dissimilarity_svm(
 
 
 def metric_citation_knn(
-    n_references: int = 20,
-    n_citers: int = 20,
+    n_references: int = 2,
+    n_citers: int = 4,
     kind: str = "minmin",
     kernel: str = "linear",
     instances_per_label: int | None = 1,
@@ -87,8 +87,8 @@ def metric_citation_knn(
 
     Parameters
     ----------
-    n_references, n_citers : int, default=20
-        How many bags vote, as in the paper of MIMLCA.
+    n_references, n_citers : int, default=2, 4
+        How many bags vote; the paper of MIMLCA has 20 of each, for thousands of bags.
     kind : {"minmin", "maxmin", "meanmin", "hausdorff"}, default="minmin"
         The distance between bags.
     kernel : str, default="linear"

@@ -94,7 +94,7 @@ def judge(
     if not comparable:
         return Verdict("not comparable", "other data")
     gain = (ours - mean) * (-1 if metric.kind == "loss" else 1)
-    difference = gain / deviation if deviation > 0 else None
+    difference = gain / deviation if deviation > ROUNDING else None
     if abs(gain) <= max(tolerance * deviation, ROUNDING) + 1e-12:
         return Verdict("matches", difference=difference)
     if gain > 0:
