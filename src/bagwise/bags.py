@@ -397,11 +397,10 @@ class Bags:
         Bags
             Without `instances` in this process; ``collect()`` brings them back.
 
-        Examples
-        --------
-        >>> from distributed import Client  # doctest: +SKIP
-        >>> shared = bags.distribute(Client("tcp://scheduler:8786"))  # doctest: +SKIP
-        >>> PrimalDualMISVM().fit(shared, y).predict(shared)  # doctest: +SKIP
+        Notes
+        -----
+        ``shared = bags.distribute(Client("tcp://scheduler:8786"))``, then
+        ``PrimalDualMISVM().fit(shared, y).predict(shared)``.
         """
         from bagwise.engines.cluster import distribute
 
