@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
@@ -189,7 +191,8 @@ def test_every_model_fits_there_or_says_where(engine, request):
         except InputError as error:
             messages[estimator.__name__] = str(error)
     able = {estimator.__name__ for estimator in public_estimators()} - messages.keys()
-    assert able == {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA"}
+    anywhere = {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA"}
+    assert able == (anywhere | {"InstanceTransformer"} if engine == "cluster" else anywhere)
     unclear = [m for m in messages.values() if not re.search(f"{way}|works on rows", m)]
     assert not unclear
 
@@ -658,6 +661,23 @@ def test_mapped_instances_are_standardised_into_a_file(tmp_path, monkeypatch):
     found = scaler.fit(mapped(bags, tmp_path), y).transform(mapped(bags, tmp_path)).instances
     assert _validation.is_mapped(found)
     np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_a_pipeline_standardises_on_the_workers(client):
+    bags, y = example(40)
+    away = bags.distribute(client, npartitions=2)
+    scaler = preprocessing.InstanceTransformer(StandardScaler())
+    there = scaler.fit(away).transform(away)
+    assert there.npartitions == 2
+    expected = scaler.fit_transform(bags).instances
+    np.testing.assert_allclose(there.collect().instances, expected, atol=1e-12)
+    kill_a_worker(there)  # what was lost is made again
+    np.testing.assert_allclose(there.collect().instances, expected, atol=1e-12)
+    model = make_pipeline(scaler, PrimalDualMISVM(C=1, random_state=0))
+    here = model.fit(bags, y).predict(bags)
+    np.testing.assert_array_equal(model.fit(away, y).predict(away), here)
+    with pytest.raises(InputError, match="no partial_fit"):
+        preprocessing.InstanceTransformer(PCA()).fit(away)
 
 
 def test_the_command_line_fits_a_file_larger_than_memory(tmp_path):

@@ -18,6 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
+from bagwise.engines import is_local
+from bagwise.exceptions import InputError
 from bagwise.io.memory import Workspace
 
 __all__ = ["InstanceTransformer"]
@@ -38,7 +40,8 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
     The transformer is fitted on the flat table of instances; bags stay whole and keep their ids.
     Bags in, `Bags` out; a 2-D table in, a 2-D table out. A memory-mapped table is read in blocks,
     if the transformer has ``partial_fit``, and transformed into another one, in a temporary file
-    that vanishes with the last array that refers to it.
+    that vanishes with the last array that refers to it. On a cluster the transformer visits the
+    partitions, and the results stay there.
 
     Parameters
     ----------
@@ -63,6 +66,8 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
     >>> InstanceTransformer(StandardScaler()).fit_transform(bags).instances.ravel().round(2)
     array([-1.22,  0.  ,  1.22])
     """
+
+    _runs_elsewhere = True
 
     _parameter_constraints: dict[str, Any] = {
         "transformer": [None, HasMethods(["fit", "transform"])]
@@ -103,6 +108,9 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         if y is not None:
             y_instances = check_length(np.asarray(y), bags)[bags.bag_index]
         fresh = clone(given)
+        if hasattr(bags, "fold"):
+            self.transformer_ = _fitted_on_cluster(fresh, bags)
+            return self
         if is_mapped(bags.instances) and hasattr(fresh, "partial_fit"):
             for rows in _blocks(bags):
                 part = None if y_instances is None else y_instances[rows]
@@ -126,8 +134,13 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         """
         check_is_fitted(self)
         bags = self._read(X, reset=False)
+        if hasattr(bags, "transformed"):
+            return bags.transformed(self._with_new_rows)
+        return self._with_new_rows(bags, as_table=is_table(X))
+
+    def _with_new_rows(self, bags: Bags, *, as_table: bool = False) -> Any:
         rows = self._transformed(bags)
-        if is_table(X):
+        if as_table:
             return rows
         names = None
         if bags.feature_names is not None and hasattr(self, "get_feature_names_out"):
@@ -191,7 +204,28 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
 
     def _read(self, X: Any, *, reset: bool) -> Bags:
         tags = self.__sklearn_tags__().input_tags
+        if isinstance(X, Bags) and type(X) is Bags and not is_local(X):
+            raise InputError(
+                f"the bags are on {X.device}, and InstanceTransformer works on arrays: transform "
+                "first, or use bags.to('numpy')."
+            )
         return check_bags(self, X, reset=reset, accept_sparse=tags.sparse, allow_nan=tags.allow_nan)
+
+
+def _fitted_on_cluster(transformer: Any, bags: Any) -> Any:
+    """Let the transformer visit the partitions one after the other."""
+    if not get_tags(transformer).requires_fit:
+        return transformer.fit(np.zeros((1, bags.n_features)))
+    if not hasattr(transformer, "partial_fit"):
+        raise InputError(
+            f"{type(transformer).__name__} has no partial_fit and cannot learn from bags on a "
+            "cluster: fit it on bags.collect(), or on some of the bags."
+        )
+    return bags.fold(_learn_more, transformer)
+
+
+def _learn_more(transformer: Any, bags: Bags) -> Any:
+    return transformer.partial_fit(_rows(bags))
 
 
 def _blocks(bags: Bags) -> Iterator[slice]:

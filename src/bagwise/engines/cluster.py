@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
@@ -84,6 +85,8 @@ class DistributedBags(Bags):
         Names of the bags.
     feature_names : list of str or None
         Names of the columns.
+    futures : list of futures, default=None
+        The partitions, where workers have them already.
     """
 
     def __init__(
@@ -96,11 +99,12 @@ class DistributedBags(Bags):
         n_features: int,
         ids: NDArray[Any] | None,
         feature_names: list[str] | None,
+        futures: list[Any] | None = None,
     ) -> None:
         self._instances = _Shape((int(offsets[-1]), n_features), np.dtype(dtype))
         self._offsets, self._ids, self._feature_names = offsets, ids, feature_names
         self._client, self._loaders, self._bounds = client, loaders, bounds
-        self._futures: list[Any] = [None] * len(loaders)
+        self._futures: list[Any] = [None] * len(loaders) if futures is None else futures
         self.restore()
 
     @property
@@ -128,24 +132,29 @@ class DistributedBags(Bags):
         rows = np.concatenate(tables) if stack is None else stack
         return Bags(rows, self._offsets, self._ids, feature_names=self._feature_names)
 
-    def map(self, function: Callable[[Bags], Any]) -> list[Any]:
+    def map(self, function: Callable[[Bags], Any], *, only: int | None = None) -> list[Any]:
         """Call a function with the bags of each partition, on its worker.
 
         Parameters
         ----------
         function : callable
             Takes `Bags`.
+        only : int, default=None
+            One partition instead of all.
 
         Returns
         -------
         list
             One answer per partition, in the order of the bags.
         """
+        chosen = slice(None) if only is None else slice(only, only + 1)
         for last in (False, False, True):
             try:
                 calls = [
                     self._client.submit(_guarded, function, future, pure=False, **where)
-                    for future, where in zip(self._futures, self.holders(), strict=True)
+                    for future, where in list(zip(self._futures, self.holders(), strict=True))[
+                        chosen
+                    ]
                 ]
                 answers = self._client.gather(calls)
                 break
@@ -154,6 +163,54 @@ class DistributedBags(Bags):
                     raise WorkerLostError(f"workers were lost three times: {error}") from error
                 self.restore()
         return [_unpack(answer) for answer in answers]
+
+    def fold(self, function: Callable[[Any, Bags], Any], state: Any) -> Any:
+        """Let something small visit all partitions in order, learning from each.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(state, bags)`` gives the next state.
+        state : object
+            The first state.
+
+        Returns
+        -------
+        object
+            The last state.
+        """
+        for i in range(self.npartitions):
+            state = self.map(partial(_visit, function, state), only=i)[0]
+        return state
+
+    def transformed(self, function: Callable[[Bags], Bags]) -> DistributedBags:
+        """The same bags with other columns, made and kept on the workers.
+
+        Parameters
+        ----------
+        function : callable
+            From bags to the same bags with other instances.
+
+        Returns
+        -------
+        DistributedBags
+        """
+        sample = self.map(partial(_first_of, function), only=0)[0]
+        futures = [
+            self._client.submit(function, future, pure=False, **where)
+            for future, where in zip(self._futures, self.holders(), strict=True)
+        ]
+        return DistributedBags(
+            self._client,
+            [loader.then(function) for loader in self._loaders],
+            self._offsets,
+            self._bounds,
+            sample.dtype,
+            sample.n_features,
+            self._ids,
+            sample.feature_names,
+            futures,
+        )
 
     def place(self, part: type[Any], *per_bag: NDArray[Any], **options: Any) -> ClusterParts:
         """Make the parts of a solver on the workers.
@@ -314,11 +371,24 @@ class Loader:
     def __init__(self, load: Callable[[], Bags], *, on_worker: bool) -> None:
         self.load, self.on_worker = load, on_worker
 
+    steps: tuple[Callable[[Bags], Bags], ...] = ()
+
+    def then(self, function: Callable[[Bags], Bags]) -> Loader:
+        """The same with one more step, made on the worker."""
+        longer = Loader(self.load, on_worker=self.on_worker)
+        longer.steps = (*self.steps, function)
+        return longer
+
     def put(self, client: Any, worker: str) -> Any:
         """Make a future of the bags on a worker."""
+        where = {"workers": [worker], "allow_other_workers": True, "pure": False}
         if self.on_worker:
-            return client.submit(self.load, workers=[worker], allow_other_workers=True, pure=False)
-        return client.scatter(self.load(), workers=[worker], hash=False)
+            future = client.submit(self.load, **where)
+        else:
+            future = client.scatter(self.load(), workers=[worker], hash=False)
+        for step in self.steps:
+            future = client.submit(step, future, **where)
+        return future
 
 
 def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> DistributedBags:
@@ -376,6 +446,9 @@ def partition_bounds(
     ndarray
         The first bag of each partition, and the number of bags.
     """
+    if not hasattr(client, "scheduler_info"):
+        import_extra("distributed", extra="dask")
+        raise InputError(f"client= is a {type(client).__name__}: expected a distributed.Client.")
     if npartitions is None:
         npartitions = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
     if npartitions < 1 or len(offsets) < 2:
@@ -412,6 +485,14 @@ def _mapped_rows(bags: Bags) -> _MappedRows | None:
         bags.feature_names,
         digest(bags),
     )
+
+
+def _visit(function: Callable[[Any, Bags], Any], state: Any, bags: Bags) -> Any:
+    return function(state, bags)
+
+
+def _first_of(function: Callable[[Bags], Bags], bags: Bags) -> Bags:
+    return function(bags[:1])
 
 
 def _itself(bags: Bags) -> Bags:
