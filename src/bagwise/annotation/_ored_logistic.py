@@ -51,8 +51,9 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         maximum.
     background : bool or label, default=False
         Add a class that may be in any bag and is in no label set, for instances that belong to
-        none of the labels. Such instances are named -1 (numeric labels) or "background" (texts);
-        give another name instead of True if that is a label already.
+        none of the labels: the last column of probabilities. Where :meth:`annotate` names it, it
+        is -1 (numeric labels) or "background" (texts); give another name instead of True if that is
+        a label already.
     solver : {"lbfgs", "em", "gem"}, default="lbfgs"
         L-BFGS on the likelihood itself; EM with a full M-step; or the paper's generalised EM with
         one gradient step per posterior. All climb the same likelihood; the first is the quickest.
@@ -277,20 +278,22 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         """
         return softmax(self._logits(self._check_bags(X)), axis=1)
 
-    def predict_instances(self, X: Any) -> NDArray[Any]:
+    def predict_instances(self, X: Any, *, background_above: float | None = None) -> NDArray[Any]:
         """Predict the class of each instance, its bag unseen (inductive, Eq. 15).
 
         Parameters
         ----------
         X : Bags or anything accepted as bags
             The bags.
+        background_above : float, default=None
+            As in :meth:`annotate`.
 
         Returns
         -------
         ndarray of shape (n_instances,)
             Values of ``classes_``, or ``background_label_``.
         """
-        return self._names[self._logits(self._check_bags(X)).argmax(axis=1)]
+        return self._named(self.predict_proba_instances(X), background_above)
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Probability of each label for each bag.
@@ -312,7 +315,9 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         with np.errstate(over="ignore"):
             return 1 / (1 + np.exp(-scores))
 
-    def annotate(self, X: Any, label_sets: Any) -> NDArray[Any]:
+    def annotate(
+        self, X: Any, label_sets: Any, *, background_above: float | None = None
+    ) -> NDArray[Any]:
         """Name each instance by its likeliest label, given the label set of its bag (Eq. 16).
 
         Parameters
@@ -322,14 +327,18 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             What is known of each bag. Where nothing is known (None, or a row of -1) all labels are
             possible.
+        background_above : float, default=None
+            With `background`: the probability above which an instance is called so, 0.5 for
+            instance. By default only where no label is possible: the likelihood gives background
+            most of what no label needs, true instances of the labels among it.
 
         Returns
         -------
         ndarray of shape (n_instances,)
             Values of ``classes_``, or ``background_label_``.
         """
-        found = [part.argmax(axis=1) for part, _ in self._posterior(X, label_sets)]
-        return self._names[np.concatenate(found)]
+        parts = self._posterior(X, label_sets)
+        return np.concatenate([self._named(proba, background_above) for proba, _ in parts])
 
     def annotate_proba(self, X: Any, label_sets: Any) -> NDArray[np.float64]:
         """Probability of each label for each instance, given the label set of its bag.
@@ -366,11 +375,16 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         """
         return np.concatenate([value for _, value in self._posterior(X, label_sets)])
 
-    @property
-    def _names(self) -> NDArray[Any]:
+    def _named(self, proba: NDArray[Any], background_above: float | None) -> NDArray[Any]:
+        """The likeliest label of each row, or background."""
+        labels = proba[:, : len(self.classes_)]
+        named = self.classes_[labels.argmax(axis=1)]
         if self.background_label_ is None:
-            return self.classes_
-        return np.append(self.classes_, [self.background_label_])
+            return named
+        limit = 1.0 if background_above is None else background_above
+        unnamed = (proba[:, -1] > limit) | ~labels.any(axis=1)
+        names = np.append(self.classes_, [self.background_label_])
+        return np.where(unnamed, names[-1], named.astype(names.dtype))
 
     def _logits(self, bags: Bags) -> NDArray[Any]:
         return over_partitions(self._logits_here, bags)

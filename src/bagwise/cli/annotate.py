@@ -113,24 +113,25 @@ def _annotated(model: Any, bags: Any, sets: list[set[Any] | None]) -> dict[str, 
     estimator, seen = model, bags
     if isinstance(model, Pipeline):
         estimator, seen = model[-1], model[:-1].transform(bags)
-    proba = estimator.annotate_proba(seen, sets)
-    names = estimator.classes_
-    if estimator.background_label_ is not None:
-        names = np.append(names, [estimator.background_label_])
+    posterior, names = estimator.annotate_proba(seen, sets), estimator.classes_
+    proba = posterior[:, : len(names)]
     rows = np.arange(len(proba))
     first = proba.argmax(axis=1)
     others = proba.copy()
     others[rows, first] = -1.0
     second = others.argmax(axis=1) if proba.shape[1] > 1 else first
     ids = bags.bag_index if bags.ids is None else bags.ids[bags.bag_index]
-    return {
+    columns = {
         "bag": ids,
         "row": rows - bags.offsets[bags.bag_index],
-        "label": names[first],
+        "label": estimator.annotate(seen, sets),
         "probability": proba[rows, first],
         "runner_up": names[second],
         "runner_up_probability": np.where(second == first, 0.0, proba[rows, second]),
     }
+    if posterior.shape[1] > len(names):
+        columns["background_probability"] = posterior[:, -1]
+    return columns
 
 
 def _is_sparse(bags: Any) -> bool:

@@ -105,7 +105,8 @@ class DistributedBags(Bags):
         self._offsets, self._ids, self._feature_names = offsets, ids, feature_names
         self._client, self._loaders, self._bounds = client, loaders, bounds
         self._futures: list[Any] = [None] * len(loaders) if futures is None else futures
-        self.restore()
+        if futures is None:
+            self.restore()
 
     @property
     def instances(self) -> NoReturn:
@@ -128,8 +129,10 @@ class DistributedBags(Bags):
         Bags
         """
         tables = [bags.instances for bags in self.map(_itself)]
-        stack = sparse.vstack(tables, format="csr") if sparse.issparse(tables[0]) else None
-        rows = np.concatenate(tables) if stack is None else stack
+        if sparse.issparse(tables[0]):
+            rows = sparse.vstack(tables, format="csr")
+        else:
+            rows = np.concatenate(tables)
         return Bags(rows, self._offsets, self._ids, feature_names=self._feature_names)
 
     def map(self, function: Callable[[Bags], Any], *, only: int | None = None) -> list[Any]:
@@ -150,11 +153,10 @@ class DistributedBags(Bags):
         chosen = slice(None) if only is None else slice(only, only + 1)
         for last in (False, False, True):
             try:
+                places = self.holders()[chosen]
                 calls = [
                     self._client.submit(_guarded, function, future, pure=False, **where)
-                    for future, where in list(zip(self._futures, self.holders(), strict=True))[
-                        chosen
-                    ]
+                    for future, where in zip(self._futures[chosen], places, strict=True)
                 ]
                 answers = self._client.gather(calls)
                 break
