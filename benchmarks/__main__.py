@@ -21,6 +21,7 @@ PARTS = (
     "segments",
     "bag_distances",
     "csp",
+    "engines",
     "margin_svms",
     "mil_rivals",
     "mimlca",

@@ -210,10 +210,11 @@ class Part:
 
     def restore(self, state: dict[str, Array]) -> None:
         """Continue from a checkpoint."""
+        mine = {name: np.require(value, requirements="W") for name, value in state.items()}
         for name in _STATE:
-            setattr(self, name, state[name])
+            setattr(self, name, mine[name])
         self.wish = Wish(self.problem)
-        self.wish.rows, self.wish.values = state["rows"], state["values"]
+        self.wish.rows, self.wish.values = mine["rows"], mine["values"]
 
 
 class KernelPart(Part):
