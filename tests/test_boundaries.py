@@ -12,6 +12,7 @@ ROOT = Path(bagwise.__file__).parent
 # From the top of the house to its door. A room may import itself and the rooms it names.
 FOUNDATION = {
     "exceptions",
+    "_warnings",
     "extras",
     "bags",
     "kernels",
@@ -24,10 +25,11 @@ FOUNDATION = {
 QUESTIONS = {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
 ROOMS = {
     "exceptions": set(),
+    "_warnings": set(),
     "extras": {"exceptions"},
     "bags": {"exceptions"},
     "kernels": set(),
-    "solvers": {"exceptions", "bags", "kernels"},
+    "solvers": {"exceptions", "_warnings", "bags", "kernels"},
     "_validation": {"exceptions", "bags"},
     "base": {"exceptions", "bags", "kernels", "_validation"},
     "pairwise": FOUNDATION - {"base", "pairwise", "solvers", "_label_machine"},

@@ -32,6 +32,7 @@ __all__ = [
     "BagEstimator",
     "InstancePredictorMixin",
     "RowEstimator",
+    "finite_scores",
     "fit_method",
 ]
 
@@ -52,6 +53,25 @@ def fit_method(fit: Fit) -> Fit:
     callable
     """
     return with_callbacks(_fit_context(prefer_skip_nested_validation=True)(fit))
+
+
+def finite_scores(scores: NDArray[Any]) -> NDArray[Any]:
+    """Replace infinite scores by the largest that can still be compared with others.
+
+    A class that no training bag carries has the score minus infinity; scikit-learn's measures
+    refuse that, and a search over folds in which a rare class is missing would fail.
+
+    Parameters
+    ----------
+    scores : ndarray
+        Scores of bags.
+
+    Returns
+    -------
+    ndarray
+    """
+    largest = np.finfo(scores.dtype).max / 4  # differences stay finite
+    return np.clip(scores, -largest, largest)
 
 
 class BagEstimator(CallbackSupportMixin, BaseEstimator):

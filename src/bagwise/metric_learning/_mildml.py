@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from bagwise._validation import check_bags, check_label_sets
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.exceptions import LabelError
@@ -157,11 +157,10 @@ class MildML(MetricLearner):
                 steps=lambda: self._track(range(self.max_iter), "fitting"),
             )
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"the objective still fell after {result.n_iter} iterations: raise max_iter or "
                 "tol.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         components, threshold = result.solution
         self.components_ = components.astype(bags.dtype)

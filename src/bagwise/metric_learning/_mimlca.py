@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -16,6 +15,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from bagwise._validation import check_bag_labels, check_bags, check_label_sets
+from bagwise._warnings import warn_user
 from bagwise.base import fit_method
 from bagwise.exceptions import InputError, LabelError
 from bagwise.kernels.threads import one_core_if_small
@@ -139,12 +139,11 @@ class _ClusterMetric(CentroidPredictorMixin, MetricLearner):
         values, vectors = values[real], vectors[:, real]
         if self.n_components is None and keep < n_instances and real.all():
             values, vectors = values[1:], vectors[:, 1:]
-            warnings.warn(
+            warn_user(
                 f"the kernel spreads the {n_instances} instances over more than {len(values)} "
                 "dimensions; with all of them nearly every assignment of labels costs the same. "
                 f"The {len(values)} leading ones are used: set n_components or ridge to say how "
                 "many should be.",
-                stacklevel=4,
             )
         features, back = vectors * np.sqrt(values), vectors / np.sqrt(values)
         return features.astype(gram.dtype, copy=False), back.astype(gram.dtype, copy=False)
@@ -316,10 +315,9 @@ class MIMLCA(_ClusterMetric):
             raise LabelError("no bag carries a label: there is nothing to learn from.")
         result, state = self._learn(bags.instances, labels.classes, candidates)
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"assignments still changed after {result.n_iter} iterations: raise max_iter.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         for name, value in state.items():
