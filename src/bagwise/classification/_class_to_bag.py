@@ -17,8 +17,13 @@ from bagwise import kernels
 from bagwise._validation import check_bags, check_label, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, finite_scores, fit_method
-from bagwise.classification._canonical import in_canonical_order
+from bagwise.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    finite_scores,
+    fit_method,
+    in_canonical_order,
+)
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.pairwise import bag_distances

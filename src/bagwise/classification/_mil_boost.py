@@ -12,8 +12,13 @@ from sklearn.utils._param_validation import Interval
 
 from bagwise import kernels
 from bagwise._validation import check_bag_labels, check_bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.classification._canonical import KeysByValue, in_canonical_order
+from bagwise.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    fit_method,
+    in_canonical_order,
+)
+from bagwise.classification._canonical import KeysByValue
 from bagwise.classification._probabilities import of_log_odds
 from bagwise.solvers.mil_boost import mil_boost
 from bagwise.solvers.result import total_curve

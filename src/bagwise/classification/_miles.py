@@ -12,8 +12,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from bagwise import kernels
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.classification._canonical import KeysByValue, in_canonical_order
+from bagwise.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    fit_method,
+    in_canonical_order,
+)
+from bagwise.classification._canonical import KeysByValue
 from bagwise.classification._one_vs_rest import class_weights
 from bagwise.embedding._similarity import InstanceSimilarity, similarity_to
 from bagwise.solvers.l1_svm import l1_svm

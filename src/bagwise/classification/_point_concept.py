@@ -13,8 +13,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
-from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
-from bagwise.classification._canonical import in_canonical_order
+from bagwise.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    InstancePredictorMixin,
+    fit_method,
+    in_canonical_order,
+)
 from bagwise.classification._probabilities import of_log_odds
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.diverse_density import starts_at

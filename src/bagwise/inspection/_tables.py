@@ -279,7 +279,7 @@ def _is_key(estimator: Any, bags: Bags) -> NDArray[np.bool_]:
 
 def _keys_of_sets(
     estimator: Any, bags: Bags, predicted: NDArray[Any]
-) -> Iterator[tuple[int, NDArray[np.intp], NDArray[np.int64]]]:
+) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any]]]:
     """For each label: its column, the bags predicted to carry it, the rows that speak for it."""
     for k in np.flatnonzero(predicted.any(axis=0)):
         holders = np.flatnonzero(predicted[:, k])
