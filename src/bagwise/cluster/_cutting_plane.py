@@ -77,6 +77,8 @@ class CuttingPlaneMMC(TwoWayClusterer):
 
     Notes
     -----
+    Standardise dense features first.
+
     The outcome is a local minimum that depends on the first labels. Cost: one product with the rows
     (with their kernel matrix) per cut. The kernel needs no decomposition: machines are weighted
     sums of rows.

@@ -76,6 +76,8 @@ class GeneralizedMMC(TwoWayClusterer):
 
     Notes
     -----
+    Standardise dense features first.
+
     The semi-definite program is solved by an interior point method of our own: its variables are
     those of a diagonal, so a Newton step is a few factorisations of matrices as large as the
     data, and no solver has to be installed. Cost: some fifty such steps; more than 4,000 rows are

@@ -75,6 +75,8 @@ class IterativeSVR(TwoWayClusterer):
 
     Notes
     -----
+    Standardise dense features first.
+
     The outcome depends on the first labels. Cost: a regression (LIBSVM) per round; with a kernel
     its whole matrix is held.
 

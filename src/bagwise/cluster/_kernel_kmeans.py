@@ -81,6 +81,8 @@ class KernelKMeans(ClusterMixin, RowMachine):
 
     Notes
     -----
+    Standardise dense features first.
+
     Cost of a round: the kernel between all rows, kept in memory up to 3,000 rows and computed in
     blocks beyond.
 

@@ -74,6 +74,8 @@ class LaplacianSVM(PartlyLabelledMachine):
 
     Notes
     -----
+    Standardise dense features first.
+
     Every row counts, so with a kernel all rows are support vectors. More than two classes: one
     against the rest, at the cost of one SVM each.
 
