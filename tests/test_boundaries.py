@@ -12,6 +12,7 @@ ROOT = Path(bagwise.__file__).parent
 # From the top of the house to its door. A room may import itself and the rooms it names.
 FOUNDATION = {
     "exceptions",
+    "_warnings",
     "extras",
     "bags",
     "kernels",
@@ -25,11 +26,12 @@ FOUNDATION = {
 QUESTIONS = {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
 ROOMS = {
     "exceptions": set(),
+    "_warnings": set(),
     "extras": {"exceptions"},
     "bags": {"exceptions", "engines"},  # Bags.to and Bags.distribute are doors to engines
     "kernels": set(),
     "engines": {"exceptions", "extras", "bags", "kernels"},
-    "solvers": {"exceptions", "bags", "kernels", "engines"},
+    "solvers": {"exceptions", "_warnings", "bags", "kernels", "engines"},
     "_validation": {"exceptions", "bags", "engines"},
     "base": {"exceptions", "bags", "kernels", "engines", "_validation"},
     "pairwise": FOUNDATION - {"base", "pairwise", "solvers", "_label_machine"},

@@ -37,6 +37,22 @@ def test_estimators_are_in_the_reference_and_in_the_readme(cls):
         assert f"{room}.{cls.__name__}" in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
+def test_iterative_estimators_can_show_progress_and_leave_their_curve(cls):
+    if "max_iter" in inspect.signature(cls).parameters:
+        assert "verbose" in inspect.signature(cls).parameters
+        for name in ("n_iter_", "objective_curve_"):
+            assert f"\n{name} : " in inspect.getdoc(cls), name
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/api.md", "docs/index.md", "docs/methods.md"])
+def test_lists_hold_each_entry_once(page):
+    """Branches that add lines to the same list are easily merged into two lists."""
+    text = (ROOT / page).read_text()
+    listed = re.findall(r"^\| .*\||^   [a-z_.]+\.\w+$|^[A-Z].*(?=\n-+\n)", text, flags=re.MULTILINE)
+    assert sorted(set(listed)) == sorted(listed)
+
+
 def test_all_names_exist():
     for room in bagwise._ROOMS:
         module = getattr(bagwise, room)

@@ -131,6 +131,7 @@ def test_labels_of_any_type(bags, y, classes, codes):
         ([0.5, 1.2, 0.1], "Unknown label type"),
         (["a", 1, "b"], "one type"),
         ([[0, 1], [1, 0], [1, 1]], "one label per bag"),
+        (sparse.csr_array([[0, 1], [1, 0], [1, 1]]), "one label per bag"),
         ([1, 1, 1], "one class only"),
         ([{1}, {2}, {1}], "label sets"),
         ([[1], [2, 3], [1]], "label sets"),

@@ -543,8 +543,8 @@ def _label_column(y: Any) -> NDArray[Any]:
         raise LabelError("this estimator requires y to be passed, but the target y is None.")
     if _is_list_of_sets(y) and any(isinstance(v, set | frozenset | list) for v in y):
         raise LabelError(
-            "y holds label sets, and this model learns from one label per bag: use CitationKNN, or "
-            "OneVsRestClassifier on a 0/1 array."
+            "y holds label sets, and this model learns from one label per bag: use CitationKNN, "
+            "ClassToBag or bagwise.annotation, or OneVsRestClassifier on a 0/1 array."
         )
     if isinstance(y, list | tuple) and any(isinstance(label, tuple) for label in y):
         column = np.empty(len(y), dtype=object)
@@ -554,7 +554,7 @@ def _label_column(y: Any) -> NDArray[Any]:
         return np.array(y, dtype=object)  # numpy would turn the numbers into text
     try:
         return column_or_1d(y, warn=True)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise LabelError(f"{error} Give one label per bag.") from error
 
 

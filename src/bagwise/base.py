@@ -16,6 +16,7 @@ from bagwise import kernels
 from bagwise._validation import check_bags, check_label, check_rows
 from bagwise.bags import Bags
 from bagwise.engines import over_partitions
+from bagwise.kernels.row_order import row_ranks
 
 try:  # scikit-learn >= 1.9, experimental there
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -34,7 +35,9 @@ __all__ = [
     "BagEstimator",
     "InstancePredictorMixin",
     "RowEstimator",
+    "finite_scores",
     "fit_method",
+    "in_canonical_order",
 ]
 
 Item = TypeVar("Item")
@@ -54,6 +57,62 @@ def fit_method(fit: Fit) -> Fit:
     callable
     """
     return with_callbacks(_fit_context(prefer_skip_nested_validation=True)(fit))
+
+
+def finite_scores(scores: NDArray[Any]) -> NDArray[Any]:
+    """Replace infinite scores by the largest that can still be compared with others.
+
+    A class that no training bag carries has the score minus infinity; scikit-learn's measures
+    refuse that, and a search over folds in which a rare class is missing would fail.
+
+    Parameters
+    ----------
+    scores : ndarray
+        Scores of bags.
+
+    Returns
+    -------
+    ndarray
+    """
+    largest = np.finfo(scores.dtype).max / 4  # differences stay finite
+    return np.clip(scores, -largest, largest)
+
+
+def in_canonical_order(
+    bags: Bags, codes: NDArray[np.int64]
+) -> tuple[Bags, NDArray[np.int64], NDArray[np.intp]]:
+    """Sort the instances inside each bag and the bags, by their values.
+
+    A search from many starts ends, by rounding alone, in another place when its sums run in
+    another order; a tie is won by who comes first. After this neither depends on the user's order.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    codes : ndarray of shape (n_bags,)
+        The class of each bag; decides between equal bags.
+
+    Returns
+    -------
+    bags : Bags
+        The same bags, sorted.
+    codes : ndarray of shape (n_bags,)
+        Their classes.
+    order : ndarray of shape (n_bags,)
+        Where each came from.
+    """
+    ranks = row_ranks(bags.instances)
+    inside = np.lexsort((ranks, bags.bag_index))
+    keys = [
+        (*rank.tolist(), int(code))
+        for rank, code in zip(bags.split(ranks[inside]), codes, strict=True)
+    ]
+    order = np.array(sorted(range(len(bags)), key=keys.__getitem__), dtype=np.intp)
+    by_bag = bags.split(inside)
+    rows = np.concatenate([by_bag[i] for i in order])
+    offsets = np.concatenate([[0], np.cumsum(bags.sizes[order])])
+    return Bags(bags.instances[rows], offsets), codes[order], order
 
 
 class BagEstimator(CallbackSupportMixin, BaseEstimator):

@@ -130,6 +130,8 @@ class TestM3MIML:
         model = M3MIML().fit(bags, wide)
         assert_array_equal(model.predict(bags)[:, 3:], [[1, 0]] * 20)
         assert 4 not in model.annotate(bags, wide)
+        assert len(set(model.annotate(bags, wide))) > 1  # what all carry does not take all
+        assert np.isfinite(model.decision_function(bags)).all()
 
 
 def primal(bags, carried, C, w, b):

@@ -8,8 +8,8 @@ from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
 
 from bagwise import Bags
+from bagwise.base import in_canonical_order
 from bagwise.classification import EMDD, DiverseDensity
-from bagwise.classification._canonical import in_canonical_order
 from bagwise.exceptions import SparseInputError
 from bagwise.kernels import diverse_density, segments
 from bagwise.kernels.row_order import row_ranks

@@ -200,6 +200,25 @@ def test_label_sets_keep_their_names(run, tmp_path):
     assert "one label per bag" in run("fit", table, "-m", "nsk", "-o", tmp_path / "x").stderr
 
 
+@pytest.mark.parametrize("name", [m.name for m in METHODS.values() if m.label_sets])
+def test_every_method_of_label_sets_predicts(run, tmp_path, name):
+    rng = np.random.default_rng(0)
+    rows = [["bag", "label_set", "x", "y"]]
+    for i in range(18):
+        for label in ("cat", "dog", "cat;dog")[i % 3].split(";"):
+            place = [5, 0] if label == "cat" else [0, 5]
+            rows += [[f"b{i}", ("cat", "dog", "cat;dog")[i % 3], *(rng.normal(size=2) + place)]]
+    table = write_rows(tmp_path / "t.csv", rows)
+    model, out = tmp_path / "m.skops", tmp_path / "out.csv"
+    assert run("fit", table, "-m", name, "-o", model).exit_code == 0
+    result = run("predict", model, table, "-o", out)
+    assert result.exit_code == 0, result.stderr
+    assert {row["predicted"] for row in read_rows(out)} <= {"", "cat", "dog", "cat;dog"}
+    if "instances" in result.stderr:
+        instances = read_rows(tmp_path / "out.instances.csv")
+        assert {row["predicted"] for row in instances} <= {"cat", "dog"}
+
+
 def test_unlabelled_bags_are_left_out_and_told(run, tmp_path):
     rows = slide_rows()
     for row in rows[1:]:

@@ -63,7 +63,7 @@ def test_the_objective_never_rises_and_is_that_of_the_solution(rng):
         X = np.random.default_rng(seed).normal(size=(50, 2))
         X -= X.mean(axis=0)
         labels = rng.choice([-1, 1], size=50)
-        options = {"C": 1.0, "balance": 0.1, "max_iter": 100, "tol": 1e-7}
+        options = {"C": 1.0, "balance": 0.1, "steps": range(100), "tol": 1e-7}
         result = cutting_plane_mmc(LinearFeatures(X), labels, **options)
         curve = result.objective_curve
         lengths.append(len(curve))

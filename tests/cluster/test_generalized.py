@@ -51,7 +51,7 @@ def bound_by_sdp(Q):
 def test_the_bound_is_that_of_a_general_solver(rng, C, balance):
     X = rng.normal(size=(14, 2))
     Q = quadratic(rbf_kernel(X, gamma=0.5), C, balance)
-    gamma, W, curve, converged = diagonal_bound(Q, max_iter=200, tol=1e-8)
+    gamma, W, curve, converged = diagonal_bound(Q, steps=range(200), tol=1e-8)
     assert converged
     assert curve[-1] == pytest.approx(bound_by_sdp(Q), rel=1e-5)
     assert np.linalg.eigvalsh(Q - np.diag(gamma)).min() > -1e-9
@@ -116,8 +116,8 @@ def test_a_kernel_that_is_none_is_refused(rng):
 
 def test_lanczos_leads_to_the_same_bound(clouds, monkeypatch):
     Q = quadratic(rbf_kernel(clouds, gamma=0.2), 1.0, 1.0)
-    dense = diagonal_bound(Q, max_iter=100, tol=1e-8)
+    dense = diagonal_bound(Q, steps=range(100), tol=1e-8)
     monkeypatch.setattr("bagwise.solvers.generalized_mmc.DENSE", 5)
-    lanczos = diagonal_bound(Q, max_iter=100, tol=1e-8)
+    lanczos = diagonal_bound(Q, steps=range(100), tol=1e-8)
     assert lanczos[3]
     np.testing.assert_allclose(lanczos[0], dense[0], atol=1e-6)

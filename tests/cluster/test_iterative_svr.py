@@ -2,6 +2,7 @@ import clarabel
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.cluster import IterativeSVR
 from bagwise.solvers.feature_space import LinearFeatures
@@ -59,7 +60,7 @@ def test_a_threshold_parts_few_and_equal_scores(n):
 def test_a_round_is_a_regression_and_a_threshold(clouds, rng):
     X = clouds - clouds.mean(axis=0)
     labels = np.where(X[:, 0] + rng.normal(size=40) > 0, 1, -1)
-    first = iterative_svr(LinearFeatures(X), labels, C=0.5, balance=0.3, max_iter=1, tol=1e-8)
+    first = iterative_svr(LinearFeatures(X), labels, C=0.5, balance=0.3, steps=range(1), tol=1e-8)
     w = regression_by_qp(X, labels, 0.5)
     np.testing.assert_allclose(X.T @ first.solution[0], w, atol=1e-4)
     intercept, loss = best_threshold(X @ w, 0.3)
@@ -71,7 +72,7 @@ def test_at_the_end_labels_come_back(clouds):
     model = IterativeSVR(random_state=0).fit(clouds)
     X = clouds - clouds.mean(axis=0)
     labels = np.where(model.labels_ == 1, 1, -1)
-    again = iterative_svr(LinearFeatures(X), labels, C=1.0, balance=0.3, max_iter=1, tol=1e-6)
+    again = iterative_svr(LinearFeatures(X), labels, C=1.0, balance=0.3, steps=range(1), tol=1e-6)
     scores = X @ (X.T @ again.solution[0]) + again.solution[1]
     np.testing.assert_array_equal(np.where(scores > 0, 1, -1), labels)
 
@@ -94,3 +95,10 @@ def test_the_balance_holds(rng):
 def test_a_small_budget_warns(rng):
     with pytest.warns(match="did not settle"):
         IterativeSVR(max_iter=1, init="alignment", random_state=0).fit(rng.normal(size=(60, 2)))
+
+
+def test_features_of_any_size_end_in_time(clouds):
+    """LIBSVM would take ten million steps per round; the rounds end, and say so."""
+    with pytest.warns(ConvergenceWarning, match="scale the features"):
+        model = IterativeSVR(random_state=0).fit(1e6 * clouds)
+    assert set(model.labels_) == {0, 1}

@@ -6,6 +6,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bagwise import Bags
+from bagwise.annotation import M3MIML, ORedLogisticRegression
 from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity
 from bagwise.exceptions import InputError
@@ -80,6 +81,31 @@ def test_every_bag_has_one_key_among_its_instances(rng):
     assert [int(np.flatnonzero(part)[0]) for part in bags.split(table["key"])] == keys.tolist()
     assert table["key"].sum() == len(bags)
     np.testing.assert_array_equal(table["predicted"], (table["score"] > 0).astype(int))
+
+
+def test_instances_of_label_sets_name_the_keys_of_all_predicted_labels(rng):
+    bags, y = drawn(rng, n_classes=3)
+    sets = [{"abc"[k]} | ({"c"} if i % 2 else set()) for i, k in enumerate(y)]
+    model = M3MIML().fit(bags, sets)
+    whole = bag_table(model, bags)["key_instances"]
+    for text, keys in zip(whole, bags.split(instance_table(model, bags)["key"]), strict=True):
+        rows = {int(part.partition(":")[2]) for part in text.split(";") if part}
+        assert rows == set(np.flatnonzero(keys))
+
+
+def test_the_background_has_a_name_and_a_probability(rng):
+    bags, y = drawn(rng, n_classes=3)
+    sets = np.eye(3, dtype=int)[y]
+    model = ORedLogisticRegression(background=True).fit(bags, sets)
+    named = instance_table(model, bags, classes=["a", "b", "c"])
+    given = np.append(["a", "b", "c"], ["background"])[model.predict_instances(bags)]  # -1 is last
+    assert "background" in given
+    np.testing.assert_array_equal(named["predicted"], given)
+    shares = [named[f"probability_{name}"] for name in ("a", "b", "c", "background")]
+    np.testing.assert_allclose(sum(shares), 1)
+    plain = instance_table(model, bags)
+    np.testing.assert_array_equal(plain["predicted"], model.predict_instances(bags))
+    assert "probability_-1" in plain
 
 
 def test_instance_probabilities_are_shown_where_there_are_any(rng):

@@ -105,3 +105,10 @@ def test_two_labels_are_needed():
     bags, _ = example()
     with pytest.raises(LabelError, match="carry 1 labels"):
         MIMLMetric().fit(bags, np.eye(4, dtype=np.int8)[np.zeros(40, dtype=int)])
+
+
+def test_labels_of_the_same_bags_cannot_be_told_apart():
+    bags, label_sets = example()
+    label_sets[:, :] = label_sets[:, :1]
+    with pytest.raises(LabelError, match="by the same bags"):
+        MIMLMetric().fit(bags, label_sets)

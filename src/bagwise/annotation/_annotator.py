@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise._validation import check_label_sets
-from bagwise.base import BagClassifierMixin, InstancePredictorMixin
+from bagwise.base import BagClassifierMixin, InstancePredictorMixin, finite_scores
 from bagwise.exceptions import LabelError
 
 __all__ = ["AnnotatorMixin", "best_threshold"]
@@ -51,7 +51,7 @@ class AnnotatorMixin(InstancePredictorMixin, BagClassifierMixin):
         """
         scores = self._score_bags(X)
         two = self._single and len(self.classes_) == 2
-        return scores[:, 1] - scores[:, 0] if two else scores
+        return finite_scores(scores[:, 1] - scores[:, 0] if two else scores)
 
     def _score_bags(self, X: Any) -> NDArray[Any]:
         """Score each bag for each class, of shape (n_bags, n_classes)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import Any, Self
 
@@ -15,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._validation import check_bags, check_label_sets
+from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.base import BagEstimator, fit_method
 from bagwise.exceptions import LabelError
@@ -22,6 +22,7 @@ from bagwise.kernels.threads import one_core_if_small
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.feature_space import KernelFeatures, LinearFeatures
 from bagwise.solvers.m3miml import m3miml
+from bagwise.solvers.result import total_curve
 
 __all__ = ["M3MIML"]
 
@@ -67,7 +68,11 @@ class M3MIML(AnnotatorMixin, BagEstimator):
     gamma_ : float
         The kernel width used (other kernels).
     intercept_ : ndarray of shape (n_classes,)
-        The intercepts; infinite for a label that all training bags carry, or none.
+        The intercepts; 1 for a label that all training bags carry, -inf for one that none carries.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        The objective after each proximal step, summed over the labels.
+    n_iter_ : int
+        Number of proximal steps, of the label that needed most.
     n_features_in_ : int
         Number of features of an instance.
 
@@ -157,20 +162,21 @@ class M3MIML(AnnotatorMixin, BagEstimator):
             else KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, gamma))
         )
         coef = np.zeros((len(labels.classes), bags.n_instances))
-        # A label that all carry, or none, needs no machine.
-        intercept = np.where(carried.all(axis=0), np.inf, -np.inf)
+        # A label that all carry needs no weights: 1 meets every margin. One that none carries is
+        # never given to an instance, however little the others fit.
+        intercept = np.where(carried.all(axis=0), 1.0, -np.inf)
         learned = np.flatnonzero(carried.any(axis=0) & ~carried.all(axis=0))
-        settled = True
         with one_core_if_small(rows):
-            for label in self._track(learned, "label"):
-                machine = m3miml(space, bags.offsets, carried[:, label], C=self.C, tol=self.tol)
-                coef[label], intercept[label] = machine.coef, machine.intercept
-                settled &= machine.converged
-        if not settled:
-            warnings.warn(
+            results = [
+                m3miml(space, bags.offsets, carried[:, label], C=self.C, tol=self.tol)
+                for label in self._track(learned, "label")
+            ]
+        for label, result in zip(learned, results, strict=True):
+            coef[label], intercept[label] = result.solution
+        if not all(result.converged for result in results):
+            warn_user(
                 f"M3MIML did not settle to tol={self.tol}: scale the instances, or lower C.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         if isinstance(space, LinearFeatures):
             self.coef_, self.intercept_ = space.planes(coef, intercept)
@@ -179,6 +185,8 @@ class M3MIML(AnnotatorMixin, BagEstimator):
             self.support_instances_, self.dual_coef_ = rows[support], coef[:, support]
             self.intercept_, self.gamma_ = intercept, gamma
         self.classes_, self._single = labels.classes, labels.single
+        self.n_iter_ = max((result.n_iter for result in results), default=0)
+        self.objective_curve_ = total_curve(results) if results else np.zeros(0)
         return self
 
     def score_instances(self, X: Any) -> NDArray[np.float64]:

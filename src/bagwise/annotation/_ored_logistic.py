@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -16,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from bagwise import kernels
 from bagwise._validation import LabelSets, check_bags, check_label_sets
+from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.annotation._cost import check_memory
 from bagwise.bags import Bags
@@ -229,11 +229,10 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
                 track=partial(self._track, task="iteration"),
             )
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"ORLR did not reach tol={self.tol} in {result.n_iter} iterations: raise max_iter "
                 "or reg, or standardise the instances.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         self.coef_ = np.zeros((n_columns, bags.n_features), result.solution[0].dtype)
         self.intercept_ = np.full(n_columns, -np.inf, result.solution[1].dtype)
@@ -482,24 +481,22 @@ def _log_of_others(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
 def _warn_of_impossible(demands: Demands, bags: Bags) -> None:
     chosen = np.flatnonzero(demands.impossible)
     if len(chosen):
-        warnings.warn(
+        warn_user(
             f"{len(chosen)} of {len(bags)} bags are left out, since the model gives their label "
             f"set probability zero: more labels than instances, or no label at all and no "
             f"background=True ({_names_of(chosen, bags)}).",
             UserWarning,
-            stacklevel=3,
         )
 
 
 def _warn_of_approximation(demands: Demands, bags: Bags) -> None:
     chosen = np.flatnonzero(demands.approximate)
     if len(chosen):
-        warnings.warn(
+        warn_user(
             f"{len(chosen)} of {len(bags)} bags have too many labels for exact inference and are "
             f"approximated by belief propagation ({_names_of(chosen, bags)}); max_operations sets "
             "the limit.",
             UserWarning,
-            stacklevel=3,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -16,6 +15,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import kernels
 from bagwise._validation import check_bags, check_label_sets
+from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
 from bagwise.base import BagEstimator, fit_method
 from bagwise.exceptions import LabelError
@@ -156,10 +156,9 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
                 track=partial(self._track, task="round"),
             )
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"RankLossSIM did not settle in max_iter={self.max_iter} rounds to tol={self.tol}.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         W = result.solution[0]
         self.coef_ = W[:, : bags.n_features]

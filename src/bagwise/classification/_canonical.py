@@ -1,4 +1,4 @@
-"""One order for the same bags, whatever order they came in."""
+"""Key instances that do not depend on the order of the instances."""
 
 from __future__ import annotations
 
@@ -7,48 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.bags import Bags
 from bagwise.base import InstancePredictorMixin
 from bagwise.kernels.row_order import row_ranks
 
-__all__ = ["KeysByValue", "in_canonical_order"]
-
-
-def in_canonical_order(
-    bags: Bags, codes: NDArray[np.int64]
-) -> tuple[Bags, NDArray[np.int64], NDArray[np.intp]]:
-    """Sort the instances inside each bag and the bags, by their values.
-
-    A search from many starts ends, by rounding alone, in another place when its sums run in
-    another order; a tie is won by who comes first. After this neither depends on the user's order.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-    codes : ndarray of shape (n_bags,)
-        The class of each bag; decides between equal bags.
-
-    Returns
-    -------
-    bags : Bags
-        The same bags, sorted.
-    codes : ndarray of shape (n_bags,)
-        Their classes.
-    order : ndarray of shape (n_bags,)
-        Where each came from.
-    """
-    ranks = row_ranks(bags.instances)
-    inside = np.lexsort((ranks, bags.bag_index))
-    keys = [
-        (*rank.tolist(), int(code))
-        for rank, code in zip(bags.split(ranks[inside]), codes, strict=True)
-    ]
-    order = np.array(sorted(range(len(bags)), key=keys.__getitem__), dtype=np.intp)
-    by_bag = bags.split(inside)
-    rows = np.concatenate([by_bag[i] for i in order])
-    offsets = np.concatenate([[0], np.cumsum(bags.sizes[order])])
-    return Bags(bags.instances[rows], offsets), codes[order], order
+__all__ = ["KeysByValue"]
 
 
 class KeysByValue(InstancePredictorMixin):

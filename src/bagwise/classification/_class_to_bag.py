@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -16,15 +15,20 @@ from sklearn.utils.random import sample_without_replacement
 
 from bagwise import kernels
 from bagwise._validation import check_bags, check_label, check_label_sets
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.classification._canonical import in_canonical_order
-from bagwise.classification._one_vs_rest import total_curve
+from bagwise.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    finite_scores,
+    fit_method,
+    in_canonical_order,
+)
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.pairwise import bag_distances
-from bagwise.solvers.norm_ratio import minimise_norm_ratio
-from bagwise.solvers.result import SolverResult
+from bagwise.solvers.norm_ratio import minimise_norm_ratio, widest_directions
+from bagwise.solvers.result import SolverResult, total_curve
 
 __all__ = ["ClassToBag"]
 
@@ -88,9 +92,9 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     -----
     The score of a class is its threshold less its distance. The nearest instance in a bag is found
     once, before the metric is learned, and a bag is not compared with its own instances. A class
-    that all bags carry, or a single one, is compared by the first features as they are; a label
-    that no bag carries has the score minus infinity. The default dimension was chosen on one split
-    of MSRC v2.
+    that all bags carry, or a single one, is compared in the directions in which instances differ
+    most; a label that no bag carries has the lowest score there is. The default
+    dimension was chosen on one split of MSRC v2.
 
     Cost of a step: three products of pairs x features x features. Prediction: one product of the
     new instances with those of each class.
@@ -177,18 +181,17 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
                 for carries in self._track(label_sets.T, "class")
             ]
         if not all(result.converged for result in results):
-            warnings.warn(
+            warn_user(
                 f"a metric of ClassToBag was still changing after max_iter={self.max_iter} steps: "
                 "raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         self.training_bags_, self.label_sets_ = bags, label_sets
         self.classes_, self._single = labels.classes, labels.single
         self.components_ = np.array([result.solution[0].T for result in results])
         self.thresholds_ = self._thresholds()
         self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = total_curve([result.objective_curve for result in results])
+        self.objective_curve_ = total_curve(results)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -226,7 +229,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         scores = self._scores(self._check_bags(X))
         if self._single and len(self.classes_) == 2:
             return scores[:, 1] - scores[:, 0]
-        return scores
+        return finite_scores(scores)
 
     def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
         """Find the instance that, as a bag of its own, is nearest to a class.
@@ -257,18 +260,18 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     def _learn(
         self, bags: Bags, carries: NDArray[np.bool_], rng: np.random.RandomState
     ) -> SolverResult:
-        """The metric of one class; the plain one where there is nothing to compare."""
+        """The metric of one class; the widest directions where there is nothing to compare."""
         rows = np.flatnonzero(carries[bags.bag_index])
         differences = partial(self._differences, bags, rows, rng=rng)
         inside, outside = np.flatnonzero(carries), np.flatnonzero(~carries)
         default = max(1, bags.n_features // 4)
         n_components = min(self.n_components or default, bags.n_features)
-        identity = np.eye(bags.n_features)[:, :n_components]
-        if len(inside) < 2 or len(outside) < 1:
-            return SolverResult((identity,), np.ones(1), 1, converged=True)
         A, B = differences(inside), differences(outside)
         if not A.any() or not B.any():
-            return SolverResult((identity,), np.ones(1), 1, converged=True)
+            plain = np.eye(bags.n_features)[:, :n_components]
+            if A.any() or B.any():
+                plain = widest_directions(B if B.any() else A, n_components)
+            return SolverResult((plain,), np.ones(1), 1, converged=True)
         return minimise_norm_ratio(
             A,
             B,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
@@ -19,6 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from bagwise._validation import check_bag_labels, check_bags
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
 from bagwise.classification._mi_net_training import Architecture, head_inputs, train
@@ -230,12 +230,11 @@ class MINet(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             track=partial(self._track, task="epoch"),
         )
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"the training loss was still falling by more than tol={self.tol} after "
                 f"{self.max_epochs} epochs: raise max_epochs or tol, or set tol=None to train for "
                 "a fixed number of epochs.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         n_layers = len(result.solution) // 2
         self.coefs_ = list(result.solution[:n_layers])

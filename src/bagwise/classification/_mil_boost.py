@@ -12,11 +12,16 @@ from sklearn.utils._param_validation import Interval
 
 from bagwise import kernels
 from bagwise._validation import check_bag_labels, check_bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.classification._canonical import KeysByValue, in_canonical_order
-from bagwise.classification._one_vs_rest import total_curve
+from bagwise.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    fit_method,
+    in_canonical_order,
+)
+from bagwise.classification._canonical import KeysByValue
 from bagwise.classification._probabilities import of_log_odds
 from bagwise.solvers.mil_boost import mil_boost
+from bagwise.solvers.result import total_curve
 
 __all__ = ["MILBoost"]
 
@@ -162,7 +167,7 @@ class MILBoost(KeysByValue, BagClassifierMixin, BagEstimator):
             [result.solution[part] for result in results] for part in (1, 2, 3)
         )
         self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = total_curve([result.objective_curve for result in results])
+        self.objective_curve_ = total_curve(results)
         return self
 
     def score_instances(self, X: Any) -> NDArray[np.float64]:

@@ -12,11 +12,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from bagwise import kernels
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.classification._canonical import KeysByValue, in_canonical_order
-from bagwise.classification._one_vs_rest import class_weights, total_curve
+from bagwise.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    fit_method,
+    in_canonical_order,
+)
+from bagwise.classification._canonical import KeysByValue
+from bagwise.classification._one_vs_rest import class_weights
 from bagwise.embedding._similarity import InstanceSimilarity, similarity_to
 from bagwise.solvers.l1_svm import l1_svm
+from bagwise.solvers.result import total_curve
 
 __all__ = ["MILES"]
 
@@ -153,7 +159,7 @@ class MILES(KeysByValue, BagClassifierMixin, BagEstimator):
         self.prototypes_, self.coef_ = embedding.prototypes_[chosen], coef[:, chosen]
         self.intercept_ = np.array([float(result.solution[1]) for result in results])
         self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = total_curve([result.objective_curve for result in results])
+        self.objective_curve_ = total_curve(results)
         return self
 
     def score_instances(self, X: Any) -> NDArray[np.float64]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 from typing import Any, Self
 
@@ -15,14 +14,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._validation import check_bag_labels, check_bags
+from bagwise._warnings import warn_user
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
 from bagwise.exceptions import InputError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
-from bagwise.solvers.result import SolverResult
+from bagwise.solvers.result import SolverResult, total_curve
 
-__all__ = ["OneVsRestSVM", "class_weights", "total_curve"]
+__all__ = ["OneVsRestSVM", "class_weights"]
 
 BLOCK = 2**22  # kernel values held at once when scoring
 
@@ -102,7 +102,7 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             self.gamma_ = gamma
         self.classes_ = classes
         self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = total_curve([result.objective_curve for result in results])
+        self.objective_curve_ = total_curve(results)
         return self
 
     def score_instances(self, X: Any) -> NDArray[np.float64]:
@@ -149,11 +149,10 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
 
     def _warn(self) -> None:
         budget = f" in max_iter={self.max_iter} rounds" if hasattr(self, "max_iter") else ""
-        warnings.warn(
+        warn_user(
             f"{type(self).__name__} did not settle{budget} to tol={self.tol}: raise max_iter where "
             "there is one, scale the instances, or lower C.",
             ConvergenceWarning,
-            stacklevel=3,
         )
 
 
@@ -167,10 +166,3 @@ def class_weights(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.float64
             "a positive weight, or leave its bags out."
         )
     return weights
-
-
-def total_curve(curves: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Sum of the objectives of all machines; one that has settled stays where it is."""
-    length = max(len(curve) for curve in curves)
-    padded = [np.pad(curve, (0, length - len(curve)), mode="edge") for curve in curves]
-    return np.sum(padded, axis=0)

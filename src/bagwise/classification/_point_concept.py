@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -13,13 +12,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise._validation import check_bag_labels, check_bags
-from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
-from bagwise.classification._canonical import in_canonical_order
-from bagwise.classification._one_vs_rest import total_curve
+from bagwise._warnings import warn_user
+from bagwise.base import (
+    BagClassifierMixin,
+    BagEstimator,
+    InstancePredictorMixin,
+    fit_method,
+    in_canonical_order,
+)
 from bagwise.classification._probabilities import of_log_odds
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.diverse_density import starts_at
-from bagwise.solvers.result import SolverResult
+from bagwise.solvers.result import SolverResult, total_curve
 
 __all__ = ["PointConceptClassifier"]
 
@@ -84,11 +88,10 @@ class PointConceptClassifier(InstancePredictorMixin, BagClassifierMixin, BagEsti
             starts = starts_at(np.unique(points, axis=0), weight)
             results.append(self._solve(rows, bags.offsets, codes == code, starts))
         if not all(result.converged for result in results):
-            warnings.warn(
+            warn_user(
                 f"the best descent of {type(self).__name__} was not at its end after "
                 f"max_iter={self.max_iter}: raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         self.classes_ = classes
         self.concepts_ = np.tile(constant, (len(results), 1))
@@ -96,7 +99,7 @@ class PointConceptClassifier(InstancePredictorMixin, BagClassifierMixin, BagEsti
         for i, result in enumerate(results):
             self.concepts_[i, varies], self.weights_[i, varies] = result.solution
         self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = total_curve([result.objective_curve for result in results])
+        self.objective_curve_ = total_curve(results)
         return self
 
     def score_instances(self, X: Any) -> NDArray[np.float64]:

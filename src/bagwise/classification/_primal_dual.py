@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -18,6 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight
 
 from bagwise._validation import check_bag_labels, check_bags
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
 from bagwise.engines import is_local, over_partitions, to_numpy
@@ -329,7 +329,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
                 "instances, or try another C, mu or random_state."
             )
         if message is not None:
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+            warn_user(message, ConvergenceWarning)
 
     def _check_options(self, bags: Bags, classes: NDArray[Any], codes: NDArray[np.int64]) -> None:
         absent = np.setdiff1d(np.arange(len(classes)), codes)

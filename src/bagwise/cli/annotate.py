@@ -37,6 +37,7 @@ def annotate(
         str,
         typer.Option(
             "--labels",
+            "--label-set",
             metavar="COLUMN",
             help='Column with the labels of the bag, as "a;b"; empty where nothing is known.',
             show_default=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
@@ -15,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise._validation import LabelSets, check_bags, check_label_sets
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.cluster._affinity import AFFINITIES, Affinity, row_blocks
@@ -251,11 +251,10 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
             operator, self.n_clusters, rng, tol=self.tol, max_iter=self.max_iter
         )
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"the eigenvectors were not found within max_iter={self.max_iter} restarts: raise "
                 "max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         next(stages, None)
         vectors, eigenvalues = result.solution

@@ -51,6 +51,8 @@ class CuttingPlaneMMC(TwoWayClusterer):
         objective to stop at.
     random_state : int, RandomState or None, default=None
         For the first labels.
+    verbose : int, default=0
+        Show a progress bar over the rounds.
 
     Attributes
     ----------
@@ -75,6 +77,8 @@ class CuttingPlaneMMC(TwoWayClusterer):
 
     Notes
     -----
+    Standardise dense features first.
+
     The outcome is a local minimum that depends on the first labels. Cost: one product with the rows
     (with their kernel matrix) per cut. The kernel needs no decomposition: machines are weighted
     sums of rows.
@@ -112,6 +116,7 @@ class CuttingPlaneMMC(TwoWayClusterer):
         max_iter: int = 100,
         tol: float = 1e-4,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.C = C
         self.balance = balance
@@ -123,6 +128,7 @@ class CuttingPlaneMMC(TwoWayClusterer):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.verbose = verbose
 
     def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
         with one_core_if_small(rows), one_core_if_sparse(rows):
@@ -131,6 +137,6 @@ class CuttingPlaneMMC(TwoWayClusterer):
                 self._start(space, self.init, self.random_state),
                 C=self.C,
                 balance=self.balance,
-                max_iter=self.max_iter,
                 tol=self.tol,
+                steps=self._track(range(self.max_iter), "round"),
             )

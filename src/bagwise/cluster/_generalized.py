@@ -48,6 +48,8 @@ class GeneralizedMMC(TwoWayClusterer):
         Most Newton steps.
     tol : float, default=1e-4
         Relative duality gap of the semi-definite program.
+    verbose : int, default=0
+        Show a progress bar over the steps.
 
     Attributes
     ----------
@@ -74,6 +76,8 @@ class GeneralizedMMC(TwoWayClusterer):
 
     Notes
     -----
+    Standardise dense features first.
+
     The semi-definite program is solved by an interior point method of our own: its variables are
     those of a diagonal, so a Newton step is a few factorisations of matrices as large as the
     data, and no solver has to be installed. Cost: some fifty such steps; more than 4,000 rows are
@@ -109,6 +113,7 @@ class GeneralizedMMC(TwoWayClusterer):
         coef0: float = 1.0,
         max_iter: int = 300,
         tol: float = 1e-4,
+        verbose: int = 0,
     ) -> None:
         self.C = C
         self.balance = balance
@@ -118,6 +123,7 @@ class GeneralizedMMC(TwoWayClusterer):
         self.coef0 = coef0
         self.max_iter = max_iter
         self.tol = tol
+        self.verbose = verbose
 
     def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
         n_rows = rows.shape[0]
@@ -129,7 +135,11 @@ class GeneralizedMMC(TwoWayClusterer):
                 "all). Take part of the rows and predict the others, or use CuttingPlaneMMC."
             )
         result = generalized_mmc(
-            space, C=self.C, balance=self.balance, max_iter=self.max_iter, tol=self.tol
+            space,
+            C=self.C,
+            balance=self.balance,
+            tol=self.tol,
+            steps=self._track(range(self.max_iter), "step"),
         )
         self.lower_bound_ = float(result.objective_curve[-1])
         return result

@@ -49,6 +49,8 @@ class IterativeSVR(TwoWayClusterer):
         Tolerance of the regression.
     random_state : int, RandomState or None, default=None
         For the first labels.
+    verbose : int, default=0
+        Show a progress bar over the rounds.
 
     Attributes
     ----------
@@ -73,6 +75,8 @@ class IterativeSVR(TwoWayClusterer):
 
     Notes
     -----
+    Standardise dense features first.
+
     The outcome depends on the first labels. Cost: a regression (LIBSVM) per round; with a kernel
     its whole matrix is held.
 
@@ -109,6 +113,7 @@ class IterativeSVR(TwoWayClusterer):
         max_iter: int = 100,
         tol: float = 1e-4,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.C = C
         self.balance = balance
@@ -120,6 +125,7 @@ class IterativeSVR(TwoWayClusterer):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.verbose = verbose
 
     def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
         with one_core_if_small(rows), one_core_if_sparse(rows):
@@ -128,6 +134,6 @@ class IterativeSVR(TwoWayClusterer):
                 self._start(space, self.init, self.random_state),
                 C=self.C,
                 balance=self.balance,
-                max_iter=self.max_iter,
                 tol=self.tol,
+                steps=self._track(range(self.max_iter), "round"),
             )

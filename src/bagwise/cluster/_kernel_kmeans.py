@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any, Self
 
@@ -15,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise._row_machine import RowMachine
 from bagwise._validation import check_rows
+from bagwise._warnings import warn_user
 from bagwise.base import fit_method
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
@@ -53,6 +53,8 @@ class KernelKMeans(ClusterMixin, RowMachine):
         Most rounds of a start.
     random_state : int, RandomState or None, default=None
         For the first labels.
+    verbose : int, default=0
+        Show a progress bar over the starts.
 
     Attributes
     ----------
@@ -79,6 +81,8 @@ class KernelKMeans(ClusterMixin, RowMachine):
 
     Notes
     -----
+    Standardise dense features first.
+
     Cost of a round: the kernel between all rows, kept in memory up to 3,000 rows and computed in
     blocks beyond.
 
@@ -103,6 +107,7 @@ class KernelKMeans(ClusterMixin, RowMachine):
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -117,6 +122,7 @@ class KernelKMeans(ClusterMixin, RowMachine):
         n_init: int = 10,
         max_iter: int = 300,
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.n_clusters = n_clusters
         self.kernel = kernel
@@ -127,6 +133,7 @@ class KernelKMeans(ClusterMixin, RowMachine):
         self.n_init = n_init
         self.max_iter = max_iter
         self.random_state = random_state
+        self.verbose = verbose
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -155,10 +162,9 @@ class KernelKMeans(ClusterMixin, RowMachine):
                 results.append(found)
         best = min(results, key=lambda result: result.objective_curve[-1])
         if not best.converged:
-            warnings.warn(
-                f"KernelKMeans did not settle in max_iter={self.max_iter} rounds.",
+            warn_user(
+                f"KernelKMeans did not settle in max_iter={self.max_iter} rounds: raise max_iter.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         labels, coef, intercept = best.solution
         self._keep(space, coef, intercept)

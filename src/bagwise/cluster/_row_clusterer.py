@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -15,6 +14,7 @@ from sklearn.utils._param_validation import Interval
 
 from bagwise._row_machine import RowMachine
 from bagwise._validation import check_rows
+from bagwise._warnings import warn_user
 from bagwise.base import fit_method
 from bagwise.solvers.feature_space import FeatureSpace
 from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
@@ -31,6 +31,7 @@ class TwoWayClusterer(ClusterMixin, RowMachine):
         "C": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
+        "verbose": ["verbose"],
     }
 
     max_iter: int
@@ -54,11 +55,10 @@ class TwoWayClusterer(ClusterMixin, RowMachine):
         space = self._space(rows)
         result = self._solve(space, rows)
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} did not settle in max_iter={self.max_iter} rounds: raise "
                 "max_iter, scale the features, or lower C.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         coef, intercept = result.solution
         self._keep(space, coef[None], np.atleast_1d(intercept))

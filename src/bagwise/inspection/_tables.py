@@ -6,6 +6,7 @@ Parquet file, a page.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,11 @@ def bag_table(
     if hasattr(estimator, "predict_proba"):
         table |= _per_class("probability", estimator.predict_proba(seen), names)
     if has_keys and is_set:
-        rows = _keys_of_sets(estimator, seen, predicted, names)
-        table["key_instances"] = np.array([separator.join(part) for part in rows])
+        parts: list[list[str]] = [[] for _ in range(len(seen))]
+        for k, holders, rows in _keys_of_sets(estimator, seen, predicted):
+            for i, row in zip(holders, rows, strict=True):
+                parts[i].append(f"{names[k]}:{row}")
+        table["key_instances"] = np.array([separator.join(part) for part in parts])
     elif has_keys:
         keys = key_instance_table(estimator, seen)
         table |= {name: keys[name] for name in ("key_instance", "key_score") if name in keys}
@@ -95,7 +99,8 @@ def instance_table(model: Any, X: Any, *, classes: ArrayLike | None = None) -> C
     dict of str to ndarray of shape (n_instances,)
         ``bag`` and ``row`` (inside the bag, 0-based); ``score`` (for ``classes_[1]``) or
         ``score_<class>``; ``probability_<class>`` where the model has it; ``predicted``, the class
-        of the instance by its own score; ``key``, true for the key instance of a bag.
+        of the instance by its own score (``background`` where the model has one that has no name);
+        ``key``, true for the key instance of a bag, for label sets of any of its predicted labels.
 
     Raises
     ------
@@ -117,10 +122,9 @@ def instance_table(model: Any, X: Any, *, classes: ArrayLike | None = None) -> C
     table |= _per_class("score", estimator.score_instances(bags), names)
     if hasattr(estimator, "predict_proba_instances"):
         shares = estimator.predict_proba_instances(bags)
-        table |= _per_class("probability", shares, names)
+        table |= _per_class("probability", shares, _with_background(estimator, names))
     table["predicted"] = _named(estimator.predict_instances(bags), estimator, names)
-    table["key"] = np.zeros(bags.n_instances, dtype=bool)
-    table["key"][bags.offsets[:-1] + estimator.key_instances(bags)] = True
+    table["key"] = _is_key(estimator, bags)
     return table
 
 
@@ -242,7 +246,18 @@ def _class_names(model: Any, classes: ArrayLike | None) -> NDArray[Any]:
 
 
 def _named(labels: NDArray[Any], model: Any, names: NDArray[Any]) -> NDArray[Any]:
-    return names[np.searchsorted(model.classes_, labels)]
+    known = [*model.classes_.tolist(), getattr(model, "background_label_", None)]
+    column = {label: k for k, label in enumerate(known)}
+    return _with_background(model, names)[[column[label] for label in labels.tolist()]]
+
+
+def _with_background(model: Any, names: NDArray[Any]) -> NDArray[Any]:
+    """The names of the classes; that of the background last, where the model has one."""
+    label = getattr(model, "background_label_", None)
+    if label is None:
+        return names
+    is_text = not np.issubdtype(names.dtype, np.number)
+    return np.append(names, ["background" if is_text and not isinstance(label, str) else label])
 
 
 def _joined(indicator: NDArray[Any], names: NDArray[Any], separator: str) -> NDArray[Any]:
@@ -250,14 +265,22 @@ def _joined(indicator: NDArray[Any], names: NDArray[Any], separator: str) -> NDA
     return np.array([separator.join(texts[k] for k in np.flatnonzero(row)) for row in indicator])
 
 
+def _is_key(estimator: Any, bags: Bags) -> NDArray[np.bool_]:
+    predicted = estimator.predict(bags)
+    first = bags.offsets[:-1]
+    key = np.zeros(bags.n_instances, dtype=bool)
+    if predicted.ndim == 1:
+        key[first + estimator.key_instances(bags)] = True
+    else:
+        for _, holders, rows in _keys_of_sets(estimator, bags, predicted):
+            key[first[holders] + rows] = True
+    return key
+
+
 def _keys_of_sets(
-    estimator: Any, bags: Bags, predicted: NDArray[Any], names: NDArray[Any]
-) -> list[list[str]]:
-    """The key instance of each predicted label of each bag, as ``label:row``."""
-    keys: list[list[str]] = [[] for _ in range(len(bags))]
+    estimator: Any, bags: Bags, predicted: NDArray[Any]
+) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any]]]:
+    """For each label: its column, the bags predicted to carry it, the rows that speak for it."""
     for k in np.flatnonzero(predicted.any(axis=0)):
         holders = np.flatnonzero(predicted[:, k])
-        rows = estimator.key_instances(bags[holders], label=estimator.classes_[k])
-        for i, row in zip(holders, rows, strict=True):
-            keys[i].append(f"{names[k]}:{row}")
-    return keys
+        yield k, holders, estimator.key_instances(bags[holders], label=estimator.classes_[k])

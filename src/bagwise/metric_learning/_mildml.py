@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
 from bagwise._validation import check_bags, check_label_sets
-from bagwise.bags import Bags
-from bagwise.base import fit_method
+from bagwise._warnings import warn_user
+from bagwise.base import fit_method, in_canonical_order
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.metric_learning._base import MetricLearner, with_dense_instances
@@ -136,7 +134,13 @@ class MildML(MetricLearner):
         """
         bags = with_dense_instances(check_bags(self, X, reset=True))
         labels = check_label_sets(y, bags)
-        bags, label_sets = _in_order_of_content(bags[labels.known], labels.indicator[labels.known])
+        if not labels.known.any():
+            raise LabelError("no bag has a known label set: give at least one.")
+        label_sets = labels.indicator[labels.known]
+        codes = np.unique(label_sets, axis=0, return_inverse=True)[1].reshape(-1)
+        # On a path of many steps rounding grows, and the order of the bags would show.
+        bags, _, order = in_canonical_order(bags[labels.known], codes)
+        label_sets = label_sets[order]
         rng = check_random_state(self.random_state)
         pairs = sample_pairs(label_sets, self.n_pairs, rng)
         if pairs[2].all() or not pairs[2].any():
@@ -157,26 +161,13 @@ class MildML(MetricLearner):
                 steps=lambda: self._track(range(self.max_iter), "fitting"),
             )
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"the objective still fell after {result.n_iter} iterations: raise max_iter or "
                 "tol.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         components, threshold = result.solution
         self.components_ = components.astype(bags.dtype)
         self.threshold_ = float(threshold)
         self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         return self
-
-
-def _in_order_of_content(bags: Bags, label_sets: NDArray[np.int8]) -> tuple[Bags, NDArray[np.int8]]:
-    """Bags and instances sorted by their first features.
-
-    On a path of many steps rounding grows: without this the order of the bags would show.
-    """
-    columns = np.asarray(bags.instances[:, :8]).T[::-1]
-    rows = np.lexsort((*columns, bags.bag_index))
-    sorted_bags = bags.with_instances(bags.instances[rows])
-    order = np.lexsort(columns[:, rows[bags.offsets[:-1]]])
-    return sorted_bags[order], label_sets[order]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -11,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
 from bagwise._validation import check_bags, check_label_sets
+from bagwise._warnings import warn_user
 from bagwise.base import fit_method
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
@@ -126,6 +126,12 @@ class MIMLMetric(CentroidPredictorMixin, MetricLearner):
             raise LabelError(
                 f"the bags carry {len(present)} labels (one class only, or none): two are needed."
             )
+        carried = labels.indicator[labels.known][:, present]
+        if (carried == carried[:, :1]).all():
+            raise LabelError(
+                "all labels are carried by the same bags: nothing tells them apart. Give bags that "
+                "carry some of them only."
+            )
         candidates = Candidates.from_indicator(
             bags.offsets, labels.indicator[:, present], one_each=False
         )
@@ -139,11 +145,10 @@ class MIMLMetric(CentroidPredictorMixin, MetricLearner):
                 steps=self._track(range(self.max_iter), "fitting"),
             )
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"the objective still fell after {result.n_iter} iterations: raise max_iter or "
                 "tol.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         directions, centres, _ = result.solution
         centroids = np.zeros((len(sizes), bags.n_features), dtype=bags.dtype)

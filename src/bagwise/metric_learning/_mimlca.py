@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -17,6 +16,7 @@ from sklearn.utils._param_validation import Interval, Options, StrOptions
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from bagwise._validation import LabelSets, check_bag_labels, check_bags, check_label_sets
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.engines import is_local, over_partitions
@@ -146,12 +146,11 @@ class _ClusterMetric(CentroidPredictorMixin, MetricLearner):
         values, vectors = values[real], vectors[:, real]
         if self.n_components is None and keep < n_instances and real.all():
             values, vectors = values[1:], vectors[:, 1:]
-            warnings.warn(
+            warn_user(
                 f"the kernel spreads the {n_instances} instances over more than {len(values)} "
                 "dimensions; with all of them nearly every assignment of labels costs the same. "
                 f"The {len(values)} leading ones are used: set n_components or ridge to say how "
                 "many should be.",
-                stacklevel=4,
             )
         features, back = vectors * np.sqrt(values), vectors / np.sqrt(values)
         return features.astype(gram.dtype, copy=False), back.astype(gram.dtype, copy=False)
@@ -328,10 +327,9 @@ class MIMLCA(_ClusterMetric):
         else:
             result, state = self._learn_elsewhere(bags, labels)
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"assignments still changed after {result.n_iter} iterations: raise max_iter.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         for name, value in state.items():

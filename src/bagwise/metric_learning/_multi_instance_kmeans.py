@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from bagwise._validation import check_bags, check_label_sets
+from bagwise._warnings import warn_user
 from bagwise.base import fit_method
 from bagwise.exceptions import InputError, LabelError
 from bagwise.metric_learning._base import CentroidPredictorMixin, MetricLearner
@@ -143,10 +143,9 @@ class MultiInstanceKMeans(CentroidPredictorMixin, MetricLearner):
             steps=lambda: self._track(range(self.max_iter), "assigning"),
         )
         if not result.converged:
-            warnings.warn(
+            warn_user(
                 f"assignments still changed after {result.n_iter} iterations: raise max_iter.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         assigned = result.solution[0]
         self.classes_, self.assignments_, self.components_ = labels.classes, assigned, components

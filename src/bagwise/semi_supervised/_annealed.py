@@ -65,6 +65,8 @@ class AnnealedSVM(PartlyLabelledClassifier):
 
     Notes
     -----
+    Standardise dense features first.
+
     Without unlabelled rows this is ``LinearSVC(loss="squared_hinge")``. More than two classes: one
     against the rest.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -45,6 +46,8 @@ class LaplacianSVM(PartlyLabelledMachine):
         Constant of the polynomial kernel.
     tol : float, default=1e-6
         Tolerance of the SVM.
+    verbose : int, default=0
+        Show a progress bar over the classes.
 
     Attributes
     ----------
@@ -71,6 +74,8 @@ class LaplacianSVM(PartlyLabelledMachine):
 
     Notes
     -----
+    Standardise dense features first.
+
     Every row counts, so with a kernel all rows are support vectors. More than two classes: one
     against the rest, at the cost of one SVM each.
 
@@ -100,6 +105,7 @@ class LaplacianSVM(PartlyLabelledMachine):
         "manifold_weight": [Interval(Real, 0, None, closed="left")],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -113,6 +119,7 @@ class LaplacianSVM(PartlyLabelledMachine):
         degree: float = 3,
         coef0: float = 1.0,
         tol: float = 1e-6,
+        verbose: int = 0,
     ) -> None:
         self.C = C
         self.manifold_weight = manifold_weight
@@ -122,6 +129,7 @@ class LaplacianSVM(PartlyLabelledMachine):
         self.degree = degree
         self.coef0 = coef0
         self.tol = tol
+        self.verbose = verbose
 
     def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
         space = self._space(rows)
@@ -132,6 +140,7 @@ class LaplacianSVM(PartlyLabelledMachine):
             C=self.C,
             manifold_weight=self.manifold_weight,
             tol=self.tol,
+            track=partial(self._track, task="class"),
         )
         coef, intercept = zip(*(result.solution for result in results), strict=True)
         self._keep(space, np.array(coef), np.array(intercept))

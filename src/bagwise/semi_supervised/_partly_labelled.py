@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -12,11 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._row_machine import RowMachine
 from bagwise._validation import check_partial_labels, check_rows
+from bagwise._warnings import warn_user
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.solvers.feature_space import FeatureSpace
-from bagwise.solvers.result import SolverResult
+from bagwise.solvers.result import SolverResult, total_curve
 
 __all__ = ["PartlyLabelledClassifier", "PartlyLabelledMachine"]
 
@@ -61,15 +61,14 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
         with one_core_if_small(rows):
             results = self._learn(rows, signs)
         if not all(result.converged for result in results):
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} did not settle within its budget: raise max_iter, scale "
                 "the features, or lower C1 and C2.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         self.classes_ = classes
         self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = _total([result.objective_curve for result in results])
+        self.objective_curve_ = total_curve(results)
         predicted = self._labels_of(self._scores(rows))
         self.transduction_ = np.where(codes < 0, predicted, classes[codes])
         return self
@@ -136,10 +135,3 @@ class PartlyLabelledMachine(RowMachine, PartlyLabelledClassifier):
     def _solve(self, space: FeatureSpace, signs: Signs) -> SolverResult:
         """Learn one machine; ``solution`` begins with (coef of rows, intercept)."""
         raise NotImplementedError
-
-
-def _total(curves: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Sum of the objectives of all machines; one that has settled stays where it is."""
-    length = max(len(curve) for curve in curves)
-    padded = [np.pad(curve, (0, length - len(curve)), mode="edge") for curve in curves]
-    return np.sum(padded, axis=0)

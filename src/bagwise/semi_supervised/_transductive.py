@@ -80,6 +80,8 @@ class TransductiveSVM(PartlyLabelledMachine):
 
     Notes
     -----
+    Standardise dense features first.
+
     All pairs that should be exchanged are exchanged before the next machine, not one at a time;
     the objective falls as well. Unlabelled rows of both signs have one cost; Joachims' ratio of
     two vanishes at the end, too. Without unlabelled rows this is the ordinary SVM with a free

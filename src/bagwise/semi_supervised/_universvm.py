@@ -78,6 +78,8 @@ class UniverSVM(PartlyLabelledMachine):
 
     Notes
     -----
+    Standardise dense features first.
+
     The procedure starts at the SVM of the labelled rows and ends at a local minimum. Without
     unlabelled rows this is the ordinary SVM with a free intercept. More than two classes: one
     against the rest.

@@ -15,6 +15,7 @@ the intercept, so the bound is |b| <= l.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,8 +36,8 @@ def cutting_plane_mmc(
     *,
     C: float,
     balance: float,
-    max_iter: int,
     tol: float,
+    steps: Iterable[int],
 ) -> SolverResult:
     """Cluster by the concave-convex procedure around cutting planes.
 
@@ -50,11 +51,11 @@ def cutting_plane_mmc(
         Cost of a row inside the margin.
     balance : float
         l: the largest mean score.
-    max_iter : int
-        Most rounds of the concave-convex procedure.
     tol : float
         Violation of a cut, in units of the mean slack, and relative decrease of the objective to
         stop at.
+    steps : iterable
+        One item per round allowed.
 
     Returns
     -------
@@ -64,7 +65,7 @@ def cutting_plane_mmc(
     n = len(labels)
     curve: list[float] = []
     settled, converged = False, True
-    while not settled and len(curve) < max_iter:
+    for _ in steps:
         machine = signed_svm(space, labels, C=C, balance=balance, tol=tol)
         loss = C * float(np.maximum(0.0, 1 - np.abs(machine.scores)).sum())
         objective = 0.5 * machine.squared_norm + loss
@@ -77,6 +78,8 @@ def cutting_plane_mmc(
             solution = machine.coef, np.array(machine.intercept)
         curve.append(objective)
         labels = new
+        if settled:
+            break
     return SolverResult(solution, np.array(curve), len(curve), settled and converged)
 
 

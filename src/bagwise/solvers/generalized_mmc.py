@@ -23,6 +23,8 @@ Journal on Optimization 6, 1996.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh, solve_triangular
@@ -40,7 +42,7 @@ DENSE = 100  # rows up to which all eigenvalues are found
 
 
 def generalized_mmc(
-    space: FeatureSpace, *, C: float, balance: float, max_iter: int, tol: float
+    space: FeatureSpace, *, C: float, balance: float, tol: float, steps: Iterable[int]
 ) -> SolverResult:
     """Cluster by the semi-definite relaxation.
 
@@ -52,10 +54,10 @@ def generalized_mmc(
         Cost of a squared slack.
     balance : float
         e: cost of a mean score that is not zero.
-    max_iter : int
-        Most Newton steps.
     tol : float
         Relative duality gap.
+    steps : iterable
+        One item per Newton step allowed.
 
     Returns
     -------
@@ -65,11 +67,11 @@ def generalized_mmc(
     """
     K = dense_gram(space)
     with one_core_if_small(K):
-        return _relaxed(K, C=C, balance=balance, max_iter=max_iter, tol=tol)
+        return _relaxed(K, C=C, balance=balance, tol=tol, steps=steps)
 
 
 def _relaxed(
-    K: NDArray[np.float64], *, C: float, balance: float, max_iter: int, tol: float
+    K: NDArray[np.float64], *, C: float, balance: float, tol: float, steps: Iterable[int]
 ) -> SolverResult:
     n = len(K)
     K[np.diag_indices(n)] += 1 / C
@@ -82,7 +84,7 @@ def _relaxed(
         ) from error
     columns = M.sum(axis=0)
     Q = M - np.outer(columns, columns / columns.sum()) + balance / n
-    _, relaxed, curve, converged = diagonal_bound(Q, max_iter=max_iter, tol=tol)
+    _, relaxed, curve, converged = diagonal_bound(Q, tol=tol, steps=steps)
     g = eigh(relaxed, subset_by_index=[n - 1, n - 1])[1][:, 0]
     g *= np.sqrt(n)
     b = float(columns @ g / columns.sum())
@@ -91,7 +93,7 @@ def _relaxed(
 
 
 def diagonal_bound(
-    Q: NDArray[np.float64], *, max_iter: int, tol: float
+    Q: NDArray[np.float64], *, tol: float, steps: Iterable[int]
 ) -> tuple[Vector, NDArray[np.float64], Vector, bool]:
     """Maximise 1/2 sum gamma with Z = Q - diag(gamma) positive semi-definite and gamma >= 0.
 
@@ -102,10 +104,10 @@ def diagonal_bound(
     ----------
     Q : ndarray of shape (n, n)
         Positive definite.
-    max_iter : int
-        Most Newton steps.
     tol : float
         Relative duality gap.
+    steps : iterable
+        One item per Newton step allowed.
 
     Returns
     -------
@@ -122,7 +124,7 @@ def diagonal_bound(
     mu = 1 / float(np.diagonal(_inverse(of_Z)).mean())
     W, s = mu * _inverse(of_Z), mu / gamma
     curve: list[float] = []
-    for _ in range(max_iter):
+    for _ in steps:
         Z = Q - np.diag(gamma)
         curve.append(0.5 * float(gamma.sum()))
         gap = float(np.vdot(Z, W) + gamma @ s)

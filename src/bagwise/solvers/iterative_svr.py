@@ -10,15 +10,22 @@ of least loss among those the balance allows.
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVR
 
 from bagwise.solvers.feature_space import FeatureSpace, LinearFeatures, Vector, dense_gram
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["best_threshold", "iterative_svr"]
+
+# LIBSVM's own budget, ten million steps, takes minutes on features of the size of millions.
+LEAST_STEPS, STEPS_PER_ROW = 100_000, 100
 
 
 def best_threshold(scores: Vector, balance: float) -> tuple[float, float]:
@@ -64,8 +71,8 @@ def iterative_svr(
     *,
     C: float,
     balance: float,
-    max_iter: int,
     tol: float,
+    steps: Iterable[int],
 ) -> SolverResult:
     """Cluster by rounds of regression, until labels come back; keep the best.
 
@@ -79,10 +86,10 @@ def iterative_svr(
         Cost of a deviation from the label.
     balance : float
         How much the clusters may differ in size, as a share of the rows.
-    max_iter : int
-        Most rounds.
     tol : float
         Tolerance of the regression.
+    steps : iterable
+        One item per round allowed.
 
     Returns
     -------
@@ -91,12 +98,21 @@ def iterative_svr(
     """
     is_linear = isinstance(space, LinearFeatures)
     table = space.rows if isinstance(space, LinearFeatures) else dense_gram(space)
-    model = SVR(kernel="linear" if is_linear else "precomputed", C=C, epsilon=0.0, tol=tol)
+    model = SVR(
+        kernel="linear" if is_linear else "precomputed",
+        C=C,
+        epsilon=0.0,
+        tol=tol,
+        max_iter=LEAST_STEPS + STEPS_PER_ROW * len(labels),
+    )
     seen: set[bytes] = set()
     curve: list[float] = []
-    while labels.tobytes() not in seen and len(curve) < max_iter:
+    settled = False
+    for _ in steps:
         seen.add(labels.tobytes())
-        model.fit(table, labels)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # told by `converged`
+            solved = model.fit(table, labels).fit_status_ == 0
         coef = np.zeros(len(labels))
         weights = model.dual_coef_
         coef[model.support_] = (weights.toarray() if sparse.issparse(weights) else weights)[0]
@@ -107,4 +123,7 @@ def iterative_svr(
             solution = coef, np.array(intercept)
         curve.append(objective)
         labels = np.where(plain + intercept > 0, 1, -1)
-    return SolverResult(solution, np.array(curve), len(curve), labels.tobytes() in seen)
+        settled = solved and labels.tobytes() in seen
+        if settled or not solved:
+            break
+    return SolverResult(solution, np.array(curve), len(curve), settled)

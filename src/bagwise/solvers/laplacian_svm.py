@@ -16,7 +16,7 @@ L of a constant is zero, so neither the intercept nor a shift of the rows matter
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,6 +64,7 @@ def laplacian_svm(
     C: float,
     manifold_weight: float,
     tol: float,
+    track: Callable[[Iterable[Any]], Iterable[Any]] = iter,
 ) -> list[SolverResult]:
     """Learn a machine per vector of signs; all share the deformed kernel.
 
@@ -81,6 +82,8 @@ def laplacian_svm(
         gamma.
     tol : float
         Tolerance of the SVM.
+    track : callable, default=iter
+        Wraps the machines, to tell of progress.
 
     Returns
     -------
@@ -91,7 +94,7 @@ def laplacian_svm(
     penalty = laplacian * manifold_weight
     spread, gram = _deformed(space, penalty, known)
     results = []
-    for each in signs:
+    for each in track(signs):
         svm = SVC(C=C, kernel="precomputed", tol=tol).fit(gram, each[known])
         beta = np.zeros(len(known))
         beta[svm.support_] = svm.dual_coef_[0]

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise.solvers.feature_space import FeatureSpace
-from bagwise.solvers.max_margin import Machine, MarginProblem, max_margin
+from bagwise.solvers.max_margin import MarginProblem, max_margin
+from bagwise.solvers.result import SolverResult
 
 __all__ = ["m3miml"]
 
@@ -27,7 +28,7 @@ def m3miml(
     *,
     C: float,
     tol: float,
-) -> Machine:
+) -> SolverResult:
     """Solve the machine of one label.
 
     Parameters
@@ -45,7 +46,8 @@ def m3miml(
 
     Returns
     -------
-    Machine
+    SolverResult
+        ``solution`` is (coef of instances, intercept).
     """
     sizes = np.diff(offsets)
     bag = np.repeat(np.arange(len(sizes)), sizes)
@@ -65,4 +67,7 @@ def m3miml(
         groups=np.concatenate([slack, n_others + np.arange(n_carried)]),
         costs=np.full(len(sizes), C),
     )
-    return max_margin(space, problem, tol=tol)
+    machine = max_margin(space, problem, tol=tol)
+    curve = machine.objective_curve
+    solution = machine.coef, np.array(machine.intercept)
+    return SolverResult(solution, curve, len(curve), machine.converged)

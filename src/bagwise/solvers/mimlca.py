@@ -11,13 +11,13 @@ With a ridge, X^+ becomes (X'X + ridge I)^(-1) X' in both places.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from bagwise._warnings import warn_user
 from bagwise.solvers.column_span import ColumnSpan, column_span, leading_span, norm_of_upper
 from bagwise.solvers.multi_instance_kmeans import Candidates, Labels
 
@@ -73,13 +73,12 @@ def instance_span(
         "labels then costs the same. "
     )
     if n_components is not None or ridge > 0:
-        warnings.warn(f"{message}Lower n_components or raise ridge.", stacklevel=4)
+        warn_user(f"{message}Lower n_components or raise ridge.")
         return span
     keep = usual_rank(candidates)
-    warnings.warn(
+    warn_user(
         f"{message}The {keep} leading directions are used: set n_components or ridge to say "
         "how many should be, or give more instances.",
-        stacklevel=4,
     )
     return leading_span(X, center=center, n_components=keep, ridge=0.0)
 

@@ -8,7 +8,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["minimise_norm_ratio"]
+__all__ = ["minimise_norm_ratio", "widest_directions"]
 
 # A row shorter than this share of the mean counts as that long, in both sums: its direction is
 # not known. Rows of zeros then cost nothing and pull nowhere.
@@ -65,7 +65,7 @@ def minimise_norm_ratio(
         A = np.vstack([A, max(ridge, np.finfo(float).tiny) * np.eye(n_features)])
     U = np.eye(n_features)
     if n_components < n_features:
-        U = np.linalg.eigh(B.T @ B)[1][:, : -n_components - 1 : -1]
+        U = _leading_directions(B, n_components)
     curve: list[float] = []
     converged = False
     for _ in range(max_iter):
@@ -90,6 +90,29 @@ def minimise_norm_ratio(
     return SolverResult(
         solution=(U,), objective_curve=np.array(curve), n_iter=len(curve), converged=converged
     )
+
+
+def widest_directions(B: NDArray[np.float64], n_components: int) -> NDArray[np.float64]:
+    """The directions in which rows are longest: where there is nothing to compare them with.
+
+    Parameters
+    ----------
+    B : ndarray of shape (n_rows, n_features)
+        Differences, not all of them zero.
+    n_components : int
+        Number of directions.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_components)
+        Orthogonal columns of one length, so that the rows of B become 1 long on average.
+    """
+    U = _leading_directions(B, n_components)
+    return U / _lengths(B @ U).mean()
+
+
+def _leading_directions(B: NDArray[np.float64], n_components: int) -> NDArray[np.float64]:
+    return np.linalg.eigh(B.T @ B)[1][:, : -n_components - 1 : -1]
 
 
 def _lengths(rows: NDArray[np.float64]) -> NDArray[np.float64]:

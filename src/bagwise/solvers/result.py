@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SolverResult"]
+__all__ = ["SolverResult", "total_curve"]
 
 
 @dataclass(frozen=True)
@@ -18,13 +20,13 @@ class SolverResult:
     ----------
     solution : tuple of ndarray
         What was solved for, such as ``(coef, intercept)``.
-    objective_curve : ndarray of shape (n_iter,)
+    objective_curve : ndarray of shape (n_iterations,)
         The objective after each iteration.
     n_iter : int
         Number of iterations made.
     converged : bool
         False when the budget ran out first.
-    residuals : ndarray of shape (n_iter,) or None
+    residuals : ndarray of shape (n_iterations,) or None
         How far the constraints are from holding, where the method has constraints.
     """
 
@@ -33,3 +35,22 @@ class SolverResult:
     n_iter: int
     converged: bool
     residuals: NDArray[Any] | None = None
+
+
+def total_curve(results: Sequence[SolverResult]) -> NDArray[np.float64]:
+    """Sum the objectives of several machines; one that has settled stays where it is.
+
+    Parameters
+    ----------
+    results : sequence of SolverResult
+        The outcome of each machine.
+
+    Returns
+    -------
+    ndarray of shape (n_iterations,)
+        As long as the longest curve.
+    """
+    curves = [result.objective_curve for result in results]
+    length = max(len(curve) for curve in curves)
+    padded = [np.pad(curve, (0, length - len(curve)), mode="edge") for curve in curves]
+    return np.sum(padded, axis=0)
