@@ -13,13 +13,13 @@ from scipy.sparse.linalg import eigsh
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._validation import check_bag_labels, check_bags, check_label_sets
 from bagwise.base import fit_method
 from bagwise.exceptions import InputError, LabelError
 from bagwise.kernels.threads import one_core_if_small
-from bagwise.metric_learning._base import CentroidPredictorMixin, MetricLearner, best_column
+from bagwise.metric_learning._base import CentroidPredictor, as_few_rows, best_column
 from bagwise.pairwise import check_kernel, instance_kernel
 from bagwise.solvers.column_span import RANK_TOLERANCE, ColumnSpan
 from bagwise.solvers.mimlca import instance_span, metric_map, usual_rank
@@ -39,7 +39,7 @@ SPAN_CONSTRAINTS: dict[str, Any] = {
 }
 
 
-class _ClusterMetric(CentroidPredictorMixin, MetricLearner):
+class _ClusterMetric(CentroidPredictor):
     """What MIMLCA and MLCA share: the space, the map from assignments, both rules of naming."""
 
     kernel: Any
@@ -76,10 +76,14 @@ class _ClusterMetric(CentroidPredictorMixin, MetricLearner):
             raise InputError(f"rule is {rule!r}: expected 'centroid' or 'projection'.")
         if rule == "centroid":
             return super().predict_instances(X)
-        rows = self._map(self._check_bags(X).instances)
-        penalty = alpha * row_norms(self._mapped_centroids(), squared=True)
-        penalty[self.category_sizes_ == 0] = np.inf
-        return self.classes_[best_column(lambda block: block - penalty, rows, np.argmax)]
+        features = self._features(self._check_bags(X).instances)
+        centroids = self._project(self.centroids_, as_few_rows(self.components_))
+        penalty = self._penalty(centroids, alpha)
+
+        def score(block: Any) -> NDArray[Any]:
+            return self._project(block, self.components_) - penalty
+
+        return self.classes_[best_column(score, features, len(penalty), np.argmax)]
 
     def _features(self, instances: Any) -> Any:
         if self.kernel == "linear":

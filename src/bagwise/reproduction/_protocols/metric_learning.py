@@ -51,7 +51,7 @@ def face_naming(unit: Unit) -> dict[str, Any]:
     Options: ``rule``. "centroid": the nearest centroid; where the model has none, of the true
     faces of each name, as in the paper. "instance": the name of the nearest training face in the
     learned metric. "projection": Eq. 16, for each of ``alphas``; metrics are then called
-    ``accuracy-0.5`` and so on. "bag": a face is a bag of its own.
+    ``accuracy-0.5`` and so on. "bag": a face is a bag of its own, for models without centroids.
     """
     data, rule = unit.load(), unit.settings["options"]["rule"]
     train, test = _split(unit, data)
@@ -79,12 +79,12 @@ def _names(
     fitted: Fitted, rule: str, training: Bags, known: NDArray[Any], faces: Bags
 ) -> NDArray[Any]:
     model = fitted.model
+    if rule != "instance" and hasattr(model, "predict_instances"):
+        return model.predict_instances(faces)
     if rule == "bag":
         alone = Bags(faces.instances, np.arange(faces.n_instances + 1))
         rank = getattr(model, "decision_function", None) or model.predict_proba
         return rank(alone).argmax(axis=1)
-    if rule == "centroid" and hasattr(model, "predict_instances"):
-        return model.predict_instances(faces)
     mapped = model.transform(fitted.scale(training)).instances
     named = known >= 0
     judge = NearestCentroid() if rule == "centroid" else KNeighborsClassifier(1)
