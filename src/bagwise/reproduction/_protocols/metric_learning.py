@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.utils import Bunch
@@ -85,11 +86,20 @@ def _names(
         alone = Bags(faces.instances, np.arange(faces.n_instances + 1))
         rank = getattr(model, "decision_function", None) or model.predict_proba
         return rank(alone).argmax(axis=1)
-    mapped = model.transform(fitted.scale(training)).instances
+    mapped = _mapped(model, fitted.scale(training))
     named = known >= 0
     judge = NearestCentroid() if rule == "centroid" else KNeighborsClassifier(1)
     judge.fit(mapped[named], known[named])
-    return judge.predict(model.transform(faces).instances)
+    return judge.predict(_mapped(model, faces))
+
+
+def _mapped(model: Any, bags: Bags) -> NDArray[Any]:
+    """Instances where the Euclidean distance is the learned one, in few dimensions."""
+    components = getattr(model, "components_", None)
+    if components is None or hasattr(model, "kernel_map_"):
+        return model.transform(bags).instances
+    factor = linalg.qr(components, mode="r")[0][: components.shape[1]]
+    return bags.instances @ factor.T  # |Rx| = |QRx|
 
 
 def _naming_scores(truth: NDArray[Any], predicted: NDArray[Any], end: str = "") -> dict[str, float]:
