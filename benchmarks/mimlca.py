@@ -53,7 +53,9 @@ def corel():
     )
     model = MIMLCA().fit(bags, label_sets)
     best = min(seconds(lambda: model.fit(bags, label_sets)) for _ in range(5))
-    yield Fact(f"MIMLCA, Corel shape ({bags.n_instances:,} x 36, k = 20)", f"{best:.3f} s", "0.15")
+    yield Fact(
+        f"MIMLCA, Corel shape ({bags.n_instances:,} x 36, k = 20)", f"{best:.3f} s", "<= 0.15 s"
+    )
 
 
 def assignment_pass(bags, label_sets):

@@ -355,12 +355,15 @@ def test_bags_without_labels_stay_unassigned():
         MIMLCA().fit(bags, np.zeros_like(label_sets))
 
 
-def test_prediction_rules_written_out():
-    bags, label_sets, _ = example(seed=13)
+@pytest.mark.parametrize("n_labels", [4, 9])  # fewer and more than features
+def test_prediction_rules_written_out(n_labels):
+    bags, label_sets, _ = example(80, n_labels, seed=13)
     model = MIMLCA().fit(bags, label_sets)
-    rows = example(seed=14)[0].instances
+    rows = example(n_labels=n_labels, seed=14)[0].instances
     mapped = (rows - model.mean_) @ model.components_.T
-    centroids = np.array([bags.instances[model.assignments_ == c].mean(axis=0) for c in range(4)])
+    centroids = np.array(
+        [bags.instances[model.assignments_ == c].mean(axis=0) for c in range(n_labels)]
+    )
     np.testing.assert_allclose(model.centroids_, centroids)
     metric = model.get_metric()
     nearest = [np.argmin([metric(row, z) for z in centroids]) for row in rows]

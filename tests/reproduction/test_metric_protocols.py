@@ -1,17 +1,22 @@
 """Protocols of metric learners, on drawn faces and letters, against the same steps by hand."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
+from bagwise import Bags
 from bagwise.datasets import load_letter_carroll
 from bagwise.metric_learning import MIMLCA
 from bagwise.metrics import average_precision, naming_precision
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.reproduction import Store, load_paper, make_plan, make_report, run_plan, write_report
+from bagwise.reproduction._building import build_model, training_sizes
 from bagwise.reproduction._protocols import PROTOCOLS
 from bagwise.reproduction._units import list_units
 from bagwise.reproduction.models import annotator
@@ -50,9 +55,12 @@ def test_faces_are_named_as_by_hand():
     ("experiment", "data", "method"),
     [
         ("table1", "news-a", "mlca"),
+        ("table1", "news-b", "mlca"),
         ("table1", "news-c", "euclidean"),
         ("table2", "news-b", "mildml"),
         ("table7", "tiny-news-b", "minimax"),
+        ("table7", "tiny-news-b", "mimlca"),
+        ("table7", "tiny-news-b", "milboost"),
     ],
 )
 def test_every_rule_names_more_than_chance(experiment, data, method):
@@ -60,6 +68,23 @@ def test_every_rule_names_more_than_chance(experiment, data, method):
     result = PROTOCOLS["face_naming"](unit)
     assert 0.3 < result["precision"] <= 1
     assert 0.3 < result["accuracy"] <= 1
+
+
+@pytest.mark.parametrize("method", ["c2b", "miles", "milboost", "emdd"])
+def test_tokens_are_annotated_by_every_rival(method):
+    """Few pictures of sparse tokens, two keywords of which have a token of their own."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    tokens = np.column_stack([y, *(rng.integers(2, 8, (2, 60)))]).ravel()
+    rows = sparse.csr_array(np.eye(8)[tokens])
+    bags, label_sets = Bags(rows, np.arange(0, 181, 3)), np.column_stack([y, 1 - y])
+    model = build_model(
+        load_paper("mimlca").methods[method].model, training_sizes(bags, label_sets)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(bags, label_sets)
+    assert average_precision(label_sets, model.decision_function(bags)) > 0.95  # chance: .75
 
 
 def test_letters_are_annotated_as_by_hand():

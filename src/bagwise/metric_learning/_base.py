@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 from sklearn.base import TransformerMixin
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._validation import is_table
@@ -19,7 +19,13 @@ from bagwise.engines import over_partitions, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
 
-__all__ = ["CentroidPredictorMixin", "MetricLearner", "best_column", "with_dense_instances"]
+__all__ = [
+    "CentroidPredictor",
+    "MetricLearner",
+    "as_few_rows",
+    "best_column",
+    "with_dense_instances",
+]
 
 BLOCK = 2**22  # scores computed at once
 
@@ -81,9 +87,12 @@ class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
         return instances
 
     def _map(self, instances: Any) -> NDArray[Any]:
-        rows = to_numpy(product(self._features(instances), self.components_))
+        return self._project(self._features(instances), self.components_)
+
+    def _project(self, features: Any, components: NDArray[Any]) -> NDArray[Any]:
+        rows = to_numpy(product(features, components))
         offset = getattr(self, "mean_", None)
-        return rows if offset is None else rows - self.components_ @ offset
+        return rows if offset is None else rows - components @ offset
 
 
 def with_dense_instances(bags: Bags) -> Bags:
@@ -103,8 +112,8 @@ def with_dense_instances(bags: Bags) -> Bags:
     return bags.with_instances(bags.instances.toarray())
 
 
-class CentroidPredictorMixin:
-    """The label of the nearest centroid of the training instances."""
+class CentroidPredictor(MetricLearner):
+    """A metric learner that names an instance after the nearest centroid."""
 
     classes_: NDArray[Any]
     centroids_: NDArray[Any]
@@ -123,26 +132,45 @@ class CentroidPredictorMixin:
         ndarray of shape (n_instances,)
             Values of ``classes_``; never a label that no training instance was given.
         """
-        bags = self._check_bags(X)  # type: ignore[attr-defined]
-        return self.classes_[over_partitions(self._nearest_here, bags)]
+        return self.classes_[over_partitions(self._nearest_centroid, self._check_bags(X))]
 
-    def _nearest_here(self, bags: Bags) -> NDArray[np.intp]:
-        return self._nearest_centroid(self._map(bags.instances))  # type: ignore[attr-defined]
+    def _nearest_centroid(self, bags: Bags) -> NDArray[np.intp]:
+        components = as_few_rows(self.components_)
+        centroids = self._project(self.centroids_, components)
+        penalty = self._penalty(centroids)
 
-    def _mapped_centroids(self) -> NDArray[Any]:
-        mapped = safe_sparse_dot(self.centroids_, self.components_.T)  # type: ignore[attr-defined]
-        offset = getattr(self, "mean_", None)
-        return mapped if offset is None else mapped - self.components_ @ offset  # type: ignore[attr-defined]
+        def score(block: Any) -> NDArray[Any]:
+            return penalty - 2 * (self._project(block, components) @ centroids.T)
 
-    def _nearest_centroid(self, rows: NDArray[Any]) -> NDArray[np.intp]:
-        centroids = self._mapped_centroids()
-        penalty = row_norms(centroids, squared=True)
+        return best_column(score, self._features(bags.instances), len(penalty), np.argmin)
+
+    def _penalty(self, mapped_centroids: NDArray[Any], weight: float = 1.0) -> NDArray[Any]:
+        """The squared length of each centroid; infinite for a label without instances."""
+        penalty = weight * row_norms(mapped_centroids, squared=True)
         penalty[self.category_sizes_ == 0] = np.inf
-        return best_column(lambda block: penalty - 2 * (block @ centroids.T), rows, np.argmin)
+        return penalty
+
+
+def as_few_rows(components: NDArray[Any]) -> NDArray[Any]:
+    """Map to no more dimensions than there are features, at the same distances: R of L' = QR.
+
+    Parameters
+    ----------
+    components : ndarray of shape (n_rows, n_features)
+        The map; often a row per label.
+
+    Returns
+    -------
+    ndarray of shape (min(n_rows, n_features), n_features)
+    """
+    n_rows, n_columns = components.shape
+    if n_rows <= n_columns:
+        return components
+    return linalg.qr(components, mode="r", check_finite=False)[0][:n_columns]
 
 
 def best_column(
-    score: Callable[[NDArray[Any]], NDArray[Any]], rows: NDArray[Any], choose: Any
+    score: Callable[[Any], NDArray[Any]], rows: Any, n_columns: int, choose: Any
 ) -> NDArray[np.intp]:
     """Find the best column for each row, a block of rows at a time.
 
@@ -150,8 +178,10 @@ def best_column(
     ----------
     score : callable
         From a block of rows to their scores, a column per label.
-    rows : ndarray of shape (n_rows, n_features)
+    rows : ndarray or CSR of shape (n_rows, n_features)
         The rows.
+    n_columns : int
+        How many labels.
     choose : callable
         ``numpy.argmax`` or ``numpy.argmin``.
 
@@ -159,6 +189,6 @@ def best_column(
     -------
     ndarray of shape (n_rows,)
     """
-    size = max(1, BLOCK // max(rows.shape[1], 1))
-    parts = [choose(score(rows[i : i + size]), axis=1) for i in range(0, len(rows), size)]
+    size = max(1, BLOCK // n_columns)
+    parts = [choose(score(rows[i : i + size]), axis=1) for i in range(0, rows.shape[0], size)]
     return np.concatenate(parts)

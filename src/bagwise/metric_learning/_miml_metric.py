@@ -15,8 +15,7 @@ from bagwise.base import fit_method
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.metric_learning._base import (
-    CentroidPredictorMixin,
-    MetricLearner,
+    CentroidPredictor,
     with_dense_instances,
 )
 from bagwise.solvers.miml_metric import miml_metric
@@ -25,7 +24,7 @@ from bagwise.solvers.multi_instance_kmeans import Candidates
 __all__ = ["MIMLMetric"]
 
 
-class MIMLMetric(CentroidPredictorMixin, MetricLearner):
+class MIMLMetric(CentroidPredictor):
     r"""Learn a metric from bags with label sets, around key instances (Jin 2009).
 
     Each label has a centre :math:`z_c`, and in each bag that carries it the nearest instance

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import eigsh
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, Options, StrOptions
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._validation import LabelSets, check_bag_labels, check_bags, check_label_sets
 from bagwise._warnings import warn_user
@@ -22,7 +22,7 @@ from bagwise.base import fit_method
 from bagwise.engines import is_local, over_partitions
 from bagwise.exceptions import InputError, LabelError
 from bagwise.kernels.threads import one_core_if_small
-from bagwise.metric_learning._base import CentroidPredictorMixin, MetricLearner, best_column
+from bagwise.metric_learning._base import CentroidPredictor, as_few_rows, best_column
 from bagwise.pairwise import check_kernel, instance_kernel
 from bagwise.solvers.column_span import RANK_TOLERANCE, ColumnSpan
 from bagwise.solvers.mimlca import instance_span, metric_map, usual_rank
@@ -43,7 +43,7 @@ SPAN_CONSTRAINTS: dict[str, Any] = {
 }
 
 
-class _ClusterMetric(CentroidPredictorMixin, MetricLearner):
+class _ClusterMetric(CentroidPredictor):
     """What MIMLCA and MLCA share: the space, the map from assignments, both rules of naming."""
 
     kernel: Any
@@ -84,9 +84,13 @@ class _ClusterMetric(CentroidPredictorMixin, MetricLearner):
         return self.classes_[over_partitions(largest, self._check_bags(X))]
 
     def _largest_projection(self, bags: Bags, alpha: float) -> NDArray[np.intp]:
-        penalty = alpha * row_norms(self._mapped_centroids(), squared=True)
-        penalty[self.category_sizes_ == 0] = np.inf
-        return best_column(lambda block: block - penalty, self._map(bags.instances), np.argmax)
+        centroids = self._project(self.centroids_, as_few_rows(self.components_))
+        penalty = self._penalty(centroids, alpha)
+
+        def score(block: Any) -> NDArray[Any]:
+            return self._project(block, self.components_) - penalty
+
+        return best_column(score, self._features(bags.instances), len(penalty), np.argmax)
 
     def _features(self, instances: Any) -> Any:
         if self.kernel == "linear":

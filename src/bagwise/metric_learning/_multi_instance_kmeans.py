@@ -15,13 +15,13 @@ from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.base import fit_method
 from bagwise.exceptions import InputError, LabelError
-from bagwise.metric_learning._base import CentroidPredictorMixin, MetricLearner
+from bagwise.metric_learning._base import CentroidPredictor
 from bagwise.solvers.multi_instance_kmeans import Candidates, best_of_starts, cluster_means
 
 __all__ = ["MultiInstanceKMeans"]
 
 
-class MultiInstanceKMeans(CentroidPredictorMixin, MetricLearner):
+class MultiInstanceKMeans(CentroidPredictor):
     r"""Assign instances to the labels of their bags so that those of a label lie together.
 
     .. math:: \min_{H, Z} \sum_{jc} H_{jc} \, d_M(x_j, z_c)^2

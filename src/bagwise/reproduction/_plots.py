@@ -227,11 +227,12 @@ def alpha_curve(report: Report) -> Iterator[tuple[str, Any]]:
                 ours = [(alphas[row.metric], *row.ours) for row in rows if row.ours]
                 if ours:
                     name = report.title_of("methods", method)
-                    ax.errorbar(*np.array(ours).T, label=name, marker="o", markersize=3)
+                    ax.errorbar(*np.array(ours).T, label=name, marker="o", markersize=3, capsize=2)
                 theirs = [(alphas[r.metric], r.published[0]) for r in rows if r.published]
                 if theirs and ours:
                     ax.plot(*np.array(theirs).T, "--", color=PAPER, lw=1, label="paper, other data")
-            ax.set(xlabel="alpha", ylabel=score, title=report.title_of("data", data))
+            ax.set(xlabel="alpha", ylabel=score)
+            ax.set_title(report.title_of("data", data), fontsize="small")
             if ax.get_legend_handles_labels()[0]:
                 ax.legend(fontsize="x-small")
         yield f"alpha-{score}", figure

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from scipy import sparse
 from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
 from bagwise.classification import CitationKNN
 from bagwise.embedding import BagDissimilarity
 from bagwise.preprocessing import InstanceTransformer
 
-__all__ = ["annotator", "dissimilarity_svm"]
+__all__ = ["annotator", "dissimilarity_svm", "on_dense_rows"]
 
 
 def annotator(
@@ -51,3 +53,24 @@ def dissimilarity_svm(kind: str = "meanmin", C: float = 1.0) -> Pipeline:
     Pipeline
     """
     return make_pipeline(BagDissimilarity(kind), SVC(C=C, kernel="linear"))
+
+
+def on_dense_rows(model: Any) -> Pipeline:
+    """Give a model that needs dense instances those of sparse bags, such as tokens.
+
+    Parameters
+    ----------
+    model : estimator
+        What is fitted.
+
+    Returns
+    -------
+    Pipeline
+    """
+    return make_pipeline(
+        InstanceTransformer(FunctionTransformer(_dense, accept_sparse=True)), model
+    )
+
+
+def _dense(rows: Any) -> Any:
+    return rows.toarray() if sparse.issparse(rows) else rows

@@ -207,6 +207,7 @@ def captioned_faces(
     n_bags: int = 20071,
     n_categories: int | None = None,
     random_state: Any = None,
+    **faces: Any,
 ) -> Bunch:
     """Draw names and faces in the place of Labeled Yahoo! News, as one of its three scenarios.
 
@@ -221,6 +222,8 @@ def captioned_faces(
         Number of people with a name; in the proportion of the paper by default.
     random_state : int, RandomState instance or None, default=None
         Seed of the draw.
+    **faces : object
+        Passed on to `bagwise.datasets.make_names_and_faces`: `n_features`, `noise` and so on.
 
     Returns
     -------
@@ -228,7 +231,7 @@ def captioned_faces(
         As of `bagwise.datasets.make_names_and_faces`, with the label sets of the scenario and its
         name.
     """
-    news = make_names_and_faces(n_bags, n_categories, random_state=random_state)
+    news = make_names_and_faces(n_bags, n_categories, random_state=random_state, **faces)
     if scenario == "c":
         news.label_sets = news.automatic_label_sets
     news.scenario = scenario

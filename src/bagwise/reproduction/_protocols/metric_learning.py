@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.utils import Bunch
@@ -17,6 +18,8 @@ from bagwise.reproduction._protocols.fitting import Fitted, fit_model, scores
 from bagwise.reproduction._units import Unit
 
 __all__ = ["bag_annotation", "face_naming", "instance_assignment"]
+
+MLCA = "bagwise.metric_learning:MLCA"  # learns from named faces in every scenario
 
 
 def bag_annotation(unit: Unit) -> dict[str, Any]:
@@ -51,7 +54,7 @@ def face_naming(unit: Unit) -> dict[str, Any]:
     Options: ``rule``. "centroid": the nearest centroid; where the model has none, of the true
     faces of each name, as in the paper. "instance": the name of the nearest training face in the
     learned metric. "projection": Eq. 16, for each of ``alphas``; metrics are then called
-    ``accuracy-0.5`` and so on. "bag": a face is a bag of its own.
+    ``accuracy-0.5`` and so on. "bag": a face is a bag of its own, for models without centroids.
     """
     data, rule = unit.load(), unit.settings["options"]["rule"]
     train, test = _split(unit, data)
@@ -59,7 +62,7 @@ def face_naming(unit: Unit) -> dict[str, Any]:
     known = np.concatenate([names[i] for i in train])
     truth = np.concatenate([names[i] for i in test])
     training, label_sets = data.bags[train], data.label_sets[train]
-    if data.scenario == "a":
+    if data.scenario == "a" or unit.settings["model"]["class"] == MLCA:
         named = known >= 0
         alone = Bags(training.instances[named], np.arange(named.sum() + 1))
         fitted = fit_model(unit, alone, known[named])
@@ -79,17 +82,26 @@ def _names(
     fitted: Fitted, rule: str, training: Bags, known: NDArray[Any], faces: Bags
 ) -> NDArray[Any]:
     model = fitted.model
+    if rule != "instance" and hasattr(model, "predict_instances"):
+        return model.predict_instances(faces)
     if rule == "bag":
         alone = Bags(faces.instances, np.arange(faces.n_instances + 1))
         rank = getattr(model, "decision_function", None) or model.predict_proba
         return rank(alone).argmax(axis=1)
-    if rule == "centroid" and hasattr(model, "predict_instances"):
-        return model.predict_instances(faces)
-    mapped = model.transform(fitted.scale(training)).instances
+    mapped = _mapped(model, fitted.scale(training))
     named = known >= 0
     judge = NearestCentroid() if rule == "centroid" else KNeighborsClassifier(1)
     judge.fit(mapped[named], known[named])
-    return judge.predict(model.transform(faces).instances)
+    return judge.predict(_mapped(model, faces))
+
+
+def _mapped(model: Any, bags: Bags) -> NDArray[Any]:
+    """Instances where the Euclidean distance is the learned one, in few dimensions."""
+    components = getattr(model, "components_", None)
+    if components is None or hasattr(model, "kernel_map_"):
+        return model.transform(bags).instances
+    factor = linalg.qr(components, mode="r")[0][: components.shape[1]]
+    return bags.instances @ factor.T  # |Rx| = |QRx|
 
 
 def _naming_scores(truth: NDArray[Any], predicted: NDArray[Any], end: str = "") -> dict[str, float]:
