@@ -29,9 +29,9 @@ from bagwise.solvers.bag_spectral import (
     constrain,
     embed,
     extension,
-    leading_eigenvectors,
     unit_rows,
 )
+from bagwise.solvers.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.class_shares import class_shares
 
 OPTIONS = {"alpha": 0.7, "n_clusters": 3, "adapt_alpha": False}

@@ -24,9 +24,9 @@ from bagwise.solvers.bag_spectral import (
     embed,
     extension,
     k_means,
-    leading_eigenvectors,
     nearest_center,
 )
+from bagwise.solvers.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.class_shares import class_shares
 
 __all__ = ["ClusterChoice", "choose_clusters"]
