@@ -19,6 +19,7 @@ FOUNDATION = {
     "_validation",
     "base",
     "pairwise",
+    "_kernel_machine",
     "_label_machine",
 }
 QUESTIONS = {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
@@ -30,7 +31,8 @@ ROOMS = {
     "solvers": {"exceptions", "bags", "kernels"},
     "_validation": {"exceptions", "bags"},
     "base": {"exceptions", "bags", "kernels", "_validation"},
-    "pairwise": FOUNDATION - {"base", "pairwise", "solvers", "_label_machine"},
+    "pairwise": FOUNDATION - {"base", "pairwise", "solvers", "_kernel_machine", "_label_machine"},
+    "_kernel_machine": FOUNDATION - {"_label_machine"},
     "_label_machine": FOUNDATION,
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION,

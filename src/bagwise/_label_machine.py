@@ -12,26 +12,21 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import kernels
-from bagwise.bags import Bags
-from bagwise.base import BagEstimator
+from bagwise._kernel_machine import KernelMachine
 from bagwise.exceptions import InputError
-from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["LabelMachine"]
 
-BLOCK = 2**22  # kernel values held at once when scoring
 LARGEST_GRAM = 20_000  # rows; beyond, the kernel is approximated
 SINGLE_GRAM = 5_000  # rows; beyond, the kernel matrix is kept in single precision
 LANDMARKS = 1_000  # features of the approximation
 
 
-class LabelMachine(BagEstimator):
+class LabelMachine(KernelMachine):
     """Linear and kernel machines with a regularised offset, learned by label generation.
 
     A subclass offers the parameters named below. With `center`, dense rows and kernels are centred,
@@ -39,10 +34,8 @@ class LabelMachine(BagEstimator):
     """
 
     _parameter_constraints: dict[str, Any] = {
+        **KernelMachine._parameter_constraints,
         "kernel": [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Real],
         "center": ["boolean"],
         "offset": [Interval(Real, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -51,10 +44,6 @@ class LabelMachine(BagEstimator):
         "verbose": ["verbose"],
     }
 
-    kernel: Any
-    gamma: Any
-    degree: float
-    coef0: float
     center: bool
     offset: float
     tol: float
@@ -69,6 +58,7 @@ class LabelMachine(BagEstimator):
 
     def _present(self, X: Any, seed: int) -> tuple[Any, NDArray[np.float64]]:
         """The training rows as the kernels read them, and what was taken off to centre them."""
+        self._forget()
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:
                 raise InputError(
@@ -77,9 +67,9 @@ class LabelMachine(BagEstimator):
                 )
             return self._present_gram(X)
         if self.kernel != "linear":
-            self.gamma_ = kernel_width(self.gamma, Bags(X, np.arange(X.shape[0] + 1)))
+            self.gamma_ = self._width(X)
             if X.shape[0] <= LARGEST_GRAM:
-                return self._present_gram(self._kernel_values(X, X))
+                return self._present_gram(self._kernel_values(X, X, self.gamma_))
             self.nystroem_ = self._nystroem(seed).fit(X)
             X = self.nystroem_.transform(X)
         if not self.center:
@@ -155,20 +145,9 @@ class LabelMachine(BagEstimator):
         """Score checked rows by each machine: shape (n_rows, n_machines)."""
         if hasattr(self, "nystroem_"):
             X = self.nystroem_.transform(X)
-        if hasattr(self, "coef_"):
-            return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
         if self.kernel == "precomputed":
             return X[:, self.support_] @ self.dual_coef_.T + self.intercept_
-        n_rows = max(1, BLOCK // max(1, len(self.support_)))
-        scores = [
-            self._kernel_values(X[batch], self.support_vectors_) @ self.dual_coef_.T
-            for batch in gen_batches(X.shape[0], n_rows)
-        ]
-        return np.concatenate(scores) + self.intercept_
-
-    def _kernel_values(self, A: Any, B: Any) -> NDArray[Any]:
-        params = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
-        return instance_kernel(A, B, self.kernel, params)
+        return super()._score_rows(X)
 
 
 def _total(curves: list[NDArray[np.float64]]) -> NDArray[np.float64]:
