@@ -43,7 +43,8 @@ class KernelMachine(BagEstimator):
     def _forget(self) -> None:
         """Drop the machine of an earlier fit, which may have been of the other kind."""
         for name in ("coef_", "dual_coef_", "support_", "support_vectors_", "gamma_", "nystroem_"):
-            vars(self).pop(name, None)
+            if hasattr(self, name):
+                delattr(self, name)
 
     def _width(self, rows: Any) -> float:
         """Gamma of a kernel on these rows."""

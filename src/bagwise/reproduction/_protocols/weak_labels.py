@@ -207,9 +207,10 @@ def _chosen(unit: Unit, X: Any, y: NDArray[Any]) -> tuple[Any, dict[str, Any], f
     """Choose a setting by labelled rows whose label was hidden; the first of equals wins.
 
     The option ``choice`` says by what: "accuracy", in five folds, as in the paper; or "margin", by
-    the hinge loss of labels left out one by one (five folds from 20 labels on), which a dozen labels
-    tell better than accuracy. Then the one-standard-error rule holds: of all settings that are not
-    clearly worse than the best, one that trusts the unlabelled rows least (the least ``weight``).
+    the hinge loss of labels left out one by one (five folds from 20 labels on), which a dozen
+    labels tell better than accuracy. Then the one-standard-error rule holds: of the settings that
+    are not clearly worse than the best, one that trusts the unlabelled rows least (the least
+    ``weight``).
     """
     known = np.flatnonzero(y != UNKNOWN)
     settings = list(_settings(unit, X, len(known) / len(y)))
@@ -228,7 +229,7 @@ def _chosen(unit: Unit, X: Any, y: NDArray[Any]) -> tuple[Any, dict[str, Any], f
             error = np.std(losses[at]) / np.sqrt(len(losses[at]))
             weights = [chosen.get("weight", 0.0) for chosen, _ in settings]
             close = np.flatnonzero(means <= means[at] + error)
-            at = min(close, key=lambda i: (weights[i], means[i]))
+            at = int(min(close, key=lambda i: (weights[i], means[i])))
     start = time.perf_counter()
     model = _fit_rows(settings[at][1], X, y)
     return model, settings[at][0], time.perf_counter() - start
