@@ -185,6 +185,8 @@ def _settings(unit: Unit, X: Any, labelled: float = 1.0) -> Iterator[tuple[dict[
             C1 = 1 / _mean_square(X, options.get("gamma"), options["center"])
             options |= {"C1": C1, "C2": chosen["weight"] * C1 * labelled / (1 - labelled)}
         model = with_seed(build_model(unit.settings["model"], {}), unit.seed)
+        if "kernel" not in model.get_params():  # spectral clustering has an affinity
+            options.pop("kernel", None)
         yield chosen, model.set_params(**options)
 
 
