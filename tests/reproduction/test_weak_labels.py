@@ -89,6 +89,6 @@ def test_large_figures_run_on_a_few_rows(name):
     units = make_plan(paper, paper.experiment(name).shortened()).units
     small = [unit for unit in units if unit.value == min(u.value for u in units)]
     results = {unit.method: PROTOCOLS[unit.settings["protocol"]](unit) for unit in small}
-    assert len(results) == 2
+    assert len(results) == len({unit.method for unit in small})
     metric = paper.experiment(name).metrics[0]
     assert all(0.4 < result[metric] <= 1 for result in results.values())
