@@ -194,7 +194,7 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         if self.threshold == "bags":
             best = kernels.segments.maximum(self._score_rows(bags.instances), bags.offsets)
             each = zip(best.T, choices, strict=True)
-            shifts = [best_threshold(scores, choice.positive) for scores, choice in each]
+            shifts = [_threshold(scores, choice.positive) for scores, choice in each]
             self.intercept_ = self.intercept_ - np.array(shifts)
         return self
 
@@ -237,20 +237,8 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         )  # fmt: skip
 
 
-def best_threshold(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
-    """The middle of the widest gap of highest balanced accuracy between scores of bags.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_bags,)
-        The scores.
-    positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive.
-
-    Returns
-    -------
-    float
-    """
+def _threshold(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+    """The middle of the widest gap of highest balanced accuracy between scores of bags."""
     order = np.argsort(scores, kind="stable")
     ranked, sides = scores[order], positive[order]
     below = np.cumsum(~sides) / np.sum(~sides) - np.cumsum(sides) / np.sum(sides)

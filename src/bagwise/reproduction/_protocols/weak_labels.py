@@ -29,7 +29,6 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.extmath import row_norms
 
 from bagwise.bags import Bags
-from bagwise.classification._well_svm import best_threshold
 from bagwise.metrics import roi_hits, roi_success_rate
 from bagwise.pairwise import kernel_width
 from bagwise.reproduction._building import build_model, with_seed
@@ -112,19 +111,12 @@ def no_labels(unit: Unit) -> dict[str, Any]:
 
 
 def tuned_bags(unit: Unit) -> dict[str, Any]:
-    """Cross-validate bags of two classes; five folds inside the training bags choose the rest.
-
-    The setting is that of least hinge loss of hidden bags. The threshold is where the scores of
-    hidden bags are told apart best: those of the bags learned from are too good.
-    """
+    """Cross-validate bags, with parameters chosen by five folds inside the training bags."""
     data = unit.load()
     folds = StratifiedKFold(unit.settings["folds"], shuffle=True, random_state=unit.shared_seed)
     train, test = list(folds.split(np.zeros(len(data.y)), data.y))[unit.fold or 0]
-    model, scale, chosen, seconds, threshold = _chosen_for_bags(
-        unit, data.bags[train], data.y[train]
-    )
-    above = model.decision_function(scale(data.bags[test])) > threshold
-    predicted = model.classes_[above.astype(np.intp)]
+    model, scale, chosen, seconds = _chosen_for_bags(unit, data.bags[train], data.y[train])
+    predicted = model.predict(scale(data.bags[test]))
     return scores(unit, data.y[test], predicted) | {"fit_seconds": seconds, "chosen": chosen}
 
 
@@ -310,27 +302,25 @@ def _fit_rows(model: Any, X: Any, y: NDArray[Any]) -> Any:
 
 def _chosen_for_bags(
     unit: Unit, bags: Bags, y: NDArray[Any]
-) -> tuple[Any, Any, dict[str, Any], float, float]:
+) -> tuple[Any, Any, dict[str, Any], float]:
     scaler = StandardScaler().fit(bags.instances)
 
     def scale(these: Bags) -> Bags:
         return these.with_instances(scaler.transform(these.instances))
 
-    scaled, codes = scale(bags), np.searchsorted(np.unique(y), y)
-    folds = list(StratifiedKFold(5, shuffle=True, random_state=unit.shared_seed).split(y, y))
-    least, hidden = np.inf, np.empty(len(y))
-    for options, candidate in _settings(unit, scaled.instances):
-        found = np.empty(len(y))
-        for train, test in folds:
+    scaled, best = scale(bags), -1.0
+    settings = list(_settings(unit, scaled.instances))
+    model, chosen = settings[0][1], settings[0][0]
+    folds = StratifiedKFold(5, shuffle=True, random_state=unit.shared_seed % 2**31)
+    for options, candidate in settings if len(settings) > 1 else ():
+        right: list[bool] = []
+        for train, test in folds.split(y, y):
             fitted = _quietly(clone(candidate).fit, scaled[train], y[train])
-            found[test] = fitted.decision_function(scaled[test])
-        loss = np.mean(np.maximum(0, 1 - _margins(found, codes)))
-        if loss < least:
-            least, hidden, model, chosen = loss, found, candidate, options
+            right += list(fitted.predict(scaled[test]) == y[test])
+        if np.mean(right) > best:
+            best, model, chosen = float(np.mean(right)), candidate, options
     start = time.perf_counter()
-    fitted = _quietly(model.fit, scaled, y)
-    seconds = time.perf_counter() - start
-    return fitted, scale, chosen, seconds, best_threshold(hidden, codes == 1)
+    return _quietly(model.fit, scaled, y), scale, chosen, time.perf_counter() - start
 
 
 def _curve(model: Any) -> dict[str, Any]:
