@@ -68,7 +68,11 @@ def test_where_labels_tell_nothing_the_unlabelled_rows_are_trusted_least(rng):
     options = {"choice": "margin", "grid": {"wellsvm": tables}}
     model = {"class": "bagwise.semi_supervised:WellSVMClassifier"}
     unit = SimpleNamespace(
-        settings={"options": options, "model": model}, method="wellsvm", seed=0, shared_seed=0
+        settings={"options": options, "model": model},
+        method="wellsvm",
+        data="noise",
+        seed=0,
+        shared_seed=0,
     )
     fitted, chosen, _ = _chosen(unit, X, y)
     assert chosen["weight"] == 0.3

@@ -1,10 +1,11 @@
 """Protocols of learning from weak labels: rows with few labels, rows with none, key instances.
 
 Parameters are chosen from ``options.grid``, ``{ method = { parameter = [values] } }``, or a list of
-such tables. The entry ``width`` stands for a Gaussian kernel: with k, exp(-|x - z|^2 / (2 k^2 m))
-where m is the mean squared distance between rows; 0 is the linear kernel. The entry ``weight`` is
-that of all unlabelled rows together, in units of the labelled ones: C2 = weight C1 n_l / n_u, where
-C1 is 1 / (mean squared length of the rows, as the kernel sees them).
+such tables; ``"method:data"`` goes before ``method``. The entry ``width`` stands for a Gaussian
+kernel: with k, exp(-|x - z|^2 / (2 k^2 m)) where m is the mean squared distance between rows; 0 is
+the linear kernel. The entry ``weight`` is that of all unlabelled rows together, in units of the
+labelled ones: C2 = weight C1 n_l / n_u, where C1 is 1 / (mean squared length of the rows, as the
+kernel sees them).
 """
 
 from __future__ import annotations
@@ -174,7 +175,8 @@ def _scaled(unit: Unit, train: Any, test: Any, scaling: str = "standard") -> tup
 
 def _settings(unit: Unit, X: Any, labelled: float = 1.0) -> Iterator[tuple[dict[str, Any], Any]]:
     """All models of the grid of this method; `labelled` is the share of rows with a label."""
-    grid = unit.settings["options"].get("grid", {}).get(unit.method, {})
+    grids = unit.settings["options"].get("grid", {})
+    grid = grids.get(f"{unit.method}:{unit.data}", grids.get(unit.method, {}))
     scale = kernel_width("scale", Bags(X, np.arange(X.shape[0] + 1)))
     for chosen in _combinations(grid if isinstance(grid, list) else [grid]):
         options = {k: v for k, v in chosen.items() if k not in ("width", "weight")}
