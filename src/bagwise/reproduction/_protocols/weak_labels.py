@@ -112,7 +112,10 @@ def no_labels(unit: Unit) -> dict[str, Any]:
 
 
 def tuned_bags(unit: Unit) -> dict[str, Any]:
-    """Cross-validate bags, with parameters chosen by five folds inside the training bags."""
+    """Cross-validate bags, with parameters chosen by five folds inside the training bags.
+
+    Options: ``scaling``, of the features, "standard" or "range" for [0, 1].
+    """
     data = unit.load()
     folds = StratifiedKFold(unit.settings["folds"], shuffle=True, random_state=unit.shared_seed)
     train, test = list(folds.split(np.zeros(len(data.y)), data.y))[unit.fold or 0]
@@ -168,9 +171,12 @@ def _scaled(unit: Unit, train: Any, test: Any, scaling: str = "standard") -> tup
     """Fill gaps by the mean and scale, by the training rows alone; sparse rows stay."""
     if sparse.issparse(train) or not unit.settings["scale"]:
         return train, test
-    scaler = StandardScaler() if scaling == "standard" else MinMaxScaler()
-    steps = make_pipeline(SimpleImputer(), scaler)
+    steps = make_pipeline(SimpleImputer(), _scaler(scaling))
     return steps.fit_transform(train), steps.transform(test)
+
+
+def _scaler(scaling: str) -> StandardScaler | MinMaxScaler:
+    return StandardScaler() if scaling == "standard" else MinMaxScaler()
 
 
 def _settings(unit: Unit, X: Any, labelled: float = 1.0) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -305,7 +311,7 @@ def _fit_rows(model: Any, X: Any, y: NDArray[Any]) -> Any:
 def _chosen_for_bags(
     unit: Unit, bags: Bags, y: NDArray[Any]
 ) -> tuple[Any, Any, dict[str, Any], float]:
-    scaler = StandardScaler().fit(bags.instances)
+    scaler = _scaler(unit.settings["options"].get("scaling", "standard")).fit(bags.instances)
 
     def scale(these: Bags) -> Bags:
         return these.with_instances(scaler.transform(these.instances))
