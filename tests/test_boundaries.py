@@ -21,6 +21,7 @@ FOUNDATION = {
     "_validation",
     "base",
     "pairwise",
+    "_kernel_machine",
     "_label_machine",
 }
 QUESTIONS = {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
@@ -34,7 +35,8 @@ ROOMS = {
     "solvers": {"exceptions", "_warnings", "bags", "kernels", "engines"},
     "_validation": {"exceptions", "bags", "engines"},
     "base": {"exceptions", "bags", "kernels", "engines", "_validation"},
-    "pairwise": FOUNDATION - {"base", "pairwise", "solvers", "_label_machine"},
+    "pairwise": FOUNDATION - {"base", "pairwise", "solvers", "_kernel_machine", "_label_machine"},
+    "_kernel_machine": FOUNDATION - {"_label_machine"},
     "_label_machine": FOUNDATION,
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION | {"io"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -12,26 +11,22 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import kernels
-from bagwise.bags import Bags
-from bagwise.base import BagEstimator
+from bagwise._kernel_machine import KernelMachine
+from bagwise._warnings import warn_user
 from bagwise.exceptions import InputError
-from bagwise.pairwise import instance_kernel, kernel_width
-from bagwise.solvers.result import SolverResult
+from bagwise.solvers.result import SolverResult, total_curve
 
 __all__ = ["LabelMachine"]
 
-BLOCK = 2**22  # kernel values held at once when scoring
 LARGEST_GRAM = 20_000  # rows; beyond, the kernel is approximated
 SINGLE_GRAM = 5_000  # rows; beyond, the kernel matrix is kept in single precision
 LANDMARKS = 1_000  # features of the approximation
 
 
-class LabelMachine(BagEstimator):
+class LabelMachine(KernelMachine):
     """Linear and kernel machines with a regularised offset, learned by label generation.
 
     A subclass offers the parameters named below. With `center`, dense rows and kernels are centred,
@@ -39,10 +34,8 @@ class LabelMachine(BagEstimator):
     """
 
     _parameter_constraints: dict[str, Any] = {
+        **KernelMachine._parameter_constraints,
         "kernel": [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Real],
         "center": ["boolean"],
         "offset": [Interval(Real, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
@@ -51,10 +44,6 @@ class LabelMachine(BagEstimator):
         "verbose": ["verbose"],
     }
 
-    kernel: Any
-    gamma: Any
-    degree: float
-    coef0: float
     center: bool
     offset: float
     tol: float
@@ -69,6 +58,7 @@ class LabelMachine(BagEstimator):
 
     def _present(self, X: Any, seed: int) -> tuple[Any, NDArray[np.float64]]:
         """The training rows as the kernels read them, and what was taken off to centre them."""
+        self._forget()
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:
                 raise InputError(
@@ -77,9 +67,9 @@ class LabelMachine(BagEstimator):
                 )
             return self._present_gram(X)
         if self.kernel != "linear":
-            self.gamma_ = kernel_width(self.gamma, Bags(X, np.arange(X.shape[0] + 1)))
+            self.gamma_ = self._width(X)
             if X.shape[0] <= LARGEST_GRAM:
-                return self._present_gram(self._kernel_values(X, X))
+                return self._present_gram(self._kernel_values(X, X, self.gamma_))
             self.nystroem_ = self._nystroem(seed).fit(X)
             X = self.nystroem_.transform(X)
         if not self.center:
@@ -132,16 +122,15 @@ class LabelMachine(BagEstimator):
             self.dual_coef_ = coef - total[:, None] / len(centre) if self.center else coef
             self.intercept_ = constant - coef @ centre + total * centre.mean()
             self._keep_support(X)
-        self.objective_curve_ = _total([result.objective_curve for result in results])
+        self.objective_curve_ = total_curve(results)
         self.n_iter_ = max(result.n_iter for result in results)
         self.duality_gap_ = float(max(result.solution[5] for result in results))
         if not all(result.converged for result in results):
-            warnings.warn(
+            warn_user(
                 f"{type(self).__name__} found violated labels after max_cuts={self.max_cuts} "
                 f"label vectors (tol={self.tol}): raise max_cuts, or lower the cost of what has no "
                 "label.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _keep_support(self, X: Any) -> None:
@@ -155,24 +144,6 @@ class LabelMachine(BagEstimator):
         """Score checked rows by each machine: shape (n_rows, n_machines)."""
         if hasattr(self, "nystroem_"):
             X = self.nystroem_.transform(X)
-        if hasattr(self, "coef_"):
-            return safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_
         if self.kernel == "precomputed":
             return X[:, self.support_] @ self.dual_coef_.T + self.intercept_
-        n_rows = max(1, BLOCK // max(1, len(self.support_)))
-        scores = [
-            self._kernel_values(X[batch], self.support_vectors_) @ self.dual_coef_.T
-            for batch in gen_batches(X.shape[0], n_rows)
-        ]
-        return np.concatenate(scores) + self.intercept_
-
-    def _kernel_values(self, A: Any, B: Any) -> NDArray[Any]:
-        params = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
-        return instance_kernel(A, B, self.kernel, params)
-
-
-def _total(curves: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Sum of the objectives of all machines; one that has settled stays where it is."""
-    length = max(len(curve) for curve in curves)
-    padded = [np.pad(curve, (0, length - len(curve)), mode="edge") for curve in curves]
-    return np.sum(padded, axis=0)
+        return super()._score_rows(X)

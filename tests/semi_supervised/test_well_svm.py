@@ -150,6 +150,14 @@ def test_many_rows_use_landmarks(rng, monkeypatch):
     assert np.mean(model.predict(X) == truth) > 0.9
 
 
+def test_a_second_fit_forgets_the_first(rng):
+    X, y, _ = clouds(rng, n=60)
+    model = WellSVMClassifier().fit(X, y)
+    model.set_params(kernel="rbf").fit(X, y)
+    fresh = WellSVMClassifier(kernel="rbf").fit(X, y)
+    np.testing.assert_array_equal(model.decision_function(X), fresh.decision_function(X))
+
+
 def test_sparse_rows_stay_sparse(rng):
     X, y, _ = clouds(rng, n=200, d=30)
     X[np.abs(X) < 0.5] = 0.0

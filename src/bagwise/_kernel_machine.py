@@ -1,0 +1,68 @@
+"""Machines whose score is a weighted sum of features, or of kernels with training rows."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+from sklearn.utils import gen_batches
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+
+from bagwise.bags import Bags
+from bagwise.base import BagEstimator
+from bagwise.pairwise import instance_kernel, kernel_width
+
+__all__ = ["KernelMachine"]
+
+BLOCK = 2**22  # kernel values held at once when scoring
+
+
+class KernelMachine(BagEstimator):
+    """The kernel of a machine, and how fitted machines score rows.
+
+    A subclass offers the parameters `kernel`, `gamma`, `degree` and `coef0`, and leaves either
+    `coef_`, or `dual_coef_`, `support_`, `support_vectors_` and `gamma_`; always `intercept_`.
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "kernel": [StrOptions(set(PAIRWISE_KERNEL_FUNCTIONS)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Real],
+    }
+
+    kernel: Any
+    gamma: Any
+    degree: float
+    coef0: float
+
+    def _forget(self) -> None:
+        """Drop the machine of an earlier fit, which may have been of the other kind."""
+        for name in ("coef_", "dual_coef_", "support_", "support_vectors_", "gamma_", "nystroem_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _width(self, rows: Any) -> float:
+        """Gamma of a kernel on these rows."""
+        return kernel_width(self.gamma, Bags(rows, np.arange(rows.shape[0] + 1)))
+
+    def _kernel_values(self, A: Any, B: Any, gamma: float) -> NDArray[Any]:
+        if B.shape[0] == 0:
+            return np.zeros((A.shape[0], 0))
+        params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        return instance_kernel(A, B, self.kernel, params)
+
+    def _score_rows(self, rows: Any) -> NDArray[np.float64]:
+        """Score checked rows by each machine: shape (n_rows, n_machines)."""
+        if hasattr(self, "coef_"):
+            return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_
+        n_rows = max(1, BLOCK // max(1, len(self.support_)))
+        scores = [
+            self._kernel_values(rows[batch], self.support_vectors_, self.gamma_) @ self.dual_coef_.T
+            for batch in gen_batches(rows.shape[0], n_rows)
+        ]
+        return np.concatenate(scores) + self.intercept_
