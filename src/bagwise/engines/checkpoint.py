@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -78,7 +79,7 @@ class Checkpoint:
             with np.load(self.path, allow_pickle=False) as file:
                 saved = {name: file[name] for name in file.files}
             identity = str(saved.pop("identity"))
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
             raise InputError(
                 f"{self.path} is not a checkpoint of bagwise ({error}): choose another path."
             ) from error
