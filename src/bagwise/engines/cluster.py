@@ -255,7 +255,11 @@ class DistributedBags(Bags):
         for i, loader in enumerate(self._loaders):
             future = self._futures[i]
             if future is None or not held.get(future.key):
-                self._futures[i] = loader.put(self._client, workers[i % len(workers)])
+                worker = workers[i % len(workers)]
+                try:
+                    self._futures[i] = loader.put(self._client, worker)
+                except _infrastructure_errors() as error:
+                    raise WorkerLostError(f"the worker {worker} was lost: {error!r}") from error
 
     def _slice(self, key: slice) -> Bags:
         raise InputError("distributed bags are not indexed: index first, then distribute.")
@@ -525,6 +529,7 @@ def _infrastructure_errors() -> tuple[type[BaseException], ...]:
         OSError,  # CommClosedError among them
         RuntimeError,  # "Worker holding Actor was lost"
         ValueError,
+        KeyError,  # a worker that the scheduler named, and has forgotten since
         CancelledError,
         TimeoutError,
         distributed.scheduler.KilledWorker,
