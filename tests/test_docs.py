@@ -116,5 +116,14 @@ def test_examples_run(example, monkeypatch, capsys):
     pyplot.close("all")
 
 
+@pytest.mark.slow
+def test_the_picture_can_be_drawn_again():
+    pytest.importorskip("matplotlib")
+    figure = runpy.run_path(str(DOCS / "pictures.py"))["overview"]()
+    figure.draw_without_rendering()
+    frames = [patch for patch in figure.axes[0].patches if patch.get_linewidth() > 2]
+    assert len(frames) == 2  # the key instances of the two bags said to hold a nine
+
+
 def test_the_picture_is_small():
     assert (DOCS / "images" / "overview.png").stat().st_size < 150_000
