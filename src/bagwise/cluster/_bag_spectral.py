@@ -19,15 +19,8 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.cluster._affinity import AFFINITIES, Affinity, row_blocks
 from bagwise.exceptions import InputError
-from bagwise.solvers.bag_spectral import (
-    CONSTRAINTS,
-    ConstrainedSimilarity,
-    constrain,
-    embed,
-    extension,
-    k_means,
-    nearest_center,
-)
+from bagwise.solvers.bag_constraints import CONSTRAINTS, ConstrainedSimilarity, constrain
+from bagwise.solvers.bag_spectral import embed, extension, k_means, nearest_center
 from bagwise.solvers.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.class_shares import class_shares
 
