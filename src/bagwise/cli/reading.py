@@ -288,14 +288,14 @@ def read_for_report(
         choice = replace(
             choice,
             bag=choice.bag or columns.get("bag"),
-            features=columns.get("features") if nested else names,
+            features=choice.features or (columns.get("features") if nested else names),
             exclude=[name for name in dict.fromkeys(left_out) if name in source.names],
             **usual,
         )
     elif format_of(path, None) == "hdf5":
-        choice = replace(choice, features=columns.get("features"))
+        choice = replace(choice, features=choice.features or columns.get("features"))
     else:
-        choice = replace(choice, features=names)
+        choice = replace(choice, features=choice.features or names)
     data = choice.read(path)
     if names is not None and data.bags.feature_names is not None:
         data.bags = _in_order(data.bags, names)

@@ -9,6 +9,8 @@ import typer
 
 from bagwise.cli.options import (
     Bag,
+    Exclude,
+    Features,
     File,
     Force,
     Label,
@@ -46,6 +48,8 @@ def report(
     label: Label = None,
     label_set: LabelSet = None,
     labels: Labels = None,
+    features: Features = None,
+    exclude: Exclude = None,
     separator: Separator = ";",
     group: Annotated[
         str | None, _column_option("--group", "Column of what belongs together: the patient.")
@@ -112,7 +116,8 @@ def report(
     names = getattr(fitted, "feature_names_in_", None)
     shown = [name for name in (image, audio, text, source) if name is not None]
     choice = choose_columns(
-        bag, label, label_set, group=group, exclude=shown + ([] if box is None else [box]),
+        bag, label, label_set, group=group, features=features,
+        exclude=[*(exclude or []), *shown, *([] if box is None else [box])],
         separator=columns.get("separator") or separator, labels=labels, memory_limit=memory_limit,
     )  # fmt: skip
     media = read_media(

@@ -13,7 +13,6 @@ from sklearn.metrics import (
     accuracy_score,
     average_precision_score,
     brier_score_loss,
-    confusion_matrix,
     precision_recall_fscore_support,
     recall_score,
     roc_auc_score,
@@ -286,7 +285,10 @@ def _confusions(judged: Judged) -> Table:
             "bags": counts[order].tolist(),
         }
         return Table(columns, "The commonest mistakes")
-    matrix = confusion_matrix(judged.truth, predicted, labels=present)
+    counts = np.zeros((len(judged.names),) * 2, dtype=int)
+    told = predicted >= 0
+    np.add.at(counts, (judged.truth[told], predicted[told]), 1)
+    matrix = counts[np.ix_(present, present)]
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     table: dict[str, list[Any]] = {"label ↓ predicted →": [judged.names[k] for k in present]}
     for column, k in enumerate(present):

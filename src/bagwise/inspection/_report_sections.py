@@ -439,22 +439,14 @@ def space_section(
 
 def _metric_step(subject: Subject) -> tuple[Any, Bags | None]:
     """The metric learner of a model, and the bags before it."""
-    if hasattr(subject.estimator, "get_metric"):
-        return subject.estimator, subject.seen
-    model, bags = subject.model, subject.bags
-    if hasattr(model, "best_estimator_"):
-        model = model.best_estimator_
-    if isinstance(model, Pipeline):
-        for name, step in model.steps[:-1]:
-            parts = step.steps if isinstance(step, Pipeline) else [(name, step)]
-            for _, part in parts:
-                if hasattr(part, "get_metric"):
-                    return part, bags
-                bags = part.transform(bags)
-        last = model.steps[-1][1]
-        if isinstance(last, Pipeline):
-            return _metric_step(Subject(last, subject.estimator, bags, None, subject.names))
-    return None, None
+    steps = [step for _, step in _steps(subject.model) if not hasattr(step, "best_estimator_")]
+    places = [i for i, step in enumerate(steps) if hasattr(step, "get_metric")]
+    if not places:
+        return None, None
+    bags = subject.bags
+    for step in steps[: places[0]]:
+        bags = step.transform(bags)
+    return steps[places[0]], bags
 
 
 def _neighbours(before: Bags, after: Bags, known: KnownLabels) -> Table:

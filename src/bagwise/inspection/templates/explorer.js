@@ -68,7 +68,8 @@
     list.replaceChildren(...state.found.slice(start, start + PAGE).map((i) => {
       const wrong = bags.wrong?.[i] === 1;
       const said = bags.predicted ? bags.predicted[i] || "none" : plural(sizes[i], "instance");
-      const answer = make("span", { class: wrong ? "answer wrong" : "answer", title: wrong ? `judged wrong: the label is ${bags.truth[i] || "none"}` : said }, wrong ? `✗ ${said}` : said);
+      const cross = wrong ? [make("span", { "aria-hidden": "true" }, "✗ "), make("span", { class: "unseen" }, "judged wrong: ")] : [];
+      const answer = make("span", { class: wrong ? "answer wrong" : "answer", title: wrong ? `${said}, while the label is ${bags.truth[i] || "none"}` : said }, ...cross, said);
       const link = make("a", { href: `#bag-${i}`, "data-bag": i }, make("span", { class: "id", title: bags.id[i] }, bags.id[i]), answer);
       return make("li", {}, link);
     }));
