@@ -20,6 +20,7 @@ from bagwise.cli.fit import fit
 from bagwise.cli.info import info
 from bagwise.cli.list_methods import methods
 from bagwise.cli.predict import predict
+from bagwise.cli.report import report
 from bagwise.cli.reproduce import reproduce
 from bagwise.exceptions import BagwiseError
 
@@ -118,6 +119,7 @@ def _options(
 app.command()(info)
 app.command()(fit)
 app.command()(predict)
+app.command()(report)
 app.command()(annotate)
 app.command()(evaluate)
 app.command()(cluster)
