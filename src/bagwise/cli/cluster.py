@@ -79,7 +79,7 @@ def cluster(
     --no-scale.
 
     ```
-    bagwise cluster words.csv --label-set label_set -k 24 -o clusters.parquet
+    bagwise cluster words.csv --bag bag --label-set label_set -k 24 -o clusters.parquet
     bagwise cluster words.csv -k 40 --no-report --json -o clusters.csv
     ```
     """

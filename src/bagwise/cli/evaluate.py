@@ -64,7 +64,7 @@ def evaluate(
 
     ```
     bagwise evaluate musk1.csv -m nsk --set C=10
-    bagwise evaluate musk1.csv -m citation-knn --folds 10 --repeats 2 --json
+    bagwise evaluate musk1.csv -m citation-knn --folds 3 --repeats 2 --json
     bagwise evaluate words.csv --label-set label_set -m citation-knn
     ```
     """
