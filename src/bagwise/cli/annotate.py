@@ -14,12 +14,17 @@ from bagwise.cli.options import (
     Features,
     File,
     Force,
+    Json,
     NoScale,
     Parameters,
     Separator,
+    flag,
 )
 from bagwise.cli.output import (
+    as_records,
     note,
+    note_compilation,
+    print_json,
     print_table,
     progress,
     refuse_existing,
@@ -55,7 +60,7 @@ def annotate(
     ],
     bag: Bag = None,
     background: Annotated[
-        bool, typer.Option("--background", help="Some instances belong to none of the labels.")
+        bool, flag("--background", help="Some instances belong to none of the labels.")
     ] = False,
     review: Annotated[
         int, typer.Option("--review", metavar="N", help="Show the N least certain.", min=0)
@@ -66,14 +71,18 @@ def annotate(
     no_scale: NoScale = False,
     parameters: Parameters = None,
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Name each instance, when only the labels of its bag are known (ORed logistic regression).
 
-    Learns from all bags of the file and writes, for each instance, the likeliest label, its
-    probability and the runner-up. With -o out.parquet the same rows, least certain first, go to
-    out.review.parquet.
+    Reads a file of bags and learns from all of them. Writes a row per instance: the likeliest
+    label, its probability and the runner-up. With -o out.parquet the same rows, least certain
+    first, go to out.review.parquet; the first of them are shown.
 
-    Example: bagwise annotate syllables.csv --labels species --bag recording -o annotated.parquet
+    ```
+    bagwise annotate words.csv --labels label_set -o annotated.parquet
+    bagwise annotate words.csv --labels label_set --set reg=0.1 --review 3 --json -o annotated.csv
+    ```
     """
     beside = review_beside(output)
     refuse_existing([output, beside], force=force, inputs=[file])
@@ -92,6 +101,7 @@ def annotate(
         for row in data.label_sets
     ]
     model = make_model(method, values, scale=not no_scale, sparse=_is_sparse(data.bags))
+    note_compilation()
     with progress(f"Annotating {data.bags.n_instances} instances of {len(data.bags)} bags"):
         columns = _annotated(model, data.bags, sets)
     write_columns(output, columns, force=force)
@@ -101,9 +111,13 @@ def annotate(
     note(f"features: {some_names(data.bags.feature_names, data.bags.n_features)}")
     note(f"{data.bags.n_instances} instances of {len(data.bags)} bags: {output}")
     note(f"least certain first: {beside}")
-    if review:
+    shown = {name: column[:review] for name, column in least_certain.items()}
+    if json:
+        facts = {"file": file, "bags": len(data.bags), "instances": data.bags.n_instances}
+        print_json(facts | {"written": [output, beside], "least_certain": as_records(shown)})
+    elif review:
         title = f"The {min(review, len(order))} least certain"
-        print_table({name: column[:review] for name, column in least_certain.items()}, title=title)
+        print_table(shown, title=title)
 
 
 def _annotated(model: Any, bags: Any, sets: list[set[Any] | None]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from bagwise.cli.options import (
     Features,
     File,
     Force,
+    Json,
     Label,
     Labels,
     LabelSet,
@@ -24,7 +25,14 @@ from bagwise.cli.options import (
     Positive,
     Separator,
 )
-from bagwise.cli.output import note, progress, refuse_existing, some_names
+from bagwise.cli.output import (
+    note,
+    note_compilation,
+    print_json,
+    progress,
+    refuse_existing,
+    some_names,
+)
 
 if TYPE_CHECKING:
     from bagwise.cli.reading import ColumnChoice, Labelled
@@ -53,12 +61,19 @@ def fit(
     parameters: Parameters = None,
     memory_limit: MemoryLimit = None,
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Learn a model from labelled bags.
 
-    Instances are standardised unless --no-scale. The model remembers its columns.
+    Reads a file with a row per instance, or an npz or HDF5 file of bags; bags without a label are
+    left out. Writes the model, a .skops file that remembers its columns: `bagwise predict` uses it.
+    Instances are standardised unless --no-scale.
 
-    Example: bagwise fit slides.csv --bag slide --label tumour -m nsk --set C=10 -o model.skops
+    ```
+    bagwise fit musk1.csv -m nsk --set C=10 -o model.skops
+    bagwise fit musk1.csv -m pdmisvm -o pdmisvm.skops --save-config run.toml
+    bagwise fit --config run.toml -o again.skops
+    ```
     """
     refuse_existing([output], force=force, inputs=[file])
     from bagwise.cli.reading import choose_columns, read_labelled
@@ -82,6 +97,7 @@ def fit(
     data = read_labelled(file, choice, positive=positive)
     chosen.check_labels(label_sets=data.has_sets)
     model = make_model(chosen, values, scale=not no_scale, sparse=data.is_sparse)
+    note_compilation()
     with progress(f"Fitting {chosen.name} on {len(data.bags)} bags"):
         model.fit(data.bags, _targets(data))
     facts = {
@@ -93,6 +109,10 @@ def fit(
     save_model(model, output, metadata=facts, force=force)
     note(f"features: {some_names(data.bags.feature_names, data.bags.n_features)}")
     note(f"{chosen.name} learned from {len(data.bags)} bags{data.positive_note}: {output}")
+    if json:
+        size = {"bags": len(data.bags), "instances": data.bags.n_instances}
+        named = {"features": data.bags.n_features, "feature_names": data.bags.feature_names}
+        print_json({"model": output, **facts, **size, **named, "classes": data.classes})
 
 
 def _targets(data: Labelled) -> Any:

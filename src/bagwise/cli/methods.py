@@ -13,7 +13,7 @@ from typing import Any
 
 from bagwise.exceptions import InputError
 
-__all__ = ["METHODS", "Method", "find_method", "make_model", "parse_parameters"]
+__all__ = ["CSP", "METHODS", "Method", "find_method", "make_model", "parse_parameters"]
 
 
 @dataclass(frozen=True)
@@ -241,6 +241,18 @@ METHODS = {
         ),
     )
 }
+
+
+# It labels instances, not bags, so `bagwise cluster` alone uses it.
+CSP = Method(
+    "csp",
+    "Spectral clustering of instances, with the label sets of their bags as constraints",
+    "Pei, Fern: Constrained instance clustering in multi-instance multi-label learning. Pattern "
+    "Recognition Letters 37, 2014",
+    "bagwise.cluster:BagConstrainedSpectralClustering",
+    label_sets=True,
+    fixed={"random_state": 0},
+)
 
 
 def find_method(name: str) -> Method:
