@@ -293,6 +293,26 @@ def test_orlr_agrees(move, options):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("options", [{"background": 9}, {"solver": "em", "tol": 1e-3}])
+def test_orlr_agrees_where_instances_are_known(move, options):
+    bags, sets = with_label_sets(n_features=3)
+    first = bags.offsets[:-1][sets.sum(axis=1) < bags.sizes]
+    known = np.full(bags.n_instances, -1)
+    known[first] = sets.argmax(axis=1)[bags.bag_index[first]]
+    if "background" in options:
+        known[first[::3]] = 9
+    sets[5] = -1  # of this bag only the known instances count
+    known[bags.offsets[5]] = 0
+    model = ORedLogisticRegression(**({"reg": 10.0, "tol": 1e-9} | options))
+    here = model.fit(bags, sets, instance_labels=known)
+    expected = here.coef_, here.annotate_proba(bags, sets, instance_labels=known)
+    away = move(bags)
+    there = model.fit(away, sets, instance_labels=known)
+    assert relative(there.coef_, expected[0]) < 1e-6
+    found = there.annotate_proba(away, sets, instance_labels=known)
+    np.testing.assert_allclose(found, expected[1], atol=1e-6)
+
+
 def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
     pytest.importorskip("torch")
     from bagwise.engines import tensor_orlr

@@ -15,7 +15,16 @@ from bagwise.bags import Bags
 from bagwise.engines.arrays import is_tensor, to_numpy
 from bagwise.exceptions import InputError
 
-__all__ = ["LocalParts", "Parts", "digest", "is_local", "over_partitions", "place"]
+__all__ = [
+    "LocalParts",
+    "Parts",
+    "codes_by_bag",
+    "codes_of_instances",
+    "digest",
+    "is_local",
+    "over_partitions",
+    "place",
+]
 
 
 class Parts(Protocol):
@@ -105,6 +114,47 @@ def place(bags: Bags, part: type[Any], *per_bag: NDArray[Any], **options: Any) -
             raise InputError("this model has no code for torch tensors: use bags.to('numpy').")
         part = importlib.import_module(f"bagwise.engines.{module}").Part
     return LocalParts(part(bags, *per_bag, **options))
+
+
+def codes_by_bag(codes: NDArray[np.int64], offsets: NDArray[np.int64]) -> sparse.csr_array:
+    """Turn codes of few instances into a row per bag, which `place` cuts like the bags.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_instances,)
+        A code of each instance, -1 for most.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    csr_array of shape (n_bags, largest size)
+        Code + 1 at the place of the instance in its bag.
+    """
+    rows = np.flatnonzero(codes >= 0)
+    bag = np.searchsorted(offsets, rows, side="right") - 1
+    shape = len(offsets) - 1, int(np.diff(offsets).max(initial=1))
+    return sparse.csr_array((codes[rows] + 1, (bag, rows - offsets[bag])), shape=shape)
+
+
+def codes_of_instances(by_bag: sparse.csr_array, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Undo `codes_by_bag`.
+
+    Parameters
+    ----------
+    by_bag : csr_array of shape (n_bags, largest size)
+        Rows of `codes_by_bag`.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each of these bags begins.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,)
+    """
+    codes = np.full(offsets[-1], -1, np.int64)
+    bag, row = by_bag.tocoo().coords
+    codes[offsets[bag] + row] = by_bag.data - 1
+    return codes
 
 
 def over_partitions(function: Callable[[Bags], NDArray[Any]], bags: Bags) -> NDArray[Any]:
