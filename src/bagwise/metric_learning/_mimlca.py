@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -119,11 +120,13 @@ class _ClusterMetric(CentroidPredictor):
                 ridge=self.ridge,
             )
             result = self._assign(span, candidates)
-            assigned = result.solution[0]
+            (assigned,) = result.solution
             L = metric_map(span, assigned, len(classes), ridge=self.ridge)
+            mean = span.mean
+            del span  # its basis is as large as the instances: the rest needs the room
         state |= {
             "components_": np.ascontiguousarray(L.T),
-            "mean_": span.mean.astype(L.dtype),
+            "mean_": mean.astype(L.dtype),
             "centroids_": cluster_means(features, assigned, len(classes)),
             "category_sizes_": np.bincount(assigned[assigned >= 0], minlength=len(classes)),
             "assignments_": assigned,
@@ -363,7 +366,7 @@ class MIMLCA(_ClusterMetric):
         return result, {"classes_": labels.classes, **state}
 
     def _assign(self, span: ColumnSpan, candidates: Candidates) -> SolverResult:
-        return best_of_starts(
+        result = best_of_starts(
             span.basis,
             candidates,
             init=self.init,
@@ -371,6 +374,7 @@ class MIMLCA(_ClusterMetric):
             rng=check_random_state(self.random_state),
             steps=lambda: self._track(range(self.max_iter), "assigning"),
         )
+        return replace(result, solution=result.solution[:1])  # the centres of the basis can go
 
 
 class MLCA(_ClusterMetric):

@@ -21,6 +21,7 @@ from scipy.linalg import blas, lapack
 __all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper"]
 
 BLOCK = 2**24  # values of a block of rows
+COLUMNS = 256  # of a square matrix, looked at together
 # Gram matrices hold squares: relative eigenvalues below this are rounding, the rank ends there.
 RANK_TOLERANCE = 1e-12
 # Below this the Cholesky factor of a Gram matrix says little about its smallest directions.
@@ -66,11 +67,11 @@ class ColumnSpan:
         """Effective dimension, the trace of UU'; the rank without ridge."""
         return float(np.vdot(self.basis, self.basis)) if self.shrunk else self.rank
 
-    def to_columns(self, coefficients: NDArray[Any]) -> NDArray[Any]:
+    def to_columns(self, coefficients: NDArray[Any], *, overwrite: bool = False) -> NDArray[Any]:
         """T times coefficients: from the basis back to the columns of X."""
         if self.matrix is not None:
             return self.matrix @ coefficients
-        solved = _solve_triangular(self.factor, coefficients)
+        solved = _solve_triangular(self.factor, coefficients, overwrite=overwrite)
         solved /= self.scale[:, None]  # type: ignore[index]
         return solved
 
@@ -161,8 +162,9 @@ def _span_by_cholesky(
 ) -> ColumnSpan | None:
     """With products in the given precision; None where it is not enough."""
     gram, scale = _scaled_gram(X, mean, precision)
-    factor, failed = lapack.dpotrf(gram, clean=1)
-    if failed or lapack.dpocon(factor, norm_of_upper(gram))[0] < SMALLEST_RCOND[precision]:
+    norm = norm_of_upper(gram)
+    factor, failed = lapack.dpotrf(gram, clean=1, overwrite_a=1)
+    if failed or lapack.dpocon(factor, norm)[0] < SMALLEST_RCOND[precision]:
         return None
     del gram  # U needs the room
     factor = factor.astype(X.dtype, order="F", copy=False)
@@ -312,5 +314,9 @@ def norm_of_upper(gram: NDArray[Any]) -> float:
     -------
     float
     """
-    upper = np.abs(gram)
-    return float((upper.sum(axis=0) + upper.sum(axis=1) - upper.diagonal()).max(initial=0))
+    sums = -np.abs(gram.diagonal())
+    for start in range(0, len(gram), COLUMNS):
+        upper = np.abs(gram[:, start : start + COLUMNS])
+        sums += upper.sum(axis=1)
+        sums[start : start + COLUMNS] += upper.sum(axis=0)
+    return float(sums.max(initial=0))

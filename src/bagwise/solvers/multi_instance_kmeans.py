@@ -162,7 +162,7 @@ def multi_instance_kmeans(
     candidates : Candidates
         Which labels each may have.
     centres : ndarray of shape (n_labels, n_features)
-        Where to start from.
+        Where to start from; moved in place.
     steps : iterable
         One item per iteration allowed.
 
@@ -173,7 +173,7 @@ def multi_instance_kmeans(
         The curve holds the objective after each assignment.
     """
     n_costs = kernels.assignment.block_offsets(candidates.offsets, candidates.label_offsets)[-1]
-    centres, costs = centres.copy(), np.zeros(n_costs)
+    costs = np.zeros(n_costs)
     stale = np.ones(candidates.n_labels, dtype=bool)
     assigned = np.full(len(points), -2, dtype=np.int64)
     curve: list[float] = []
