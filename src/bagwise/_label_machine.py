@@ -104,7 +104,7 @@ class LabelMachine(KernelMachine):
             params["degree"] = self.degree
         return Nystroem(kernel=self.kernel, n_components=LANDMARKS, random_state=seed, **params)
 
-    def _keep(
+    def _keep_machines(
         self, X: Any, rows: Any, centre: NDArray[np.float64], results: Sequence[SolverResult]
     ) -> None:
         """Remember the machines as hyperplanes, or as weights of training rows."""

@@ -187,7 +187,7 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
             rows, centre = self._present(bags.instances, seed)
             choices = [KeyInstances(bags.offsets, codes == positive) for positive in positives]
             results = [self._solve(rows, each, seed) for each in self._track(choices, "class")]
-        self._keep(bags.instances, rows, centre, results)
+        self._keep_machines(bags.instances, rows, centre, results)
         self.classes_ = classes
         self.label_vectors_ = [_keys(r, c) for r, c in zip(results, choices, strict=True)]
         self.label_weights_ = [result.solution[4] for result in results]

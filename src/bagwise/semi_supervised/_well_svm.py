@@ -198,7 +198,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
             rows, centre = self._present(X, seed)
             labels = [self._labels(codes, positive) for positive in positives]
             results = [self._solve(rows, each, seed) for each in self._track(labels, "class")]
-        self._keep(X, rows, centre, results)
+        self._keep_machines(X, rows, centre, results)
         self.classes_ = classes
         self.label_vectors_ = [result.solution[3].T.copy() for result in results]
         self.label_weights_ = [result.solution[4] for result in results]
