@@ -10,6 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from bagwise.reproduction import load_paper, make_plan
 from bagwise.reproduction._protocols import PROTOCOLS
 from bagwise.reproduction._protocols.weak_labels import (
+    _balance,
     _chosen,
     _draw_labels,
     _margins,
@@ -78,6 +79,25 @@ def test_where_labels_tell_nothing_the_unlabelled_rows_are_trusted_least(rng):
     assert chosen["weight"] == 0.3
     assert pytest.approx(0.3 * fitted.C1 * 6 / 54) == fitted.C2
     assert pytest.approx(1 / _mean_square(X, None, True)) == fitted.C1
+
+
+def test_a_prior_evens_the_balance_and_stays_when_labels_are_hidden(rng):
+    np.testing.assert_allclose(_balance(np.array([0, 0, 0, 1]), 0), [0.75, 0.25])
+    np.testing.assert_allclose(_balance(np.array([0, 0, 0, 1]), 4), [0.625, 0.375])
+    X, y = rng.normal(size=(60, 3)), np.full(60, -1)
+    y[:8] = [0, 0, 0, 0, 0, 1, 1, 2]  # when the only row of class 2 is hidden, two are left
+    tables = [{"width": [0], "center": [True], "weight": [1.0, 0.3]}]
+    options = {"choice": "margin", "prior": 10, "grid": {"wellsvm": tables}}
+    model = {"class": "bagwise.semi_supervised:WellSVMClassifier"}
+    unit = SimpleNamespace(
+        settings={"options": options, "model": model},
+        method="wellsvm",
+        data="noise",
+        seed=0,
+        shared_seed=0,
+    )
+    fitted = _chosen(unit, X, y)[0]
+    np.testing.assert_allclose(fitted.balance, (np.array([5, 2, 1]) + 10 / 3) / 18)
 
 
 def test_text_rows_have_unit_length():

@@ -66,7 +66,8 @@ def official_splits(unit: Unit) -> dict[str, Any]:
     """Learn from the labelled rows of an official split, features as given; score all others.
 
     The repetition is the number of the split. Options: ``labelled``, the key of the splits;
-    ``choice``, "accuracy" or "margin" (see `_chosen`).
+    ``choice``, "accuracy" or "margin" (see `_chosen`); ``prior``, as so many labels more, spread
+    evenly over the classes, count in the balance of WellSVM.
     """
     data = unit.load()
     rows = data.labeled[unit.settings["options"]["labelled"]][unit.repetition]
@@ -224,6 +225,9 @@ def _chosen(unit: Unit, X: Any, y: NDArray[Any]) -> tuple[Any, dict[str, Any], f
     """
     known = np.flatnonzero(y != UNKNOWN)
     settings = list(_settings(unit, X, len(known) / len(y)))
+    if "prior" in unit.settings["options"] and hasattr(settings[0][1], "balance"):
+        for _, model in settings:
+            model.set_params(balance=_balance(y[known], unit.settings["options"]["prior"]))
     at = 0
     if len(settings) > 1:
         margin = unit.settings["options"].get("choice", "accuracy") == "margin"
@@ -243,6 +247,12 @@ def _chosen(unit: Unit, X: Any, y: NDArray[Any]) -> tuple[Any, dict[str, Any], f
     start = time.perf_counter()
     model = _fit_rows(settings[at][1], X, y)
     return model, settings[at][0], time.perf_counter() - start
+
+
+def _balance(y: NDArray[Any], prior: float) -> NDArray[np.float64]:
+    """Shares of the classes, by the labelled rows and as if there were `prior` more, even ones."""
+    counts = np.unique(y, return_counts=True)[1] + prior / len(np.unique(y))
+    return counts / counts.sum()
 
 
 def _folds(y: NDArray[Any], leave_one: bool, seed: int) -> list[NDArray[np.intp]]:
@@ -283,13 +293,21 @@ def _hidden_losses(
         rows = rows[np.isin(y[rows], classes)] if margin else rows  # a lost class has no score
         if len(classes) < 2 or len(rows) == 0:
             continue
-        fitted = _fit_rows(clone(model), X, partial)
+        fitted = _fit_rows(
+            _without(clone(model), np.isin(np.unique(y[known]), classes)), X, partial
+        )
         if margin:
             margins = _margins(fitted.decision_function(X[rows]), np.searchsorted(classes, y[rows]))
             losses += list(np.maximum(0, 1 - margins))
         else:
             losses += list(fitted.predict(X[rows]) != y[rows])
     return losses
+
+
+def _without(model: Any, kept: NDArray[np.bool_]) -> Any:
+    """The balance of a model, if it has one, on the classes that are left."""
+    shares = getattr(model, "balance", None)
+    return model if shares is None else model.set_params(balance=shares[kept] / shares[kept].sum())
 
 
 def _margins(scores: NDArray[Any], codes: NDArray[np.intp]) -> NDArray[Any]:
