@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse, stats
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bagwise.reproduction import load_paper, make_plan
+from bagwise.reproduction import Store, load_paper, make_plan, make_report, run_plan, write_report
 from bagwise.reproduction._protocols import PROTOCOLS
 from bagwise.reproduction._protocols.weak_labels import (
     _balance,
@@ -116,3 +116,26 @@ def test_large_figures_run_on_a_few_rows(name):
     assert len(results) == len({unit.method for unit in small})
     metric = paper.experiment(name).metrics[0]
     assert all(0.4 < result[metric] <= 1 for result in results.values())
+
+
+def test_methods_that_are_not_here_are_shown_as_published(tmp_path):
+    paper = load_paper("wellsvm")
+    plan = make_plan(paper, paper.experiment("table7"))
+    assert not [unit for unit in plan.units if unit.method == "newton-s3vm"]
+    assert plan.absent["newton-s3vm"] == "published only"
+    table = make_report(plan, Store(tmp_path / "none.jsonl")).tables()["g50c"]
+    assert table["paper"][table["method"].index("Newton S3VM (as published)")] == "0.075"
+
+
+@pytest.mark.parametrize("name", ["figure1-2", "figure6"])
+def test_small_figures_draw_times_and_objectives(name, tmp_path):
+    pytest.importorskip("matplotlib")
+    paper, store = load_paper("wellsvm"), Store(tmp_path / "results.jsonl")
+    plan = make_plan(paper, paper.experiment(name).shortened()).narrowed(("house",))
+    if not plan.units:
+        pytest.skip("the UCI sets are not at hand")
+    run_plan(plan, store)
+    report = make_report(plan, store)
+    assert all(row.ours for row in report.rows)
+    plots = write_report(report, tmp_path, name)[1:]
+    assert [plot.name for plot in plots] == [f"{name}-times.png", f"{name}-objective.png"]

@@ -24,7 +24,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import adjusted_rand_score, confusion_matrix
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+from sklearn.model_selection import (
+    KFold,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+    train_test_split,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.extmath import row_norms
@@ -33,7 +38,7 @@ from bagwise.bags import Bags
 from bagwise.metrics import roi_hits, roi_success_rate
 from bagwise.pairwise import kernel_width
 from bagwise.reproduction._building import build_model, with_seed
-from bagwise.reproduction._protocols.fitting import fit_model, scores
+from bagwise.reproduction._protocols.fitting import scores
 from bagwise.reproduction._units import Unit
 from bagwise.semi_supervised import WellSVMClassifier
 
@@ -115,7 +120,8 @@ def no_labels(unit: Unit) -> dict[str, Any]:
 def tuned_bags(unit: Unit) -> dict[str, Any]:
     """Cross-validate bags, with parameters chosen by five folds inside the training bags.
 
-    Options: ``scaling``, of the features, "standard" or "range" for [0, 1].
+    Options: ``scaling``, of the features, "standard" or "range" for [0, 1]; ``inner``, by data set,
+    how often the inner folds are drawn (once where it is not named).
     """
     data = unit.load()
     folds = StratifiedKFold(unit.settings["folds"], shuffle=True, random_state=unit.shared_seed)
@@ -128,7 +134,8 @@ def tuned_bags(unit: Unit) -> dict[str, Any]:
 def region_of_interest(unit: Unit) -> dict[str, Any]:
     """Learn a concept from a few bags, and find the region that shows it in the others.
 
-    Options: ``concept``, the class against the rest; ``per_class``, training bags of each class.
+    Options: ``concept``, the class against the rest; ``per_class``, training bags of each class;
+    those of `tuned_bags`.
     """
     data, options = unit.load(), unit.settings["options"]
     rng = np.random.RandomState(unit.shared_seed)
@@ -140,16 +147,16 @@ def region_of_interest(unit: Unit) -> dict[str, Any]:
     )
     test = np.setdiff1d(np.arange(len(data.y)), train)
     concept = data.y == options["concept"]
-    fitted = fit_model(unit, data.bags[train], concept[train].astype(int))
-    bags = fitted.scale(data.bags[test])
+    model, scale, chosen, seconds = _chosen_for_bags(unit, data.bags[train], concept[train] * 1)
+    bags = scale(data.bags[test])
     inside = np.isin(data.bags.bag_index, test)
     hits = roi_hits(
         bags,
-        fitted.model.key_instances(bags, label=1),
+        model.key_instances(bags, label=1),
         data.instance_labels[inside] == options["concept"],
     )
-    found = roi_success_rate(concept[test], fitted.model.predict(bags) == 1, hits)
-    return {"roi_success": float(found), "fit_seconds": fitted.seconds}
+    found = roi_success_rate(concept[test], model.predict(bags) == 1, hits)
+    return {"roi_success": float(found), "fit_seconds": seconds, "chosen": chosen}
 
 
 def _known(data: Any) -> tuple[Any, NDArray[np.int64]]:
@@ -337,7 +344,11 @@ def _chosen_for_bags(
     scaled, best = scale(bags), -1.0
     settings = list(_settings(unit, scaled.instances))
     model, chosen = settings[0][1], settings[0][0]
-    folds = StratifiedKFold(5, shuffle=True, random_state=unit.shared_seed % 2**31)
+    folds = RepeatedStratifiedKFold(
+        n_splits=5,
+        n_repeats=unit.settings["options"].get("inner", {}).get(unit.data, 1),
+        random_state=unit.shared_seed % 2**31,
+    )
     for options, candidate in settings if len(settings) > 1 else ():
         right: list[bool] = []
         for train, test in folds.split(y, y):
