@@ -16,8 +16,13 @@ from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.result import SolverResult
-from bagwise.solvers.wellsvm import PartialLabels, canonical_order, supervised, well_svm
+from bagwise.solvers.wellsvm import (
+    MixtureResult,
+    PartialLabels,
+    canonical_order,
+    supervised,
+    well_svm,
+)
 
 __all__ = ["WellSVMClassifier"]
 
@@ -197,8 +202,8 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
             results = [self._solve(rows, each, seed) for each in self._track(labels, "class")]
         self._keep_machines(X, rows, centre, results)
         self.classes_ = classes
-        self.label_vectors_ = [result.solution[3].T.copy() for result in results]
-        self.label_weights_ = [result.solution[4] for result in results]
+        self.label_vectors_ = [result.solution.signs.T.copy() for result in results]
+        self.label_weights_ = [result.solution.weights for result in results]
         if self.threshold == "balanced" or (self.threshold == "auto" and len(classes) == 2):
             self.intercept_ = self.intercept_ - self._thresholds(X, labels)
         predicted = self._labels_of(self._scores(X))
@@ -239,7 +244,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         scores = self._score_rows(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def _solve(self, rows: Any, labels: PartialLabels, seed: int) -> SolverResult:
+    def _solve(self, rows: Any, labels: PartialLabels, seed: int) -> MixtureResult:
         signs = labels.signs
         n_known = len(signs) - len(labels.unknown)
         C2 = self.C2 if self.C2 != "auto" else self.C1 * n_known / max(1, len(labels.unknown))
