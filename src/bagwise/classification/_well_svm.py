@@ -15,8 +15,13 @@ from bagwise._label_machine import LabelMachine
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import BagClassifierMixin, InstancePredictorMixin, fit_method
 from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.result import SolverResult
-from bagwise.solvers.wellsvm import KeyInstances, canonical_order, supervised, well_svm
+from bagwise.solvers.wellsvm import (
+    KeyInstances,
+    MixtureResult,
+    canonical_order,
+    supervised,
+    well_svm,
+)
 
 __all__ = ["WellMISVM"]
 
@@ -187,10 +192,10 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
             rows, centre = self._present(bags.instances, seed)
             choices = [KeyInstances(bags.offsets, codes == positive) for positive in positives]
             results = [self._solve(rows, each, seed) for each in self._track(choices, "class")]
-        self._keep(bags.instances, rows, centre, results)
+        self._keep_machines(bags.instances, rows, centre, results)
         self.classes_ = classes
         self.label_vectors_ = [_keys(r, c) for r, c in zip(results, choices, strict=True)]
-        self.label_weights_ = [result.solution[4] for result in results]
+        self.label_weights_ = [result.solution.weights for result in results]
         if self.threshold == "bags":
             best = kernels.segments.maximum(self._score_rows(bags.instances), bags.offsets)
             each = zip(best.T, choices, strict=True)
@@ -214,7 +219,7 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         scores = self._score_rows(self._check_bags(X).instances)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def _solve(self, rows: Any, choices: KeyInstances, seed: int) -> SolverResult:
+    def _solve(self, rows: Any, choices: KeyInstances, seed: int) -> MixtureResult:
         positive, n_negative = choices.positive, len(choices.negatives)
         n_positive = int(positive.sum())
         C2 = self.C2 if self.C2 != "auto" else self.C1 * n_positive / n_negative
@@ -260,8 +265,8 @@ def _variable_order(order: NDArray[np.int64], choices: KeyInstances) -> NDArray[
     return np.argsort(np.concatenate([bags, place[choices.negatives]])).astype(np.int64)
 
 
-def _keys(result: SolverResult, choices: KeyInstances) -> NDArray[np.int64]:
+def _keys(result: MixtureResult, choices: KeyInstances) -> NDArray[np.int64]:
     """The choices of a result, as rows inside the positive bags."""
     starts = choices.offsets[:-1][choices.positive]
-    picks = np.broadcast_to(result.solution[2], result.solution[3].shape)[: len(starts)]
+    picks = np.broadcast_to(result.solution.picks, result.solution.signs.shape)[: len(starts)]
     return np.ascontiguousarray((picks - starts[:, None]).T)
