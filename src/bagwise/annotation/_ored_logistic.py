@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -72,6 +73,9 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         table of more than 512 MB, are approximated by belief propagation, with a warning.
     warm_start : bool, default=False
         Begin where the last fit ended, if classes and features are the same.
+    checkpoint : path, default=None
+        Save the state of the fit there from time to time, and resume from it where it exists: a fit
+        that was killed continues and ends with the same result. Removed when the fit is complete.
     verbose : int, default=0
         Show a progress bar over the iterations.
 
@@ -137,6 +141,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_operations": [Interval(Real, 0, None, closed="left")],
         "warm_start": ["boolean"],
+        "checkpoint": [str, PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -152,6 +157,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         tol: float = 1e-5,
         max_operations: float = 1e9,
         warm_start: bool = False,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.reg = reg
@@ -163,6 +169,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         self.tol = tol
         self.max_operations = max_operations
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     @property
@@ -227,6 +234,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
                 tol=self.tol,
                 start=self._start(labels.classes, columns, background),
                 track=partial(self._track, task="iteration"),
+                checkpoint=self.checkpoint,
             )
         if not result.converged:
             warn_user(

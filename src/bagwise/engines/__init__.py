@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from bagwise.engines.arrays import is_tensor, to_numpy
 from bagwise.engines.checkpoint import Checkpoint, iterate, persist
+from bagwise.engines.journal import Journal
 from bagwise.engines.parts import Parts, digest, is_local, over_partitions, place
 
 __all__ = [
     "Checkpoint",
+    "Journal",
     "Parts",
     "digest",
     "is_local",

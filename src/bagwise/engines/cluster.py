@@ -322,17 +322,24 @@ class ClusterParts:
         self._make()
 
     def _make(self) -> None:
+        for last in (False, False, True):  # nothing is lost yet by doing it again
+            try:
+                self._actors = [future.result() for future in self._submit()]
+                self._n_calls = 0
+                return
+            except _infrastructure_errors() as error:
+                if last:
+                    raise WorkerLostError(f"workers were lost three times: {error}") from error
+                self.bags.restore()
+
+    def _submit(self) -> list[Any]:
         client, bounds = self.bags._client, self.bags._bounds
-        self._n_calls = 0
-        try:
-            futures = []
-            for i, where in enumerate(self.bags.holders()):
-                cut = [array[bounds[i] : bounds[i + 1]] for array in self.per_bag]
-                arguments = self.part, self.bags._futures[i], cut, self.options
-                futures.append(client.submit(_Cell, *arguments, actor=True, pure=False, **where))
-            self._actors = [future.result() for future in futures]
-        except _infrastructure_errors() as error:
-            raise WorkerLostError(f"a worker was lost: {error}") from error
+        futures = []
+        for i, where in enumerate(self.bags.holders()):
+            cut = [array[bounds[i] : bounds[i + 1]] for array in self.per_bag]
+            arguments = self.part, self.bags._futures[i], cut, self.options
+            futures.append(client.submit(_Cell, *arguments, actor=True, pure=False, **where))
+        return futures
 
     def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
         try:
