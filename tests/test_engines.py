@@ -22,8 +22,9 @@ from typer.testing import CliRunner
 
 from bagwise import Bags, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.classification import PrimalDualMISVM, SetKernelSVM
+from bagwise.classification import PrimalDualMISVM, SetKernelSVM, WellMISVM
 from bagwise.cli import app
+from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
 from bagwise.engines import Checkpoint, Journal, checkpoint, iterate, place
 from bagwise.engines.arrays import add
 from bagwise.engines.cluster import ClusterParts
@@ -193,7 +194,8 @@ def test_every_model_fits_there_or_says_where(engine, request):
             messages[estimator.__name__] = str(error)
     able = {estimator.__name__ for estimator in public_estimators()} - messages.keys()
     anywhere = {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA"}
-    assert able == (anywhere | {"InstanceTransformer"} if engine == "cluster" else anywhere)
+    clusters = {"BagConstrainedSpectralClustering", "InstanceTransformer", "WellMISVM"}
+    assert able == (anywhere | clusters if engine == "cluster" else anywhere)
     unclear = [m for m in messages.values() if not re.search(f"{way}|works on rows", m)]
     assert not unclear
 
@@ -396,6 +398,77 @@ def test_models_of_label_sets_survive_the_loss_of_a_worker(
     model.fit(away, sets)
     assert rebuilt
     np.testing.assert_allclose(getattr(model, learned), expected, rtol=1e-12)
+
+
+# --- clusters of instances, and machines of classes, on a Dask cluster
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"affinity": "nearest_neighbors", "n_neighbors": 12},
+        {"affinity": "landmark", "n_landmarks": 20, "n_neighbors": 5},
+    ],
+)
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_spectral_clustering_agrees(client, options, as_sparse, monkeypatch):
+    monkeypatch.setattr(_placed_rows, "BLOCK", 300)  # of 45 rows
+    bags, sets = with_label_sets(80)
+    if as_sparse:
+        bags = bags.with_instances(sparse.csr_array(bags.instances))
+    model = BagConstrainedSpectralClustering(5, random_state=0, **options)
+    here = model.fit(bags, sets)
+    names = ["eigenvalues_", "embedding_", "cluster_class_shares_"]
+    expected = {name: getattr(here, name) for name in names}
+    labels, answers = here.labels_, here.predict_instances(bags)
+    away = bags.distribute(client, npartitions=3)
+    there = model.fit(away, sets)
+    for name, value in expected.items():
+        np.testing.assert_allclose(getattr(there, name), value, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(there.labels_, labels)
+    np.testing.assert_array_equal(there.predict_instances(away), answers)
+
+
+def test_neighbours_are_found_again_when_a_worker_is_lost(client, monkeypatch):
+    bags, sets = with_label_sets(80)
+    model = BagConstrainedSpectralClustering(5, affinity="nearest_neighbors", random_state=0)
+    expected = model.fit_predict(bags, sets)
+    monkeypatch.setattr(_placed_rows, "BLOCK", 300)
+    away = bags.distribute(client, npartitions=2)
+    real, calls = ClusterParts.each, []
+
+    def each(self, method, *args):
+        calls.append(method)
+        if calls.count("search") == 2 and method == "search":
+            kill_a_worker(away)
+        return real(self, method, *args)
+
+    monkeypatch.setattr(ClusterParts, "each", each)
+    np.testing.assert_array_equal(model.fit_predict(away, sets), expected)
+    assert calls.count("begin") == 2
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_wellsvm_agrees(client, n_classes, as_sparse):
+    bags, y = example(60, n_classes=n_classes)
+    if as_sparse:
+        bags = bags.with_instances(sparse.csr_array(bags.instances))
+    away = bags.distribute(client, npartitions=2)
+    here, there = WellMISVM().fit(bags, y), WellMISVM().fit(away, y)
+    for name in ("coef_", "intercept_", "objective_curve_"):
+        assert relative(getattr(there, name), getattr(here, name)) < 1e-9
+    for name in ANSWERS:
+        np.testing.assert_allclose(
+            getattr(there, name)(away), getattr(here, name)(bags), atol=1e-9
+        ) if name in ("decision_function", "score_instances") else (
+            np.testing.assert_array_equal(getattr(there, name)(away), getattr(here, name)(bags))
+        )
+    for found, expected in zip(there.label_vectors_, here.label_vectors_, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(InputError, match="kernel='linear'"):
+        WellMISVM(kernel="rbf").fit(away, y)
 
 
 # --- memory-mapped files -------------------------------------------------------------------------

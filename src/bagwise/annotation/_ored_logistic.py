@@ -129,7 +129,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     array(['wren', 'wren'], dtype='<U5')
     """
 
-    _runs_elsewhere = True
+    _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints: dict[str, Any] = {
         "reg": [Interval(Real, 0, None, closed="left")],

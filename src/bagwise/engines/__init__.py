@@ -11,7 +11,7 @@ from __future__ import annotations
 from bagwise.engines.arrays import is_tensor, to_numpy
 from bagwise.engines.checkpoint import Checkpoint, iterate, persist
 from bagwise.engines.journal import Journal
-from bagwise.engines.parts import Parts, digest, is_local, over_partitions, place
+from bagwise.engines.parts import Parts, digest, is_local, over_partitions, over_tasks, place
 
 __all__ = [
     "Checkpoint",
@@ -22,6 +22,7 @@ __all__ = [
     "is_tensor",
     "iterate",
     "over_partitions",
+    "over_tasks",
     "persist",
     "place",
     "to_numpy",

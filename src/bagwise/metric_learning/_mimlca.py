@@ -274,7 +274,7 @@ class MIMLCA(_ClusterMetric):
     array(['Bob'], dtype='<U3')
     """
 
-    _runs_elsewhere = True
+    _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints: dict[str, Any] = SPAN_CONSTRAINTS | {
         "instances_per_label": [None, Options(Integral, {1})],
