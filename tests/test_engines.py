@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -21,9 +22,10 @@ from typer.testing import CliRunner
 
 from bagwise import Bags, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.classification import PrimalDualMISVM, SetKernelSVM
+from bagwise.classification import PrimalDualMISVM, SetKernelSVM, WellMISVM
 from bagwise.cli import app
-from bagwise.engines import Checkpoint, checkpoint, iterate, place
+from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
+from bagwise.engines import Checkpoint, Journal, checkpoint, iterate, place
 from bagwise.engines.arrays import add
 from bagwise.engines.cluster import ClusterParts
 from bagwise.engines.parts import LocalParts
@@ -192,7 +194,8 @@ def test_every_model_fits_there_or_says_where(engine, request):
             messages[estimator.__name__] = str(error)
     able = {estimator.__name__ for estimator in public_estimators()} - messages.keys()
     anywhere = {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA"}
-    assert able == (anywhere | {"InstanceTransformer"} if engine == "cluster" else anywhere)
+    clusters = {"BagConstrainedSpectralClustering", "InstanceTransformer", "WellMISVM"}
+    assert able == (anywhere | clusters if engine == "cluster" else anywhere)
     unclear = [m for m in messages.values() if not re.search(f"{way}|works on rows", m)]
     assert not unclear
 
@@ -381,8 +384,21 @@ def test_mimlca_of_few_or_kernel_instances_stays_here(client):
         MIMLCA(kernel="rbf").fit(bags.distribute(client), sets)
 
 
-@pytest.mark.parametrize("model", [ORedLogisticRegression(), MIMLCA()])
-def test_models_of_label_sets_survive_the_loss_of_a_worker(client, model, monkeypatch):
+@pytest.mark.parametrize(
+    ("model", "saving"),
+    [
+        (ORedLogisticRegression(), False),
+        (ORedLogisticRegression(solver="em", tol=1e-3), False),
+        (MIMLCA(), False),
+        (MIMLCA(), True),
+    ],
+)
+def test_models_of_label_sets_survive_the_loss_of_a_worker(
+    client, model, saving, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
+    model = clone(model).set_params(checkpoint=tmp_path / "fit.npz" if saving else None)
     bags, sets = with_label_sets()
     away = bags.distribute(client, npartitions=2)
     learned = "coef_" if hasattr(model, "reg") else "components_"
@@ -402,6 +418,77 @@ def test_models_of_label_sets_survive_the_loss_of_a_worker(client, model, monkey
     model.fit(away, sets)
     assert rebuilt
     np.testing.assert_allclose(getattr(model, learned), expected, rtol=1e-12)
+
+
+# --- clusters of instances, and machines of classes, on a Dask cluster
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"affinity": "nearest_neighbors", "n_neighbors": 12},
+        {"affinity": "landmark", "n_landmarks": 20, "n_neighbors": 5},
+    ],
+)
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_spectral_clustering_agrees(client, options, as_sparse, monkeypatch):
+    monkeypatch.setattr(_placed_rows, "BLOCK", 300)  # of 45 rows
+    bags, sets = with_label_sets(80)
+    if as_sparse:
+        bags = bags.with_instances(sparse.csr_array(bags.instances))
+    model = BagConstrainedSpectralClustering(5, random_state=0, **options)
+    here = model.fit(bags, sets)
+    names = ["eigenvalues_", "embedding_", "cluster_class_shares_"]
+    expected = {name: getattr(here, name) for name in names}
+    labels, answers = here.labels_, here.predict_instances(bags)
+    away = bags.distribute(client, npartitions=3)
+    there = model.fit(away, sets)
+    for name, value in expected.items():
+        np.testing.assert_allclose(getattr(there, name), value, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(there.labels_, labels)
+    np.testing.assert_array_equal(there.predict_instances(away), answers)
+
+
+def test_neighbours_are_found_again_when_a_worker_is_lost(client, monkeypatch):
+    bags, sets = with_label_sets(80)
+    model = BagConstrainedSpectralClustering(5, affinity="nearest_neighbors", random_state=0)
+    expected = model.fit_predict(bags, sets)
+    monkeypatch.setattr(_placed_rows, "BLOCK", 300)
+    away = bags.distribute(client, npartitions=2)
+    real, calls = ClusterParts.each, []
+
+    def each(self, method, *args):
+        calls.append(method)
+        if calls.count("search") == 2 and method == "search":
+            kill_a_worker(away)
+        return real(self, method, *args)
+
+    monkeypatch.setattr(ClusterParts, "each", each)
+    np.testing.assert_array_equal(model.fit_predict(away, sets), expected)
+    assert calls.count("begin") == 2
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_wellsvm_agrees(client, n_classes, as_sparse):
+    bags, y = example(60, n_classes=n_classes)
+    if as_sparse:
+        bags = bags.with_instances(sparse.csr_array(bags.instances))
+    away = bags.distribute(client, npartitions=2)
+    here, there = WellMISVM().fit(bags, y), WellMISVM().fit(away, y)
+    for name in ("coef_", "intercept_", "objective_curve_"):
+        assert relative(getattr(there, name), getattr(here, name)) < 1e-9
+    for name in ANSWERS:
+        np.testing.assert_allclose(
+            getattr(there, name)(away), getattr(here, name)(bags), atol=1e-9
+        ) if name in ("decision_function", "score_instances") else (
+            np.testing.assert_array_equal(getattr(there, name)(away), getattr(here, name)(bags))
+        )
+    for found, expected in zip(there.label_vectors_, here.label_vectors_, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(InputError, match="kernel='linear'"):
+        WellMISVM(kernel="rbf").fit(away, y)
 
 
 # --- memory-mapped files -------------------------------------------------------------------------
@@ -444,7 +531,7 @@ def solve(bags, codes, track=iter, path=None, exact=False):
 def kill_a_worker(bags):
     """End the process that holds the first partition."""
     holder = bags.holders()[0]["workers"][0]
-    os.kill(bags._client.run(os.getpid)[holder], signal.SIGKILL)
+    os.kill(bags._client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
 
 
 class KillAWorker:
@@ -535,7 +622,6 @@ import numpy as np
 sys.path[:0] = {path!r}
 from bagwise.engines import checkpoint
 from checks import example
-from estimators import public_estimators
 from test_engines import solve
 
 checkpoint.INTERVAL, checkpoint.SHARE = 0.0, np.inf
@@ -571,6 +657,86 @@ def test_a_killed_process_continues_where_it_was(tensor, exact, tmp_path):
     np.testing.assert_array_equal(found.solution[1], expected.solution[1])
     np.testing.assert_array_equal(found.objective_curve, expected.objective_curve)
     assert not file.exists()
+
+
+KILLED_WHILE_SAVING = """
+import os, signal, sys
+import numpy as np
+sys.path[:0] = {path!r}
+from bagwise.engines import checkpoint
+from test_engines import MODELS, with_label_sets
+
+checkpoint.INTERVAL, checkpoint.SHARE = 0.0, np.inf
+saved, save = [], checkpoint.Checkpoint.save
+
+def save_and_die(self, *args):
+    save(self, *args)
+    saved.append(args)
+    if len(saved) == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+checkpoint.Checkpoint.save = save_and_die
+bags, sets = with_label_sets()
+MODELS[{model!r}].set_params(checkpoint={file!r}).fit(bags.to("cpu") if {tensor} else bags, sets)
+"""
+
+MODELS = {
+    "orlr": ORedLogisticRegression(),
+    "orlr-em": ORedLogisticRegression(solver="em", max_iter=3),
+    "orlr-gem": ORedLogisticRegression(solver="gem", max_iter=5),
+    "mimlca": MIMLCA(n_init=3, random_state=0),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("model", "tensor"),
+    [(name, False) for name in MODELS] + [("orlr", True), ("mimlca", True)],
+)
+def test_a_killed_fit_of_label_sets_continues(model, tensor, tmp_path, monkeypatch):
+    if tensor:
+        pytest.importorskip("torch")
+    file = tmp_path / "fit.npz"
+    script = KILLED_WHILE_SAVING.format(path=sys.path, model=model, file=str(file), tensor=tensor)
+    ended = subprocess.run([sys.executable, "-c", script], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
+    saved, save = [], Checkpoint.save
+    monkeypatch.setattr(Checkpoint, "save", lambda *args: saved.append(save(*args)))
+    bags, sets = with_label_sets()
+    bags = bags.to("cpu") if tensor else bags
+
+    def fitted(path):
+        del saved[:]
+        fit = clone(MODELS[model]).set_params(checkpoint=path).fit(bags, sets)
+        arrays = [v for v in vars(fit).values() if isinstance(v, np.ndarray)]
+        return arrays, len(saved)
+
+    found, n_more = fitted(file)
+    expected, n_all = fitted(tmp_path / "other.npz")
+    assert n_more == n_all - 4  # from where it was
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_search_that_takes_another_way_leaves_the_journal(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    parts, path = LocalParts(_Counter(None)), tmp_path / "fit.npz"
+
+    def journal():
+        return Journal(parts, Checkpoint(path, "settings"))
+
+    first, one, two = journal(), np.ones(2), np.full(2, 2.0)
+    first.ask("f", one, lambda: (1.0, one))
+    first.ask("f", two, lambda: (2.0, two))
+    again = journal()
+    assert again.ask("f", one, lambda: (9.0, two))[0] == 1.0
+    assert again.ask("g", two, lambda: (9.0, two))[0] == 9.0
+    assert journal().ask("f", one, lambda: (9.0, two))[0] == 1.0
+    again.close()
+    assert not path.exists()
 
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path):

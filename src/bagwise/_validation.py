@@ -466,7 +466,7 @@ def _check_structure(bags: Bags) -> None:
 def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bool) -> Bags:
     """Bags on a device or a cluster, checked there."""
     on_device = type(bags) is Bags
-    if not getattr(estimator, "_runs_elsewhere", False):
+    if ("device" if on_device else "cluster") not in getattr(estimator, "_runs_elsewhere", ()):
         way = "bags.to('numpy')" if on_device else "bags.collect()"
         place = f"on {bags.device}" if on_device else "on a cluster"
         raise InputError(

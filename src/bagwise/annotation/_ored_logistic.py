@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -80,6 +81,9 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         table of more than 512 MB, are approximated by belief propagation, with a warning.
     warm_start : bool, default=False
         Begin where the last fit ended, if classes and features are the same.
+    checkpoint : path, default=None
+        Save the state of the fit there from time to time, and resume from it where it exists: a fit
+        that was killed continues and ends with the same result. Removed when the fit is complete.
     verbose : int, default=0
         Show a progress bar over the iterations.
 
@@ -134,7 +138,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     array(['wren', 'wren'], dtype='<U5')
     """
 
-    _runs_elsewhere = True
+    _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints: dict[str, Any] = {
         "reg": [Interval(Real, 0, None, closed="left")],
@@ -146,6 +150,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_operations": [Interval(Real, 0, None, closed="left")],
         "warm_start": ["boolean"],
+        "checkpoint": [str, PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -161,6 +166,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         tol: float = 1e-5,
         max_operations: float = 1e9,
         warm_start: bool = False,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.reg = reg
@@ -172,6 +178,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         self.tol = tol
         self.max_operations = max_operations
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     @property
@@ -248,6 +255,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
                 instance_labels=known,
                 start=self._start(labels.classes, columns, background),
                 track=partial(self._track, task="iteration"),
+                checkpoint=self.checkpoint,
             )
         if not result.converged:
             warn_user(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bagwise.engines.arrays import is_tensor, to_numpy
 from bagwise.engines.checkpoint import Checkpoint, iterate, persist
+from bagwise.engines.journal import Journal
 from bagwise.engines.parts import (
     Parts,
     codes_by_bag,
@@ -17,11 +18,13 @@ from bagwise.engines.parts import (
     digest,
     is_local,
     over_partitions,
+    over_tasks,
     place,
 )
 
 __all__ = [
     "Checkpoint",
+    "Journal",
     "Parts",
     "codes_by_bag",
     "codes_of_instances",
@@ -30,6 +33,7 @@ __all__ = [
     "is_tensor",
     "iterate",
     "over_partitions",
+    "over_tasks",
     "persist",
     "place",
     "to_numpy",

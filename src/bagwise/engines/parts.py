@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,12 @@ __all__ = [
     "digest",
     "is_local",
     "over_partitions",
+    "over_tasks",
     "place",
 ]
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
 
 
 class Parts(Protocol):
@@ -157,23 +161,50 @@ def codes_of_instances(by_bag: sparse.csr_array, offsets: NDArray[np.int64]) -> 
     return codes
 
 
-def over_partitions(function: Callable[[Bags], NDArray[Any]], bags: Bags) -> NDArray[Any]:
+def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:
     """Compute something per bag or per instance where the bags are, and bring it here.
 
     Parameters
     ----------
     function : callable
-        Takes bags and returns an array with a row per bag or per instance.
+        Takes bags and returns an array or CSR with a row per bag or per instance.
     bags : Bags
         The bags.
 
     Returns
     -------
-    ndarray
+    ndarray or CSR
     """
-    if hasattr(bags, "map"):
-        return np.concatenate(bags.map(function))
-    return function(bags)
+    if not hasattr(bags, "map"):
+        return function(bags)
+    found = bags.map(function)
+    return (
+        sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.concatenate(found)
+    )
+
+
+def over_tasks(
+    function: Callable[[Bags, list[Task]], Answer], bags: Bags, tasks: Sequence[Task]
+) -> list[Answer]:
+    """Do tasks that each need all bags; on a cluster workers share the tasks.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(bags, some_tasks)``, for bags in its process.
+    bags : Bags
+        The bags.
+    tasks : sequence
+        The tasks.
+
+    Returns
+    -------
+    list
+        The answers for runs of tasks, in order.
+    """
+    if hasattr(bags, "map_tasks"):
+        return bags.map_tasks(function, tasks)
+    return [function(bags, list(tasks))]
 
 
 def digest(bags: Bags, *arrays: NDArray[Any]) -> str:

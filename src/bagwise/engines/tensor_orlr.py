@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bagwise import kernels
 from bagwise.bags import Bags
 from bagwise.engines.arrays import to_numpy
-from bagwise.engines.parts import codes_of_instances
+from bagwise.engines.parts import codes_of_instances, digest
 from bagwise.engines.tensors import torch
 
 __all__ = ["Part"]
@@ -92,6 +92,14 @@ class Part:
             mine = np.flatnonzero(fast & (n_labels == k))
             mine = mine[np.argsort(-bags.sizes[mine], kind="stable")]
             self.groups += self._groups_of(int(k), mine)
+
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.indicator, to_numpy(self.weights), to_numpy(self.known))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Nothing that a checkpoint has to hold."""
+        return {}
 
     def likelihood(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""

@@ -29,7 +29,16 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import kernels
 from bagwise.bags import Bags
-from bagwise.engines import Parts, codes_by_bag, codes_of_instances, persist, place
+from bagwise.engines import (
+    Checkpoint,
+    Journal,
+    Parts,
+    codes_by_bag,
+    codes_of_instances,
+    digest,
+    persist,
+    place,
+)
 from bagwise.kernels.threads import SMALL, block_bounds, n_threads, run_blocks
 from bagwise.solvers.result import SolverResult
 
@@ -225,6 +234,7 @@ def ored_logistic(
     instance_labels: NDArray[np.int64] | None = None,
     start: tuple[Array, Array] | None = None,
     track: Callable[[range], Any] = iter,
+    checkpoint: Any = None,
 ) -> SolverResult:
     """Maximise the penalised likelihood of the label sets.
 
@@ -258,6 +268,8 @@ def ored_logistic(
         Where to begin; zeros by default.
     track : callable, default=iter
         Wraps the range of iterations, to show progress.
+    checkpoint : path, default=None
+        Where to save now and then, and to resume from.
 
     Returns
     -------
@@ -273,12 +285,15 @@ def ored_logistic(
         bags, Part, indicator, weights, demands.how, *known, background=background,
         fit_intercept=fit_intercept, n_classes=n_classes, max_operations=max_operations,
     )  # fmt: skip
-    problem = _Problem(parts, reg, float(weights @ bags.sizes))
+    settings = "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes
+    journal = Journal(parts, None if checkpoint is None else Checkpoint(checkpoint, settings))
+    problem = _Problem(parts, reg, float(weights @ bags.sizes), journal)
     theta = np.zeros((n_classes, bags.n_features + 1))
     if start is not None:
         theta[:, :-1], theta[:, -1] = start
     run = {"lbfgs": _climb, "em": _alternate, "gem": _step_by_step}[solver]
     theta, curve, converged = run(problem, theta, max_iter, tol, track)
+    journal.close()
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
     solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype)
     return SolverResult(solution, np.array(curve) * problem.scale, len(curve), converged)
@@ -330,6 +345,15 @@ class Part:
             instance_labels=None if known is None else codes_of_instances(known, bags.offsets),
         )  # fmt: skip
         self.fit_intercept, self.n_classes = fit_intercept, n_classes
+        self.indicator = indicator
+
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.indicator, self.weights, self.demands.instance_labels)
+
+    def state(self) -> dict[str, Array]:
+        """Nothing that a checkpoint has to hold: the posterior follows from theta."""
+        return {}
 
     def likelihood(self, theta: Vector) -> tuple[float, Vector]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
@@ -384,20 +408,35 @@ class _Problem:
     parts: Parts
     reg: float
     scale: float
+    journal: Journal
 
     def likelihood(self, theta: Vector) -> tuple[float, Vector]:
         """Value and gradient."""
-        found = persist(self.parts, lambda: self.parts.total("likelihood", theta))
-        return self._penalised(theta, found)
+        return self._found("likelihood", theta, lambda: self.parts.total("likelihood", theta))
 
     def surrogate_at(self, theta: Vector) -> Callable[[Vector], tuple[float, Vector]]:
         """The auxiliary function (Eq. 7) of the posterior at theta."""
-        self.parts.total("expect", theta)
+        expected = False
 
         def surrogate(new: Vector) -> tuple[float, Vector]:
-            return self._penalised(new, self.parts.total("surrogate", new))
+            def find() -> tuple[float, Vector]:
+                nonlocal expected
+                known, expected = expected, False  # a lost worker takes its posterior along
+                if not known:
+                    self.parts.total("expect", theta)
+                found = self.parts.total("surrogate", new)
+                expected = True
+                return found
+
+            return self._found("surrogate", new, find)
 
         return surrogate
+
+    def _found(
+        self, kind: str, theta: Vector, find: Callable[[], tuple[float, Vector]]
+    ) -> tuple[float, Vector]:
+        found = self.journal.ask(kind, theta, lambda: persist(self.parts, find))
+        return self._penalised(theta, found)
 
     def _penalised(self, theta: Vector, found: tuple[float, Vector]) -> tuple[float, Vector]:
         value, gradient = found
