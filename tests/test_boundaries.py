@@ -54,6 +54,7 @@ ROOMS = {
     "reproduction": FOUNDATION
     | QUESTIONS
     | {"datasets", "embedding", "inspection", "metrics", "preprocessing"},
+    "review": FOUNDATION,
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},

@@ -21,6 +21,7 @@ from bagwise.cli.info import info
 from bagwise.cli.list_methods import methods
 from bagwise.cli.predict import predict
 from bagwise.cli.reproduce import reproduce
+from bagwise.cli.review import review
 from bagwise.exceptions import BagwiseError
 
 __all__ = ["app", "main"]
@@ -119,6 +120,7 @@ app.command()(info)
 app.command()(fit)
 app.command()(predict)
 app.command()(annotate)
+app.command()(review)
 app.command()(evaluate)
 app.command()(cluster)
 app.add_typer(datasets)
