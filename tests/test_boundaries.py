@@ -53,7 +53,7 @@ ROOMS = {
     "inspection": FOUNDATION | {"metrics"},
     "reproduction": FOUNDATION
     | QUESTIONS
-    | {"datasets", "embedding", "inspection", "metrics", "preprocessing"},
+    | {"datasets", "embedding", "inspection", "metrics", "preprocessing", "review"},
     "review": FOUNDATION,
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
