@@ -4,7 +4,7 @@ import shlex
 
 import numpy as np
 import pytest
-from cli.tables import read_rows
+from cli.tables import read_rows, write_rows
 
 from bagwise.persistence import load_model
 from bagwise.review import Corrections, ReviewServer
@@ -122,6 +122,32 @@ class TestReview:
         assert again.exit_code == 0, again.stderr
         reviewed, facts = load_model(tmp_path / "model-reviewed.skops")
         assert (reviewed[-1].reg, facts["corrections"] > 0) == (2, True)
+
+    def test_one_label_per_bag_kept_elsewhere(self, run, slides, tmp_path, monkeypatch):
+        pytest.importorskip("skops")
+        labels = tmp_path / "labels.csv"
+        rows = {(row["slide"], row["tumour"]) for row in read_rows(slides)}
+        write_rows(labels, [["slide", "tumour"], *sorted(rows)])
+        model, sidecar = tmp_path / "model.skops", tmp_path / "slides.corrections.sqlite"
+        words = ("--bag", "slide", "--label", "tumour", "--positive", "no", "--no-scale")
+        words += ("--features", "red,green,blue", "--set", "background=other", "--labels", labels)
+        assert run("fit", slides, "-m", "orlr", *words, "-o", model).exit_code == 0
+
+        def reviewed(server):
+            with Corrections(sidecar) as corrections:
+                corrections.decide("s0", 0, n_first, "other", guess="no", probability=0.6)
+            raise KeyboardInterrupt
+
+        n_first = sum(row["slide"] == "s0" for row in read_rows(slides))
+        monkeypatch.setattr(ReviewServer, "serve", reviewed)
+        words = ("review", slides, "--model", model, "--labels", labels, "--no-browser")
+        result = run(*words, "--text", "patient")
+        assert result.exit_code == 0, result.stderr
+        last = result.stderr.splitlines()[-1]
+        for part in ("--positive no", "--no-scale", f"--labels {labels}", "background=other"):
+            assert part in last
+        assert run(*shlex.split(last.removeprefix("next: bagwise "))).exit_code == 0
+        assert run(*words).exit_code == 0  # what was decided is known by its name
 
     def test_corrections_leave_as_a_table(self, run, birds, tmp_path):
         bags, _, kinds, table, sidecar = birds

@@ -81,6 +81,19 @@ def test_choices_are_the_labels_of_the_bag():
     assert queue.guess(int(bags.offsets[one])) == "background"
 
 
+def test_decisions_that_contradict_the_label_set_are_noticed():
+    model, bags, sets, _ = fitted()
+    bag = next(i for i, s in enumerate(sets) if len(s) == 2)
+    rows = range(bags.offsets[bag], bags.offsets[bag + 1])
+    one, other = sorted(sets[bag])
+    queue = ReviewQueue(model, bags, sets)
+    for i in rows:
+        assert queue.unmet(i) == []
+        queue.decide(i, one)
+    assert queue.unmet(rows[0]) == [other]
+    assert {queue.guess(i) for i in rows} == {one}
+
+
 def test_numbers_as_labels_leave_a_background_called_minus_one_out():
     _, bags, sets, _ = fitted()
     numbers = [{BIRDS.tolist().index(name) for name in s} for s in sets]

@@ -241,7 +241,12 @@ def read_for_model(
 
 
 def read_sets_for_model(
-    path: Path, columns: Mapping[str, Any], names: list[str] | None, *, bag: str | None
+    path: Path,
+    columns: Mapping[str, Any],
+    names: list[str] | None,
+    *,
+    bag: str | None,
+    labels: Path | None = None,
 ) -> tuple[Bags, list[set[Any] | None], ColumnChoice]:
     """Read the columns a saved model was fitted on, and what is known of each bag.
 
@@ -249,6 +254,8 @@ def read_sets_for_model(
     ----------
     path, columns, names, bag
         As in `read_for_model`.
+    labels : Path or None
+        The table in which labels stand, where it is not the file itself.
 
     Returns
     -------
@@ -265,6 +272,7 @@ def read_sets_for_model(
         label=columns.get("label"),
         label_set=columns.get("label_set"),
         separator=columns.get("separator", ";"),
+        labels=labels,
     )
     data = choice.read(path)
     bags = data.bags
@@ -283,7 +291,7 @@ def read_sets_for_model(
             None if gone else {label} for label, gone in zip(data.y.tolist(), unknown, strict=True)
         ]
     else:
-        raise LabelError(f"{path} has no labels of bags, which the model was fitted with.")
+        raise LabelError(f"{path} has no labels of bags: say where they are with labels=.")
     return bags, sets, choice
 
 

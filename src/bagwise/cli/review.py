@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bagwise.cli.options import Bag, File, Force
+from bagwise.cli.options import Bag, File, Force, Labels
 from bagwise.cli.output import note, progress, refuse_existing, write_columns
 from bagwise.exceptions import InputError
 
@@ -48,6 +48,7 @@ def review(
         typer.Option("--limit", metavar="N", help="Look at the N least certain only.", min=1),
     ] = None,
     bag: Bag = None,
+    labels: Labels = None,
     port: Annotated[
         int, typer.Option("--port", help="Port of the page; 0: any.", min=0, max=65535)
     ] = 0,
@@ -81,6 +82,8 @@ def review(
         raise InputError("which model is unsure? Give --model model.skops.")
     if sidecar.resolve() in (file.resolve(), model.resolve()):
         raise InputError(f"{sidecar} is what is read: keep decisions in another file.")
+    from sklearn.pipeline import Pipeline
+
     from bagwise.cli.reading import read_sets_for_model
     from bagwise.inspection import instance_model
     from bagwise.persistence import load_model
@@ -90,7 +93,7 @@ def review(
     names = getattr(fitted, "feature_names_in_", None)
     columns, classes = facts.get("columns", {}), facts.get("classes")
     bags, sets, choice = read_sets_for_model(
-        file, columns, None if names is None else list(names), bag=bag
+        file, columns, None if names is None else list(names), bag=bag, labels=labels
     )
     media = _media(file, choice, {"image": image, "audio": audio, "text": text})
     if classes is not None:  # two labels, one of them positive, are 0 and 1 to the model
@@ -112,7 +115,10 @@ def review(
         f"skipped: {sidecar}"
     )
     if counts["confirmed"] + counts["corrected"]:
-        note(f"next: {_next_command(file, model, sidecar, facts)}")
+        chosen = ["--labels", str(labels)] if labels else []
+        chosen += [] if isinstance(fitted, Pipeline) else ["--no-scale"]
+        facts["columns"] = {**columns, "bag": bag or columns.get("bag")}
+        note(f"next: {_next_command(file, model, sidecar, facts, chosen)}")
 
 
 def _serve(server: Any, *, no_browser: bool) -> None:
@@ -156,8 +162,10 @@ def _export(sidecar: Path, table: Path, *, force: bool) -> None:
     note(f"{len(found)} corrections: {table}")
 
 
-def _next_command(file: Path, model: Path, sidecar: Path, facts: Mapping[str, Any]) -> str:
-    words = ["bagwise", "fit", str(file), "-m", str(facts.get("method", "orlr"))]
+def _next_command(
+    file: Path, model: Path, sidecar: Path, facts: Mapping[str, Any], options: list[str]
+) -> str:
+    words = ["bagwise", "fit", str(file), "-m", str(facts.get("method", "orlr")), *options]
     columns = facts.get("columns", {})
     for name, option in (("bag", "--bag"), ("label", "--label"), ("label_set", "--label-set")):
         if columns.get(name):
@@ -165,6 +173,10 @@ def _next_command(file: Path, model: Path, sidecar: Path, facts: Mapping[str, An
     for name in ("features", "exclude"):
         if columns.get(name):
             words += [f"--{name}", ",".join(columns[name])]
+    if facts.get("classes"):
+        words += ["--positive", str(facts["classes"][1])]
+    if columns.get("separator", ";") != ";":
+        words += ["--separator", columns["separator"]]
     for name, value in (facts.get("parameters") or {}).items():
         words += ["--set", f"{name}={value}"]
     words += ["--corrections", str(sidecar), "-o", str(model.with_stem(f"{model.stem}-reviewed"))]

@@ -188,6 +188,24 @@ class ReviewQueue:
             self.state[instance] = PASSED
             self._turn[instance] = self._turn.max() + 1
 
+    def unmet(self, instance: int) -> list[str]:
+        """Labels of the bag that nobody shows, where too few instances are left to show them.
+
+        Parameters
+        ----------
+        instance : int
+            A row of ``bags.instances``.
+
+        Returns
+        -------
+        list of str
+            Empty where decisions and label set can both be right.
+        """
+        bag = self.bag_of(instance)
+        known = self._known[self._bags.offsets[bag] : self._bags.offsets[bag + 1]]
+        left = (self._sets[bag] or set()) - set(known)
+        return sorted(map(str, left)) if len(left) > known.count(None) else []
+
     def bag_of(self, instance: int) -> int:
         """The bag of an instance.
 

@@ -94,6 +94,10 @@ class _Review:
         where, guess = self._where(instance), self._guess(instance)
         self.corrections.decide(*where, label, **guess)
         self.queue.decide(instance, label)
+        unmet = self.queue.unmet(instance)
+        if unmet:
+            note = f"Saved, but no instance of {where[0]} is left to be {' or '.join(unmet)}."
+            return {**self.show(None), "note": note}
         return self.show(None)
 
     def skip(self, request: Mapping[str, Any]) -> dict[str, Any]:

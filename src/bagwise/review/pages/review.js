@@ -68,7 +68,7 @@ function showInstance() {
   at("name").textContent = `${card.bag}, instance ${card.row}`;
   at("others").textContent = `Its bag: ${card.size} instance${card.size === 1 ? "" : "s"}`;
   at("media").replaceChildren(picture(card, card.media, true));
-  at("unusual").textContent = card.media ? "" : `Unusual: ${card.unusual.join(", ")}`;
+  at("unusual").textContent = card.media ? "" : `The bars are its features, in standard deviations. Unusual: ${card.unusual.join(", ")}`;
 }
 
 function picture(item, media, large) {
@@ -97,10 +97,11 @@ function strip(bars, name) {
 
 function showChoices() {
   const choices = card.choices.map((choice, i) => {
-    const key = i < 9 ? [make("kbd", { textContent: i + 1 })] : [];
+    const keys = i < 9 ? [make("kbd", { textContent: i + 1 })] : [];
+    if (choice.label === card.guess) keys.push(make("kbd", { textContent: "Enter" }));
     const label = make("span", { className: "label", textContent: choice.label });
     const chance = make("span", { className: "chance", textContent: card.decided && choice.label === card.guess ? "decided" : percent(choice.probability) });
-    const button = make("button", { type: "button", className: choice.label === card.guess ? "guess" : "" }, ...key, label, chance);
+    const button = make("button", { type: "button", className: choice.label === card.guess ? "guess" : "" }, ...keys, label, chance);
     button.addEventListener("click", () => decide(choice.label));
     return make("li", {}, button);
   });
