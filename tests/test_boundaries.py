@@ -52,7 +52,8 @@ ROOMS = {
     "inspection": FOUNDATION | {"metrics", "io"},  # io: a report's file appears whole
     "reproduction": FOUNDATION
     | QUESTIONS
-    | {"datasets", "embedding", "inspection", "metrics", "preprocessing"},
+    | {"datasets", "embedding", "inspection", "metrics", "preprocessing", "review"},
+    "review": FOUNDATION,
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},

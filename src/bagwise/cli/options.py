@@ -11,6 +11,7 @@ from bagwise.cli.methods import CSP, METHODS
 
 __all__ = [
     "Bag",
+    "Corrections",
     "Exclude",
     "Features",
     "File",
@@ -184,6 +185,15 @@ MemoryLimit = Annotated[
         metavar="SIZE",
         help="Keep instances larger than this, such as 2GB, in a temporary file instead of memory; "
         "half of the available memory by default.",
+        show_default=False,
+    ),
+]
+Corrections = Annotated[
+    Path | None,
+    typer.Option(
+        "--corrections",
+        metavar="FILE",
+        help="Labels of instances that somebody looked at, from `bagwise review`; held fixed.",
         show_default=False,
     ),
 ]
