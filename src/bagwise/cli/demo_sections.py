@@ -17,6 +17,7 @@ from sklearn.model_selection import train_test_split
 from bagwise.bags import Bags
 from bagwise.classification import CitationKNN, SetKernelSVM
 from bagwise.cli.crossvalidation import cross_validate, make_folds, outcome_table
+from bagwise.cli.demo_systems import five_systems
 from bagwise.cli.estimators import baselines, standardised
 from bagwise.cli.methods import METHODS, make_model
 from bagwise.cli.output import instances_beside, write_columns
@@ -231,6 +232,7 @@ SECTIONS: tuple[Callable[[Workshop], Section], ...] = (
     key_shapes,
     letters,
     digits,
+    five_systems,
     next_steps,
 )
 
