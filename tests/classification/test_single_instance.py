@@ -74,7 +74,6 @@ def test_scores_of_pairs_of_classes_are_refused(rng):
 
 
 def test_a_wrong_parameter_of_the_classifier_inside_is_told():
-    from sklearn.svm import LinearSVC
     from sklearn.utils._param_validation import InvalidParameterError
 
     model = SingleInstanceClassifier(LinearSVC(C=-1))

@@ -40,7 +40,7 @@ def five_systems(workshop: Any) -> Section:
         ("3 or 8, from ten labelled digits?", "WellSVM", "accuracy", "SVM", _few_labels),
     )
     answers = [answer() for *_, answer in questions]
-    columns = {
+    columns: dict[str, list[Any]] = {
         "question": [question for question, *_ in questions],
         "system": [system for _, system, *_ in questions],
         "measured": [measured for *_, measured, _, _ in questions],
