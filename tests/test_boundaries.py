@@ -50,7 +50,7 @@ ROOMS = {
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "extras", "bags", "engines"},
     "persistence": {"exceptions", "extras", "bags", "io"},
-    "inspection": FOUNDATION | {"metrics"},
+    "inspection": FOUNDATION | {"metrics", "io"},  # io: a report's file appears whole
     "reproduction": FOUNDATION
     | QUESTIONS
     | {"datasets", "embedding", "inspection", "metrics", "preprocessing"},

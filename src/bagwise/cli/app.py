@@ -26,6 +26,7 @@ from bagwise.cli.info import info
 from bagwise.cli.list_methods import methods
 from bagwise.cli.options import flag
 from bagwise.cli.predict import predict
+from bagwise.cli.report import report
 from bagwise.cli.reproduce import reproduce
 from bagwise.exceptions import BagwiseError
 
@@ -154,6 +155,7 @@ app.command(rich_help_panel="Models")(fit)
 app.command(rich_help_panel="Models")(predict)
 app.command(rich_help_panel="Models")(annotate)
 app.command(rich_help_panel="Models")(cluster)
+app.command(rich_help_panel="Look")(report)
 app.command(rich_help_panel="Look")(demo)
 app.command(rich_help_panel="Project")(reproduce)
 app.command(rich_help_panel="Project")(doctor)

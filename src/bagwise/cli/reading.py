@@ -19,8 +19,10 @@ from bagwise.cli.output import note, progress
 from bagwise.exceptions import InputError, LabelError
 from bagwise.extras import import_extra
 from bagwise.io import read_bags
+from bagwise.io.columns import Request
 from bagwise.io.files import format_of, reading
 from bagwise.io.memory import Workspace
+from bagwise.io.table import open_table
 
 __all__ = [
     "ColumnChoice",
@@ -28,6 +30,7 @@ __all__ = [
     "choose_columns",
     "is_unlabelled",
     "read_for_model",
+    "read_for_report",
     "read_labelled",
     "refuse_gaps",
 ]
@@ -267,6 +270,58 @@ def read_for_model(
         choice = ColumnChoice(bag, features=names)
     bags = replace(choice, memory_limit=memory_limit).read(path).bags
     return bags if names is None or bags.feature_names is None else _in_order(bags, names)
+
+
+def read_for_report(
+    path: Path, columns: Mapping[str, Any], names: list[str] | None, choice: ColumnChoice
+) -> tuple[Bunch, NDArray[Any] | None]:
+    """Read the columns a saved model was fitted on, and the labels and groups where there are any.
+
+    Parameters
+    ----------
+    path : Path
+        The file of bags.
+    columns : mapping
+        What was asked for when the model was fitted.
+    names : list of str or None
+        The names of its features, where they have any.
+    choice : ColumnChoice
+        What the user said; what is not said is as it was when the model was fitted. A label column
+        that the file does not have is no error then: new bags need no labels.
+
+    Returns
+    -------
+    data : Bunch
+        What `read_bags` gives, the features in the order of the model.
+    groups : ndarray of shape (n_bags,) or None
+        The group of each bag.
+    """
+    if _is_table(path):
+        with reading(path):
+            source = open_table(path, format_of(path, None), Request({}))
+        said = choice.label is not None or choice.label_set is not None or choice.labels is not None
+        usual: dict[str, Any] = {
+            role: columns.get(role)
+            for role in ("label", "label_set")
+            if not said and columns.get(role) in source.names
+        }
+        nested = names is not None and not set(names) & set(source.names)
+        left_out = [*choice.exclude, *(columns.get("exclude") or [])]
+        choice = replace(
+            choice,
+            bag=choice.bag or columns.get("bag"),
+            features=choice.features or (columns.get("features") if nested else names),
+            exclude=[name for name in dict.fromkeys(left_out) if name in source.names],
+            **usual,
+        )
+    elif format_of(path, None) == "hdf5":
+        choice = replace(choice, features=choice.features or columns.get("features"))
+    else:
+        choice = replace(choice, features=choice.features or names)
+    data = choice.read(path)
+    if names is not None and data.bags.feature_names is not None:
+        data.bags = _in_order(data.bags, names)
+    return data, None if choice.group is None else _groups(path, choice, data)
 
 
 @contextmanager

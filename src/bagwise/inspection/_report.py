@@ -1,0 +1,303 @@
+"""Report: everything there is to see about a model and bags, as one page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import bagwise
+from bagwise._validation import check_bags
+from bagwise.bags import Bags
+from bagwise.exceptions import LabelError
+from bagwise.inspection._answers import (
+    Answers,
+    KnownLabels,
+    Subject,
+    collect_answers,
+    look_into,
+    read_labels,
+)
+from bagwise.inspection._evaluation import (
+    HeldOut,
+    evaluation_section,
+    judge,
+    judge_held_out,
+    plain_baseline,
+)
+from bagwise.inspection._media import Media, embed_media
+from bagwise.inspection._page import Explorer, Section, render_page
+from bagwise.inspection._report_sections import (
+    annotation_section,
+    cluster_section,
+    data_section,
+    model_section,
+    row_section,
+    space_section,
+)
+from bagwise.io.files import replacing
+
+__all__ = ["Report"]
+
+MOST_INSTANCES = 400_000  # that a page lists
+LEAST_PER_BAG = 20
+
+_SAME_BAGS = (
+    "The model was asked about the bags of this report. If it was fitted on them, these figures "
+    "are too good: a model remembers. Ask it about bags it has not seen, or cross-validate "
+    "(bagwise report --cv 5; held_out= in Python)."
+)
+
+
+class Report:
+    """One self-contained page about a fitted model and bags: data, figures, every bag.
+
+    It shows what the data is, how well the model does where labels are given, every bag with its
+    instances in the order of their contribution, and what else the model can tell: clusters on a
+    map, the least certain annotations, the learned distance, the course of the training. What does
+    not apply is absent. The page needs no network.
+
+    Parameters
+    ----------
+    model : estimator
+        Any fitted estimator of bagwise, alone or in a pipeline or a search.
+    bags : Bags or anything accepted as bags
+        The bags; rows, for models of rows.
+    y : array-like of shape (n_bags,), 0/1 array or list of sets, default=None
+        Their labels, where they are known: None (or -1) for a bag whose label is not.
+    title : str, default=None
+        Title of the page; made from the model by default.
+    media : Media, default=None
+        Images, sounds and texts of the instances.
+    groups : array-like of shape (n_bags,), default=None
+        What belongs together, such as the patient of each slide: told where it spans labels.
+    held_out : HeldOut, default=None
+        Answers for these bags by models that had not seen them; the figures are then theirs.
+    classes : sequence, default=None
+        Names to show instead of the values of ``classes_``, in their order.
+    facts : mapping of str to object, default=None
+        What else to tell about the model, such as the file it came from.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SingleInstanceClassifier
+    >>> from bagwise.inspection import Report
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = SingleInstanceClassifier().fit(bags, ["no", "no", "yes", "yes"])
+    >>> page = Report(model, bags, ["no", "no", "yes", "yes"]).to_html()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        bags: Any,
+        y: Any = None,
+        *,
+        title: str | None = None,
+        media: Media | None = None,
+        groups: ArrayLike | None = None,
+        held_out: HeldOut | None = None,
+        classes: Sequence[Any] | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.bags = bags
+        self.y = y
+        self.title = title
+        self.media = media
+        self.groups = groups
+        self.held_out = held_out
+        self.classes = classes
+        self.facts = facts
+
+    def to_html(self) -> str:
+        """Ask the model, and write the page.
+
+        Returns
+        -------
+        str
+            The HTML text.
+        """
+        bags = check_bags(None, self.bags, reset=True, allow_nan=True)
+        if self.media is not None:
+            self.media.check(bags)
+        subject = look_into(self.model, bags, self.classes)
+        known = read_labels(self.y, subject)
+        answers = collect_answers(subject, known)
+        names = [str(i) for i in (range(len(bags)) if bags.ids is None else bags.ids.tolist())]
+        unit = "row" if subject.works_on_rows and (bags.sizes == 1).all() else "bag"
+        title = self.title or f"{type(subject.estimator).__name__} on {len(bags):,} {unit}s"
+        found = [
+            data_section(bags, known, names, self.groups, unit),
+            self._figures(subject, known, answers),
+            _all_bags(subject, known, answers, names, self.media, unit),
+            annotation_section(subject, answers, names),
+            row_section(subject, answers, names),
+            cluster_section(subject, answers, known, names),
+            space_section(subject, answers, known, names),
+            model_section(subject, self.facts or {}),
+        ]
+        return render_page(
+            title,
+            [section for section in found if section is not None],
+            lead=f"What {type(subject.estimator).__name__} says about these {unit}s, and why.",
+            footer=f"Made by bagwise {bagwise.__version__}. This page needs no network and sends "
+            "nothing.",
+        )
+
+    def save(self, path: str | os.PathLike[str], force: bool = False) -> Path:
+        """Write the page to a file, which appears when it is complete.
+
+        Parameters
+        ----------
+        path : path
+            The file, by custom ``.html``.
+        force : bool, default=False
+            Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Path
+            Where it is.
+
+        Raises
+        ------
+        OutputExistsError
+            When the file exists and `force` is False.
+        """
+        file = Path(path)
+        with replacing(file, force=force) as temporary:
+            temporary.write_text(self.to_html(), encoding="utf-8")
+        return file
+
+    def _figures(
+        self, subject: Subject, known: KnownLabels | None, answers: Answers
+    ) -> Section | None:
+        if known is None or (answers.codes is None and answers.sets is None):
+            return None
+        if answers.codes is not None and known.sets is not None:
+            raise LabelError(
+                "the model predicts one label per bag, and y holds label sets: give one label per "
+                "bag, or none."
+            )
+        if self.held_out is None:
+            judged = judge(known, answers)
+            return evaluation_section(judged, _SAME_BAGS, dict([plain_baseline(judged)]))
+        judged = judge_held_out(known, self.held_out, subject)
+        rivals = {
+            f"baseline: {name}": judge_held_out(known, answer, subject)
+            for name, answer in self.held_out.baselines.items()
+        }
+        how = (
+            f"Figures by {self.held_out.how}: each bag was judged by a model that had not seen it. "
+            "The list of bags below shows the answers of the model itself."
+        )
+        return evaluation_section(judged, how, rivals or dict([plain_baseline(judged)]))
+
+
+def _all_bags(
+    subject: Subject,
+    known: KnownLabels | None,
+    answers: Answers,
+    names: list[str],
+    media: Media | None,
+    unit: str,
+) -> Section:
+    bags = subject.bags
+    rows, ranks, offsets = _ranked(bags, answers)
+    embedded = embed_media(media, rows, ranks)
+    said, truth = answers.texts(subject.names), None if known is None else known.texts
+    chosen = None if answers.raw_proba is None or answers.codes is None else answers.raw_proba[
+        np.arange(len(bags)), answers.codes
+    ]  # fmt: skip
+    place = {int(row): j for j, row in enumerate(rows)}
+    data = {
+        "unit": unit,
+        "bags": {
+            "id": names,
+            "size": bags.sizes.tolist(),
+            "truth": truth,
+            "predicted": said,
+            "score": _numbers(answers.scores),
+            "probability": _numbers(chosen),
+            "certainty": _numbers(answers.certainty),
+            "wrong": _wrong(known, answers),
+        },
+        "offsets": offsets.tolist(),
+        "instances": {
+            "row": (rows - bags.offsets[bags.bag_index[rows]]).tolist(),
+            "score": _numbers(answers.instance_scores, rows),
+            "label": None if answers.instance_codes is None else answers.instance_codes[
+                rows
+            ].tolist(),
+            "probability": _numbers(answers.instance_proba, rows),
+            "keys": [[place[row], text] for row, text in answers.keys.items() if row in place],
+            **dict.fromkeys(("image", "audio", "text", "source", "box")),
+            **embedded.columns,
+        },
+        "labels": answers.instance_names,
+        "media": embedded.files,
+        "heads": {
+            "score": answers.instance_score_name,
+            "label": answers.instance_heading,
+            "probability": "probability",
+            "bagScore": answers.score_name,
+        },
+    }  # fmt: skip
+    parts: list[Any] = [text for text in (_what_order(answers, unit), embedded.note) if text]
+    return Section(f"All {unit}s", [*parts, Explorer(data)])
+
+
+def _what_order(answers: Answers, unit: str) -> str:
+    if unit == "row":
+        return ""
+    order = ""
+    if answers.instance_scores is not None:
+        order = "Instances are in the order of their contribution, the largest first. "
+    key = "The key instance is the one that decided. " if answers.keys else ""
+    return (order + key + answers.explanation).strip()
+
+
+def _ranked(
+    bags: Bags, answers: Answers
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The instances the page lists, best first in each bag; of large bags only the best."""
+    index = bags.bag_index
+    key = np.ones(bags.n_instances)
+    key[list(answers.keys)] = 0
+    scores = answers.instance_scores
+    order = np.lexsort((key, index) if scores is None else (key, -scores, index))
+    ranks = np.arange(bags.n_instances) - bags.offsets[index]
+    most = max(LEAST_PER_BAG, MOST_INSTANCES // len(bags))
+    kept = ranks < most
+    offsets = np.concatenate([[0], np.cumsum(np.minimum(bags.sizes, most))])
+    return order[kept], ranks[kept], offsets
+
+
+def _wrong(known: KnownLabels | None, answers: Answers) -> list[int | None] | None:
+    """1 where the answer is not the label, None where no label is known."""
+    if known is None or (answers.codes is None and answers.sets is None):
+        return None
+    if answers.codes is not None:
+        assert known.codes is not None
+        wrong = answers.codes != known.codes
+    else:
+        assert answers.sets is not None
+        truth = known.as_sets()
+        said = np.pad(answers.sets, ((0, 0), (0, truth.shape[1] - answers.sets.shape[1])))
+        wrong = (said != truth).any(axis=1)
+    return [int(w) if told else None for w, told in zip(wrong, known.known, strict=True)]
+
+
+def _numbers(
+    values: NDArray[Any] | None, rows: NDArray[np.int64] | None = None
+) -> list[float | None] | None:
+    """Numbers as short as a reader needs them; None for what no number is."""
+    if values is None:
+        return None
+    chosen = np.asarray(values if rows is None else values[rows], dtype=float)
+    return [float(f"{v:.4g}") if abs(v) < 1e300 else None for v in chosen.tolist()]
