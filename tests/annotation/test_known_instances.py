@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
+from bagwise.engines import Journal
 from bagwise.engines.parts import LocalParts, codes_by_bag, codes_of_instances
 from bagwise.exceptions import LabelError
 from bagwise.preprocessing import InstanceTransformer
@@ -106,7 +107,8 @@ def test_the_gradient_is_that_of_the_objective(rng, background):
         bags, sets, rng.uniform(1, 2, 8), np.empty(0), codes_by_bag(known, bags.offsets),
         background=background, fit_intercept=True, n_classes=4, max_operations=1e9,
     )  # fmt: skip
-    problem = _Problem(LocalParts(part), 0.7, 3.0)
+    parts = LocalParts(part)
+    problem = _Problem(parts, 0.7, 3.0, Journal(parts, None))
     theta = rng.normal(size=(4, 4))
     _, gradient = problem.likelihood(theta)
     _, slope = problem.surrogate_at(theta)(theta)

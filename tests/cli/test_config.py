@@ -91,7 +91,7 @@ def test_parameters_are_a_table_or_a_list(run):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("methods = 'nsk'", "no option 'methods'. Did you mean 'method'?"),
+        ("mthd = 'nsk'", "no option 'mthd'. Did you mean 'method'?"),
         ("[fit]\nmethod = 'nsk'", "no option 'fit'"),
         ("force = true", "no option 'force'"),
         ("method = ['nsk']", "expected one value"),

@@ -89,7 +89,7 @@ def annotate(
     """
     beside = review_beside(output)
     refuse_existing([output, beside], force=force, inputs=[file])
-    from bagwise.cli.reading import choose_columns
+    from bagwise.cli.reading import choose_columns, refuse_gaps
 
     method = find_method("orlr")
     values = parse_parameters(parameters or ())
@@ -100,6 +100,7 @@ def annotate(
     )
     said = read_known(corrections, method.make(values), method.name)
     data = choice.read(file)
+    refuse_gaps(data.bags)
     sets = [
         None if min(row, default=0) < 0 else {data.classes[k] for k in row.nonzero()[0]}
         for row in data.label_sets

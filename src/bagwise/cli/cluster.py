@@ -86,7 +86,7 @@ def cluster(
     instances_beside(output)  # tells of an ending that cannot be written
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
-    from bagwise.cli.reading import choose_columns
+    from bagwise.cli.reading import choose_columns, refuse_gaps
     from bagwise.extras import import_extra
 
     if not no_report:
@@ -103,6 +103,7 @@ def cluster(
         labels=labels,
     )
     data = choice.read(file)
+    refuse_gaps(data.bags)
     known = _label_sets(data)
     with progress(f"Clustering {data.bags.n_instances} instances"):
         _fit(model, data.bags, known, scale=not no_scale)

@@ -17,6 +17,7 @@ from sklearn.model_selection import train_test_split
 from bagwise.bags import Bags
 from bagwise.classification import CitationKNN, SetKernelSVM
 from bagwise.cli.crossvalidation import cross_validate, make_folds, outcome_table
+from bagwise.cli.demo_systems import five_systems
 from bagwise.cli.estimators import baselines, standardised
 from bagwise.cli.methods import METHODS, make_model
 from bagwise.cli.output import instances_beside, write_columns
@@ -220,7 +221,8 @@ def next_steps(workshop: Workshop) -> Section:
                 f"bagwise info {folder}/musk1.csv\n"
                 f"bagwise evaluate {folder}/musk1.csv --method mind\n"
                 f"bagwise fit {folder}/musk1.csv --method nsk --set C=10 -o my-model.skops\n"
-                f"bagwise predict my-model.skops {folder}/musk1.csv -o my-predictions.csv"
+                f"bagwise predict my-model.skops {folder}/musk1.csv -o my-predictions.csv\n"
+                f"bagwise report my-model.skops {folder}/musk1.csv --cv 5 -o my-report.html"
             ),
         ],
     )
@@ -231,6 +233,7 @@ SECTIONS: tuple[Callable[[Workshop], Section], ...] = (
     key_shapes,
     letters,
     digits,
+    five_systems,
     next_steps,
 )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from bagwise._validation import is_mapped
+from bagwise._validation import check_bags, is_mapped
 from bagwise.bags import Bags
 from bagwise.cli.output import note, progress
 from bagwise.exceptions import InputError, LabelError
@@ -33,6 +34,7 @@ __all__ = [
     "read_labelled",
     "read_sets_for_model",
     "read_texts",
+    "refuse_gaps",
 ]
 
 _TABLES = ("csv", "tsv", "parquet")
@@ -74,7 +76,7 @@ class ColumnChoice:
         grouped = self.group is not None and self.labels is None and _is_table(path)
         if grouped and self.group not in exclude:
             exclude.append(str(self.group))  # a group is no feature
-        with progress(f"Reading {path.name}"):
+        with progress(f"Reading {path.name}"), _naming(path):
             return read_bags(
                 path,
                 bag=self.bag,
@@ -159,6 +161,8 @@ def choose_columns(
     """
     if label is not None and label_set is not None:
         raise InputError("label= and label_set= exclude each other: a bag has one or the other.")
+    if not separator:
+        raise InputError("separator= is empty: give what stands between the labels of a set.")
     chosen = _split(features) or None
     return ColumnChoice(
         bag, label, label_set, group, chosen, _split(exclude), separator, labels, memory_limit
@@ -203,7 +207,25 @@ def read_labelled(path: Path, choice: ColumnChoice, *, positive: str | None = No
     if positive is not None:
         y, classes = _positive_last(y, classes, positive)
     groups = None if choice.group is None else _groups(path, choice, data)[known]
-    return Labelled(_chosen(data.bags, known), y, classes, groups)
+    bags = refuse_gaps(_chosen(data.bags, known))
+    return Labelled(bags, y, classes, groups)
+
+
+def refuse_gaps(bags: Bags) -> Bags:
+    """Return bags of finite values as they are, and refuse others before they are scaled.
+
+    Parameters
+    ----------
+    bags : Bags
+        Bags to learn from.
+
+    Returns
+    -------
+    Bags
+        `bags`.
+    """
+    check_bags(None, bags, reset=True)
+    return bags
 
 
 def read_for_model(
@@ -403,6 +425,17 @@ def _choice_of_model(
     # Features inside lists have no columns of their own: ask as the model was asked.
     exclude = [name for name in columns.get("exclude") or [] if name in nested]
     return ColumnChoice(bag, features=columns.get("features"), exclude=exclude)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Put the name of the file into messages that lack it."""
+    try:
+        yield
+    except InputError as error:
+        if path.name in str(error):
+            raise
+        raise type(error)(f"{path}: {error}") from error
 
 
 def _chosen(bags: Bags, known: NDArray[np.bool_]) -> Bags:

@@ -13,13 +13,14 @@ from bagwise.cli.options import (
     Features,
     File,
     Force,
+    Json,
     Label,
     Labels,
     LabelSet,
     MemoryLimit,
     Separator,
 )
-from bagwise.cli.output import note, progress, refuse_existing
+from bagwise.cli.output import note, print_json, progress, refuse_existing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,14 +94,19 @@ def report(
     ] = None,
     memory_limit: MemoryLimit = None,
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Write one page about a model and bags: data, figures, every bag with its key instance.
 
-    The page opens from disk and needs no network. Columns and labels are those the model was fitted
-    on, by name; bags need no labels. Without --cv the model itself is asked: figures on the bags it
-    was fitted on are too good.
+    Reads a model and a file with the columns and labels it was fitted on, by name; bags need no
+    labels. Writes a page that opens from disk and needs no network. Without --cv the model itself
+    is asked: figures on the bags it was fitted on are too good. Columns of images, sounds or texts
+    are shown with the instances.
 
-    Example: bagwise report model.skops slides.csv --cv 5 --image tile -o report.html
+    ```
+    bagwise report model.skops musk1.csv -o report.html
+    bagwise report model.skops musk1.csv --cv 5 --title "Musk" -o held-out.html
+    ```
     """
     refuse_existing([output], force=force, inputs=[model, file])
     from bagwise.cli.media import read_media
@@ -147,7 +153,10 @@ def report(
     size = output.stat().st_size
     shown_size = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
     note(f"{len(data.bags)} bags, {shown_size}. Open this page in a browser:")
-    typer.echo(output.resolve())
+    if json:
+        print_json({"model": model, "file": file, "bags": len(data.bags), "written": [output]})
+    else:
+        typer.echo(output.resolve())
 
 
 def _predicts_sets(fitted: Any, data: Bunch) -> bool:

@@ -9,6 +9,7 @@ import typer
 
 from bagwise.cli.options import Json, flag
 from bagwise.cli.output import as_records, note, print_json, print_table, progress
+from bagwise.exceptions import OutputExistsError
 
 if TYPE_CHECKING:
     from bagwise.reproduction import Plan, Report, Store
@@ -84,6 +85,8 @@ def reproduce(
     if paper is None:
         _list_papers(json=json)
         return
+    if output.exists() and not output.is_dir():
+        raise OutputExistsError(f"{output} is a file: give the name of a folder with -o.")
     chosen, parts = load_paper(paper), tuple(only or ())
     names = list(chosen.experiments) if experiment is None else [experiment]
     failed, documents = False, []
