@@ -6,6 +6,7 @@ A molecule bends: it takes many shapes in the same flask. It smells of musk if *
 the receptor in the nose. A chemist can say which molecules smell; nobody can say which shape it
 was. So a molecule is a bag, its shapes are the instances, and only the bags are labelled.
 """
+# sphinx_gallery_thumbnail_number = 2
 
 # %%
 # The data

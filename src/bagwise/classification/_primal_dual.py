@@ -130,7 +130,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
 
     References
     ----------
-    Brand, Baker, Ellefsen, Wang. A linear primal-dual multi-instance SVM for big data
+    Brand, Baker, Ellefsen, Sargent, Wang. A linear primal-dual multi-instance SVM for big data
     classifications. ICDM 2021.
 
     Examples
