@@ -244,9 +244,13 @@ class MIMLCA(_ClusterMetric):
     Notes
     -----
     A bag without labels, or with unknown ones, has no assigned instances, but its instances count
-    for the space. Cost: with n instances, d features and k labels :math:`O(n d^2 + d^2 k)`, and
+    for the space. The distance has one dimension per label: it is meant for many labels, each of
+    them a kind of instances. Of two labels that say "present" and "absent" it keeps two dimensions,
+    and "absent" is no kind: classify such bags with ``bagwise.classification``.
+
+    Cost: with n instances, d features and k labels :math:`O(n d^2 + d^2 k)`, and
     per iteration the distances of instances to the candidates of their bag; memory one more table
-    like X, and d x d. Kernels: n x n.
+    like X, three of d x d and a few of k x d. Kernels: n x n.
 
     References
     ----------
