@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from bagwise.solvers.eigenvectors import some_eigenvectors
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["minimise_norm_ratio", "widest_directions"]
@@ -112,8 +113,7 @@ class _Place:
 
     def eigenvectors(self, n_components: int) -> Matrix:
         difference = self.near - self.ratio * self.far
-        smallest = [0, n_components - 1]
-        return linalg.eigh(difference, subset_by_index=smallest, check_finite=False)[1]
+        return some_eigenvectors(difference, 0, n_components - 1)[1]
 
     def polar_factor(self) -> Matrix:
         largest = np.linalg.eigvalsh(self.near)[-1]
