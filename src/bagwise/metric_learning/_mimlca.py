@@ -11,7 +11,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 from scipy.sparse.linalg import eigsh
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -28,6 +27,7 @@ from bagwise.kernels.threads import one_core_if_small
 from bagwise.metric_learning._base import CentroidPredictor, as_few_rows, best_column
 from bagwise.pairwise import check_kernel, instance_kernel
 from bagwise.solvers.column_span import RANK_TOLERANCE, ColumnSpan
+from bagwise.solvers.eigenvectors import some_eigenvectors
 from bagwise.solvers.mimlca import instance_span, metric_map, usual_rank
 from bagwise.solvers.mimlca_parts import mimlca_by_parts
 from bagwise.solvers.multi_instance_kmeans import (
@@ -176,7 +176,7 @@ def _leading_eigenvectors(gram: NDArray[np.float64], keep: int) -> Any:
     n = len(gram)
     if n > 1000 and 10 * keep < n:
         return eigsh(gram, k=keep, which="LA", v0=gram.sum(axis=1))
-    return linalg.eigh(gram, subset_by_index=[n - keep, n - 1], check_finite=False)
+    return some_eigenvectors(gram, n - keep, n - 1)
 
 
 class MIMLCA(_ClusterMetric):
@@ -255,9 +255,13 @@ class MIMLCA(_ClusterMetric):
     Notes
     -----
     A bag without labels, or with unknown ones, has no assigned instances, but its instances count
-    for the space. Cost: with n instances, d features and k labels :math:`O(n d^2 + d^2 k)`, and
+    for the space. The distance has one dimension per label: it is meant for many labels, each of
+    them a kind of instances. Of two labels that say "present" and "absent" it keeps two dimensions,
+    and "absent" is no kind: classify such bags with ``bagwise.classification``.
+
+    Cost: with n instances, d features and k labels :math:`O(n d^2 + d^2 k)`, and
     per iteration the distances of instances to the candidates of their bag; memory one more table
-    like X, and d x d. Kernels: n x n.
+    like X, three of d x d and a few of k x d. Kernels: n x n.
 
     References
     ----------

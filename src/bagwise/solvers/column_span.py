@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.linalg import blas, lapack
 
+from bagwise.solvers.eigenvectors import some_eigenvectors
+
 __all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper"]
 
 BLOCK = 2**24  # values of a block of rows
@@ -218,9 +220,7 @@ def _leading(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The largest eigenvalues that are not rounding, falling, and their eigenvectors."""
     n = len(gram)
-    values, vectors = linalg.eigh(
-        gram, lower=False, subset_by_index=[n - keep, n - 1], check_finite=False
-    )
+    values, vectors = some_eigenvectors(gram, n - keep, n - 1, lower=False)
     values, vectors = values[::-1], vectors[:, ::-1]
     real = values > RANK_TOLERANCE * max(values[0], np.finfo(np.float64).tiny)
     return values[real], vectors[:, real]
