@@ -34,7 +34,7 @@ from bagwise.io import read_bags, write_bags
 from bagwise.kernels import segments
 from bagwise.metric_learning import MIMLCA
 from bagwise.persistence import load_model
-from bagwise.solvers import orlr
+from bagwise.solvers import column_span, mimlca, orlr
 from bagwise.solvers.orlr import Demands
 from bagwise.solvers.primal_dual import LinearSpace, Part, primal_dual
 from checks import example
@@ -479,11 +479,34 @@ def test_a_mapped_table_is_not_copied(tmp_path, rng):
     X[::10, 0] += np.repeat(np.arange(4000) % 2, 1)
     bags = mapped(Bags(X, np.arange(0, 40_001, 10)), tmp_path)
     model = PrimalDualMISVM(solver="inexact", max_iter=3, tol=10.0, random_state=0)
+    y = np.arange(4000) % 2
+    model.fit(bags[:100], y[:100]).predict(bags[:100])  # compiled kernels take memory too
     tracemalloc.start()
-    model.fit(bags, np.arange(4000) % 2).predict(bags)
+    model.fit(bags, y).predict(bags)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < X.nbytes  # two tables of scores, a block, and numbers per bag
+
+
+@pytest.mark.parametrize("model", [ORedLogisticRegression(max_iter=2), MIMLCA(max_iter=2)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_mapped_table_of_label_sets_is_read_in_blocks(model, tmp_path, rng, monkeypatch):
+    for module in (column_span, mimlca):
+        monkeypatch.setattr(module, "BLOCK", 2**17)
+    monkeypatch.setattr(orlr, "BLOCK", 2**15)
+    X = rng.normal(size=(40_000, 60)).astype(np.float32)
+    bags = mapped(Bags(X, np.arange(0, 40_001, 5)), tmp_path)
+    sets = np.zeros((8000, 3), int)
+    sets[np.arange(8000), np.arange(8000) % 3] = 1
+    sets[::4, 0] = 1
+    expected = clone(model).fit(Bags(X, bags.offsets), sets).predict_instances(bags)
+    model.fit(bags[:100], sets[:100])  # compiled kernels take memory too
+    tracemalloc.start()
+    found = model.fit(bags, sets).predict_instances(bags)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes  # labels and costs per instance, blocks, and X'X
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_large_mapped_table_of_integers_is_refused(tmp_path, monkeypatch):
@@ -846,19 +869,44 @@ def test_a_pipeline_standardises_on_the_workers(client):
         preprocessing.InstanceTransformer(PCA()).fit(away)
 
 
-def test_the_command_line_fits_a_file_larger_than_memory(tmp_path):
-    pytest.importorskip("skops")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("bags.csv", {}),
+        ("bags.parquet", {}),
+        ("folder", {"format": "hdf5"}),
+        ("small.npz", {}),
+        ("bags.npz", {"compress": False}),
+    ],
+)
+@pytest.mark.parametrize("method", ["pdmisvm", "orlr", "mimlca"])
+def test_the_command_line_fits_a_file_larger_than_memory(name, options, method, tmp_path):
+    for package in ("skops", "pyarrow", "h5py"):
+        pytest.importorskip(package)
     bags, y = example(30, n_classes=2)
     labels = y.astype(object)
-    labels[3] = -1
+    if name.endswith("npz"):
+        labels[3] = -1  # a bag without label is left out, also of a mapped file
+    write_bags(tmp_path / name, bags, y=labels, **options)
     models = []
-    write_bags(tmp_path / "bags.npz", bags, y=labels, compress=False)
     for limit in ("1GB", "1KB"):
         output = tmp_path / f"{limit}.skops"
-        command = ["fit", str(tmp_path / "bags.npz"), "-m", "pdmisvm"]
-        command += ["--memory-limit", limit, "-o", str(output)]
+        command = ["fit", str(tmp_path / name), "-m", method, "--memory-limit", limit]
+        command += ["--checkpoint", str(tmp_path / "state.npz"), "-o", str(output)]
         found = CliRunner().invoke(app, command)
         assert found.exit_code == 0, found.output
         models.append(load_model(output)[0])
     first, second = (model.predict(bags) for model in models)
     np.testing.assert_array_equal(first, second)
+    assert not (tmp_path / "state.npz").exists()
+    assert "state.npz" not in repr(models[0].get_params())
+
+
+def test_the_command_line_says_which_methods_have_no_checkpoint(tmp_path):
+    pytest.importorskip("skops")
+    bags, y = example(10)
+    write_bags(tmp_path / "bags.npz", bags, y=y)
+    command = ["fit", str(tmp_path / "bags.npz"), "-m", "nsk", "--checkpoint", "state.npz"]
+    found = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "model.skops")])
+    assert found.exit_code != 0
+    assert "no parameter 'checkpoint'" in str(found.exception) + found.output

@@ -10,6 +10,7 @@ import typer
 from bagwise.cli.methods import find_method, make_model, parse_parameters
 from bagwise.cli.options import (
     Bag,
+    CheckpointFile,
     Exclude,
     Features,
     File,
@@ -52,6 +53,7 @@ def fit(
     no_scale: NoScale = False,
     parameters: Parameters = None,
     memory_limit: MemoryLimit = None,
+    checkpoint: CheckpointFile = None,
     force: Force = False,
 ) -> None:
     """Learn a model from labelled bags.
@@ -68,7 +70,8 @@ def fit(
     import_extra("skops.io", extra="persist")  # better told now than after a long fit
     chosen = find_method(method)
     values = parse_parameters(parameters or ())
-    chosen.make(values)  # a wrong parameter is told before a long reading
+    settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
+    chosen.make(settings)  # a wrong parameter is told before a long reading
     choice = choose_columns(
         bag,
         label,
@@ -81,9 +84,11 @@ def fit(
     )
     data = read_labelled(file, choice, positive=positive)
     chosen.check_labels(label_sets=data.has_sets)
-    model = make_model(chosen, values, scale=not no_scale, sparse=data.is_sparse)
+    model = make_model(chosen, settings, scale=not no_scale, sparse=data.is_sparse)
     with progress(f"Fitting {chosen.name} on {len(data.bags)} bags"):
         model.fit(data.bags, _targets(data))
+    if checkpoint is not None:  # which is gone, and of no meaning where the model is used
+        model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
     facts = {
         "method": chosen.name,
         "parameters": values,

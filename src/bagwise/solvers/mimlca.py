@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from bagwise._warnings import warn_user
-from bagwise.solvers.column_span import ColumnSpan, column_span, leading_span, norm_of_upper
+from bagwise.engines.mapped import is_mapped
+from bagwise.solvers.column_span import (
+    BLOCK,
+    ColumnSpan,
+    column_span,
+    leading_span,
+    norm_of_upper,
+)
 from bagwise.solvers.multi_instance_kmeans import Candidates, Labels
 
 __all__ = ["instance_span", "metric_map", "usual_rank"]
@@ -161,16 +168,20 @@ def _shortest_map(span: ColumnSpan, gram: NDArray[Any], right: NDArray[Any]) -> 
 def _gram_of_rows(U: NDArray[Any], inside: NDArray[np.bool_], *, orthonormal: bool) -> NDArray[Any]:
     """U_a'U_a, upper triangle, from the assigned rows or from the others, whichever are fewer."""
     if orthonormal and 2 * inside.sum() > len(U):
-        gram = _product(U[~inside], -1.0)
+        gram = _product(U, np.flatnonzero(~inside), -1.0)
         gram.flat[:: len(gram) + 1] += 1
         return gram
-    return _product(U[inside], 1.0)
+    return _product(U, np.flatnonzero(inside), 1.0)
 
 
-def _product(rows: NDArray[Any], factor: float) -> NDArray[Any]:
-    """The upper triangle of rows'rows times a factor."""
-    (syrk,) = linalg.get_blas_funcs(("syrk",), (rows,))
-    return syrk(factor, rows.T)
+def _product(U: NDArray[Any], rows: NDArray[np.intp], factor: float) -> NDArray[Any]:
+    """The upper triangle of U'U over chosen rows, times a factor; of a mapped U, in blocks."""
+    (syrk,) = linalg.get_blas_funcs(("syrk",), (U,))
+    size = max(256, BLOCK // max(U.shape[1], 1)) if is_mapped(U) else max(1, len(rows))
+    total = np.zeros((U.shape[1], U.shape[1]), U.dtype, order="F")
+    for start in range(0, len(rows), size):
+        total = syrk(factor, U[rows[start : start + size]].T, beta=1.0, c=total, overwrite_c=1)
+    return total
 
 
 def _sums_at_length_one(span: ColumnSpan, assigned: Labels) -> NDArray[Any]:
