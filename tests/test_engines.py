@@ -474,6 +474,7 @@ def test_wellsvm_agrees(client, n_classes, as_sparse):
 # --- memory-mapped files -------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_mapped_table_is_not_copied(tmp_path, rng):
     X = rng.normal(size=(40_000, 60)).astype(np.float32)
     X[::10, 0] += np.repeat(np.arange(4000) % 2, 1)
