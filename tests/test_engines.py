@@ -48,7 +48,7 @@ def client():
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -833,6 +833,30 @@ def test_workers_read_their_own_files(client, tmp_path):
     np.testing.assert_array_equal(data.y, y)
     np.testing.assert_array_equal(data.bags.ids, bags.ids)
     np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+
+
+def test_workers_read_their_own_row_groups(client, tmp_path):
+    pytest.importorskip("pyarrow")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    bags, y = example(12)
+    write_bags(tmp_path / "bags.parquet", bags, y=y)
+    small = tmp_path / "small.parquet"
+    pq.write_table(pq.read_table(tmp_path / "bags.parquet"), small, row_group_size=7)
+    data = read_bags(small, client=client, npartitions=3)
+    assert all(loader.on_worker for loader in data.bags._loaders)
+    np.testing.assert_array_equal(data.y, y)
+    np.testing.assert_array_equal(data.bags.ids, bags.ids)
+    np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+    kill_a_worker(data.bags)  # and read them again
+    np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+    table = pq.read_table(small)
+    order = np.random.default_rng(0).permutation(len(table))
+    pq.write_table(table.take(pa.array(order)), tmp_path / "mixed.parquet")
+    mixed = read_bags(tmp_path / "mixed.parquet", client=client, memory_limit="1GB")
+    assert not any(loader.on_worker for loader in mixed.bags._loaders)
+    assert mixed.bags.collect().n_instances == bags.n_instances
 
 
 def test_other_files_are_read_here_and_mapped_there(client, tmp_path):
