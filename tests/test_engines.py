@@ -34,7 +34,7 @@ from bagwise.io import read_bags, write_bags
 from bagwise.kernels import segments
 from bagwise.metric_learning import MIMLCA
 from bagwise.persistence import load_model
-from bagwise.solvers import orlr
+from bagwise.solvers import column_span, mimlca, orlr
 from bagwise.solvers.orlr import Demands
 from bagwise.solvers.primal_dual import LinearSpace, Part, primal_dual
 from checks import example
@@ -48,7 +48,7 @@ def client():
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -494,16 +494,40 @@ def test_wellsvm_agrees(client, n_classes, as_sparse):
 # --- memory-mapped files -------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_mapped_table_is_not_copied(tmp_path, rng):
     X = rng.normal(size=(40_000, 60)).astype(np.float32)
     X[::10, 0] += np.repeat(np.arange(4000) % 2, 1)
     bags = mapped(Bags(X, np.arange(0, 40_001, 10)), tmp_path)
     model = PrimalDualMISVM(solver="inexact", max_iter=3, tol=10.0, random_state=0)
+    y = np.arange(4000) % 2
+    model.fit(bags[:100], y[:100]).predict(bags[:100])  # compiled kernels take memory too
     tracemalloc.start()
-    model.fit(bags, np.arange(4000) % 2).predict(bags)
+    model.fit(bags, y).predict(bags)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < X.nbytes  # two tables of scores, a block, and numbers per bag
+
+
+@pytest.mark.parametrize("model", [ORedLogisticRegression(max_iter=2), MIMLCA(max_iter=2)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_mapped_table_of_label_sets_is_read_in_blocks(model, tmp_path, rng, monkeypatch):
+    for module in (column_span, mimlca):
+        monkeypatch.setattr(module, "BLOCK", 2**17)
+    monkeypatch.setattr(orlr, "BLOCK", 2**15)
+    X = rng.normal(size=(40_000, 60)).astype(np.float32)
+    bags = mapped(Bags(X, np.arange(0, 40_001, 5)), tmp_path)
+    sets = np.zeros((8000, 3), int)
+    sets[np.arange(8000), np.arange(8000) % 3] = 1
+    sets[::4, 0] = 1
+    expected = clone(model).fit(Bags(X, bags.offsets), sets).predict_instances(bags)
+    model.fit(bags[:100], sets[:100])  # compiled kernels take memory too
+    tracemalloc.start()
+    found = model.fit(bags, sets).predict_instances(bags)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes  # labels and costs per instance, blocks, and X'X
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_large_mapped_table_of_integers_is_refused(tmp_path, monkeypatch):
@@ -831,6 +855,30 @@ def test_workers_read_their_own_files(client, tmp_path):
     np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
 
 
+def test_workers_read_their_own_row_groups(client, tmp_path):
+    pytest.importorskip("pyarrow")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    bags, y = example(12)
+    write_bags(tmp_path / "bags.parquet", bags, y=y)
+    small = tmp_path / "small.parquet"
+    pq.write_table(pq.read_table(tmp_path / "bags.parquet"), small, row_group_size=7)
+    data = read_bags(small, client=client, npartitions=3)
+    assert all(loader.on_worker for loader in data.bags._loaders)
+    np.testing.assert_array_equal(data.y, y)
+    np.testing.assert_array_equal(data.bags.ids, bags.ids)
+    np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+    kill_a_worker(data.bags)  # and read them again
+    np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+    table = pq.read_table(small)
+    order = np.random.default_rng(0).permutation(len(table))
+    pq.write_table(table.take(pa.array(order)), tmp_path / "mixed.parquet")
+    mixed = read_bags(tmp_path / "mixed.parquet", client=client, memory_limit="1GB")
+    assert not any(loader.on_worker for loader in mixed.bags._loaders)
+    assert mixed.bags.collect().n_instances == bags.n_instances
+
+
 def test_other_files_are_read_here_and_mapped_there(client, tmp_path):
     bags, y = example(12)
     write_bags(tmp_path / "bags.npz", bags, y=y, compress=False)
@@ -866,19 +914,44 @@ def test_a_pipeline_standardises_on_the_workers(client):
         preprocessing.InstanceTransformer(PCA()).fit(away)
 
 
-def test_the_command_line_fits_a_file_larger_than_memory(tmp_path):
-    pytest.importorskip("skops")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("bags.csv", {}),
+        ("bags.parquet", {}),
+        ("folder", {"format": "hdf5"}),
+        ("small.npz", {}),
+        ("bags.npz", {"compress": False}),
+    ],
+)
+@pytest.mark.parametrize("method", ["pdmisvm", "orlr", "mimlca"])
+def test_the_command_line_fits_a_file_larger_than_memory(name, options, method, tmp_path):
+    for package in ("skops", "pyarrow", "h5py"):
+        pytest.importorskip(package)
     bags, y = example(30, n_classes=2)
     labels = y.astype(object)
-    labels[3] = -1
+    if name.endswith("npz"):
+        labels[3] = -1  # a bag without label is left out, also of a mapped file
+    write_bags(tmp_path / name, bags, y=labels, **options)
     models = []
-    write_bags(tmp_path / "bags.npz", bags, y=labels, compress=False)
     for limit in ("1GB", "1KB"):
         output = tmp_path / f"{limit}.skops"
-        command = ["fit", str(tmp_path / "bags.npz"), "-m", "pdmisvm"]
-        command += ["--memory-limit", limit, "-o", str(output)]
+        command = ["fit", str(tmp_path / name), "-m", method, "--memory-limit", limit]
+        command += ["--checkpoint", str(tmp_path / "state.npz"), "-o", str(output)]
         found = CliRunner().invoke(app, command)
         assert found.exit_code == 0, found.output
         models.append(load_model(output)[0])
     first, second = (model.predict(bags) for model in models)
     np.testing.assert_array_equal(first, second)
+    assert not (tmp_path / "state.npz").exists()
+    assert "state.npz" not in repr(models[0].get_params())
+
+
+def test_the_command_line_says_which_methods_have_no_checkpoint(tmp_path):
+    pytest.importorskip("skops")
+    bags, y = example(10)
+    write_bags(tmp_path / "bags.npz", bags, y=y)
+    command = ["fit", str(tmp_path / "bags.npz"), "-m", "nsk", "--checkpoint", "state.npz"]
+    found = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "model.skops")])
+    assert found.exit_code != 0
+    assert "no parameter 'checkpoint'" in str(found.exception) + found.output

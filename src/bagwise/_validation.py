@@ -17,6 +17,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from bagwise.bags import Bags, _is_missing
 from bagwise.engines import is_local
+from bagwise.engines.mapped import is_mapped
 from bagwise.exceptions import InputError, LabelError, SparseInputError
 
 __all__ = [
@@ -503,25 +504,6 @@ def _checked_instances(bags: Bags) -> Any:
         return check_array(table, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
     except ValueError as error:
         raise InputError(f"the instances cannot be used: {error}") from error
-
-
-def is_mapped(table: Any) -> bool:
-    """Tell whether an array lies in a memory-mapped file.
-
-    Parameters
-    ----------
-    table : object
-        Instances.
-
-    Returns
-    -------
-    bool
-    """
-    while isinstance(table, np.ndarray):
-        if isinstance(table, np.memmap):
-            return True
-        table = table.base
-    return False
 
 
 def _narrow(table: Any) -> Any:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.linalg import blas, lapack
 
+from bagwise.engines.mapped import empty_beside
 from bagwise.solvers.eigenvectors import some_eigenvectors
 
 __all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper"]
@@ -209,7 +210,7 @@ def _with_matrix(
     X: Any, mean: NDArray[np.float64], matrix: NDArray[np.float64], *, shrunk: bool = False
 ) -> ColumnSpan:
     matrix = matrix.astype(X.dtype)
-    basis = np.empty((X.shape[0], matrix.shape[1]), dtype=X.dtype)
+    basis = empty_beside(X, (X.shape[0], matrix.shape[1]), X.dtype)
     for rows, block in _blocks(X, mean, X.dtype):
         np.matmul(block, matrix, out=basis[rows])
     return ColumnSpan(basis, mean, matrix=matrix, shrunk=shrunk)
@@ -280,7 +281,7 @@ def _whiten(
     X: Any, mean: NDArray[np.float64], scale: NDArray[np.float64], factor: NDArray[Any]
 ) -> NDArray[Any]:
     """(X - mean) diag(1 / scale) factor^(-1), block by block in place."""
-    basis = np.empty(X.shape, dtype=X.dtype)
+    basis = empty_beside(X, X.shape, X.dtype)
     weights = (1 / scale).astype(X.dtype)
     for rows, block in _blocks(X, mean, X.dtype):
         np.multiply(block, weights, out=basis[rows])
