@@ -86,7 +86,7 @@ def test_a_positive_label_and_label_sets(run, slides, page):
     assert result.exit_code == 0, result.stderr
     data = payload(page)
     assert data["bags"]["truth"] == ["no", "yes"] * 12
-    assert data["heads"]["bagScore"] == "score for no"
+    assert data["heads"]["bagScore"] == "score for “no”"
     sets = slides.parent / "sets.skops"
     words = ("--bag", "slide", "--label-set", "tumour", "--features", "red,green,blue")
     assert run("fit", slides, *words, "-m", "orlr", "-o", sets).exit_code == 0

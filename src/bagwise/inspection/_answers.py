@@ -292,7 +292,7 @@ class Answers:
     keys : dict of int to str
         The key instances, and what each is the key for.
     explanation : str
-        How scores of instances make the score of their bag.
+        How instances are ordered, which is the key, and how they make the score of their bag.
     """
 
     codes: NDArray[np.int64] | None = None
@@ -369,7 +369,9 @@ def _about_bags(subject: Subject, answers: Answers) -> None:
         return
     if raw is not None and raw.ndim == 1:
         answers.scores, answers.certainty = raw, np.abs(raw)
-        answers.score_name = f"score for {subject.names[1]}" if len(subject.names) > 1 else "score"
+        answers.score_name = (
+            f"score for “{subject.names[1]}”" if len(subject.names) > 1 else "score"
+        )
     elif raw is not None:
         answers.scores = raw[np.arange(len(raw)), answers.codes]
         answers.certainty = _lead(raw)
@@ -393,12 +395,18 @@ def _about_instances(subject: Subject, answers: Answers) -> None:
     assert bags is not None
     scores = np.asarray(subject.ask("score_instances"))
     if scores.ndim == 1:
+        positive = subject.names[-1]
         answers.instance_scores = scores
-        answers.instance_score_name = f"score for {subject.names[-1]}"
+        answers.instance_score_name = f"score for “{positive}”"
+        answers.explanation = (
+            f"Scores are for “{positive}”, the label that a single instance can cause. The key "
+            "instance is the one with the highest, whichever label the bag has."
+        )
     elif answers.codes is not None:
         columns = answers.codes[bags.bag_index]
         answers.instance_scores = scores[np.arange(len(scores)), columns]
         answers.instance_score_name = "score for the predicted class"
+        answers.explanation = "The key instance is the one that speaks most for that class."
     else:
         assert answers.sets is not None
         said = answers.sets[bags.bag_index] > 0
@@ -406,9 +414,10 @@ def _about_instances(subject: Subject, answers: Answers) -> None:
         own = scores[:, : said.shape[1]]
         answers.instance_scores = np.where(said, own, -np.inf).max(axis=1)
         answers.instance_score_name = "best score for a predicted label"
+        answers.explanation = "A key instance is the one that speaks most for a predicted label."
     pooling = getattr(subject.estimator, "instance_pooling", None)
     if pooling in _POOLINGS:
-        answers.explanation = f"The score of a bag is {_POOLINGS[pooling]}."
+        answers.explanation += f" The score of a bag is {_POOLINGS[pooling]}."
     if subject.can("predict_instances"):
         found = subject.ask("predict_instances")
         answers.instance_codes, answers.instance_names = _coded(found, subject)

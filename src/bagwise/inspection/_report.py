@@ -251,13 +251,9 @@ class Report:
 
 
 def _what_order(answers: Answers, unit: str) -> str:
-    if unit == "row":
-        return ""
-    order = ""
-    if answers.instance_scores is not None:
-        order = "Instances are in the order of their contribution, the largest first. "
-    key = "The key instance is the one that decided. " if answers.keys else ""
-    return (order + key + answers.explanation).strip()
+    if unit == "row" or answers.instance_scores is None:
+        return "The key instance of a bag is marked." if answers.keys else ""
+    return f"Instances are in the order of their scores. {answers.explanation}"
 
 
 def _coded(predicted: NDArray[Any], subject: Subject) -> Answers:
