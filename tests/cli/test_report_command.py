@@ -42,6 +42,8 @@ def test_the_page_is_written_and_named(run, slides, model, page):
     assert data["bags"]["id"] == [f"s{i}" for i in range(24)]
     assert data["bags"]["truth"] == ["no", "yes"] * 12
     assert "sil on slides.csv" in page.read_text(encoding="utf-8")
+    told = run("report", model, slides, "-o", page, "--force", "--json")
+    assert json.loads(told.stdout)["bytes"] == page.stat().st_size
     assert "these figures are too good" in page.read_text(encoding="utf-8")
 
 

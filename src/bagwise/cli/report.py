@@ -13,13 +13,14 @@ from bagwise.cli.options import (
     Features,
     File,
     Force,
+    Json,
     Label,
     Labels,
     LabelSet,
     MemoryLimit,
     Separator,
 )
-from bagwise.cli.output import note, progress, refuse_existing
+from bagwise.cli.output import note, print_json, progress, refuse_existing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,6 +94,7 @@ def report(
     ] = None,
     memory_limit: MemoryLimit = None,
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Write one page about a model and bags: data, figures, every bag with its key instance.
 
@@ -145,6 +147,9 @@ def report(
     with progress(f"Writing a page about {len(data.bags)} bags"):
         page.save(output, force=force)
     size = output.stat().st_size
+    if json:
+        print_json({"page": str(output.resolve()), "bags": len(data.bags), "bytes": size})
+        return
     shown_size = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
     note(f"{len(data.bags)} bags, {shown_size}. Open this page in a browser:")
     typer.echo(output.resolve())

@@ -21,9 +21,11 @@ from sklearn.metrics import (
 
 from bagwise import metrics
 from bagwise.exceptions import InputError
-from bagwise.inspection._answers import Answers, KnownLabels, Subject
+from bagwise.inspection._answers import Answers
 from bagwise.inspection._charts import N_HUES, Curve, curves
+from bagwise.inspection._known_labels import KnownLabels
 from bagwise.inspection._page import Section, SideBySide, Table
+from bagwise.inspection._subject import Subject
 
 __all__ = ["HeldOut", "Judged", "evaluation_section", "judge", "judge_held_out"]
 

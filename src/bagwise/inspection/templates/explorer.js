@@ -196,7 +196,7 @@
     article.replaceChildren(...parts);
     mark();
   };
-  const tell = (i) => { byId("count").textContent = `${bags.id[i]}: ${answers ? answers[i] || "none" : plural(sizes[i], "instance")}`; };
+  const tell = (i) => { byId("told").textContent = `${bags.id[i]}: ${answers ? answers[i] || "none" : plural(sizes[i], "instance")}`; };
   const reveal = () => {
     const { top } = article.getBoundingClientRect();
     if (top < 0 || top > 0.75 * innerHeight) article.scrollIntoView({ block: "start" });
