@@ -48,7 +48,7 @@ docs: $(VENV)/.docs ## Build the documentation into docs/_build
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build
 
 clean: ## Remove .venv and everything built
-	rm -rf $(VENV) docs/_build docs/generated build dist bagwise-demo results
+	rm -rf $(VENV) docs/_build docs/gallery docs/generated build dist bagwise-demo results
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -92,7 +92,7 @@ def cluster(n_instances):
     times = {}
     for n_workers in (1, 2):
         workers = LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
         )
         with workers, Client(workers, direct_to_workers=True) as client:
             away = bags.distribute(client)

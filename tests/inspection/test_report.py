@@ -112,7 +112,11 @@ def test_held_out_answers_make_the_figures(bags, y):
     flipped = np.where(y == "yes", "no", "yes")
     baselines = {"sil": HeldOut(y)}
     held_out = HeldOut(flipped, how="5-fold cross-validation", baselines=baselines)
-    text = text_of(Report(model, bags, y, held_out=held_out).to_html())
+    html = Report(model, bags, y, held_out=held_out).to_html()
+    assert payload(html)["bags"]["heldOut"] == flipped.tolist()
+    assert payload(html)["bags"]["predicted"] == model.predict(bags).tolist()
+    assert payload(html)["bags"]["wrong"] == [1] * 12
+    text = text_of(html)
     assert "this model 0.000" in text
     assert "baseline: sil 1.000" in text
     assert "5-fold cross-validation" in text
@@ -346,7 +350,7 @@ def test_bad_media_are_told(bags, y, tmp_path):
 
     with pytest.raises(InputError, match=r"media.images has 1 entries for \d+ instances"):
         page(images=["a.png"])
-    with pytest.raises(InputError, match="'a.txt' is no image a page can show: expected .png"):
+    with pytest.raises(InputError, match=r"'a.txt' is no image a page can show: expected .png"):
         page(images=[tmp_path / "a.txt"] * bags.n_instances)
     with pytest.raises(DataNotFoundError, match="no file"):
         page(images=[tmp_path / "a.png"] * bags.n_instances)

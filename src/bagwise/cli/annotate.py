@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from bagwise.cli.corrections import fit_arguments, known_labels, read_known
 from bagwise.cli.methods import find_method, make_model, parse_parameters
 from bagwise.cli.options import (
     Bag,
+    Corrections,
     Exclude,
     Features,
     File,
@@ -70,6 +72,7 @@ def annotate(
     separator: Separator = ";",
     no_scale: NoScale = False,
     parameters: Parameters = None,
+    corrections: Corrections = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -95,6 +98,7 @@ def annotate(
     choice = choose_columns(
         bag, None, labels, features=features, exclude=exclude, separator=separator
     )
+    said = read_known(corrections, method.make(values), method.name)
     data = choice.read(file)
     refuse_gaps(data.bags)
     sets = [
@@ -102,9 +106,11 @@ def annotate(
         for row in data.label_sets
     ]
     model = make_model(method, values, scale=not no_scale, sparse=_is_sparse(data.bags))
+    written = {str(name): name for name in data.classes.tolist()}
+    known = known_labels(said, data.bags, written, background=values.get("background"))
     note_compilation()
     with progress(f"Annotating {data.bags.n_instances} instances of {len(data.bags)} bags"):
-        columns = _annotated(model, data.bags, sets)
+        columns = _annotated(model, data.bags, sets, known)
     write_columns(output, columns, force=force)
     order = columns["probability"].argsort(kind="stable")
     least_certain = {name: column[order] for name, column in columns.items()}
@@ -121,15 +127,18 @@ def annotate(
         print_table(shown, title=title)
 
 
-def _annotated(model: Any, bags: Any, sets: list[set[Any] | None]) -> dict[str, Any]:
+def _annotated(
+    model: Any, bags: Any, sets: list[set[Any] | None], known: list[Any] | None
+) -> dict[str, Any]:
     import numpy as np
     from sklearn.pipeline import Pipeline
 
-    model.fit(bags, sets)
+    model.fit(bags, sets, **fit_arguments(model, known))
     estimator, seen = model, bags
     if isinstance(model, Pipeline):
         estimator, seen = model[-1], model[:-1].transform(bags)
-    posterior, names = estimator.annotate_proba(seen, sets), estimator.classes_
+    posterior = estimator.annotate_proba(seen, sets, instance_labels=known)
+    names = estimator.classes_
     proba = posterior[:, : len(names)]
     rows = np.arange(len(proba))
     first = proba.argmax(axis=1)
@@ -140,7 +149,7 @@ def _annotated(model: Any, bags: Any, sets: list[set[Any] | None]) -> dict[str, 
     columns = {
         "bag": ids,
         "row": rows - bags.offsets[bags.bag_index],
-        "label": estimator.annotate(seen, sets),
+        "label": estimator.annotate(seen, sets, instance_labels=known),
         "probability": proba[rows, first],
         "runner_up": names[second],
         "runner_up_probability": np.where(second == first, 0.0, proba[rows, second]),

@@ -28,6 +28,7 @@ from bagwise.cli.options import flag
 from bagwise.cli.predict import predict
 from bagwise.cli.report import report
 from bagwise.cli.reproduce import reproduce
+from bagwise.cli.review import review
 from bagwise.exceptions import BagwiseError
 
 __all__ = ["app", "main"]
@@ -156,6 +157,7 @@ app.command(rich_help_panel="Models")(predict)
 app.command(rich_help_panel="Models")(annotate)
 app.command(rich_help_panel="Models")(cluster)
 app.command(rich_help_panel="Look")(report)
+app.command(rich_help_panel="Look")(review)
 app.command(rich_help_panel="Look")(demo)
 app.command(rich_help_panel="Project")(reproduce)
 app.command(rich_help_panel="Project")(doctor)

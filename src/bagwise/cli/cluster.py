@@ -209,7 +209,7 @@ def _write_page(
 
 def _maps(model: Any, data: Bunch, columns: dict[str, Any]) -> list[Any]:
     from bagwise.extras import import_extra
-    from bagwise.inspection import EmbeddingDisplay, Figure
+    from bagwise.inspection import ClusterMapDisplay, Figure
 
     colourings = {"by cluster": list(model.labels_)}
     if data.instance_labels is not None:
@@ -219,7 +219,7 @@ def _maps(model: Any, data: Bunch, columns: dict[str, Any]) -> list[Any]:
         ]
     elif "class" in columns:
         colourings["by class, estimated"] = list(columns["class"])
-    displays = EmbeddingDisplay.from_embedding(
+    displays = ClusterMapDisplay.from_embedding(
         model.embedding_, *colourings.values(), titles=list(colourings)
     )
     figures = []

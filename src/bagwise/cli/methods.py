@@ -187,7 +187,7 @@ METHODS = {
         ),
         Method(
             "mimlca",
-            "Citation-kNN in a distance learned from the labels of the bags",
+            "Citation-kNN in a distance with one dimension per label, learned from them: for many",
             "Law, Yu, Urtasun, Zemel, Xing: Efficient multiple instance metric learning using "
             "weakly supervised data. CVPR 2017",
             "bagwise.cli.estimators:metric_citation_knn",

@@ -11,6 +11,8 @@ from bagwise.cli.methods import CSP, METHODS
 
 __all__ = [
     "Bag",
+    "CheckpointFile",
+    "Corrections",
     "Exclude",
     "Features",
     "File",
@@ -184,6 +186,25 @@ MemoryLimit = Annotated[
         metavar="SIZE",
         help="Keep instances larger than this, such as 2GB, in a temporary file instead of memory; "
         "half of the available memory by default.",
+        show_default=False,
+    ),
+]
+CheckpointFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="PATH",
+        help="Save the state of a long fit there now and then; the same command continues from it "
+        "after a crash (pdmisvm, orlr, mimlca).",
+        show_default=False,
+    ),
+]
+Corrections = Annotated[
+    Path | None,
+    typer.Option(
+        "--corrections",
+        metavar="FILE",
+        help="Labels of instances that somebody looked at, from `bagwise review`; held fixed.",
         show_default=False,
     ),
 ]

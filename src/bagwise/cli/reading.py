@@ -32,6 +32,8 @@ __all__ = [
     "read_for_model",
     "read_for_report",
     "read_labelled",
+    "read_sets_for_model",
+    "read_texts",
     "refuse_gaps",
 ]
 
@@ -254,20 +256,11 @@ def read_for_model(
     -------
     Bags
     """
-    if _is_table(path):
-        choice = ColumnChoice(bag or columns.get("bag"), features=names)
-        nested = _columns_of_lists(path, names)
-        if nested is not None:
-            # Features inside lists have no columns of their own: ask as the model was asked, and
-            # leave out labels, which new bags need not have.
-            left_out = [columns.get("label"), columns.get("label_set")]
-            left_out += columns.get("exclude") or []
-            exclude = [name for name in left_out if name in nested]
-            choice = replace(choice, features=columns.get("features"), exclude=exclude)
-    elif format_of(path, None) == "hdf5":
-        choice = ColumnChoice(features=columns.get("features"))
-    else:
-        choice = ColumnChoice(bag, features=names)
+    choice = _choice_of_model(path, columns, names, bag)
+    nested = _columns_of_lists(path, names) if _is_table(path) else None
+    if nested is not None:  # leave out labels, which new bags need not have
+        labels = (columns.get("label"), columns.get("label_set"))
+        choice.exclude.extend(name for name in labels if name in nested)
     bags = replace(choice, memory_limit=memory_limit).read(path).bags
     return bags if names is None or bags.feature_names is None else _in_order(bags, names)
 
@@ -322,6 +315,116 @@ def read_for_report(
     if names is not None and data.bags.feature_names is not None:
         data.bags = _in_order(data.bags, names)
     return data, None if choice.group is None else _groups(path, choice, data)
+
+
+def read_sets_for_model(
+    path: Path,
+    columns: Mapping[str, Any],
+    names: list[str] | None,
+    *,
+    bag: str | None,
+    labels: Path | None = None,
+) -> tuple[Bags, list[set[Any] | None], ColumnChoice]:
+    """Read the columns a saved model was fitted on, and what is known of each bag.
+
+    Parameters
+    ----------
+    path, columns, names, bag
+        As in `read_for_model`.
+    labels : Path or None
+        The table in which labels stand, where it is not the file itself.
+
+    Returns
+    -------
+    bags : Bags
+        The bags.
+    label_sets : list of set or None
+        The labels of each bag; None where nothing is known.
+    choice : ColumnChoice
+        The columns that were read.
+    """
+    choice = _choice_of_model(path, columns, names, bag)
+    choice = replace(
+        choice,
+        label=columns.get("label"),
+        label_set=columns.get("label_set"),
+        separator=columns.get("separator", ";"),
+        labels=labels,
+    )
+    data = choice.read(path)
+    bags = data.bags
+    if names is not None and bags.feature_names is not None:
+        bags = _in_order(bags, names)
+    sets: list[set[Any] | None]
+    if choice.label is None and data.label_sets is not None:
+        classes = list(range(data.label_sets.shape[1])) if data.classes is None else data.classes
+        sets = [
+            None if (row < 0).any() else {classes[k] for k in row.nonzero()[0]}
+            for row in data.label_sets
+        ]
+    elif data.y is not None:
+        unknown = is_unlabelled(data.y)
+        sets = [
+            None if gone else {label} for label, gone in zip(data.y.tolist(), unknown, strict=True)
+        ]
+    else:
+        raise LabelError(f"{path} has no labels of bags: say where they are with labels=.")
+    return bags, sets, choice
+
+
+def read_texts(path: Path, choice: ColumnChoice, column: str) -> list[str | None]:
+    """Read a column with a text per row, in the order of the instances.
+
+    Parameters
+    ----------
+    path : Path
+        A table.
+    choice : ColumnChoice
+        Its other columns.
+    column : str
+        The column.
+
+    Returns
+    -------
+    list of str or None
+        None where there is nothing.
+    """
+    if not _is_table(path):
+        raise InputError(f"{path} is no table: a column of texts or files needs CSV or Parquet.")
+    # To the reader it is one more label of the row.
+    data = read_bags(
+        path,
+        bag=choice.bag,
+        label=choice.label,
+        label_set=choice.label_set,
+        instance_label=column,
+        features=choice.features[:1] if choice.features else None,
+        exclude=choice.exclude,
+        separator=choice.separator,
+    )
+    codes = data.instance_labels
+    if data.classes is None:
+        return [None if code == -1 else str(code) for code in codes]
+    return [None if code == -1 else str(data.classes[code]) for code in codes]
+
+
+def _choice_of_model(
+    path: Path, columns: Mapping[str, Any], names: list[str] | None, bag: str | None
+) -> ColumnChoice:
+    if not _is_table(path):
+        is_folder = path.exists() and format_of(path, None) == "hdf5"
+        return (
+            ColumnChoice(features=columns.get("features"))
+            if is_folder
+            else (ColumnChoice(bag, features=names))
+        )
+    bag = bag or columns.get("bag")
+    nested = _columns_of_lists(path, names)
+    if nested is None:
+        return ColumnChoice(bag, features=names)
+    # Features inside lists have no columns of their own: ask as the model was asked.
+    exclude = [name for name in columns.get("exclude") or [] if name in nested]
+    return ColumnChoice(bag, features=columns.get("features"), exclude=exclude)
 
 
 @contextmanager

@@ -315,7 +315,7 @@ class Answers:
     def texts(self, names: Sequence[str]) -> list[str] | None:
         """The predicted label, or labels, of each bag."""
         if self.codes is not None:
-            return [names[code] for code in self.codes]
+            return ["" if code < 0 else names[code] for code in self.codes]
         if self.sets is not None:
             return [set_text(row, names) for row in self.sets]
         return None

@@ -208,7 +208,9 @@ def _widened(table: NDArray[Any], n_columns: int, fill: float) -> NDArray[Any]:
     return np.pad(table, ((0, 0), (0, missing)), constant_values=fill) if missing > 0 else table
 
 
-def evaluation_section(judged: Judged, how: str, rivals: Mapping[str, Judged]) -> Section:
+def evaluation_section(
+    judged: Judged, how: str, rivals: Mapping[str, Judged], unit: str
+) -> Section:
     """Show how well a model does.
 
     Parameters
@@ -219,16 +221,18 @@ def evaluation_section(judged: Judged, how: str, rivals: Mapping[str, Judged]) -
         Which bags it was asked about.
     rivals : mapping of str to Judged
         The plain baselines.
+    unit : {"bag", "row"}
+        What the model is about.
 
     Returns
     -------
     Section
     """
-    parts: list[Any] = [how, _comparison(judged, rivals)]
+    parts: list[Any] = [how, _comparison(judged, rivals, unit)]
     if judged.has_sets:
-        parts += [_label_table(judged)]
+        parts += [_label_table(judged, unit)]
     else:
-        parts += [SideBySide([_confusions(judged), _class_table(judged)])]
+        parts += [SideBySide([_confusions(judged, unit), _class_table(judged, unit)])]
     drawings = [d for d in (_roc(judged), _calibration(judged)) if d is not None]
     return Section("How well it does", parts + ([SideBySide(drawings)] if drawings else []))
 
@@ -257,7 +261,7 @@ def plain_baseline(judged: Judged) -> tuple[str, Judged]:
     return "baseline: commonest label", Judged(judged.truth, predicted, None, None, judged.names)
 
 
-def _comparison(judged: Judged, rivals: Mapping[str, Judged]) -> Table:
+def _comparison(judged: Judged, rivals: Mapping[str, Judged], unit: str) -> Table:
     columns: dict[str, list[Any]] = {"model": ["this model", *rivals]}
     rows = [judged.measures(), *(rival.measures() for rival in rivals.values())]
     for name in rows[0]:
@@ -265,11 +269,11 @@ def _comparison(judged: Judged, rivals: Mapping[str, Judged]) -> Table:
     if judged.has_sets:
         caption = "One-error and coverage are better when lower, average precision when higher"
     else:
-        caption = f"{len(judged.truth)} labelled bags; higher is better"
+        caption = f"{len(judged.truth):,} labelled {unit}s; higher is better"
     return Table(columns, caption)
 
 
-def _confusions(judged: Judged) -> Table:
+def _confusions(judged: Judged, unit: str) -> Table:
     """The confusion matrix; of many classes, the commonest mistakes."""
     predicted = judged.predicted
     assert predicted is not None
@@ -282,7 +286,7 @@ def _confusions(judged: Judged) -> Table:
         columns = {
             "label": [names[found[i, 0]] for i in order],
             "predicted": [names[found[i, 1]] for i in order],
-            "bags": counts[order].tolist(),
+            f"{unit}s": counts[order].tolist(),
         }
         return Table(columns, "The commonest mistakes")
     counts = np.zeros((len(judged.names),) * 2, dtype=int)
@@ -293,7 +297,9 @@ def _confusions(judged: Judged) -> Table:
     table: dict[str, list[Any]] = {"label ↓ predicted →": [judged.names[k] for k in present]}
     for column, k in enumerate(present):
         table[_free(judged.names[k], table)] = matrix[:, column].tolist()
-    return Table(table, "Confusion matrix: bags by label and prediction", shades=shares.tolist())
+    return Table(
+        table, f"Confusion matrix: {unit}s by label and prediction", shades=shares.tolist()
+    )
 
 
 def _free(name: str, taken: Mapping[str, Any]) -> str:
@@ -303,7 +309,7 @@ def _free(name: str, taken: Mapping[str, Any]) -> str:
     return name
 
 
-def _class_table(judged: Judged) -> Table:
+def _class_table(judged: Judged, unit: str) -> Table:
     labels = np.arange(len(judged.names))
     precision, recall, f1, support = precision_recall_fscore_support(
         judged.truth, judged.predicted, labels=labels, zero_division=0
@@ -312,7 +318,7 @@ def _class_table(judged: Judged) -> Table:
     order = order[np.argsort(-support[order], kind="stable")][:MOST_ROWS]
     columns: dict[str, list[Any]] = {
         "label": [judged.names[k] for k in order],
-        "bags": support[order].tolist(),
+        f"{unit}s": support[order].tolist(),
         "precision": precision[order].tolist(),
         "recall": recall[order].tolist(),
         "F1": f1[order].tolist(),
@@ -322,7 +328,7 @@ def _class_table(judged: Judged) -> Table:
     return Table(columns, _partly("Label by label", len(order), int((support > 0).sum())))
 
 
-def _label_table(judged: Judged) -> Table:
+def _label_table(judged: Judged, unit: str) -> Table:
     """Label by label, for label sets: the rarest labels are where models fail."""
     counts = (judged.truth == 1).sum(axis=0)
     order = np.flatnonzero(counts)
@@ -332,7 +338,7 @@ def _label_table(judged: Judged) -> Table:
     )
     columns: dict[str, list[Any]] = {
         "label": [judged.names[k] for k in order],
-        "bags": counts[order].tolist(),
+        f"{unit}s": counts[order].tolist(),
         "precision": precision[order].tolist(),
         "recall": recall[order].tolist(),
         "F1": f1[order].tolist(),

@@ -47,8 +47,8 @@ MOST_INSTANCES = 400_000  # that a page lists
 LEAST_PER_BAG = 20
 
 _SAME_BAGS = (
-    "The model was asked about the bags of this report. If it was fitted on them, these figures "
-    "are too good: a model remembers. Ask it about bags it has not seen, or cross-validate "
+    "The model was asked about the {unit}s of this report. If it was fitted on them, these figures "
+    "are too good: a model remembers. Ask it about {unit}s it has not seen, or cross-validate "
     "(bagwise report --cv 5; held_out= in Python)."
 )
 
@@ -133,8 +133,8 @@ class Report:
         title = self.title or f"{type(subject.estimator).__name__} on {len(bags):,} {unit}s"
         found = [
             data_section(bags, known, names, self.groups, unit),
-            self._figures(subject, known, answers),
-            _all_bags(subject, known, answers, names, self.media, unit),
+            self._figures(subject, known, answers, unit),
+            self._all_bags(subject, known, answers, names, unit),
             annotation_section(subject, answers, names),
             row_section(subject, answers, names),
             cluster_section(subject, answers, known, names),
@@ -175,7 +175,7 @@ class Report:
         return file
 
     def _figures(
-        self, subject: Subject, known: KnownLabels | None, answers: Answers
+        self, subject: Subject, known: KnownLabels | None, answers: Answers, unit: str
     ) -> Section | None:
         if known is None or (answers.codes is None and answers.sets is None):
             return None
@@ -186,70 +186,68 @@ class Report:
             )
         if self.held_out is None:
             judged = judge(known, answers)
-            return evaluation_section(judged, _SAME_BAGS, dict([plain_baseline(judged)]))
+            how = _SAME_BAGS.format(unit=unit)
+            return evaluation_section(judged, how, dict([plain_baseline(judged)]), unit)
         judged = judge_held_out(known, self.held_out, subject)
         rivals = {
             f"baseline: {name}": judge_held_out(known, answer, subject)
             for name, answer in self.held_out.baselines.items()
         }
         how = (
-            f"Figures by {self.held_out.how}: each bag was judged by a model that had not seen it. "
-            "The list of bags below shows the answers of the model itself."
+            f"Figures by {self.held_out.how}: each {unit} was judged by a model that had not seen "
+            "it, and all answers were put together."
         )
-        return evaluation_section(judged, how, rivals or dict([plain_baseline(judged)]))
+        return evaluation_section(judged, how, rivals or dict([plain_baseline(judged)]), unit)
 
-
-def _all_bags(
-    subject: Subject,
-    known: KnownLabels | None,
-    answers: Answers,
-    names: list[str],
-    media: Media | None,
-    unit: str,
-) -> Section:
-    bags = subject.bags
-    rows, ranks, offsets = _ranked(bags, answers)
-    embedded = embed_media(media, rows, ranks)
-    said, truth = answers.texts(subject.names), None if known is None else known.texts
-    chosen = None if answers.raw_proba is None or answers.codes is None else answers.raw_proba[
-        np.arange(len(bags)), answers.codes
-    ]  # fmt: skip
-    place = {int(row): j for j, row in enumerate(rows)}
-    data = {
-        "unit": unit,
-        "bags": {
-            "id": names,
-            "size": bags.sizes.tolist(),
-            "truth": truth,
-            "predicted": said,
-            "score": _numbers(answers.scores),
-            "probability": _numbers(chosen),
-            "certainty": _numbers(answers.certainty),
-            "wrong": _wrong(known, answers),
-        },
-        "offsets": offsets.tolist(),
-        "instances": {
-            "row": (rows - bags.offsets[bags.bag_index[rows]]).tolist(),
-            "score": _numbers(answers.instance_scores, rows),
-            "label": None if answers.instance_codes is None else answers.instance_codes[
-                rows
-            ].tolist(),
-            "probability": _numbers(answers.instance_proba, rows),
-            "keys": [[place[row], text] for row, text in answers.keys.items() if row in place],
-            **dict.fromkeys(("image", "audio", "text", "source", "box")),
-            **embedded.columns,
-        },
-        "labels": answers.instance_names,
-        "media": embedded.files,
-        "heads": {
-            "score": answers.instance_score_name,
-            "label": answers.instance_heading,
-            "probability": "probability",
-            "bagScore": answers.score_name,
-        },
-    }  # fmt: skip
-    parts: list[Any] = [text for text in (_what_order(answers, unit), embedded.note) if text]
-    return Section(f"All {unit}s", [*parts, Explorer(data)])
+    def _all_bags(
+        self,
+        subject: Subject,
+        known: KnownLabels | None,
+        answers: Answers,
+        names: list[str],
+        unit: str,
+    ) -> Section:
+        bags = subject.bags
+        rows, ranks, offsets = _ranked(bags, answers)
+        embedded = embed_media(self.media, rows, ranks)
+        held_out = None if self.held_out is None else _coded(self.held_out.predicted, subject)
+        judged = answers if held_out is None else held_out
+        place = {int(row): j for j, row in enumerate(rows)}
+        codes = answers.instance_codes
+        data = {
+            "unit": unit,
+            "bags": {
+                "id": names,
+                "size": bags.sizes.tolist(),
+                "truth": None if known is None else known.texts,
+                "predicted": answers.texts(subject.names),
+                "heldOut": None if held_out is None else held_out.texts(subject.names),
+                "score": _numbers(answers.scores),
+                "probability": _numbers(_of_predicted(answers)),
+                "certainty": _numbers(answers.certainty),
+                "wrong": _wrong(known, judged),
+            },
+            "offsets": offsets.tolist(),
+            "instances": {
+                "row": (rows - bags.offsets[bags.bag_index[rows]]).tolist(),
+                "score": _numbers(answers.instance_scores, rows),
+                "label": None if codes is None else codes[rows].tolist(),
+                "probability": _numbers(answers.instance_proba, rows),
+                "keys": [[place[row], text] for row, text in answers.keys.items() if row in place],
+                **dict.fromkeys(("image", "audio", "text", "source", "box")),
+                **embedded.columns,
+            },
+            "labels": answers.instance_names,
+            "media": embedded.files,
+            "heads": {
+                "score": answers.instance_score_name,
+                "label": answers.instance_heading,
+                "probability": "probability",
+                "bagScore": answers.score_name,
+            },
+        }
+        texts = [text for text in (_what_order(answers, unit), embedded.note) if text]
+        return Section(f"All {unit}s", [*texts, Explorer(data)])
 
 
 def _what_order(answers: Answers, unit: str) -> str:
@@ -260,6 +258,21 @@ def _what_order(answers: Answers, unit: str) -> str:
         order = "Instances are in the order of their contribution, the largest first. "
     key = "The key instance is the one that decided. " if answers.keys else ""
     return (order + key + answers.explanation).strip()
+
+
+def _coded(predicted: NDArray[Any], subject: Subject) -> Answers:
+    """Held-out predictions as places among the classes of the model."""
+    if predicted.ndim == 2:
+        return Answers(sets=(predicted > 0).astype(np.int8))
+    place = {label: k for k, label in enumerate(subject.classes)}
+    return Answers(codes=np.array([place.get(label, -1) for label in predicted.tolist()]))
+
+
+def _of_predicted(answers: Answers) -> NDArray[Any] | None:
+    """The probability of the predicted class of each bag."""
+    if answers.raw_proba is None or answers.codes is None:
+        return None
+    return answers.raw_proba[np.arange(len(answers.codes)), answers.codes]
 
 
 def _ranked(

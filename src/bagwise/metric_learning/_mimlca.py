@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 from scipy.sparse.linalg import eigsh
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -19,15 +21,21 @@ from bagwise._validation import LabelSets, check_bag_labels, check_bags, check_l
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import fit_method
-from bagwise.engines import is_local, over_partitions
+from bagwise.engines import Checkpoint, digest, is_local, over_partitions
 from bagwise.exceptions import InputError, LabelError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.metric_learning._base import CentroidPredictor, as_few_rows, best_column
 from bagwise.pairwise import check_kernel, instance_kernel
 from bagwise.solvers.column_span import RANK_TOLERANCE, ColumnSpan
+from bagwise.solvers.eigenvectors import some_eigenvectors
 from bagwise.solvers.mimlca import instance_span, metric_map, usual_rank
 from bagwise.solvers.mimlca_parts import mimlca_by_parts
-from bagwise.solvers.multi_instance_kmeans import Candidates, best_of_starts, cluster_means
+from bagwise.solvers.multi_instance_kmeans import (
+    Candidates,
+    LocalRows,
+    best_of_starts,
+    cluster_means,
+)
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["MIMLCA", "MLCA"]
@@ -102,7 +110,11 @@ class _ClusterMetric(CentroidPredictor):
         return {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
 
     def _learn(
-        self, instances: Any, classes: NDArray[Any], candidates: Candidates
+        self,
+        instances: Any,
+        classes: NDArray[Any],
+        candidates: Candidates,
+        assign: Callable[[ColumnSpan], SolverResult],
     ) -> tuple[SolverResult, dict[str, Any]]:
         """Assign the instances and learn the map; returns the solution and the fitted state."""
         state: dict[str, Any] = {"classes_": classes}
@@ -118,20 +130,19 @@ class _ClusterMetric(CentroidPredictor):
                 n_components=self.n_components,
                 ridge=self.ridge,
             )
-            result = self._assign(span, candidates)
-            assigned = result.solution[0]
+            result = assign(span)
+            (assigned,) = result.solution
             L = metric_map(span, assigned, len(classes), ridge=self.ridge)
+            mean = span.mean
+            del span  # its basis is as large as the instances: the rest needs the room
         state |= {
             "components_": np.ascontiguousarray(L.T),
-            "mean_": span.mean.astype(L.dtype),
+            "mean_": mean.astype(L.dtype),
             "centroids_": cluster_means(features, assigned, len(classes)),
             "category_sizes_": np.bincount(assigned[assigned >= 0], minlength=len(classes)),
             "assignments_": assigned,
         }
         return result, state
-
-    def _assign(self, span: ColumnSpan, candidates: Candidates) -> SolverResult:
-        raise NotImplementedError
 
     def _kernel_features(
         self, instances: Any, candidates: Candidates
@@ -165,7 +176,7 @@ def _leading_eigenvectors(gram: NDArray[np.float64], keep: int) -> Any:
     n = len(gram)
     if n > 1000 and 10 * keep < n:
         return eigsh(gram, k=keep, which="LA", v0=gram.sum(axis=1))
-    return linalg.eigh(gram, subset_by_index=[n - keep, n - 1], check_finite=False)
+    return some_eigenvectors(gram, n - keep, n - 1)
 
 
 class MIMLCA(_ClusterMetric):
@@ -209,6 +220,9 @@ class MIMLCA(_ClusterMetric):
         Degree and constant of the polynomial kernel.
     random_state : int, RandomState or None, default=None
         For random starts.
+    checkpoint : path, default=None
+        Save the state of the fit there from time to time, and resume from it where it exists: a fit
+        that was killed continues and ends with the same result. Removed when the fit is complete.
     verbose : int, default=0
         Show a progress bar.
 
@@ -241,9 +255,13 @@ class MIMLCA(_ClusterMetric):
     Notes
     -----
     A bag without labels, or with unknown ones, has no assigned instances, but its instances count
-    for the space. Cost: with n instances, d features and k labels :math:`O(n d^2 + d^2 k)`, and
+    for the space. The distance has one dimension per label: it is meant for many labels, each of
+    them a kind of instances. Of two labels that say "present" and "absent" it keeps two dimensions,
+    and "absent" is no kind: classify such bags with ``bagwise.classification``.
+
+    Cost: with n instances, d features and k labels :math:`O(n d^2 + d^2 k)`, and
     per iteration the distances of instances to the candidates of their bag; memory one more table
-    like X, and d x d. Kernels: n x n.
+    like X, three of d x d and a few of k x d. Kernels: n x n.
 
     References
     ----------
@@ -262,7 +280,7 @@ class MIMLCA(_ClusterMetric):
     array(['Bob'], dtype='<U3')
     """
 
-    _runs_elsewhere = True
+    _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints: dict[str, Any] = SPAN_CONSTRAINTS | {
         "instances_per_label": [None, Options(Integral, {1})],
@@ -270,6 +288,7 @@ class MIMLCA(_ClusterMetric):
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
+        "checkpoint": [str, PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -288,6 +307,7 @@ class MIMLCA(_ClusterMetric):
         degree: float = 3,
         coef0: float = 1.0,
         random_state: Any = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.kernel = kernel
@@ -302,6 +322,7 @@ class MIMLCA(_ClusterMetric):
         self.degree = degree
         self.coef0 = coef0
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     @fit_method
@@ -326,10 +347,14 @@ class MIMLCA(_ClusterMetric):
         candidates = Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
         if len(candidates.labels) == 0:
             raise LabelError("no bag carries a label: there is nothing to learn from.")
+        checkpoint = self._checkpoint(bags, labels)
         if is_local(bags):
-            result, state = self._learn(bags.instances, labels.classes, candidates)
+            assign = partial(self._assign, candidates=candidates, checkpoint=checkpoint)
+            result, state = self._learn(bags.instances, labels.classes, candidates, assign)
         else:
-            result, state = self._learn_elsewhere(bags, labels)
+            result, state = self._learn_elsewhere(bags, labels, checkpoint)
+        if checkpoint is not None:
+            checkpoint.remove()
         if not result.converged:
             warn_user(
                 f"assignments still changed after {result.n_iter} iterations: raise max_iter.",
@@ -340,8 +365,21 @@ class MIMLCA(_ClusterMetric):
             setattr(self, name, value)
         return self
 
+    def _checkpoint(self, bags: Bags, labels: LabelSets) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        names = (
+            "instances_per_label", "n_components", "ridge", "center", "init", "gamma", "degree",
+            "coef0",
+        )  # fmt: skip
+        kernel = getattr(self.kernel, "__qualname__", self.kernel)
+        of_bags = digest(bags, labels.indicator) if is_local(bags) else "told by the parts"
+        return Checkpoint(
+            self.checkpoint, ("MIMLCA", kernel, *(getattr(self, name) for name in names), of_bags)
+        )
+
     def _learn_elsewhere(
-        self, bags: Bags, labels: LabelSets
+        self, bags: Bags, labels: LabelSets, checkpoint: Checkpoint | None
     ) -> tuple[SolverResult, dict[str, Any]]:
         if self.kernel != "linear":
             raise InputError(
@@ -359,18 +397,23 @@ class MIMLCA(_ClusterMetric):
             n_init=self.n_init,
             rng=check_random_state(self.random_state),
             steps=lambda: self._track(range(self.max_iter), "assigning"),
+            checkpoint=checkpoint,
         )
         return result, {"classes_": labels.classes, **state}
 
-    def _assign(self, span: ColumnSpan, candidates: Candidates) -> SolverResult:
-        return best_of_starts(
-            span.basis,
-            candidates,
+    def _assign(
+        self, span: ColumnSpan, candidates: Candidates, checkpoint: Checkpoint | None
+    ) -> SolverResult:
+        rows = LocalRows(span.basis, candidates)
+        result = best_of_starts(
+            rows,
             init=self.init,
             n_init=self.n_init,
             rng=check_random_state(self.random_state),
             steps=lambda: self._track(range(self.max_iter), "assigning"),
+            checkpoint=checkpoint,
         )
+        return replace(result, solution=(rows.kept,))
 
 
 class MLCA(_ClusterMetric):
@@ -479,11 +522,8 @@ class MLCA(_ClusterMetric):
         alone = Candidates(
             np.arange(n + 1), codes[bags.bag_index], np.arange(n + 1), len(classes), one_each=True
         )
-        _, state = self._learn(bags.instances, classes, alone)
+        known = SolverResult((alone.labels,), np.zeros(0), 0, converged=True)
+        _, state = self._learn(bags.instances, classes, alone, lambda span: known)
         for name, value in state.items():
             setattr(self, name, value)
         return self
-
-    def _assign(self, span: ColumnSpan, candidates: Candidates) -> SolverResult:
-        nothing = np.zeros(0)
-        return SolverResult((candidates.labels,), nothing, 0, converged=True)

@@ -16,7 +16,12 @@ from bagwise._warnings import warn_user
 from bagwise.base import fit_method
 from bagwise.exceptions import InputError, LabelError
 from bagwise.metric_learning._base import CentroidPredictor
-from bagwise.solvers.multi_instance_kmeans import Candidates, best_of_starts, cluster_means
+from bagwise.solvers.multi_instance_kmeans import (
+    Candidates,
+    LocalRows,
+    best_of_starts,
+    cluster_means,
+)
 
 __all__ = ["MultiInstanceKMeans"]
 
@@ -134,9 +139,9 @@ class MultiInstanceKMeans(CentroidPredictor):
             raise LabelError("no bag carries a label: there is nothing to learn from.")
         components = self._checked_components(bags.n_features, bags.dtype)
         points = bags.instances @ components.T
+        rows = LocalRows(points.toarray() if sparse.issparse(points) else points, candidates)
         result = best_of_starts(
-            points.toarray() if sparse.issparse(points) else points,
-            candidates,
+            rows,
             init=self.init,
             n_init=self.n_init,
             rng=check_random_state(self.random_state),
@@ -147,7 +152,7 @@ class MultiInstanceKMeans(CentroidPredictor):
                 f"assignments still changed after {result.n_iter} iterations: raise max_iter.",
                 ConvergenceWarning,
             )
-        assigned = result.solution[0]
+        assigned = rows.kept
         self.classes_, self.assignments_, self.components_ = labels.classes, assigned, components
         self.centroids_ = cluster_means(bags.instances, assigned, len(labels.classes))
         self.category_sizes_ = np.bincount(assigned[assigned >= 0], minlength=len(labels.classes))

@@ -23,7 +23,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise import kernels
 from bagwise.bags import Bags
-from bagwise.engines import Checkpoint, Parts, digest, iterate, place, to_numpy
+from bagwise.engines import Checkpoint, Parts, digest, iterate, persist, place, to_numpy
 from bagwise.engines.arrays import eigh, like, product
 from bagwise.kernels.threads import SMALL, block_bounds, n_threads, over_bags, run_blocks
 from bagwise.solvers.result import SolverResult
@@ -431,9 +431,9 @@ def primal_dual(
         space.bags, space.part, codes, weights,
         n_classes=n_classes, shared=shared, mask=mask_own_class, cost=C,
     )  # fmt: skip
-    start = space.start(parts, rng, n_classes)
+    start = persist(parts, lambda: space.start(parts, rng, n_classes))
     if exact:
-        space.prepare(parts, problem)
+        persist(parts, lambda: space.prepare(parts, problem))
     sizes = weights * np.diff(problem.offsets)
     total = np.bincount(codes, sizes, n_classes) * problem.extra + sizes.sum()
     cap = 1e10 * max(1.0, C)  # beyond it nothing moves, and single precision would overflow

@@ -25,7 +25,7 @@
 
   // ---- finding bags
   const texts = bags.id.map((id, i) => {
-    const parts = [id, bags.truth?.[i] ?? "", bags.predicted?.[i] ?? ""];
+    const parts = [id, bags.truth?.[i] ?? "", (bags.heldOut ?? bags.predicted)?.[i] ?? ""];
     if (instances.text) parts.push(...instances.text.slice(offsets[i], offsets[i + 1]));
     return parts.join("\n").toLowerCase();
   });
@@ -39,6 +39,7 @@
     orders["lowest score first"] = compare(bags.score, 1);
   }
   const sizes = bags.size;
+  const answers = bags.heldOut ?? bags.predicted;
   orders["largest first"] = compare(sizes, -1);
   const filters = { [`all ${unit}s`]: () => true };
   if (bags.wrong) {
@@ -47,7 +48,7 @@
   }
   const among = (values) => [...new Set(values)].filter((value) => value !== null).sort().slice(0, 40);
   if (bags.truth) for (const value of among(bags.truth)) filters[`label: ${value || "none"}`] = (i) => bags.truth[i] === value;
-  if (bags.predicted) for (const value of among(bags.predicted)) filters[`predicted: ${value || "none"}`] = (i) => bags.predicted[i] === value;
+  if (answers) for (const value of among(answers)) filters[`predicted: ${value || "none"}`] = (i) => answers[i] === value;
   for (const name of Object.keys(filters)) show.append(make("option", { value: name }, name));
   for (const name of Object.keys(orders)) order.append(make("option", { value: name }, name));
 
@@ -67,7 +68,7 @@
     list.setAttribute("start", start + 1);
     list.replaceChildren(...state.found.slice(start, start + PAGE).map((i) => {
       const wrong = bags.wrong?.[i] === 1;
-      const said = bags.predicted ? bags.predicted[i] || "none" : plural(sizes[i], "instance");
+      const said = answers ? answers[i] || "none" : plural(sizes[i], "instance");
       const cross = wrong ? [make("span", { "aria-hidden": "true" }, "✗ "), make("span", { class: "unseen" }, "judged wrong: ")] : [];
       const answer = make("span", { class: wrong ? "answer wrong" : "answer", title: wrong ? `${said}, while the label is ${bags.truth[i] || "none"}` : said }, ...cross, said);
       const link = make("a", { href: `#bag-${i}`, "data-bag": i }, make("span", { class: "id", title: bags.id[i] }, bags.id[i]), answer);
@@ -166,7 +167,8 @@
     const [low, high] = [Math.min(0, values.at(-1) ?? 0), Math.max(0, values[0] ?? 0)];
     const facts = make("dl", { class: "facts" });
     if (bags.truth) facts.append(fact("label", bags.truth[i] === null ? "not known" : bags.truth[i] || "none"));
-    if (bags.predicted) facts.append(fact("predicted", bags.predicted[i] || "none", bags.wrong?.[i] === 1 ? "wrong" : ""));
+    if (bags.heldOut) facts.append(fact("predicted unseen", bags.heldOut[i] || "none", bags.wrong?.[i] === 1 ? "wrong" : ""));
+    if (bags.predicted) facts.append(fact(bags.heldOut ? "by the model" : "predicted", bags.predicted[i] || "none", !bags.heldOut && bags.wrong?.[i] === 1 ? "wrong" : ""));
     if (bags.score) facts.append(fact(heads.bagScore, number(bags.score[i])));
     if (bags.probability) facts.append(fact("probability", number(bags.probability[i])));
     if (unit === "bag") facts.append(fact("instances", String(sizes[i])));
@@ -192,7 +194,7 @@
     article.replaceChildren(...parts);
     mark();
   };
-  const tell = (i) => { byId("count").textContent = `${bags.id[i]}: ${bags.predicted ? bags.predicted[i] || "none" : plural(sizes[i], "instance")}`; };
+  const tell = (i) => { byId("count").textContent = `${bags.id[i]}: ${answers ? answers[i] || "none" : plural(sizes[i], "instance")}`; };
   const reveal = () => {
     const { top } = article.getBoundingClientRect();
     if (top < 0 || top > 0.75 * innerHeight) article.scrollIntoView({ block: "start" });
