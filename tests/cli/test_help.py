@@ -5,6 +5,8 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 import typer
@@ -15,6 +17,10 @@ from bagwise.cli import app
 SLOW = {  # run by test_demo.py and test_readme.py
     "bagwise demo -o demo",
     "bagwise cluster words.csv --bag bag --label-set label_set -k 24 -o clusters.parquet",
+}
+ASKS_A_PERSON = {  # tried by test_review.py
+    "bagwise review syllables.csv --model model.skops --audio clip",
+    "bagwise review syllables.csv --export corrections.csv",
 }
 NEEDS_NETWORK = {"bagwise datasets get musk2"}
 
@@ -67,9 +73,24 @@ def test_examples_run_on_shipped_data(run, tmp_path, monkeypatch):
     order = sorted(COMMANDS, key=lambda path: "datasets" not in path)  # they write what others read
     lines = dict.fromkeys(line for path in order for line in examples(COMMANDS[path]))
     for line in lines:
-        if line not in SLOW | NEEDS_NETWORK:
+        if line not in SLOW | ASKS_A_PERSON | NEEDS_NETWORK:
             result = run(*shlex.split(line)[1:])
             assert result.exit_code == 0, f"{line}: {result.stderr}"
+
+
+def test_the_page_of_the_documentation_names_every_command_and_runs(run, tmp_path, monkeypatch):
+    pytest.importorskip("skops")
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    for name in COMMANDS[("bagwise",)].commands:
+        assert f"`bagwise {name}" in page
+    assert run("datasets", "export", "musk1", "-o", "musk1.csv").exit_code == 0
+    for line in re.findall(r"^\$ bagwise (.*)$", page, flags=re.MULTILINE):
+        result = run(*shlex.split(line))
+        assert result.exit_code == 0, f"{line}: {result.stderr}"
+    (kept,) = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    written = tomllib.loads((tmp_path / "run.toml").read_text())
+    assert written == tomllib.loads(kept) | {"separator": ";"}
 
 
 def complete(words):

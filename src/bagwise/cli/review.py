@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bagwise.cli.options import Bag, File, Force, Labels
+from bagwise.cli.options import Bag, File, Force, Labels, flag
 from bagwise.cli.output import note, progress, refuse_existing, write_columns
 from bagwise.exceptions import InputError
 
@@ -53,7 +53,7 @@ def review(
         int, typer.Option("--port", help="Port of the page; 0: any.", min=0, max=65535)
     ] = 0,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address, open no browser.")
+        bool, flag("--no-browser", help="Print the address, open no browser.")
     ] = False,
     export: Annotated[
         Path | None,
@@ -72,7 +72,10 @@ def review(
     FILE.corrections.sqlite; start again to go on. Ctrl-C ends. `bagwise fit --corrections` learns
     from the decisions.
 
-    Example: bagwise review syllables.csv --model model.skops --audio clip
+    ```
+    bagwise review syllables.csv --model model.skops --audio clip
+    bagwise review syllables.csv --export corrections.csv
+    ```
     """
     sidecar = output or file.with_name(f"{file.stem}.corrections.sqlite")
     if export is not None:
