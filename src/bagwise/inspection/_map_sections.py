@@ -53,8 +53,9 @@ def cluster_section(
     columns: dict[str, list[Any]] = {
         "cluster": [answers.instance_names[k] for k in found],
         "instances": [int((codes == k).sum()) for k in found],
-        "bags": [len(np.unique(bags.bag_index[codes == k])) for k in found],
     }
+    if (bags.sizes > 1).any():
+        columns["bags"] = [len(np.unique(bags.bag_index[codes == k])) for k in found]
     shares = getattr(estimator, "cluster_class_shares_", None)
     if shares is not None:
         columns["class"] = [str(estimator.cluster_classes_[k]) for k in found]
