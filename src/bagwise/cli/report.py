@@ -99,8 +99,8 @@ def report(
     """Write one page about a model and bags: data, figures, every bag with its key instance.
 
     The page opens from disk and needs no network. Columns and labels are those the model was fitted
-    on, by name; bags need no labels. Without --cv the model itself is asked: figures on the bags it
-    was fitted on are too good.
+    on, by name; bags need no labels. Without --cv the model itself is asked, and judged by the bags
+    it was not fitted on; where there are none, the page says that its figures are too good.
 
     Example: bagwise report model.skops slides.csv --cv 5 --image tile -o report.html
     """
@@ -140,6 +140,7 @@ def report(
         media=media,
         groups=groups,
         held_out=held_out,
+        seen=_seen(data, metadata.get("training")),
         classes=metadata.get("classes"),
         facts={name: value for name, value in facts.items() if value is not None}
         | {"written by": f"bagwise {metadata['bagwise_version']}"},
@@ -153,6 +154,16 @@ def report(
     shown_size = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
     note(f"{len(data.bags)} bags, {shown_size}. Open this page in a browser:")
     typer.echo(output.resolve())
+
+
+def _seen(data: Bunch, training: list[str] | None) -> list[bool] | None:
+    """Which bags the model was fitted on, where its file tells."""
+    from bagwise.cli.fingerprints import fingerprints
+
+    if training is None:
+        return None
+    marks = set(training)
+    return [mark in marks for mark in fingerprints(data.bags)]
 
 
 def _predicts_sets(fitted: Any, data: Bunch) -> bool:

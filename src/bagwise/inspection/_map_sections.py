@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.manifold import TSNE
-from sklearn.neighbors import NearestNeighbors
 
 from bagwise.bags import Bags
 from bagwise.inspection._answers import Answers, are_those_of_fit
@@ -150,6 +147,8 @@ def _metric_step(subject: Subject) -> tuple[Any, Bags | None]:
 
 def _neighbours(before: Bags, after: Bags, known: KnownLabels) -> Table:
     """How often the nearest instance of another bag is in a bag that shares a label."""
+    from sklearn.neighbors import NearestNeighbors
+
     sets = known.as_sets()
     rows = _sample(before.n_instances)
     index = before.bag_index[rows]
@@ -209,6 +208,9 @@ def _map(space: Any, answers: Answers, subject: Subject, names: list[str], capti
 
 
 def _plane(values: Any) -> tuple[NDArray[Any], str]:
+    from sklearn.decomposition import PCA, TruncatedSVD
+    from sklearn.manifold import TSNE
+
     if sparse.issparse(values):
         n_kept = min(30, *values.shape)
         values = TruncatedSVD(max(n_kept - 1, 1), random_state=0).fit_transform(values)
