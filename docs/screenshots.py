@@ -68,7 +68,7 @@ def digit_media(bags: Bags) -> Media:
         n_rows = -(-len(part) // n_columns)
         sheet = np.ones((n_rows * CELL, n_columns * CELL))
         for place, row in enumerate(part):
-            x, y = rng.integers(2, CELL - 8, size=2)
+            x, y = rng.integers(2, CELL - 9, size=2)
             x, y = x + CELL * (place % n_columns), y + CELL * (place // n_columns)
             sheet[y : y + 8, x : x + 8] = digits[row]
             boxes.append([SCALE * int(v) for v in (x - 1, y - 1, 10, 10)])

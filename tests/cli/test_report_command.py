@@ -44,7 +44,19 @@ def test_the_page_is_written_and_named(run, slides, model, page):
     assert "sil on slides.csv" in page.read_text(encoding="utf-8")
     told = run("report", model, slides, "-o", page, "--force", "--json")
     assert json.loads(told.stdout)["bytes"] == page.stat().st_size
-    assert "these figures are too good" in page.read_text(encoding="utf-8")
+    assert "fitted on these bags, so these figures are too good" in page.read_text(encoding="utf-8")
+
+
+def test_the_page_knows_which_bags_the_model_was_fitted_on(run, slides, page):
+    head, *rows = slide_rows()
+    few = [row for row in rows if int(row[0][1:]) < 20]
+    part = write_rows(slides.parent / "part.csv", [head, *few])
+    model = slides.parent / "part.skops"
+    assert run("fit", part, *COLUMNS, "-m", "sil", "-o", model).exit_code == 0
+    assert run("report", model, slides, "--group", "patient", "-o", page).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "of the 4 labelled bags that the model was not fitted on; 20 others were in" in text
+    assert "0 have bags the model was fitted on, and others" in text
 
 
 def test_folds_give_the_figures(run, slides, model, page):

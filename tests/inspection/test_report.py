@@ -420,3 +420,20 @@ def test_bags_elsewhere_are_refused(bags, y):
     model = PrimalDualMISVM(random_state=0).fit(bags, y)
     with pytest.raises(InputError, match="the bags are on cpu"):
         Report(model, bags.to("cpu")).to_html()
+
+
+def test_figures_are_of_bags_the_model_has_not_seen(bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    truth = y.copy()
+    truth[6:] = np.where(model.predict(bags)[6:] == "yes", "no", "yes")  # wrong where unseen
+    seen, groups = np.arange(12) < 6, ["p1"] * 7 + ["p2"] * 5
+    text = text_of(Report(model, bags, truth, seen=seen, groups=groups).to_html())
+    assert "of the 6 labelled bags that the model was not fitted on; 6 others were in" in text
+    assert "this model 0.000" in text
+    assert "1 have bags the model was fitted on, and others" in text
+    text = text_of(Report(model, bags, y, seen=np.ones(12)).to_html())
+    assert "The model was fitted on these bags, so these figures are too good" in text
+    text = text_of(Report(model, bags, y, seen=np.zeros(12)).to_html())
+    assert "The model was not fitted on any of these bags." in text
+    with pytest.raises(InputError, match="seen has shape"):
+        Report(model, bags, seen=[True]).to_html()

@@ -82,6 +82,7 @@ def fit(
     ```
     """
     refuse_existing([output], force=force, inputs=[file])
+    from bagwise.cli.fingerprints import MOST_BAGS, fingerprints
     from bagwise.cli.reading import choose_columns, read_labelled
     from bagwise.extras import import_extra
     from bagwise.persistence import save_model
@@ -120,6 +121,8 @@ def fit(
         "columns": _columns(choice),
         "corrections": sum(label is not None for label in known or ()),
     }
+    if len(data.bags) <= MOST_BAGS:
+        facts["training"] = fingerprints(data.bags)  # so that a report knows them again
     save_model(model, output, metadata=facts, force=force)
     note(f"features: {some_names(data.bags.feature_names, data.bags.n_features)}")
     note(f"{chosen.name} learned from {len(data.bags)} bags{data.positive_note}: {output}")

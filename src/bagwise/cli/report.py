@@ -100,8 +100,8 @@ def report(
 
     Reads a model and a file with the columns and labels it was fitted on, by name; bags need no
     labels. Writes a page that opens from disk and needs no network. Without --cv the model itself
-    is asked: figures on the bags it was fitted on are too good. Columns of images, sounds or texts
-    are shown with the instances.
+    is asked, and judged by the bags it was not fitted on; where there are none, the page says that
+    its figures are too good. Columns of images, sounds or texts are shown with the instances.
 
     ```
     bagwise report model.skops musk1.csv -o report.html
@@ -144,6 +144,7 @@ def report(
         media=media,
         groups=groups,
         held_out=held_out,
+        seen=_seen(data, metadata.get("training")),
         classes=metadata.get("classes"),
         facts={name: value for name, value in facts.items() if value is not None}
         | {"written by": f"bagwise {metadata['bagwise_version']}"},
@@ -151,15 +152,23 @@ def report(
     with progress(f"Writing a page about {len(data.bags)} bags"):
         page.save(output, force=force)
     size = output.stat().st_size
-    if json:
-        print_json({"page": str(output.resolve()), "bags": len(data.bags), "bytes": size})
-        return
     shown_size = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
     note(f"{len(data.bags)} bags, {shown_size}. Open this page in a browser:")
     if json:
-        print_json({"model": model, "file": file, "bags": len(data.bags), "written": [output]})
+        told = {"model": model, "file": file, "bags": len(data.bags), "bytes": size}
+        print_json(told | {"written": [output]})
     else:
         typer.echo(output.resolve())
+
+
+def _seen(data: Bunch, training: list[str] | None) -> list[bool] | None:
+    """Which bags the model was fitted on, where its file tells."""
+    from bagwise.cli.fingerprints import fingerprints
+
+    if training is None:
+        return None
+    marks = set(training)
+    return [mark in marks for mark in fingerprints(data.bags)]
 
 
 def _predicts_sets(fitted: Any, data: Bunch) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise.bags import Bags
@@ -20,7 +21,12 @@ MOST_COMPARED = 1_000_000  # instances whose copies are looked for
 
 
 def data_section(
-    bags: Bags, known: KnownLabels | None, names: list[str], groups: Any, unit: str
+    bags: Bags,
+    known: KnownLabels | None,
+    names: list[str],
+    groups: Any,
+    seen: NDArray[np.bool_] | None,
+    unit: str,
 ) -> Section:
     """Show what the data is: counts, sizes, labels, and what could leak between groups.
 
@@ -34,6 +40,8 @@ def data_section(
         Their names.
     groups : array-like of shape (n_bags,) or None
         Bags that belong together, such as those of one patient.
+    seen : ndarray of shape (n_bags,) or None
+        Which bags the model was fitted on, where that is known.
     unit : {"bag", "row"}
         What the model is about.
 
@@ -58,7 +66,7 @@ def data_section(
         beside.append(_label_counts(known, unit))
     return Section(
         "The data",
-        [Numbers(items), SideBySide(beside), *_leakage(bags, known, names, groups, unit)],
+        [Numbers(items), SideBySide(beside), *_leakage(bags, known, names, groups, seen, unit)],
     )
 
 
@@ -76,7 +84,12 @@ def _label_counts(known: KnownLabels, unit: str) -> Table:
 
 
 def _leakage(
-    bags: Bags, known: KnownLabels | None, names: list[str], groups: Any, unit: str
+    bags: Bags,
+    known: KnownLabels | None,
+    names: list[str],
+    groups: Any,
+    seen: NDArray[np.bool_] | None,
+    unit: str,
 ) -> list[Any]:
     """What would make figures too good: copies in several bags, groups on both sides."""
     parts: list[Any] = []
@@ -96,6 +109,9 @@ def _leakage(
                 for labels in (known.codes[place == g] for g in range(len(distinct)))
             )
             mixed = f" {mixed_count:,} of them hold {unit}s of different labels."
+        if seen is not None:
+            both = np.intersect1d(place[seen], place[~seen])
+            mixed += f" {len(both):,} have {unit}s the model was fitted on, and others."
         parts.append(
             f"The {unit}s belong to {len(distinct):,} groups.{mixed} {unit.capitalize()}s of one "
             "group must not be on both sides of a split between training and test."

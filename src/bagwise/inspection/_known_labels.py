@@ -58,6 +58,12 @@ class KnownLabels:
         assert self.sets is not None
         return (self.sets == 1).sum(axis=0)
 
+    def without(self, bags: NDArray[np.bool_]) -> KnownLabels:
+        """The same, nothing being known of some bags."""
+        codes = None if self.codes is None else np.where(bags, -1, self.codes)
+        sets = None if self.sets is None else np.where(bags[:, None], -1, self.sets)
+        return KnownLabels(self.names, codes, sets)
+
     def as_sets(self) -> NDArray[np.int8]:
         """Zeros and ones also where a bag has one label."""
         if self.sets is not None:

@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.manifold import TSNE
-from sklearn.neighbors import NearestNeighbors
 
 from bagwise.bags import Bags
 from bagwise.inspection._answers import Answers, are_those_of_fit
@@ -53,8 +50,9 @@ def cluster_section(
     columns: dict[str, list[Any]] = {
         "cluster": [answers.instance_names[k] for k in found],
         "instances": [int((codes == k).sum()) for k in found],
-        "bags": [len(np.unique(bags.bag_index[codes == k])) for k in found],
     }
+    if (bags.sizes > 1).any():
+        columns["bags"] = [len(np.unique(bags.bag_index[codes == k])) for k in found]
     shares = getattr(estimator, "cluster_class_shares_", None)
     if shares is not None:
         columns["class"] = [str(estimator.cluster_classes_[k]) for k in found]
@@ -149,6 +147,8 @@ def _metric_step(subject: Subject) -> tuple[Any, Bags | None]:
 
 def _neighbours(before: Bags, after: Bags, known: KnownLabels) -> Table:
     """How often the nearest instance of another bag is in a bag that shares a label."""
+    from sklearn.neighbors import NearestNeighbors
+
     sets = known.as_sets()
     rows = _sample(before.n_instances)
     index = before.bag_index[rows]
@@ -208,6 +208,9 @@ def _map(space: Any, answers: Answers, subject: Subject, names: list[str], capti
 
 
 def _plane(values: Any) -> tuple[NDArray[Any], str]:
+    from sklearn.decomposition import PCA, TruncatedSVD
+    from sklearn.manifold import TSNE
+
     if sparse.issparse(values):
         n_kept = min(30, *values.shape)
         values = TruncatedSVD(max(n_kept - 1, 1), random_state=0).fit_transform(values)

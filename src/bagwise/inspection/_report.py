@@ -37,10 +37,9 @@ __all__ = ["Report"]
 MOST_INSTANCES = 400_000  # that a page lists
 LEAST_PER_BAG = 20
 
-_SAME_BAGS = (
-    "The model was asked about the {unit}s of this report. If it was fitted on them, these figures "
-    "are too good: a model remembers. Ask it about {unit}s it has not seen, or cross-validate "
-    "(bagwise report --cv 5; held_out= in Python)."
+_TOO_GOOD = (
+    "these figures are too good: a model remembers. Ask it about {unit}s it has not seen, or "
+    "cross-validate (bagwise report --cv 5; held_out= in Python)."
 )
 
 
@@ -68,6 +67,8 @@ class Report:
         What belongs together, such as the patient of each slide: told where it spans labels.
     held_out : HeldOut, default=None
         Answers for these bags by models that had not seen them; the figures are then theirs.
+    seen : array-like of bool of shape (n_bags,), default=None
+        Which bags the model was fitted on: figures are of the others, where there are any.
     classes : sequence, default=None
         Names to show instead of the values of ``classes_``, in their order.
     facts : mapping of str to object, default=None
@@ -92,6 +93,7 @@ class Report:
         media: Media | None = None,
         groups: ArrayLike | None = None,
         held_out: HeldOut | None = None,
+        seen: ArrayLike | None = None,
         classes: Sequence[Any] | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
@@ -102,6 +104,7 @@ class Report:
         self.media = media
         self.groups = groups
         self.held_out = held_out
+        self.seen = seen
         self.classes = classes
         self.facts = facts
 
@@ -120,6 +123,9 @@ class Report:
             )
         if self.media is not None:
             self.media.check(bags)
+        seen = None if self.seen is None else np.asarray(self.seen, dtype=bool)
+        if seen is not None and seen.shape != (len(bags),):
+            raise InputError(f"seen has shape {seen.shape} for {len(bags)} bags: give one each.")
         subject = look_into(self.model, bags, self.classes)
         known = read_labels(self.y, subject)
         answers = collect_answers(subject, known)
@@ -127,8 +133,8 @@ class Report:
         unit = "row" if subject.works_on_rows and (bags.sizes == 1).all() else "bag"
         title = self.title or f"{type(subject.estimator).__name__} on {len(bags):,} {unit}s"
         found = [
-            data_section(bags, known, names, self.groups, unit),
-            self._figures(subject, known, answers, unit),
+            data_section(bags, known, names, self.groups, seen, unit),
+            self._figures(subject, known, answers, seen, unit),
             self._all_bags(subject, known, answers, names, unit),
             annotation_section(subject, answers, names),
             row_section(subject, answers, names),
@@ -170,7 +176,12 @@ class Report:
         return file
 
     def _figures(
-        self, subject: Subject, known: KnownLabels | None, answers: Answers, unit: str
+        self,
+        subject: Subject,
+        known: KnownLabels | None,
+        answers: Answers,
+        seen: NDArray[np.bool_] | None,
+        unit: str,
     ) -> Section | None:
         if known is None or (answers.codes is None and answers.sets is None):
             return None
@@ -180,8 +191,8 @@ class Report:
                 "bag, or none."
             )
         if self.held_out is None:
-            judged = judge(known, answers)
-            how = _SAME_BAGS.format(unit=unit)
+            asked, how = _fairly(known, seen, unit)
+            judged = judge(asked, answers)
             return evaluation_section(judged, how, dict([plain_baseline(judged)]), unit)
         judged = judge_held_out(known, self.held_out, subject)
         rivals = {
@@ -243,6 +254,25 @@ class Report:
         }
         texts = [text for text in (_what_order(answers, unit), embedded.note) if text]
         return Section(f"All {unit}s", [*texts, Explorer(data)])
+
+
+def _fairly(
+    known: KnownLabels, seen: NDArray[np.bool_] | None, unit: str
+) -> tuple[KnownLabels, str]:
+    """The labels by which a model is judged itself, and how fair that is."""
+    if seen is None:
+        start = f"The model was asked about the {unit}s of this report. If it was fitted on them, "
+        return known, start + _TOO_GOOD.format(unit=unit)
+    new = known.known & ~seen
+    if not new.any():
+        start = f"The model was fitted on these {unit}s, so "
+        return known, start + _TOO_GOOD.format(unit=unit)
+    if not seen.any():
+        return known, f"The model was not fitted on any of these {unit}s."
+    return known.without(seen), (
+        f"Figures are of the {int(new.sum()):,} labelled {unit}s that the model was not fitted on; "
+        f"{int(seen.sum()):,} others were in its training."
+    )
 
 
 def _what_order(answers: Answers, unit: str) -> str:

@@ -19,7 +19,7 @@
   const number = (value) => {
     if (value === null || value === undefined) return "";
     const size = Math.abs(value);
-    return Number.isInteger(value) || (size !== 0 && (size < 1e-3 || size >= 1e6)) ? String(Number(value.toPrecision(3))) : value.toFixed(3);
+    return size !== 0 && (size < 1e-3 || size >= 1e6) ? String(Number(value.toPrecision(3))) : value.toFixed(3);
   };
   const plural = (n, word) => `${n.toLocaleString("en")} ${word}${n === 1 ? "" : "s"}`;
 
@@ -63,12 +63,17 @@
     drawList();
   };
 
+  const named = (k) => (instances.label[k] < 0 ? "" : labels[instances.label[k]]);
+  const saying = (i) => {
+    if (answers) return answers[i] || "none";
+    return unit === "row" && instances.label ? `${heads.label} ${named(i)}` : plural(sizes[i], "instance");
+  };
   const drawList = () => {
     const start = state.page * PAGE, pages = Math.max(1, Math.ceil(state.found.length / PAGE));
     list.setAttribute("start", start + 1);
     list.replaceChildren(...state.found.slice(start, start + PAGE).map((i) => {
       const wrong = bags.wrong?.[i] === 1;
-      const said = answers ? answers[i] || "none" : plural(sizes[i], "instance");
+      const said = saying(i);
       const cross = wrong ? [make("span", { "aria-hidden": "true" }, "✗ "), make("span", { class: "unseen" }, "judged wrong: ")] : [];
       const answer = make("span", { class: wrong ? "answer wrong" : "answer", title: wrong ? `${said}, while the label is ${bags.truth[i] || "none"}` : said }, ...cross, said);
       const link = make("a", { href: `#bag-${i}`, "data-bag": i }, make("span", { class: "id", title: bags.id[i] }, bags.id[i]), answer);
@@ -132,7 +137,7 @@
       if (kind === "score") {
         add(head, "number", number(values[k]));
         add("", "", values[k] === null ? null : strip(values[k], low, high));
-      } else if (kind === "label") add(head, "", values[k] < 0 ? "" : labels[values[k]]);
+      } else if (kind === "label") add(head, named(k).length <= 24 ? "short" : "", named(k));
       else if (kind === "probability") add(head, "number", number(values[k]));
       else if (kind === "text") add("", "text", values[k]);
       else add("", "", picture(kind, k, `row ${place}`));
@@ -174,8 +179,10 @@
     if (bags.score) facts.append(fact(heads.bagScore, number(bags.score[i])));
     if (bags.probability) facts.append(fact("probability", number(bags.probability[i])));
     if (unit === "bag") facts.append(fact("instances", String(sizes[i])));
+    else if (instances.label) facts.append(fact(heads.label, named(i)));
     const parts = [make("h3", { id: "bag-name" }, bags.id[i]), facts, ...sources(rows)];
-    if (columns.length || instances.keys.length) {
+    const several = unit === "bag" && (columns.length || instances.keys.length);
+    if (several || instances.image || instances.audio || instances.text) {
       const names = ["row", ...(instances.keys.length ? [""] : [])];
       for (const [kind, , head] of columns) names.push(head, ...(kind === "score" ? [""] : []));
       const body = make("tbody");
@@ -196,7 +203,7 @@
     article.replaceChildren(...parts);
     mark();
   };
-  const tell = (i) => { byId("told").textContent = `${bags.id[i]}: ${answers ? answers[i] || "none" : plural(sizes[i], "instance")}`; };
+  const tell = (i) => { byId("told").textContent = `${bags.id[i]}: ${saying(i)}`; };
   const reveal = () => {
     const { top } = article.getBoundingClientRect();
     if (top < 0 || top > 0.75 * innerHeight) article.scrollIntoView({ block: "start" });
