@@ -51,7 +51,8 @@ docs: $(VENV)/.docs ## Build the documentation into docs/_build
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build
 
 clean: ## Remove .venv and everything built
-	rm -rf $(VENV) docs/_build docs/gallery docs/generated build dist bagwise-demo newcomer results
+	rm -rf $(VENV) docs/_build docs/gallery docs/generated docs/sg_execution_times.rst
+	rm -rf build dist bagwise-demo newcomer results
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
