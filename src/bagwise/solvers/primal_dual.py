@@ -160,8 +160,7 @@ class Part:
         self.place_u = np.repeat(place_t[own][:, None], K, axis=1)
         self.max_u = np.repeat(max_t[own][:, None], K, axis=1)
         self.q = max_t.copy()
-        self.r = np.zeros((n_bags, K + 1))
-        self.r[:, :K] = self.max_u
+        self.r = self.max_u.copy()
         self.theta, self.xi, self.lam, self.sigma, self.omega = np.zeros((5, n_bags, K))
         self.wish = Wish(p)
         self._make_room()
