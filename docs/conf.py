@@ -1,5 +1,8 @@
 """Sphinx configuration."""
 
+import re
+from unicodedata import normalize
+
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx import addnodes
@@ -18,7 +21,8 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "gallery/*.ipynb", "sg_execution_times.rst"]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates", "gallery/*.ipynb", "sg_execution_times.rst"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "bagwise"
@@ -37,6 +41,7 @@ html_sidebars = {page: [] for page in ("index", "choose", "data", "limits")}
 
 autosummary_generate = True
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
 autodoc_default_options = {"members": True, "inherited-members": "BaseEstimator"}
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
@@ -88,7 +93,10 @@ def write_formula(translator, node):
     """Write a formula as MathML, which browsers set without a script from elsewhere."""
     block = isinstance(node, nodes.math_block)
     tag = "div" if block else "span"
-    formula = tex2mathml(node.astext(), as_block=block)
+    # The converter wants braces in "tfrac12", and takes the index of "hat y_i" for a limit.
+    tex = re.sub(r"\\([td]?frac)(\d|{[^{}]*})(\w)", r"\\\1{\2}{\3}", node.astext())
+    tex = re.sub(r"\\hat (\w)", lambda found: normalize("NFC", found[1] + "\u0302"), tex)
+    formula = tex2mathml(tex, as_block=block)
     translator.body.append(f'<{tag} class="formula">{formula}</{tag}>')
     raise nodes.SkipNode
 

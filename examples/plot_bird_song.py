@@ -37,10 +37,10 @@ def draw_recordings(n_recordings=300, n_species=13, n_features=38, seed=0):
 try:
     hja = load_hja_birdsong()
     bags, label_sets, truth = hja.bags, hja.label_sets, hja.instance_labels
-    species = hja.classes
+    species = [name.partition(" - ")[2] for name in hja.classes]  # "BRCR - Brown Creeper"
 except DataNotFoundError:
     bags, label_sets, truth = draw_recordings()
-    species = np.array([f"bird {k}" for k in range(label_sets.shape[1])])
+    species = [f"bird {k}" for k in range(label_sets.shape[1])]
 print(bags)
 print(f"{label_sets.sum(axis=1).mean():.1f} species per recording")
 

@@ -1,6 +1,7 @@
 """The same model wherever the bags are: here, in a mapped file, on a cluster, on a device."""
 
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -418,6 +419,31 @@ def test_models_of_label_sets_survive_the_loss_of_a_worker(
     model.fit(away, sets)
     assert rebuilt
     np.testing.assert_allclose(getattr(model, learned), expected, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_only_what_the_mathematics_needs_crosses_the_wire(client, monkeypatch):
+    bags, sets = with_label_sets(200, n_features=100)
+    away, y = bags.distribute(client, npartitions=2), sets.argmax(axis=1)
+    real, crossed = ClusterParts._call, {}
+
+    def call(self, method, arguments):
+        answers = real(self, method, arguments)
+        crossed[method] = len(pickle.dumps(arguments[0])), len(pickle.dumps(answers[0]))
+        return answers
+
+    monkeypatch.setattr(ClusterParts, "_call", call)
+    PrimalDualMISVM(solver="inexact", max_iter=2, tol=10.0, random_state=0).fit(away, y)
+    ORedLogisticRegression(tol=1.0).fit(away, sets)
+    MIMLCA().fit(away, sets)
+    table, small = 8 * 5 * 100, 800  # K d numbers; O(K) numbers and what pickle writes around them
+    for method, down, up in [
+        ("change", table, 0), ("update", 0, table),  # pdMISVM
+        ("likelihood", table, table),  # ORLR
+        ("assign", table, 0), ("label_sums", 0, table), ("gram", 8 * 100, 8 * 100**2),  # MIMLCA
+    ]:  # fmt: skip
+        assert down <= crossed[method][0] < down + small
+        assert up <= crossed[method][1] < up + small
 
 
 # --- clusters of instances, and machines of classes, on a Dask cluster

@@ -731,8 +731,9 @@ def _from_indicator(array: NDArray[Any], bags: Bags, classes: NDArray[Any] | Non
 def _from_single_labels(y: Any, bags: Bags, classes: NDArray[Any] | None) -> LabelSets:
     found, codes = check_bag_labels(y, bags)
     if classes is None:
-        classes = found
-    columns = np.array([check_label(label, classes) for label in found])
+        classes, columns = found, np.arange(len(found))
+    else:
+        columns = np.array([check_label(label, classes) for label in found])
     indicator = np.zeros((len(bags), len(classes)), dtype=np.int8)
     indicator[np.arange(len(bags)), columns[codes]] = 1
     return LabelSets(indicator, classes, single=True)

@@ -42,6 +42,8 @@ def test_the_page_is_written_and_named(run, slides, model, page):
     assert data["bags"]["id"] == [f"s{i}" for i in range(24)]
     assert data["bags"]["truth"] == ["no", "yes"] * 12
     assert "sil on slides.csv" in page.read_text(encoding="utf-8")
+    told = run("report", model, slides, "-o", page, "--force", "--json")
+    assert json.loads(told.stdout)["bytes"] == page.stat().st_size
     assert "these figures are too good" in page.read_text(encoding="utf-8")
 
 
@@ -86,7 +88,7 @@ def test_a_positive_label_and_label_sets(run, slides, page):
     assert result.exit_code == 0, result.stderr
     data = payload(page)
     assert data["bags"]["truth"] == ["no", "yes"] * 12
-    assert data["heads"]["bagScore"] == "score for no"
+    assert data["heads"]["bagScore"] == "score for “no”"
     sets = slides.parent / "sets.skops"
     words = ("--bag", "slide", "--label-set", "tumour", "--features", "red,green,blue")
     assert run("fit", slides, *words, "-m", "orlr", "-o", sets).exit_code == 0

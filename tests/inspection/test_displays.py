@@ -99,6 +99,10 @@ def test_key_instances_that_are_known_are_shown(scored):
     )  # fmt: skip
     assert known.keys == by_model.keys
     assert known.titles == by_model.titles
+    many = KeyInstanceDisplay.from_estimator(
+        model, bags, image_shape=(2, 2), max_bags=9, figure=figure.Figure()
+    )
+    assert len(many.images) == 9
     unnamed = KeyInstanceDisplay.from_predictions(
         bags, np.zeros(12, int), image_shape=(2, 2), max_bags=2, figure=figure.Figure()
     )
@@ -169,6 +173,15 @@ def test_labels_beyond_the_colours_are_grey(axes):
     colours = [group[0].get_facecolor() for group in axes.containers]
     assert len(set(colours)) == 10
     np.testing.assert_allclose(bars(axes).sum(axis=1), 1)
+
+
+def test_long_labels_stand_in_a_legend(axes):
+    long = ["Olive-sided Flycatcher", "$Chestnut-backed Chickadee"]
+    proba = np.array([[0.3, 0.7], [0.5, 0.5]])
+    PosteriorDisplay.from_predictions([[[0.0], [1.0]]], proba, labels=long, ax=axes)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == long
+    assert not axes.texts
+    axes.figure.draw_without_rendering()
 
 
 def test_the_background_has_its_column(annotated, axes):

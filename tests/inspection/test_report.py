@@ -1,9 +1,13 @@
 import json
 import re
+from html import unescape
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.metrics import brier_score_loss
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
@@ -42,7 +46,7 @@ def payload(html):
 def text_of(html):
     """What a reader sees of the page outside the list of bags."""
     bare = re.sub(r"<(script|style)\b.*?</\1>", " ", html, flags=re.DOTALL)
-    return " ".join(re.sub(r"<[^>]*>", " ", bare).split())
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", bare)).split())
 
 
 @pytest.fixture
@@ -400,3 +404,19 @@ def test_large_bags_show_their_best_instances(monkeypatch, bags, y):
     assert data["offsets"] == list(range(13))
     assert data["bags"]["size"] == bags.sizes.tolist()
     assert [j for j, _ in data["instances"]["keys"]] == list(range(12))
+
+
+def test_calibration_of_a_search_over_calibrated_models(bags, y):
+    search = GridSearchCV(CalibratedClassifierCV(SetKernelSVM(), cv=2), {"method": ["sigmoid"]})
+    search.fit(bags, y)
+    text = text_of(Report(search, bags, y).to_html())
+    brier = brier_score_loss(y == "yes", search.predict_proba(bags)[:, 1])
+    assert f"Brier score {brier:.3f}" in text
+    assert "GridSearchCV(method = 'sigmoid')" in text
+
+
+def test_bags_elsewhere_are_refused(bags, y):
+    pytest.importorskip("torch")
+    model = PrimalDualMISVM(random_state=0).fit(bags, y)
+    with pytest.raises(InputError, match="the bags are on cpu"):
+        Report(model, bags.to("cpu")).to_html()

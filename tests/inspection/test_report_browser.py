@@ -102,7 +102,7 @@ def test_a_bag_opens_by_keyboard(open_page, saved):
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     assert open_bag(page) == "slide 10"
-    assert page.locator("#count").text_content().startswith("slide 10: ")
+    assert page.locator("#told").text_content().startswith("slide 10: ")
     page.keyboard.press("ArrowUp")
     assert open_bag(page) == "slide 1"
     page.keyboard.press("Enter")

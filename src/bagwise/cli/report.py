@@ -151,6 +151,9 @@ def report(
     with progress(f"Writing a page about {len(data.bags)} bags"):
         page.save(output, force=force)
     size = output.stat().st_size
+    if json:
+        print_json({"page": str(output.resolve()), "bags": len(data.bags), "bytes": size})
+        return
     shown_size = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
     note(f"{len(data.bags)} bags, {shown_size}. Open this page in a browser:")
     if json:

@@ -1,4 +1,4 @@
-"""What is known of bags and what a model says about them, in one shape for every kind of model."""
+"""What a model says about bags and their instances, in one shape for every kind of model."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import is_clusterer
-from sklearn.pipeline import Pipeline
 
-from bagwise._validation import check_label_sets, check_length
-from bagwise.bags import Bags
-from bagwise.base import RowEstimator
 from bagwise.exceptions import InputError
-from bagwise.inspection._tables import instance_model
+from bagwise.inspection._known_labels import KnownLabels, set_text
+from bagwise.inspection._subject import Subject
 
-__all__ = ["Answers", "KnownLabels", "Subject", "collect_answers", "look_into", "read_labels"]
+__all__ = ["Answers", "are_those_of_fit", "collect_answers"]
 
 _POOLINGS = {
     "max": "the largest of the scores of its instances",
@@ -26,243 +22,6 @@ _POOLINGS = {
     "lse": "a smooth maximum of the scores of its instances",
     "noisy-or": "the noisy-or of its instances, whose scores are log-odds",
 }
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The model of a report, looked into.
-
-    Attributes
-    ----------
-    model : estimator
-        As it was given.
-    estimator : estimator
-        What answers for instances: the last step of a pipeline, the best model of a search.
-    bags : Bags
-        As they were given.
-    seen : Bags or None
-        The bags as the estimator sees them; None where a step before makes a row of a bag.
-    names : list of str
-        What its classes are called.
-    """
-
-    model: Any
-    estimator: Any
-    bags: Bags
-    seen: Bags | None
-    names: list[str]
-
-    @property
-    def works_on_rows(self) -> bool:
-        """Whether the model takes plain rows, not bags."""
-        return isinstance(self.estimator, RowEstimator)
-
-    @property
-    def is_clusterer(self) -> bool:
-        """Whether it finds groups."""
-        return bool(is_clusterer(self.estimator))
-
-    @property
-    def is_classifier(self) -> bool:
-        """Whether it names bags (or rows)."""
-        return not self.is_clusterer and hasattr(self.estimator, "predict")
-
-    @property
-    def classes(self) -> list[Any]:
-        """The classes of the model, as plain values; none where it has none."""
-        found = getattr(self.estimator, "classes_", None)
-        return [] if found is None else np.asarray(found).tolist()
-
-    def ask(self, method: str) -> NDArray[Any]:
-        """Call a method of the model on the bags, or on their rows."""
-        if self.works_on_rows:
-            assert self.seen is not None
-            return getattr(self.estimator, method)(self.seen.instances)
-        if self.seen is None:
-            return getattr(self.model, method)(self.bags)
-        return getattr(self.estimator, method)(self.seen)
-
-    def can(self, method: str) -> bool:
-        """Whether instances can be asked about by a method."""
-        return self.seen is not None and hasattr(self.estimator, method)
-
-
-def look_into(model: Any, bags: Bags, classes: Sequence[Any] | None) -> Subject:
-    """Find the part of a model that answers for instances, and the bags as it sees them.
-
-    Parameters
-    ----------
-    model : estimator
-        Any fitted estimator.
-    bags : Bags
-        The bags.
-    classes : sequence or None
-        Names to show instead of the values of ``classes_``.
-
-    Returns
-    -------
-    Subject
-    """
-    last = model
-    while isinstance(last, Pipeline) or hasattr(last, "best_estimator_"):
-        last = last[-1] if isinstance(last, Pipeline) else last.best_estimator_
-    if isinstance(last, RowEstimator):
-        if not is_clusterer(last) and (bags.sizes != 1).any():
-            raise InputError(
-                f"{type(last).__name__} works on rows: give bags of one instance each, such as a "
-                "2-D array."
-            )
-        estimator: Any = last
-        seen: Bags | None = bags.with_instances(_rows_before(model, bags))
-    else:
-        estimator, seen = instance_model(model, bags)
-    known = getattr(estimator, "classes_", None)
-    names = [] if known is None else [str(label) for label in np.asarray(known).tolist()]
-    if classes is not None:
-        if len(classes) != len(names):
-            raise InputError(
-                f"classes has {len(classes)} names, and the model knows {len(names)} classes: give "
-                "one name each."
-            )
-        names = [str(label) for label in classes]
-    return Subject(model, estimator, bags, seen, names)
-
-
-def _rows_before(model: Any, bags: Bags) -> Any:
-    """The rows as the last step of a pipeline of ordinary transformers sees them."""
-    rows = bags.instances
-    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
-        if isinstance(model, Pipeline):
-            rows = model[:-1].transform(rows) if len(model) > 1 else rows
-            model = model[-1]
-        else:
-            model = model.best_estimator_
-    return rows
-
-
-@dataclass(frozen=True)
-class KnownLabels:
-    """The labels that came with the bags.
-
-    Attributes
-    ----------
-    names : list of str
-        The classes of the model, then labels it does not know.
-    codes : ndarray of shape (n_bags,) or None
-        Places in `names`, -1 where nothing is known; None for label sets.
-    sets : ndarray of shape (n_bags, n_names) or None
-        Zeros and ones, a row of -1 where nothing is known; None for one label per bag.
-    """
-
-    names: list[str]
-    codes: NDArray[np.int64] | None = None
-    sets: NDArray[np.int8] | None = None
-
-    @property
-    def known(self) -> NDArray[np.bool_]:
-        """Which bags have a label (set)."""
-        if self.codes is not None:
-            return self.codes >= 0
-        assert self.sets is not None
-        return np.all(self.sets >= 0, axis=1)
-
-    @property
-    def texts(self) -> list[str | None]:
-        """The label, or the labels, of each bag for a reader; None where nothing is known."""
-        if self.codes is not None:
-            return [None if code < 0 else self.names[code] for code in self.codes]
-        assert self.sets is not None
-        return [set_text(row, self.names) if known else None
-                for row, known in zip(self.sets, self.known, strict=True)]  # fmt: skip
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """In how many bags each label is."""
-        if self.codes is not None:
-            return np.bincount(self.codes[self.codes >= 0], minlength=len(self.names))
-        assert self.sets is not None
-        return (self.sets == 1).sum(axis=0)
-
-    def as_sets(self) -> NDArray[np.int8]:
-        """Zeros and ones also where a bag has one label."""
-        if self.sets is not None:
-            return self.sets
-        assert self.codes is not None
-        sets = (self.codes[:, None] == np.arange(len(self.names))).astype(np.int8)
-        sets[self.codes < 0] = -1
-        return sets
-
-
-def set_text(row: NDArray[Any], names: Sequence[str]) -> str:
-    """The labels of a set, separated by semicolons."""
-    return "; ".join(names[k] for k in np.flatnonzero(row == 1).tolist())
-
-
-def read_labels(y: Any, subject: Subject) -> KnownLabels | None:
-    """Read the labels of the bags, for a reader and beside those of the model.
-
-    Parameters
-    ----------
-    y : None, one label per bag, 0/1 array, or list of sets
-        What is known. Of a bag of which nothing is known: None, -1 (where that is no class of the
-        model), a row of -1.
-    subject : Subject
-        The model and the bags.
-
-    Returns
-    -------
-    KnownLabels or None
-        None where nothing is known of any bag.
-    """
-    if y is None or all(label is None for label in y):
-        return None
-    check_length(y, subject.bags)
-    values = y.ravel() if getattr(y, "ndim", 1) == 2 and y.shape[1] == 1 else y
-    is_flat = getattr(values, "ndim", 1) == 1
-    if is_flat and not any(isinstance(label, set | frozenset | list | tuple) for label in values):
-        known = _single_labels(values, subject)
-        return known if known.known.any() else None
-    sets = check_label_sets(y, subject.bags)
-    own = subject.classes
-    if not isinstance(y, list | tuple) and len(own) == sets.indicator.shape[1]:
-        return KnownLabels(subject.names, sets=sets.indicator)  # columns are the model's classes
-    columns, names = _columns(sets.classes.tolist(), subject)
-    indicator = np.zeros((len(subject.bags), len(names)), dtype=np.int8)
-    indicator[:, columns] = sets.indicator
-    indicator[~sets.known] = -1
-    return KnownLabels(names, sets=indicator) if sets.known.any() else None
-
-
-def _single_labels(y: Any, subject: Subject) -> KnownLabels:
-    plain = np.asarray(y, dtype=object).tolist() if not hasattr(y, "tolist") else y.tolist()
-    own = subject.classes
-    missing = [_is_missing(label) or (label == -1 and -1 not in own) for label in plain]
-    present = [label for label, gone in zip(plain, missing, strict=True) if not gone]
-    distinct = list(dict.fromkeys(present))
-    if not own:
-        distinct = sorted(distinct, key=lambda label: (str(type(label)), label))
-    columns, names = _columns(distinct, subject)
-    place = dict(zip(distinct, columns, strict=True))
-    codes = [-1 if gone else place[label] for label, gone in zip(plain, missing, strict=True)]
-    return KnownLabels(names, codes=np.array(codes, dtype=np.int64))
-
-
-def _columns(labels: list[Any], subject: Subject) -> tuple[list[int], list[str]]:
-    """The place of each label among the names of the model, new ones after them."""
-    own = {label: k for k, label in enumerate(subject.classes)}
-    named = {name: k for k, name in enumerate(subject.names)}
-    names, columns = list(subject.names), []
-    for label in labels:
-        place = own.get(label, named.get(str(label)))
-        if place is None:
-            place = len(names)
-            names.append(str(label))
-        columns.append(place)
-    return columns, names
-
-
-def _is_missing(label: Any) -> bool:
-    return label is None or (isinstance(label, float) and np.isnan(label))
 
 
 @dataclass
@@ -292,7 +51,7 @@ class Answers:
     keys : dict of int to str
         The key instances, and what each is the key for.
     explanation : str
-        How scores of instances make the score of their bag.
+        How instances are ordered, which is the key, and how they make the score of their bag.
     """
 
     codes: NDArray[np.int64] | None = None
@@ -369,7 +128,9 @@ def _about_bags(subject: Subject, answers: Answers) -> None:
         return
     if raw is not None and raw.ndim == 1:
         answers.scores, answers.certainty = raw, np.abs(raw)
-        answers.score_name = f"score for {subject.names[1]}" if len(subject.names) > 1 else "score"
+        answers.score_name = (
+            f"score for “{subject.names[1]}”" if len(subject.names) > 1 else "score"
+        )
     elif raw is not None:
         answers.scores = raw[np.arange(len(raw)), answers.codes]
         answers.certainty = _lead(raw)
@@ -393,12 +154,18 @@ def _about_instances(subject: Subject, answers: Answers) -> None:
     assert bags is not None
     scores = np.asarray(subject.ask("score_instances"))
     if scores.ndim == 1:
+        positive = subject.names[-1]
         answers.instance_scores = scores
-        answers.instance_score_name = f"score for {subject.names[-1]}"
+        answers.instance_score_name = f"score for “{positive}”"
+        answers.explanation = (
+            f"Scores are for “{positive}”, the label that a single instance can cause. The key "
+            "instance is the one with the highest, whichever label the bag has."
+        )
     elif answers.codes is not None:
         columns = answers.codes[bags.bag_index]
         answers.instance_scores = scores[np.arange(len(scores)), columns]
         answers.instance_score_name = "score for the predicted class"
+        answers.explanation = "The key instance is the one that speaks most for that class."
     else:
         assert answers.sets is not None
         said = answers.sets[bags.bag_index] > 0
@@ -406,9 +173,10 @@ def _about_instances(subject: Subject, answers: Answers) -> None:
         own = scores[:, : said.shape[1]]
         answers.instance_scores = np.where(said, own, -np.inf).max(axis=1)
         answers.instance_score_name = "best score for a predicted label"
+        answers.explanation = "A key instance is the one that speaks most for a predicted label."
     pooling = getattr(subject.estimator, "instance_pooling", None)
     if pooling in _POOLINGS:
-        answers.explanation = f"The score of a bag is {_POOLINGS[pooling]}."
+        answers.explanation += f" The score of a bag is {_POOLINGS[pooling]}."
     if subject.can("predict_instances"):
         found = subject.ask("predict_instances")
         answers.instance_codes, answers.instance_names = _coded(found, subject)

@@ -21,9 +21,11 @@ from sklearn.metrics import (
 
 from bagwise import metrics
 from bagwise.exceptions import InputError
-from bagwise.inspection._answers import Answers, KnownLabels, Subject
+from bagwise.inspection._answers import Answers
 from bagwise.inspection._charts import N_HUES, Curve, curves
+from bagwise.inspection._known_labels import KnownLabels
 from bagwise.inspection._page import Section, SideBySide, Table
+from bagwise.inspection._subject import Subject
 
 __all__ = ["HeldOut", "Judged", "evaluation_section", "judge", "judge_held_out"]
 
@@ -374,7 +376,7 @@ def _roc(judged: Judged) -> Any:
     if not lines or len(lines) > N_HUES:
         return None  # a tangle: the table has the areas
     area = judged.auc()
-    one = f"of {lines[0].name}" if len(lines) == 1 else "of each label against the others"
+    one = f"of “{lines[0].name}”" if len(lines) == 1 else "of each label against the others"
     return curves(
         lines,
         x_label="share of the others taken for it",
@@ -392,7 +394,7 @@ def _calibration(judged: Judged) -> Any:
     proba, truth = judged.proba, judged.truth
     if proba.shape[1] == 2:
         said, right = proba[:, 1], truth == 1
-        what, of = f"probability of {judged.names[1]}", f"share of {judged.names[1]}"
+        what, of = f"probability of “{judged.names[1]}”", f"share of “{judged.names[1]}”"
     else:
         said, right = proba.max(axis=1), proba.argmax(axis=1) == truth
         what, of = "probability of the predicted label", "share predicted right"

@@ -95,6 +95,7 @@ class KeyInstanceDisplay:
             table["key_instance"],
             table["predicted" if label is None else "label"],
             image_shape=image_shape,
+            max_bags=max_bags,
             figure=figure,
         )
 
@@ -132,7 +133,8 @@ class KeyInstanceDisplay:
         """
         shown = check_bags(None, bags, reset=True, accept_sparse=False)[:max_bags]
         _check_image_shape(shown, image_shape)
-        titles = [str(name) for name in (range(len(shown)) if shown.ids is None else shown.ids)]
+        unnamed = [f"bag {i}" for i in range(len(shown))]
+        titles = unnamed if shown.ids is None else [str(name) for name in shown.ids]
         if labels is not None:
             answers = np.asarray(labels)[: len(shown)]
             titles = [f"{title}\n{answer}" for title, answer in zip(titles, answers, strict=True)]

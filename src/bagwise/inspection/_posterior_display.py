@@ -17,7 +17,8 @@ from bagwise.inspection._tables import _class_names, _with_background, instance_
 __all__ = ["PosteriorDisplay"]
 
 NAMED_COLOURS = 9  # as many as the eye tells apart; the rest of the labels are drawn in grey
-SMALLEST_NAMED = 0.12  # share of a bar in which a label can be written
+SMALLEST_NAMED = 0.12  # share of a bar in which a label is written, if all of them fit
+INCHES_PER_LETTER = 0.075  # of small print
 
 
 class PosteriorDisplay:
@@ -172,22 +173,32 @@ class PosteriorDisplay:
         palette = [colour for colour in palette if len(set(colour)) > 1]  # grey is for the rest
         mass = self.proba.sum(axis=0)
         shown = np.flatnonzero(mass > 0)
-        coloured = shown[np.argsort(-mass[shown], kind="stable")][:NAMED_COLOURS]
-        colours = dict(zip(coloured.tolist(), palette, strict=False))
+        coloured = shown[np.argsort(-mass[shown], kind="stable")][:NAMED_COLOURS].tolist()
+        colours = dict(zip(coloured, palette, strict=False))
+        texts = [str(label) for label in self.labels]
+        inside = self._fit_inside(texts, ax)
         places, left = np.arange(len(self.proba)), np.zeros(len(self.proba))
         for column in shown.tolist():
             widths = self.proba[:, column]
             bars = ax.barh(
-                places, widths, left=left, height=0.72, label=str(self.labels[column]),
+                places, widths, left=left, height=0.72, label=texts[column],
                 color=colours.get(column, "0.85"), edgecolor="white", linewidth=0.8,
             )  # fmt: skip
-            for bar, width in zip(bars, widths, strict=True):
-                if width >= SMALLEST_NAMED:
+            for bar in bars if inside else ():
+                if bar.get_width() >= SMALLEST_NAMED:
                     ax.annotate(
-                        str(self.labels[column]), bar.get_center(), ha="center", va="center",
+                        texts[column], bar.get_center(), ha="center", va="center",
                         fontsize="small", color="#1d2126", parse_math=False, clip_on=True,
                     )  # fmt: skip
             left += widths
+        if not inside:
+            named = [bars for bars, k in zip(ax.containers, shown, strict=True) if k in colours]
+            legend = ax.legend(
+                handles=named, frameon=False, fontsize="small", ncols=3, loc="lower left",
+                bbox_to_anchor=(0, 1), borderaxespad=0.2, handlelength=1.2,
+            )  # fmt: skip
+            for text in legend.get_texts():
+                text.set_parse_math(False)
         ax.set_yticks(places, self.names, parse_math=False)
         ax.set_ylim(len(places) - 0.4, -0.6)
         ax.set_xlim(0, 1)
@@ -196,6 +207,12 @@ class PosteriorDisplay:
         ax.tick_params(axis="y", length=0)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+    def _fit_inside(self, texts: Sequence[str], ax: Any) -> bool:
+        """Whether each label that would be written fits into its part of the bar."""
+        letters = ax.get_window_extent().width / ax.figure.dpi / INCHES_PER_LETTER
+        smallest = np.where(self.proba >= SMALLEST_NAMED, self.proba, np.inf).min(axis=0)
+        return all(len(text) < letters * low for text, low in zip(texts, smallest, strict=True))
 
 
 def _shown_rows(bags: Bags, proba: NDArray[Any], bag: int | None) -> NDArray[np.int64]:
@@ -213,5 +230,5 @@ def _row_names(bags: Bags, rows: NDArray[np.int64], bag: int | None) -> list[str
     inside = rows - bags.offsets[owners]
     if bag is not None:
         return [f"row {row}" for row in inside]
-    ids = owners if bags.ids is None else bags.ids[owners]
+    ids = [f"bag {i}" for i in owners] if bags.ids is None else bags.ids[owners]
     return [f"{name}, row {row}" for name, row in zip(ids, inside, strict=True)]

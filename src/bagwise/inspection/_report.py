@@ -13,15 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 import bagwise
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.exceptions import LabelError
-from bagwise.inspection._answers import (
-    Answers,
-    KnownLabels,
-    Subject,
-    collect_answers,
-    look_into,
-    read_labels,
-)
+from bagwise.engines import is_local
+from bagwise.exceptions import InputError, LabelError
+from bagwise.inspection._answers import Answers, collect_answers
+from bagwise.inspection._data_section import data_section
 from bagwise.inspection._evaluation import (
     HeldOut,
     evaluation_section,
@@ -29,16 +24,12 @@ from bagwise.inspection._evaluation import (
     judge_held_out,
     plain_baseline,
 )
+from bagwise.inspection._known_labels import KnownLabels, read_labels
+from bagwise.inspection._map_sections import cluster_section, space_section
 from bagwise.inspection._media import Media, embed_media
+from bagwise.inspection._model_sections import annotation_section, model_section, row_section
 from bagwise.inspection._page import Explorer, Section, render_page
-from bagwise.inspection._report_sections import (
-    annotation_section,
-    cluster_section,
-    data_section,
-    model_section,
-    row_section,
-    space_section,
-)
+from bagwise.inspection._subject import Subject, look_into
 from bagwise.io.files import replacing
 
 __all__ = ["Report"]
@@ -123,6 +114,10 @@ class Report:
             The HTML text.
         """
         bags = check_bags(None, self.bags, reset=True, allow_nan=True)
+        if not is_local(bags):
+            raise InputError(
+                f"the bags are on {bags.device}: a report is made of bags in memory here."
+            )
         if self.media is not None:
             self.media.check(bags)
         subject = look_into(self.model, bags, self.classes)
@@ -251,13 +246,9 @@ class Report:
 
 
 def _what_order(answers: Answers, unit: str) -> str:
-    if unit == "row":
-        return ""
-    order = ""
-    if answers.instance_scores is not None:
-        order = "Instances are in the order of their contribution, the largest first. "
-    key = "The key instance is the one that decided. " if answers.keys else ""
-    return (order + key + answers.explanation).strip()
+    if unit == "row" or answers.instance_scores is None:
+        return "The key instance of a bag is marked." if answers.keys else ""
+    return f"Instances are in the order of their scores. {answers.explanation}"
 
 
 def _coded(predicted: NDArray[Any], subject: Subject) -> Answers:

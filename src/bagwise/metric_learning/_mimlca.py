@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 from os import PathLike
@@ -12,9 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._validation import LabelSets, check_bag_labels, check_bags, check_label_sets
@@ -22,20 +19,16 @@ from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.engines import Checkpoint, digest, is_local, over_partitions
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError
 from bagwise.kernels.threads import one_core_if_small
+from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
 from bagwise.metric_learning._base import CentroidPredictor, as_few_rows, best_column
 from bagwise.pairwise import check_kernel, instance_kernel
 from bagwise.solvers.column_span import RANK_TOLERANCE, ColumnSpan
 from bagwise.solvers.eigenvectors import some_eigenvectors
 from bagwise.solvers.mimlca import instance_span, metric_map, usual_rank
 from bagwise.solvers.mimlca_parts import mimlca_by_parts
-from bagwise.solvers.multi_instance_kmeans import (
-    Candidates,
-    LocalRows,
-    best_of_starts,
-    cluster_means,
-)
+from bagwise.solvers.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["MIMLCA", "MLCA"]
@@ -179,7 +172,7 @@ def _leading_eigenvectors(gram: NDArray[np.float64], keep: int) -> Any:
     return some_eigenvectors(gram, n - keep, n - 1)
 
 
-class MIMLCA(_ClusterMetric):
+class MIMLCA(_ClusterMetric, LabelAssigner):
     r"""Learn a metric and the label of each instance from the label sets of bags (Law 2017).
 
     Instances are assigned to the candidate labels of their bag so that those of a label lie
@@ -282,15 +275,9 @@ class MIMLCA(_ClusterMetric):
 
     _runs_elsewhere = ("cluster", "device")
 
-    _parameter_constraints: dict[str, Any] = SPAN_CONSTRAINTS | {
-        "instances_per_label": [None, Options(Integral, {1})],
-        "init": [StrOptions({"bag-means", "random"})],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "checkpoint": [str, PathLike, None],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints: dict[str, Any] = (
+        SPAN_CONSTRAINTS | ASSIGNMENT_CONSTRAINTS | {"checkpoint": [str, PathLike, None]}
+    )
 
     def __init__(
         self,
@@ -343,10 +330,7 @@ class MIMLCA(_ClusterMetric):
         """
         bags = check_bags(self, X, reset=True)
         labels = check_label_sets(y, bags)
-        one_each = self.instances_per_label == 1
-        candidates = Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
-        if len(candidates.labels) == 0:
-            raise LabelError("no bag carries a label: there is nothing to learn from.")
+        candidates = self._candidates(bags, labels)
         checkpoint = self._checkpoint(bags, labels)
         if is_local(bags):
             assign = partial(self._assign, candidates=candidates, checkpoint=checkpoint)
@@ -355,11 +339,7 @@ class MIMLCA(_ClusterMetric):
             result, state = self._learn_elsewhere(bags, labels, checkpoint)
         if checkpoint is not None:
             checkpoint.remove()
-        if not result.converged:
-            warn_user(
-                f"assignments still changed after {result.n_iter} iterations: raise max_iter.",
-                ConvergenceWarning,
-            )
+        self._warn_unless_converged(result)
         self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         for name, value in state.items():
             setattr(self, name, value)
@@ -393,10 +373,7 @@ class MIMLCA(_ClusterMetric):
             center=self.center,
             n_components=self.n_components,
             ridge=self.ridge,
-            init=self.init,
-            n_init=self.n_init,
-            rng=check_random_state(self.random_state),
-            steps=lambda: self._track(range(self.max_iter), "assigning"),
+            **self._search(),
             checkpoint=checkpoint,
         )
         return result, {"classes_": labels.classes, **state}
@@ -404,16 +381,7 @@ class MIMLCA(_ClusterMetric):
     def _assign(
         self, span: ColumnSpan, candidates: Candidates, checkpoint: Checkpoint | None
     ) -> SolverResult:
-        rows = LocalRows(span.basis, candidates)
-        result = best_of_starts(
-            rows,
-            init=self.init,
-            n_init=self.n_init,
-            rng=check_random_state(self.random_state),
-            steps=lambda: self._track(range(self.max_iter), "assigning"),
-            checkpoint=checkpoint,
-        )
-        return replace(result, solution=(rows.kept,))
+        return self._best_assignment(span.basis, candidates, checkpoint)
 
 
 class MLCA(_ClusterMetric):

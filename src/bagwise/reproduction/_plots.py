@@ -250,7 +250,7 @@ def times(report: Report) -> Iterator[tuple[str, Any]]:
     names = [report.title_of("data", name) for name in experiment.data]
     axes[0, 0].set_xticks(range(len(names)), names, rotation=30, ha="right")
     axes[0, 0].set(yscale="log", ylabel="time (s)")
-    axes[0, 0].legend(fontsize="x-small")
+    axes[0, 0].legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1, 1))
     yield "times", figure
 
 

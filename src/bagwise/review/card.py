@@ -20,7 +20,7 @@ __all__ = ["Media", "Strips", "card"]
 
 MOST_NEIGHBOURS = 60
 MOST_BARS = 128
-MOST_ROWS = 10_000  # from which the spread of a feature is estimated
+MOST_VALUES = 2**22  # from which the spread of the features is estimated
 UNUSUAL = 4  # features named in words
 
 
@@ -78,10 +78,11 @@ class Strips:
 
     def __init__(self, bags: Bags) -> None:
         self._bags = bags
-        n = bags.n_instances
-        rows = np.unique(np.linspace(0, n - 1, min(n, MOST_ROWS)).astype(np.int64))
-        sample = self._dense(rows)
-        self._mean, spread = sample.mean(axis=0), sample.std(axis=0)
+        n_rows = min(bags.n_instances, max(2, MOST_VALUES // bags.n_features))
+        rows = np.unique(np.linspace(0, bags.n_instances - 1, n_rows).astype(np.int64))
+        sample = np.ma.masked_invalid(self._dense(rows))
+        spread = sample.std(axis=0).filled(0.0)
+        self._mean = sample.mean(axis=0).filled(0.0)
         self._spread = np.where(spread > 0, spread, 1.0)
 
     @cached_property
@@ -106,7 +107,8 @@ class Strips:
         return [f"{self.names[j]} {value[j]:.3g} ({z[j]:+.1f} sd)" for j in furthest]
 
     def _standardised(self, instances: Any) -> NDArray[np.float64]:
-        return (self._dense(instances) - self._mean) / self._spread
+        z = (self._dense(instances) - self._mean) / self._spread
+        return np.nan_to_num(z, nan=0.0)  # a gap, for the model to fill, is nothing unusual
 
     def _dense(self, instances: Any) -> NDArray[np.float64]:
         rows = self._bags.instances[instances]

@@ -13,6 +13,7 @@ import hmac
 import json
 import secrets
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -142,6 +143,15 @@ class _Review:
         return {"guess": self.queue.guess(instance), "probability": certainty}
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that is closed meanwhile is no error."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
 class ReviewServer:
     """Serves the page until it is told to stop.
 
@@ -179,12 +189,11 @@ class ReviewServer:
         token = secrets.token_urlsafe(24)
         review = _Review(queue, corrections, bags, media, title)
         try:
-            self._server = ThreadingHTTPServer((HOST, port), _handler(review, token))
+            self._server = _Server((HOST, port), _handler(review, token))
         except OSError as error:
             raise InputError(
                 f"port {port} cannot be used ({error.strerror}): leave it out to take a free one."
             ) from error
-        self._server.daemon_threads = True
         self.address = f"http://{HOST}:{self._server.server_port}/{token}/"
 
     def serve(self) -> None:

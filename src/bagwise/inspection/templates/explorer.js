@@ -115,10 +115,10 @@
     return image;
   };
   const columns = [
+    ["image", instances.image, "image"],
     ["score", instances.score, heads.score],
     ["label", instances.label, heads.label],
     ["probability", instances.probability, heads.probability],
-    ["image", instances.image, "image"],
     ["audio", instances.audio, "audio"],
     ["text", instances.text, "text"],
   ].filter(([, values]) => values);
@@ -126,14 +126,16 @@
     const line = make("tr", keys.has(k) ? { class: "key" } : {});
     const place = String(instances.row[k]);
     line.append(make("th", { scope: "row", class: "number" }, place));
-    if (instances.keys.length) line.append(make("td", {}, keys.has(k) ? make("span", { class: "badge" }, keys.get(k)) : ""));
-    for (const [kind, values] of columns) {
+    const add = (head, style, ...children) => line.append(make("td", { "data-head": head, class: style }, ...children));
+    if (instances.keys.length) add("", "", keys.has(k) ? make("span", { class: "badge" }, keys.get(k)) : null);
+    for (const [kind, values, head] of columns) {
       if (kind === "score") {
-        line.append(make("td", { class: "number" }, number(values[k])), make("td", {}, values[k] === null ? "" : strip(values[k], low, high)));
-      } else if (kind === "label") line.append(make("td", {}, values[k] < 0 ? "" : labels[values[k]]));
-      else if (kind === "probability") line.append(make("td", { class: "number" }, number(values[k])));
-      else if (kind === "text") line.append(make("td", { class: "text" }, values[k]));
-      else line.append(make("td", {}, picture(kind, k, `row ${place}`)));
+        add(head, "number", number(values[k]));
+        add("", "", values[k] === null ? null : strip(values[k], low, high));
+      } else if (kind === "label") add(head, "", values[k] < 0 ? "" : labels[values[k]]);
+      else if (kind === "probability") add(head, "number", number(values[k]));
+      else if (kind === "text") add("", "text", values[k]);
+      else add("", "", picture(kind, k, `row ${place}`));
     }
     return line;
   };
@@ -167,8 +169,8 @@
     const [low, high] = [Math.min(0, values.at(-1) ?? 0), Math.max(0, values[0] ?? 0)];
     const facts = make("dl", { class: "facts" });
     if (bags.truth) facts.append(fact("label", bags.truth[i] === null ? "not known" : bags.truth[i] || "none"));
-    if (bags.heldOut) facts.append(fact("predicted unseen", bags.heldOut[i] || "none", bags.wrong?.[i] === 1 ? "wrong" : ""));
-    if (bags.predicted) facts.append(fact(bags.heldOut ? "by the model" : "predicted", bags.predicted[i] || "none", !bags.heldOut && bags.wrong?.[i] === 1 ? "wrong" : ""));
+    if (bags.heldOut) facts.append(fact("held out", bags.heldOut[i] || "none", bags.wrong?.[i] === 1 ? "wrong" : ""));
+    if (bags.predicted) facts.append(fact(bags.heldOut ? "by this model" : "predicted", bags.predicted[i] || "none", !bags.heldOut && bags.wrong?.[i] === 1 ? "wrong" : ""));
     if (bags.score) facts.append(fact(heads.bagScore, number(bags.score[i])));
     if (bags.probability) facts.append(fact("probability", number(bags.probability[i])));
     if (unit === "bag") facts.append(fact("instances", String(sizes[i])));
@@ -194,7 +196,7 @@
     article.replaceChildren(...parts);
     mark();
   };
-  const tell = (i) => { byId("count").textContent = `${bags.id[i]}: ${answers ? answers[i] || "none" : plural(sizes[i], "instance")}`; };
+  const tell = (i) => { byId("told").textContent = `${bags.id[i]}: ${answers ? answers[i] || "none" : plural(sizes[i], "instance")}`; };
   const reveal = () => {
     const { top } = article.getBoundingClientRect();
     if (top < 0 || top > 0.75 * innerHeight) article.scrollIntoView({ block: "start" });
