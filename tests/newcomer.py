@@ -82,7 +82,7 @@ def run(words, folder):
 
 
 def build_wheel(folder):
-    words = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT]
+    words = [sys.executable, "-m", "pip", "wheel", "-qq", "--no-deps", "-w", folder, ROOT]
     run(words, ROOT)
     (wheel,) = folder.iterdir()
     print(f"{wheel.name}, {wheel.stat().st_size / 1e3:.0f} kB")
@@ -92,7 +92,7 @@ def build_wheel(folder):
 def install(wheel, folder):
     run([sys.executable, "-m", "venv", folder], ROOT)
     python = folder / "bin" / "python"
-    run([python, "-m", "pip", "install", "-q", f"bagwise[all] @ {wheel.as_uri()}"], folder)
+    run([python, "-m", "pip", "install", "-qq", f"bagwise[all] @ {wheel.as_uri()}"], folder)
     where = run([python, "-c", "import bagwise; print(bagwise.__file__)"], folder)
     assert where.startswith(str(folder)), where
     return python

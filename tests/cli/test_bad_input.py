@@ -18,13 +18,14 @@ READERS = {
     "fit": ("fit", "{}", *COLUMNS, *PLAIN, "-m", "sil", "-o", "new.skops"),
     "evaluate": ("evaluate", "{}", *COLUMNS, *PLAIN, "-m", "sil", "--folds", "2"),
     "predict": ("predict", "model.skops", "{}", "-o", "new.csv"),
+    "report": ("report", "model.skops", "{}", "-o", "new.html"),
     "annotate": (
         *("annotate", "{}", "--bag", "slide", "--labels", "tumour", *PLAIN, "-o", "new.csv"),
     ),
     "cluster": ("cluster", "{}", *COLUMNS, *PLAIN, "-k", "2", "--no-report", "-o", "new.csv"),
 }
 WRITERS = {
-    **{name: READERS[name] for name in ("fit", "predict", "annotate", "cluster")},
+    **{name: READERS[name] for name in ("fit", "predict", "report", "annotate", "cluster")},
     "export": ("datasets", "export", "musk1", "-o", "new.csv"),
 }
 
@@ -129,11 +130,7 @@ def test_a_label_that_never_changes(refused, command):
 @pytest.mark.parametrize("command", READERS)
 def test_a_column_that_is_not_there(refused, command):
     words = [word.format("slides.csv") for word in READERS[command]]
-    wrong = {"slide": "slyde"} if command == "predict" else {"slide": "slyde", "x": "x"}
-    words = [wrong.get(word, word) for word in words]
-    if command == "predict":
-        words += ["--bag", "slyde"]
-    refused(words, "slyde")
+    refused([*words, "--bag", "slyde"], "slyde")
 
 
 @pytest.mark.parametrize(
@@ -163,8 +160,17 @@ def test_bags_of_other_features(refused):
         ("future.skops", "9.0.0"),
     ],
 )
-def test_a_model_that_is_none(refused, model, message):
-    refused(["predict", model, "slides.csv", "-o", "new.csv"], message)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "{}", "slides.csv", "-o", "new.csv"),
+        ("report", "{}", "slides.csv", "-o", "new.html"),
+        ("review", "slides.csv", "--no-browser", "--model", "{}"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_model_that_is_none(refused, words, model, message):
+    refused([word.format(model) for word in words], message)
 
 
 @pytest.mark.parametrize("command", WRITERS)
@@ -182,7 +188,7 @@ def test_a_place_that_cannot_be_written(refused, command, output, message):
     refused([*words[:-1], output], message)
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "annotate", "cluster"])
+@pytest.mark.parametrize("command", ["fit", "predict", "report", "annotate", "cluster"])
 def test_what_is_read_is_never_written_even_by_force(refused, command):
     words = [word.format("slides.csv") for word in WRITERS[command]]
     refused([*words[:-1], "slides.csv", "--force"], "write to another file")
@@ -207,7 +213,7 @@ def test_an_ending_that_is_no_format(refused, command):
         (("fit", "-m", "sil", "--positive", "maybe", "-o", "new.skops"), "--positive"),
         (("fit", "-m", "sil", "--memory-limit", "much", "-o", "new.skops"), "much"),
         (("fit", "-m", "sil", "--separator", "", "-o", "new.skops"), "--separator"),
-        (("evaluate", "-m", "sil", "--folds", "100"), "--folds 12"),
+        (("evaluate", "-m", "sil", "--folds", "100"), "at most 12 folds"),
         (("evaluate", "-m", "sil", "--folds", "few"), "--folds"),
         (("evaluate", "-m", "sil", "--group", "nobody"), "nobody"),
         (("cluster", "-k", "0", "-o", "new.csv"), "-k"),
@@ -237,6 +243,18 @@ def test_a_value_that_cannot_be(refused, words, message):
         (("demo", "-o", "slides.csv"), "exists already"),
         (("demo", "-o", "folder.csv"), "exists already"),
         (("doctor", "now"), "now"),
+        (("review", "absent.csv", "--no-browser", "--model", "model.skops"), "absent.csv"),
+        (("review", "slides.csv", "--no-browser"), "--model"),
+        (
+            ("review", "slides.csv", "--no-browser", "--model", "model.skops", "-o", "slides.csv"),
+            "",
+        ),
+        (("review", "slides.csv", "--export", "new.csv"), "slides.corrections.sqlite"),
+        (
+            ("report", "model.skops", "slides.csv", "-o", "new.html", "--image", "nothing"),
+            "nothing",
+        ),
+        (("report", "model.skops", "slides.csv", "-o", "new.html", "--cv", "99"), "12 folds"),
         (
             ("annotate", "slides.csv", "--labels", "tumour", "-o", "new.csv", "--review", "-1"),
             "--review",

@@ -36,6 +36,10 @@ def folder(slides, run, monkeypatch):
             {"bags", "instances", "predicted", "written"},
         ),
         (
+            ("report", "model.skops", "slides.csv", "-o", "out.html"),
+            {"model", "file", "bags", "written"},
+        ),
+        (
             ("annotate", "sets.csv", *SETS, "--review", "2", "-o", "out.csv"),
             {"instances", "least_certain", "written"},
         ),

@@ -268,7 +268,7 @@ def _check_folds(y: NDArray[Any], n_folds: int, groups: NDArray[Any] | None) -> 
             raise LabelError(f"all bags have the label {classes[0]!r}: there is nothing to learn.")
         if counts.min() < n_folds:
             rare = classes[counts.argmin()]
-            fewer = f"Use at most --folds {counts.min()}, or leave" if counts.min() > 1 else "Leave"
+            fewer = f"Use at most {counts.min()} folds, or leave" if counts.min() > 1 else "Leave"
             raise LabelError(
                 f"the label {rare!s} has {counts.min()} bags for {n_folds} folds: each fold needs "
                 f"one. {fewer} these bags out."

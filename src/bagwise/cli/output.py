@@ -36,7 +36,9 @@ __all__ = [
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
-_WRAPPED, _GAP = 24, 2  # from which width a column is wrapped; what lies between two columns
+_WRAPPED = 24  # a column wider than this may be wrapped
+_LEAST = 16  # what is left of it
+_GAP = 2  # between two columns
 
 
 def print_table(
@@ -61,15 +63,16 @@ def print_table(
     if title:
         console.print(_visible(title), style="bold")
     widths = {name: _width([name, *cells] if heading else cells) for name, cells in texts.items()}
-    for block in _blocks(widths, console.width):
+    least = {name: width if width <= _WRAPPED else _LEAST for name, width in widths.items()}
+    for block in _blocks(least, console.width):
         table = _empty_table(heading=heading)
         for name in block:
             # Prose may be wrapped; a number or a short name would be unreadable so.
             prose = widths[name] > _WRAPPED
             justify: Literal["left", "right"] = "right" if name in numeric else "left"
-            least = min(widths[name], _WRAPPED, console.width // 2 - _GAP)
+            width = min(least[name], console.width // 2 - _GAP)
             table.add_column(
-                name, justify=justify, min_width=least, no_wrap=not prose, overflow="fold"
+                name, justify=justify, min_width=width, no_wrap=not prose, overflow="fold"
             )
         for row in zip(*(texts[name] for name in block), strict=True):
             table.add_row(*row)
@@ -273,13 +276,12 @@ def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> Non
 def _blocks(widths: Mapping[str, int], room: int) -> Iterator[list[str]]:
     """Cut columns that do not fit side by side into blocks, each with the first column in front."""
     first, *others = widths
-    start = min(widths[first], _WRAPPED)
-    block, used = [first], start
+    block, used = [first], widths[first]
     for name in others:
-        more = _GAP + min(widths[name], _WRAPPED)
+        more = _GAP + widths[name]
         if used + more > room and len(block) > 1:
             yield block
-            block, used = [first], start
+            block, used = [first], widths[first]
         block.append(name)
         used += more
     yield block
