@@ -41,19 +41,19 @@ ROOMS = {
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION | {"io"},
     "classification": FOUNDATION | {"embedding"},
-    "_row_machine": FOUNDATION,
-    "cluster": FOUNDATION | {"_row_machine"},
-    "semi_supervised": FOUNDATION | {"_row_machine"},
+    "cluster": FOUNDATION,
+    "semi_supervised": FOUNDATION,
     "annotation": FOUNDATION | {"io"},  # io tells how much memory is free
     "metric_learning": FOUNDATION,
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "extras", "bags", "engines"},
     "persistence": {"exceptions", "extras", "bags", "io"},
-    "inspection": FOUNDATION | {"metrics"},
+    "inspection": FOUNDATION | {"metrics", "io"},  # io: a report's file appears whole
     "reproduction": FOUNDATION
     | QUESTIONS
-    | {"datasets", "embedding", "inspection", "metrics", "preprocessing"},
+    | {"datasets", "embedding", "inspection", "metrics", "preprocessing", "review"},
+    "review": FOUNDATION,
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},

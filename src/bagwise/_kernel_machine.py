@@ -1,4 +1,7 @@
-"""Machines whose score is a weighted sum of features, or of kernels with training rows."""
+"""Machines whose score is a weighted sum of features, or of kernels with training rows.
+
+Rows are instances of bags, or rows of their own.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.pairwise import instance_kernel, kernel_width
+from bagwise.solvers.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
 
 __all__ = ["KernelMachine"]
 
@@ -22,7 +26,7 @@ BLOCK = 2**22  # kernel values held at once when scoring
 
 
 class KernelMachine(BagEstimator):
-    """The kernel of a machine, and how fitted machines score rows.
+    """The kernel of a machine: where it is trained, what is kept of it, how it scores rows.
 
     A subclass offers the parameters `kernel`, `gamma`, `degree` and `coef0`, and leaves either
     `coef_`, or `dual_coef_`, `support_`, `support_vectors_` and `gamma_`; always `intercept_`.
@@ -49,6 +53,25 @@ class KernelMachine(BagEstimator):
     def _width(self, rows: Any) -> float:
         """Gamma of a kernel on these rows."""
         return kernel_width(self.gamma, Bags(rows, np.arange(rows.shape[0] + 1)))
+
+    def _space(self, rows: Any) -> FeatureSpace:
+        """The training rows, in double precision, seen through the kernel."""
+        self._forget()
+        if self.kernel == "linear":
+            return LinearFeatures(rows)
+        width = self._width(rows)
+        return KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, width))
+
+    def _keep(self, space: FeatureSpace, coef: NDArray[Any], intercept: NDArray[Any]) -> None:
+        """Remember machines, rows of `coef` over the training rows, as fitted state."""
+        if isinstance(space, LinearFeatures):
+            self.coef_, self.intercept_ = space.planes(coef, intercept)
+            return
+        assert isinstance(space, KernelFeatures)
+        self.support_ = np.flatnonzero(np.any(coef != 0, axis=0))
+        self.support_vectors_ = space.rows[self.support_]
+        self.dual_coef_, self.intercept_ = coef[:, self.support_], intercept
+        self.gamma_ = self._width(space.rows)
 
     def _kernel_values(self, A: Any, B: Any, gamma: float) -> NDArray[Any]:
         if B.shape[0] == 0:

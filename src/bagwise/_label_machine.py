@@ -17,7 +17,8 @@ from bagwise import kernels
 from bagwise._kernel_machine import KernelMachine
 from bagwise._warnings import warn_user
 from bagwise.exceptions import InputError
-from bagwise.solvers.result import SolverResult, total_curve
+from bagwise.solvers.result import total_curve
+from bagwise.solvers.wellsvm import MixtureResult
 
 __all__ = ["LabelMachine"]
 
@@ -104,12 +105,12 @@ class LabelMachine(KernelMachine):
             params["degree"] = self.degree
         return Nystroem(kernel=self.kernel, n_components=LANDMARKS, random_state=seed, **params)
 
-    def _keep(
-        self, X: Any, rows: Any, centre: NDArray[np.float64], results: Sequence[SolverResult]
+    def _keep_machines(
+        self, X: Any, rows: Any, centre: NDArray[np.float64], results: Sequence[MixtureResult]
     ) -> None:
         """Remember the machines as hyperplanes, or as weights of training rows."""
-        f = np.array([result.solution[0] for result in results])
-        coef = np.array([result.solution[1] for result in results])
+        f = np.array([result.solution.f for result in results])
+        coef = np.array([result.solution.coef for result in results])
         constant = rows.asks[0, 0] * f[:, rows.n_features]
         if rows.kind != kernels.dual_descent.GRAM:
             self.coef_ = f[:, : rows.n_features]
@@ -124,7 +125,7 @@ class LabelMachine(KernelMachine):
             self._keep_support(X)
         self.objective_curve_ = total_curve(results)
         self.n_iter_ = max(result.n_iter for result in results)
-        self.duality_gap_ = float(max(result.solution[5] for result in results))
+        self.duality_gap_ = float(max(result.solution.gap for result in results))
         if not all(result.converged for result in results):
             warn_user(
                 f"{type(self).__name__} found violated labels after max_cuts={self.max_cuts} "

@@ -70,7 +70,7 @@ def test_the_linear_kernel_by_name_and_as_a_function_agree(model):
         function.decision_function(bags), plain.decision_function(bags), atol=1e-6
     )
     np.testing.assert_allclose(
-        function.dual_coef_ @ function.support_instances_, plain.coef_, atol=1e-6
+        function.dual_coef_ @ function.support_vectors_, plain.coef_, atol=1e-6
     )
     assert not hasattr(plain, "dual_coef_")
     assert not hasattr(function, "coef_")
@@ -184,7 +184,7 @@ def test_scores_in_blocks_equal_all_at_once(model, monkeypatch):
     bags, y = example(12)
     found = clone(model).set_params(kernel="rbf").fit(bags, y)
     expected = found.score_instances(bags)
-    monkeypatch.setattr("bagwise.classification._one_vs_rest.BLOCK", 10)
+    monkeypatch.setattr("bagwise._kernel_machine.BLOCK", 10)
     np.testing.assert_allclose(found.score_instances(bags), expected)
 
 

@@ -85,6 +85,22 @@ def test_without_a_published_deviation_that_of_our_folds_counts(report, plan, st
     assert row_of(again, "clusters", "sil").verdict.word == word
 
 
+@pytest.mark.parametrize(("shift", "fine", "near"), [(-0.1, 1, 0), (0.9, 0, 1), (1.1, 0, 0)])
+def test_a_miss_within_the_standard_error_is_counted_apart(report, plan, store, shift, fine, near):
+    numbers = [
+        r["accuracy"] for u, r in report.results if (u.data, u.method) == ("clusters", "sil")
+    ]
+    error = np.std(numbers, ddof=1) / np.sqrt(6)
+    published = {"clusters": {"sil": {"accuracy": [np.mean(numbers) + shift * error]}}}
+    experiment = dataclasses.replace(
+        plan.experiment, data=("clusters",), published=published, options={"summary": "paired"}
+    )
+    tables = make_report(dataclasses.replace(plan, experiment=experiment), store).tables()
+    assert tables["Clusters"]["standard error"][0] == f"{error:.3f}"
+    assert tables["All data sets"]["not worse than the paper"] == [f"{fine} of 1", ""]
+    assert tables["All data sets"]["worse by up to one se"] == [str(near), ""]
+
+
 def test_every_cell_has_an_honest_word(report):
     words = {
         (row.data, row.method): str(row.verdict) for row in report.rows if row.metric == "accuracy"

@@ -7,9 +7,10 @@ import pytest
 from scipy import sparse, stats
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bagwise.reproduction import load_paper, make_plan
+from bagwise.reproduction import Store, load_paper, make_plan, make_report, run_plan, write_report
 from bagwise.reproduction._protocols import PROTOCOLS
 from bagwise.reproduction._protocols.weak_labels import (
+    _balance,
     _chosen,
     _draw_labels,
     _margins,
@@ -80,6 +81,25 @@ def test_where_labels_tell_nothing_the_unlabelled_rows_are_trusted_least(rng):
     assert pytest.approx(1 / _mean_square(X, None, True)) == fitted.C1
 
 
+def test_a_prior_evens_the_balance_and_stays_when_labels_are_hidden(rng):
+    np.testing.assert_allclose(_balance(np.array([0, 0, 0, 1]), 0), [0.75, 0.25])
+    np.testing.assert_allclose(_balance(np.array([0, 0, 0, 1]), 4), [0.625, 0.375])
+    X, y = rng.normal(size=(60, 3)), np.full(60, -1)
+    y[:8] = [0, 0, 0, 0, 0, 1, 1, 2]  # when the only row of class 2 is hidden, two are left
+    tables = [{"width": [0], "center": [True], "weight": [1.0, 0.3]}]
+    options = {"choice": "margin", "prior": 10, "grid": {"wellsvm": tables}}
+    model = {"class": "bagwise.semi_supervised:WellSVMClassifier"}
+    unit = SimpleNamespace(
+        settings={"options": options, "model": model},
+        method="wellsvm",
+        data="noise",
+        seed=0,
+        shared_seed=0,
+    )
+    fitted = _chosen(unit, X, y)[0]
+    np.testing.assert_allclose(fitted.balance, (np.array([5, 2, 1]) + 10 / 3) / 18)
+
+
 def test_text_rows_have_unit_length():
     data = make_text_rows(200, 100, words=8, random_state=0)
     lengths = np.sqrt(data.X.multiply(data.X).sum(axis=1))
@@ -96,3 +116,26 @@ def test_large_figures_run_on_a_few_rows(name):
     assert len(results) == len({unit.method for unit in small})
     metric = paper.experiment(name).metrics[0]
     assert all(0.4 < result[metric] <= 1 for result in results.values())
+
+
+def test_methods_that_are_not_here_are_shown_as_published(tmp_path):
+    paper = load_paper("wellsvm")
+    plan = make_plan(paper, paper.experiment("table7"))
+    assert not [unit for unit in plan.units if unit.method == "newton-s3vm"]
+    assert plan.absent["newton-s3vm"] == "published only"
+    table = make_report(plan, Store(tmp_path / "none.jsonl")).tables()["g50c"]
+    assert table["paper"][table["method"].index("Newton S3VM (as published)")] == "0.075"
+
+
+@pytest.mark.parametrize("name", ["figure1-2", "figure6"])
+def test_small_figures_draw_times_and_objectives(name, tmp_path):
+    pytest.importorskip("matplotlib")
+    paper, store = load_paper("wellsvm"), Store(tmp_path / "results.jsonl")
+    plan = make_plan(paper, paper.experiment(name).shortened()).narrowed(("house",))
+    if not plan.units:
+        pytest.skip("the UCI sets are not at hand")
+    run_plan(plan, store)
+    report = make_report(plan, store)
+    assert all(row.ours for row in report.rows)
+    plots = write_report(report, tmp_path, name)[1:]
+    assert [plot.name for plot in plots] == [f"{name}-times.png", f"{name}-objective.png"]

@@ -138,3 +138,12 @@ def test_a_rare_class_is_not_swallowed(rng):
     model = AnnealedSVM().fit(X, y)
     assert np.mean(model.predict(X)[truth == 1] == 1) > 0.9
     assert np.mean(model.predict(X)[truth == 0] == 0) > 0.9
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_features_that_drown_the_constant_are_named(cloud, kind):
+    X, signs = cloud
+    y = np.where(signs == 0, -1, signs > 0)
+    with pytest.warns(UserWarning, match="length of 1.*e[+]07.*[Ss]tandardise"):
+        AnnealedSVM().fit(kind(1e6 * X + 1e7), y)
+    AnnealedSVM().fit(kind(X + 10), y)

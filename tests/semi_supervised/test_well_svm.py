@@ -117,6 +117,17 @@ def test_an_unattainable_balance_is_met_as_nearly_as_rows_allow(rng, balance):
     assert (n_positive == np.floor(balance * (y < 0).sum())).all()
 
 
+def test_a_balance_of_each_class(rng):
+    X, y, _ = clouds(rng)
+    one, each = (WellSVMClassifier(balance=b).fit(X, y) for b in (0.3, [0.7, 0.3]))
+    np.testing.assert_array_equal(one.decision_function(X), each.decision_function(X))
+    three = np.where(y < 0, -1, np.arange(len(y)) % 3)
+    model = WellSVMClassifier(balance=[0.5, 0.25, 0.25]).fit(X, three)
+    n_free = np.sum(y < 0)
+    for vectors, share in zip(model.label_vectors_, (0.5, 0.25, 0.25), strict=True):
+        assert (np.sum(vectors[:, y < 0] > 0, axis=1) == np.floor(n_free * share)).all()
+
+
 def test_labels_that_cannot_be_learned_from(rng):
     X = rng.normal(size=(6, 2))
     with pytest.raises(LabelError, match="-1 means unlabelled"):
@@ -125,8 +136,10 @@ def test_labels_that_cannot_be_learned_from(rng):
         WellSVMClassifier().fit(X, [0, 0, -1, -1, -1, -1])
     with pytest.raises(LabelError, match="none of the 6 rows"):
         WellSVMClassifier().fit(X, [-1] * 6)
-    with pytest.raises(LabelError, match="two classes"):
+    with pytest.raises(LabelError, match="2 classes, and y has 3"):
         WellSVMClassifier(balance=0.5).fit(X, [0, 1, 2, -1, -1, -1])
+    with pytest.raises(LabelError, match="add up to 1"):
+        WellSVMClassifier(balance=[0.5, 0.6]).fit(X, [0, 1, -1, -1, -1, -1])
 
 
 def test_duplicate_rows(rng):

@@ -8,28 +8,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-from sklearn.utils import gen_batches
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils._param_validation import Interval
 
+from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin
-from bagwise.base import BagEstimator, fit_method
+from bagwise.base import fit_method
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
-from bagwise.pairwise import instance_kernel, kernel_width
-from bagwise.solvers.feature_space import KernelFeatures, LinearFeatures
 from bagwise.solvers.m3miml import m3miml
 from bagwise.solvers.result import total_curve
 
 __all__ = ["M3MIML"]
 
-BLOCK = 2**22  # kernel values held at once when scoring
 
-
-class M3MIML(AnnotatorMixin, BagEstimator):
+class M3MIML(AnnotatorMixin, KernelMachine):
     r"""A maximum-margin machine per label; a bag has the score of its best instance (Zhang 2008).
 
     .. math:: \min_{W, b} \tfrac12 \sum_l |w_l|^2 + C \sum_i \sum_l \xi_{il}
@@ -61,8 +55,10 @@ class M3MIML(AnnotatorMixin, BagEstimator):
         The labels.
     coef_ : ndarray of shape (n_classes, n_features)
         The weights of the features (linear kernel).
-    support_instances_ : ndarray or CSR of shape (n_support, n_features)
-        The training instances that carry weight (other kernels).
+    support_ : ndarray of shape (n_support,)
+        Which instances of the bags of known label set carry weight (other kernels).
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        Those instances.
     dual_coef_ : ndarray of shape (n_classes, n_support)
         Their weights.
     gamma_ : float
@@ -96,11 +92,8 @@ class M3MIML(AnnotatorMixin, BagEstimator):
     """
 
     _parameter_constraints: dict[str, Any] = {
+        **KernelMachine._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
-        "kernel": [StrOptions(set(PAIRWISE_KERNEL_FUNCTIONS)), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Real],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "verbose": ["verbose"],
     }
@@ -154,13 +147,8 @@ class M3MIML(AnnotatorMixin, BagEstimator):
         if not labels.known.any():
             raise LabelError("no bag has a known label set: give at least one.")
         bags, carried = bags[labels.known], labels.indicator[labels.known] == 1
-        gamma = kernel_width(self.gamma, bags)
         rows = bags.instances.astype(np.float64, copy=False)
-        space = (
-            LinearFeatures(rows)
-            if self.kernel == "linear"
-            else KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, gamma))
-        )
+        space = self._space(rows)
         coef = np.zeros((len(labels.classes), bags.n_instances))
         # A label that all carry needs no weights: 1 meets every margin. One that none carries is
         # never given to an instance, however little the others fit.
@@ -178,12 +166,7 @@ class M3MIML(AnnotatorMixin, BagEstimator):
                 f"M3MIML did not settle to tol={self.tol}: scale the instances, or lower C.",
                 ConvergenceWarning,
             )
-        if isinstance(space, LinearFeatures):
-            self.coef_, self.intercept_ = space.planes(coef, intercept)
-        else:
-            support = np.flatnonzero(np.any(coef != 0, axis=0))
-            self.support_instances_, self.dual_coef_ = rows[support], coef[:, support]
-            self.intercept_, self.gamma_ = intercept, gamma
+        self._keep(space, coef, intercept)
         self.classes_, self._single = labels.classes, labels.single
         self.n_iter_ = max((result.n_iter for result in results), default=0)
         self.objective_curve_ = total_curve(results) if results else np.zeros(0)
@@ -201,17 +184,4 @@ class M3MIML(AnnotatorMixin, BagEstimator):
         -------
         ndarray of shape (n_instances, n_classes)
         """
-        rows = self._check_bags(X).instances
-        if self.kernel == "linear":
-            return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_
-        n_rows = max(1, BLOCK // max(1, len(self.dual_coef_.T)))
-        found = [
-            self._kernel_values(rows[batch], self.support_instances_, self.gamma_)
-            @ self.dual_coef_.T
-            for batch in gen_batches(rows.shape[0], n_rows)
-        ]
-        return np.concatenate(found) + self.intercept_
-
-    def _kernel_values(self, A: Any, B: Any, gamma: float) -> NDArray[Any]:
-        params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
-        return instance_kernel(A, B, self.kernel, params)
+        return self._score_rows(self._check_bags(X).instances)

@@ -60,7 +60,7 @@ class InstanceMarginSVM(OneVsRestSVM):
         The weights of the features (linear kernel); one machine for two classes, else one each.
     support_ : ndarray of shape (n_support,)
         Which training instances carry weight (other kernels).
-    support_instances_ : ndarray or CSR of shape (n_support, n_features)
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         Those instances.
     dual_coef_ : ndarray of shape (n_machines, n_support)
         Their weights.

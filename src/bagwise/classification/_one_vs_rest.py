@@ -8,26 +8,22 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-from sklearn.utils import compute_sample_weight, gen_batches
+from sklearn.utils import compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
-from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.base import BagClassifierMixin, InstancePredictorMixin, fit_method
 from bagwise.exceptions import InputError
 from bagwise.kernels.threads import one_core_if_small
-from bagwise.pairwise import instance_kernel, kernel_width
-from bagwise.solvers.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
+from bagwise.solvers.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult, total_curve
 
 __all__ = ["OneVsRestSVM", "class_weights"]
 
-BLOCK = 2**22  # kernel values held at once when scoring
 
-
-class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, KernelMachine):
     """A linear or kernel machine per class, scored by the best instance of a bag.
 
     Two classes make one machine, whose positive bags are those of ``classes_[1]``; more make one
@@ -35,21 +31,14 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
     """
 
     _parameter_constraints: dict[str, Any] = {
+        **KernelMachine._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
-        "kernel": [StrOptions(set(PAIRWISE_KERNEL_FUNCTIONS)), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Real],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "verbose": ["verbose"],
     }
 
     C: float
-    kernel: Any
-    gamma: Any
-    degree: float
-    coef0: float
     class_weight: Any
     tol: float
 
@@ -76,13 +65,8 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         bags = check_bags(self, X, reset=True)
         classes, codes = check_bag_labels(y, bags, min_classes=2)
         costs = self.C * class_weights(self.class_weight, classes[codes])
-        gamma = kernel_width(self.gamma, bags)
         rows = bags.instances.astype(np.float64, copy=False)
-        space = (
-            LinearFeatures(rows)
-            if self.kernel == "linear"
-            else KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, gamma))
-        )
+        space = self._space(rows)
         positives = [1] if len(classes) == 2 else range(len(classes))
         with one_core_if_small(rows):
             results = [
@@ -93,13 +77,7 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             self._warn()
         coef = np.array([result.solution[0] for result in results])  # (n_machines, n_instances)
         intercept = np.array([float(result.solution[1]) for result in results])
-        if isinstance(space, LinearFeatures):
-            self.coef_, self.intercept_ = space.planes(coef, intercept)
-        else:
-            self.support_ = np.flatnonzero(np.any(coef != 0, axis=0))
-            self.support_instances_ = rows[self.support_]
-            self.dual_coef_, self.intercept_ = coef[:, self.support_], intercept
-            self.gamma_ = gamma
+        self._keep(space, coef, intercept)
         self.classes_ = classes
         self.n_iter_ = max(result.n_iter for result in results)
         self.objective_curve_ = total_curve(results)
@@ -118,19 +96,7 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         ndarray of shape (n_instances,) or (n_instances, n_classes)
             One score for two classes (positive: ``classes_[1]``), else one per class.
         """
-        rows = self._check_bags(X).instances
-        if self.kernel == "linear":
-            scores = safe_sparse_dot(rows, self.coef_.T, dense_output=True)
-        else:
-            n_rows = max(1, BLOCK // max(1, len(self.support_)))
-            scores = np.concatenate(
-                [
-                    self._kernel_values(rows[batch], self.support_instances_, self.gamma_)
-                    @ self.dual_coef_.T
-                    for batch in gen_batches(rows.shape[0], n_rows)
-                ]
-            )
-        scores = scores + self.intercept_
+        scores = self._score_rows(self._check_bags(X).instances)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def _solve(
@@ -142,10 +108,6 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
     ) -> SolverResult:
         """Learn positive bags from the others; ``solution`` is (coef of instances, intercept)."""
         raise NotImplementedError
-
-    def _kernel_values(self, A: Any, B: Any, gamma: float) -> NDArray[Any]:
-        params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
-        return instance_kernel(A, B, self.kernel, params)
 
     def _warn(self) -> None:
         budget = f" in max_iter={self.max_iter} rounds" if hasattr(self, "max_iter") else ""

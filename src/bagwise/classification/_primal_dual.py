@@ -144,7 +144,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
     array([1])
     """
 
-    _runs_elsewhere = True
+    _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints: dict[str, Any] = {
         "C": [Interval(Real, 0, None, closed="neither")],

@@ -12,17 +12,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise._row_machine import RowMachine
+from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_rows
 from bagwise._warnings import warn_user
-from bagwise.base import fit_method
+from bagwise.base import RowEstimator, fit_method
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 
 __all__ = ["KernelKMeans"]
 
 
-class KernelKMeans(ClusterMixin, RowMachine):
+class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
     r"""k-means in the feature space of a kernel.
 
     .. math:: \min \sum_i |\phi(x_i) - m_{k(i)}|^2
@@ -101,7 +101,7 @@ class KernelKMeans(ClusterMixin, RowMachine):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        **RowMachine._parameter_constraints,
+        **KernelMachine._parameter_constraints,
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "init": [StrOptions({"k-means++", "random", "alignment"})],
         "n_init": [Interval(Integral, 1, None, closed="left")],

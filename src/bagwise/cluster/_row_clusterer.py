@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from bagwise._row_machine import RowMachine
+from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_rows
 from bagwise._warnings import warn_user
-from bagwise.base import fit_method
+from bagwise.base import RowEstimator, fit_method
 from bagwise.solvers.feature_space import FeatureSpace
 from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 from bagwise.solvers.result import SolverResult
@@ -23,11 +23,11 @@ from bagwise.solvers.result import SolverResult
 __all__ = ["TwoWayClusterer"]
 
 
-class TwoWayClusterer(ClusterMixin, RowMachine):
+class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
     """A linear or kernel machine that splits rows in two; a subclass offers `_solve`."""
 
     _parameter_constraints: dict[str, Any] = {
-        **RowMachine._parameter_constraints,
+        **KernelMachine._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],

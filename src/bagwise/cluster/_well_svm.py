@@ -247,8 +247,9 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
                 aligned_start(rows, labels, order, self.n_init, seed), order=order, tol=self.tol,
                 max_cuts=self.max_cuts, seed=seed, track=lambda it: self._track(it, "label vector"),
             )  # fmt: skip
-        self._keep(X, rows, centre, [result])
-        self.label_vectors_, self.label_weights_ = result.solution[3].T.copy(), result.solution[4]
+        self._keep_machines(X, rows, centre, [result])
+        mixture = result.solution
+        self.label_vectors_, self.label_weights_ = mixture.signs.T.copy(), mixture.weights
         scores = self._score_rows(X)[:, 0]
         signs = labels.choose(scores, np.ones(n), scores)[1]
         if n > 1 and (signs != np.where(scores > 0, 1, -1)).any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
@@ -128,12 +128,7 @@ class DistributedBags(Bags):
         -------
         Bags
         """
-        tables = [bags.instances for bags in self.map(_itself)]
-        if sparse.issparse(tables[0]):
-            rows = sparse.vstack(tables, format="csr")
-        else:
-            rows = np.concatenate(tables)
-        return Bags(rows, self._offsets, self._ids, feature_names=self._feature_names)
+        return _joined(self._offsets, self._ids, self._feature_names, *self.map(_itself))
 
     def map(self, function: Callable[[Bags], Any], *, only: int | None = None) -> list[Any]:
         """Call a function with the bags of each partition, on its worker.
@@ -151,14 +146,55 @@ class DistributedBags(Bags):
             One answer per partition, in the order of the bags.
         """
         chosen = slice(None) if only is None else slice(only, only + 1)
+
+        def submit() -> list[Any]:
+            return [
+                self._client.submit(_guarded, function, future, pure=False, **where)
+                for future, where in zip(self._futures[chosen], self.holders()[chosen], strict=True)
+            ]
+
+        return self._gathered(submit)
+
+    def map_tasks(
+        self, function: Callable[[Bags, list[Any]], Any], tasks: Sequence[Any]
+    ) -> list[Any]:
+        """Call a function with all bags and some of the tasks, on as many workers as there are.
+
+        Each of these workers fetches all partitions from the others.
+
+        Parameters
+        ----------
+        function : callable
+            Takes `Bags` and a list of tasks.
+        tasks : sequence
+            The tasks.
+
+        Returns
+        -------
+        list
+            One answer per run of tasks, in order.
+        """
+        facts = self._offsets, self._ids, self._feature_names
+
+        def submit() -> list[Any]:
+            workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+            runs = np.array_split(np.arange(len(tasks)), min(len(tasks), len(workers)))
+            self.holders()
+            return [
+                self._client.submit(
+                    _guarded_on_all, function, [tasks[i] for i in run], facts, self._futures,
+                    pure=False, workers=[worker], allow_other_workers=True,
+                )
+                for run, worker in zip(runs, workers, strict=False)
+            ]  # fmt: skip
+
+        return self._gathered(submit)
+
+    def _gathered(self, submit: Callable[[], list[Any]]) -> list[Any]:
+        """The answers of tasks on the workers, which are submitted again when a worker is lost."""
         for last in (False, False, True):
             try:
-                places = self.holders()[chosen]
-                calls = [
-                    self._client.submit(_guarded, function, future, pure=False, **where)
-                    for future, where in zip(self._futures[chosen], places, strict=True)
-                ]
-                answers = self._client.gather(calls)
+                answers = self._client.gather(submit())
                 break
             except _infrastructure_errors() as error:
                 if last:
@@ -322,17 +358,24 @@ class ClusterParts:
         self._make()
 
     def _make(self) -> None:
+        for last in (False, False, True):  # nothing is lost yet by doing it again
+            try:
+                self._actors = [future.result() for future in self._submit()]
+                self._n_calls = 0
+                return
+            except _infrastructure_errors() as error:
+                if last:
+                    raise WorkerLostError(f"workers were lost three times: {error}") from error
+                self.bags.restore()
+
+    def _submit(self) -> list[Any]:
         client, bounds = self.bags._client, self.bags._bounds
-        self._n_calls = 0
-        try:
-            futures = []
-            for i, where in enumerate(self.bags.holders()):
-                cut = [array[bounds[i] : bounds[i + 1]] for array in self.per_bag]
-                arguments = self.part, self.bags._futures[i], cut, self.options
-                futures.append(client.submit(_Cell, *arguments, actor=True, pure=False, **where))
-            self._actors = [future.result() for future in futures]
-        except _infrastructure_errors() as error:
-            raise WorkerLostError(f"a worker was lost: {error}") from error
+        futures = []
+        for i, where in enumerate(self.bags.holders()):
+            cut = [array[bounds[i] : bounds[i + 1]] for array in self.per_bag]
+            arguments = self.part, self.bags._futures[i], cut, self.options
+            futures.append(client.submit(_Cell, *arguments, actor=True, pure=False, **where))
+        return futures
 
     def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
         try:
@@ -503,6 +546,27 @@ def _first_of(function: Callable[[Bags], Bags], bags: Bags) -> Bags:
 
 def _itself(bags: Bags) -> Bags:
     return bags
+
+
+def _joined(
+    offsets: NDArray[np.int64],
+    ids: NDArray[Any] | None,
+    feature_names: list[str] | None,
+    *partitions: Bags,
+) -> Bags:
+    tables = [bags.instances for bags in partitions]
+    in_csr = sparse.issparse(tables[0])
+    rows = sparse.vstack(tables, format="csr") if in_csr else np.concatenate(tables)
+    return Bags(rows, offsets, ids, feature_names=feature_names)
+
+
+def _guarded_on_all(
+    function: Callable[[Bags, list[Any]], Any],
+    tasks: list[Any],
+    facts: tuple[Any, ...],
+    partitions: list[Bags],
+) -> tuple[str, Any]:
+    return _guarded(lambda: function(_joined(*facts, *partitions), tasks))
 
 
 def _guarded(function: Callable[..., Any], *args: Any) -> tuple[str, Any]:

@@ -89,7 +89,7 @@ class MethodEntry:
         ``class = "module:Name"``, the other keys are its parameters. A parameter that is such a
         table itself is an estimator; ``{ value = 10.0, per = "bags" }`` is divided by the number
         of training bags (or "instances", "positive bags", "negative instances"); ``{ none = true
-        }`` is None.
+        }`` is None. Empty for a method that bagwise lacks: its published numbers are shown.
     settings : dict of str to dict
         Other parameters for some of the data sets, by their name or family.
     scale : bool
@@ -97,7 +97,7 @@ class MethodEntry:
     """
 
     title: str
-    model: Mapping[str, Any]
+    model: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     scale: bool = True
 

@@ -238,14 +238,33 @@ def alpha_curve(report: Report) -> Iterator[tuple[str, Any]]:
         yield f"alpha-{score}", figure
 
 
+def times(report: Report) -> Iterator[tuple[str, Any]]:
+    """Draw the times of all methods, data set by data set, on a logarithmic axis."""
+    experiment = report.plan.experiment
+    figure, axes = _panels(1, 1, (2.5 + 0.8 * len(experiment.data), 3.8))
+    for method in experiment.methods:
+        rows = [row for row in report.rows if (row.method, row.metric) == (method, "fit_seconds")]
+        seconds = [row.ours[0] if row.ours else np.nan for row in rows]
+        name = report.title_of("methods", method)
+        axes[0, 0].plot(range(len(seconds)), seconds, marker="o", markersize=3, label=name)
+    names = [report.title_of("data", name) for name in experiment.data]
+    axes[0, 0].set_xticks(range(len(names)), names, rotation=30, ha="right")
+    axes[0, 0].set(yscale="log", ylabel="time (s)")
+    axes[0, 0].legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1, 1))
+    yield "times", figure
+
+
 def objective_curves(report: Report) -> Iterator[tuple[str, Any]]:
-    """Draw the objective against iterations, a panel per data set, of the first repetition."""
-    data = report.plan.experiment.data
+    """Draw the objective against iterations, a panel per data set, of the first repetition.
+
+    ``options.curve_of`` names the one method to draw.
+    """
+    data, only = report.plan.experiment.data, report.plan.experiment.options.get("curve_of")
     figure, axes = _panels(1, len(data), (1.5 + 2.6 * len(data), 2.8))
     for ax, name in zip(axes[0], data, strict=True):
         shown = [(u, r) for u, r in report.results if (u.data, u.repetition) == (name, 0)]
         for unit, result in shown:
-            if "curve" in result:
+            if "curve" in result and only in (None, unit.method):
                 steps = np.arange(1, len(result["curve"]) + 1)
                 label = report.title_of("methods", unit.method)
                 ax.plot(steps, result["curve"], marker="o", markersize=3, label=label)
@@ -265,6 +284,7 @@ PLOTS: Mapping[str, Plot] = {
         key_digits,
         reliability,
         alpha_curve,
+        times,
         objective_curves,
     )
 }

@@ -268,6 +268,7 @@ def _comparison(report: Report) -> dict[str, dict[str, list[str]]]:
             "method": [report.title_of("methods", row.method) for row in rows],
             "metric": [report.title_of("metrics", row.metric) for row in rows],
             "ours": [_number(row.ours, row, report) for row in rows],
+            "standard error": [_error_cell(row, report) for row in rows],
             "paper": [_number(row.published, row, report) for row in rows],
             "in sd": [_signed(row.verdict.difference) for row in rows],
             "verdict": [_verdict(row, report.plan.experiment.metrics[0]) for row in rows],
@@ -291,8 +292,28 @@ def _summary(report: Report) -> dict[str, dict[str, list[str]]]:
         return {}
     lower = report.plan.paper.metrics[metric].kind == "loss"
     columns = paired_summary(numbers, lower_is_better=lower)
+    columns |= _against_the_paper(report, columns["method"])
     columns["method"] = [report.title_of("methods", name) for name in columns["method"]]
     return {"All data sets": columns}
+
+
+def _against_the_paper(report: Report, methods: list[str]) -> dict[str, list[str]]:
+    """On how many sets our mean is not worse than the paper's, and how many miss it by little."""
+    metric = report.plan.experiment.metrics[0]
+    sign = -1 if report.plan.paper.metrics[metric].kind == "loss" else 1
+    good: dict[str, list[str]] = {"not worse than the paper": [], "worse by up to one se": []}
+    for name in methods:
+        held = [
+            (sign * (row.ours[0] - row.published[0]), _standard_error(row))
+            for row in report.rows
+            if (row.method, row.metric) == (name, metric) and row.ours
+            if isinstance(row.published, list | tuple) and row.data not in report.plan.stand_ins
+        ]
+        fine = sum(gain >= -1e-12 for gain, _ in held)
+        near = sum(-error <= gain < -1e-12 for gain, error in held)
+        good["not worse than the paper"].append(f"{fine} of {len(held)}" if held else "")
+        good["worse by up to one se"].append(str(near) if held else "")
+    return good if any(good["not worse than the paper"]) else {}
 
 
 def _sweep(report: Report) -> dict[str, dict[str, list[str]]]:
@@ -344,6 +365,18 @@ def _number(number: Any, row: Row, report: Report) -> str:
     if report.plan.paper.metrics[row.metric].kind == "time":
         return f"{number[0]:.3g}"
     return f"{number[0]:.3f}" + (f" ±{number[1]:.3f}" if len(number) > 1 else "")
+
+
+def _standard_error(row: Row) -> float:
+    """Of our mean, as if repetitions were independent."""
+    return row.ours[1] / np.sqrt(row.n_done - 1) if row.ours and row.n_done > 1 else 0.0
+
+
+def _error_cell(row: Row, report: Report) -> str:
+    """Where the paper has no deviation to hold ours against."""
+    scored = report.plan.paper.metrics[row.metric].kind != "time"
+    bare = isinstance(row.published, list | tuple) and len(row.published) == 1
+    return f"{_standard_error(row):.3f}" if scored and bare and row.n_done > 1 else ""
 
 
 def _signed(difference: float | None) -> str:

@@ -79,6 +79,9 @@ def make_plan(paper: Paper, experiment: Experiment) -> Plan:
         )
     absent = {}
     for name in experiment.methods:
+        if not paper.methods[name].model:
+            absent[name] = "published only"
+            continue
         target = paper.methods[name].model["class"]
         try:
             find_target(target)

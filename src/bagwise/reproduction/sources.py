@@ -282,7 +282,7 @@ def make_text_rows(
     n_rows: int = 72_309,
     n_features: int = 20_958,
     *,
-    words: int = 51,
+    words: int = 54,
     separation: float = 1.4,
     random_state: Any = None,
 ) -> Bunch:
@@ -295,8 +295,8 @@ def make_text_rows(
     ----------
     n_rows, n_features : int, default=72309 and 20958
         Texts and different words.
-    words : int, default=51
-        Words drawn for a text; a few fewer are different.
+    words : int, default=54
+        Words drawn for a text; a few fewer are different (51, as in real-sim).
     separation : float, default=1.4
         Standard deviation of the logarithm of the ratio of the two frequencies of a word.
     random_state : int or None, default=None

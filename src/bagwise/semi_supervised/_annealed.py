@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
+from bagwise._warnings import warn_user
 from bagwise.kernels.threads import one_core_if_sparse
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, Signs
 from bagwise.solvers.annealed_svm import annealed_svm
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["AnnealedSVM"]
+
+LONG = 1e3  # rows of this length drown the constant feature 1
 
 
 class AnnealedSVM(PartlyLabelledClassifier):
@@ -65,7 +68,8 @@ class AnnealedSVM(PartlyLabelledClassifier):
 
     Notes
     -----
-    Standardise dense features first.
+    Standardise dense features first, and scale sparse rows to length 1: the intercept is the weight
+    of a constant feature 1, which drowns beside large features (there is a warning).
 
     Without unlabelled rows this is ``LinearSVC(loss="squared_hinge")``. More than two classes: one
     against the rest.
@@ -110,6 +114,13 @@ class AnnealedSVM(PartlyLabelledClassifier):
         self.verbose = verbose
 
     def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
+        length = float(np.sqrt(row_norms(rows, squared=True).mean()))
+        if length > LONG:
+            warn_user(
+                f"AnnealedSVM met rows of a typical length of {length:.2g}: the constant feature 1 "
+                "beside them can hardly move the intercept. Standardise the features (scale the "
+                "rows to length 1 if they are sparse)."
+            )
         n_labelled = np.count_nonzero(signs[0])
         equal = self.C1 * n_labelled / max(1, rows.shape[0] - n_labelled)
         with one_core_if_sparse(rows):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise._row_machine import RowMachine
+from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise._warnings import warn_user
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
@@ -122,7 +122,7 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
         raise NotImplementedError
 
 
-class PartlyLabelledMachine(RowMachine, PartlyLabelledClassifier):
+class PartlyLabelledMachine(KernelMachine, PartlyLabelledClassifier):
     """A linear or kernel machine per class; a subclass offers `_solve`."""
 
     def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:

@@ -16,8 +16,13 @@ from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.exceptions import LabelError
 from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.result import SolverResult
-from bagwise.solvers.wellsvm import PartialLabels, canonical_order, supervised, well_svm
+from bagwise.solvers.wellsvm import (
+    MixtureResult,
+    PartialLabels,
+    canonical_order,
+    supervised,
+    well_svm,
+)
 
 __all__ = ["WellSVMClassifier"]
 
@@ -43,9 +48,10 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         Cost of a margin error of an unlabelled row; "auto" lets all unlabelled rows together weigh
         as much as the labelled ones, ``C1 * n_labelled / n_unlabelled``. Far above that the label
         vectors become many and the fit slow.
-    balance : float or None, default=None
-        Share of ``classes_[1]`` among the unlabelled rows; None takes that of the labelled rows,
-        for each class. It is met up to a whole number of rows.
+    balance : float, array-like of shape (n_classes,) or None, default=None
+        Share of ``classes_[1]`` (two classes), or of each of ``classes_``, among the unlabelled
+        rows; None takes the shares of the labelled rows, which a dozen labels tell badly. It is met
+        up to a whole number of rows.
     threshold : {"auto", "zero", "balanced"}, default="auto"
         Where a score becomes positive: "zero" at 0, "balanced" where the unlabelled rows show that
         balance. "auto", for two classes, moves from 0 only as far as the share of positive rows
@@ -133,7 +139,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         **LabelMachine._parameter_constraints,
         "C1": [Interval(Real, 0, None, closed="neither")],
         "C2": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
-        "balance": [None, Interval(Real, 0, 1, closed="both")],
+        "balance": [None, Interval(Real, 0, 1, closed="both"), "array-like"],
         "threshold": [StrOptions({"auto", "zero", "balanced"})],
     }
 
@@ -142,7 +148,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         C1: float = 1.0,
         C2: Any = "auto",
         *,
-        balance: float | None = None,
+        balance: Any = None,
         threshold: str = "auto",
         kernel: Any = "linear",
         gamma: Any = "scale",
@@ -187,21 +193,17 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         """
         X = check_rows(self, X, reset=True, accept_sparse=self.kernel != "precomputed")
         classes, codes = check_partial_labels(y, X.shape[0])
-        if self.balance is not None and len(classes) > 2:
-            raise LabelError(
-                f"balance={self.balance} speaks of two classes, and y has {len(classes)}: leave it "
-                "out to take the shares among the labelled rows."
-            )
+        shares = _shares(self.balance, codes, len(classes))
         positives = [1] if len(classes) == 2 else range(len(classes))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with one_core_if_small(X):
             rows, centre = self._present(X, seed)
-            labels = [self._labels(codes, positive) for positive in positives]
+            labels = [_labels(codes, positive, shares[positive]) for positive in positives]
             results = [self._solve(rows, each, seed) for each in self._track(labels, "class")]
-        self._keep(X, rows, centre, results)
+        self._keep_machines(X, rows, centre, results)
         self.classes_ = classes
-        self.label_vectors_ = [result.solution[3].T.copy() for result in results]
-        self.label_weights_ = [result.solution[4] for result in results]
+        self.label_vectors_ = [result.solution.signs.T.copy() for result in results]
+        self.label_weights_ = [result.solution.weights for result in results]
         if self.threshold == "balanced" or (self.threshold == "auto" and len(classes) == 2):
             self.intercept_ = self.intercept_ - self._thresholds(X, labels)
         predicted = self._labels_of(self._scores(X))
@@ -242,15 +244,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         scores = self._score_rows(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def _labels(self, codes: NDArray[np.int64], positive: int) -> PartialLabels:
-        signs = np.where(codes < 0, 0, np.where(codes == positive, 1, -1)).astype(np.int8)
-        known = signs[signs != 0]
-        share = float(np.mean(known > 0)) if self.balance is None else self.balance
-        # ceil of Prop. 5, but not of the rounding noise of a whole number
-        n_negative = int(np.ceil((len(signs) - len(known)) * (1 - share) - 1e-9))
-        return PartialLabels(signs, n_negative)
-
-    def _solve(self, rows: Any, labels: PartialLabels, seed: int) -> SolverResult:
+    def _solve(self, rows: Any, labels: PartialLabels, seed: int) -> MixtureResult:
         signs = labels.signs
         n_known = len(signs) - len(labels.unknown)
         C2 = self.C2 if self.C2 != "auto" else self.C1 * n_known / max(1, len(labels.unknown))
@@ -281,6 +275,32 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
             n_negative = min(max(int(np.sum(values <= 0)), lowest), highest)
             found.append(_between(values, n_negative))
         return np.array(found)
+
+
+def _shares(balance: Any, codes: NDArray[np.int64], n_classes: int) -> NDArray[np.float64]:
+    """Share of each class among the unlabelled rows."""
+    if balance is None:
+        return np.bincount(codes[codes >= 0], minlength=n_classes) / np.sum(codes >= 0)
+    shares = np.asarray(balance, dtype=np.float64)
+    if shares.ndim == 0:
+        shares = np.array([1 - shares, shares])
+    if shares.shape != (n_classes,):
+        raise LabelError(
+            f"balance={balance} speaks of {shares.size} classes, and y has {n_classes}: give the "
+            "share of each class, or leave it out to take the shares among the labelled rows."
+        )
+    if not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-6:
+        raise LabelError(
+            f"balance={balance} are not shares: none may be negative, and they add up to 1."
+        )
+    return shares
+
+
+def _labels(codes: NDArray[np.int64], positive: int, share: float) -> PartialLabels:
+    """What is known when one class is positive: labels, and how many others are negative."""
+    signs = np.where(codes < 0, 0, np.where(codes == positive, 1, -1)).astype(np.int8)
+    # ceil of Prop. 5, but not of the rounding noise of a whole number
+    return PartialLabels(signs, int(np.ceil(np.sum(signs == 0) * (1 - share) - 1e-9)))
 
 
 def _plausible(labels: PartialLabels) -> tuple[int, int]:

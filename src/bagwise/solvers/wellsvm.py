@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ __all__ = [
     "BoundedLabels",
     "KeyInstances",
     "LabelSet",
+    "Mixture",
+    "MixtureResult",
     "PartialLabels",
     "aligned_start",
     "canonical_order",
@@ -50,6 +52,40 @@ LEVEL = 0.5  # where between the bounds the next weights are looked for
 MAX_PASSES = 1000  # over the variables, for one mu
 MAX_STEPS = 100  # of the level method, for one working set
 ASCENT = 10  # steps of the label search
+
+
+class Mixture(NamedTuple):
+    """The machine: the mean of the machines of several label vectors, by their weights.
+
+    Attributes
+    ----------
+    f : ndarray of shape (width,)
+        The machine as a vector of its rows.
+    coef : ndarray of shape (n_rows,)
+        The weight of each row in it.
+    picks : ndarray of shape (n_variables, n_cuts) or (n_variables, 1)
+        The row of each variable, under each label vector where that differs.
+    signs : ndarray of shape (n_variables, n_cuts)
+        Its label.
+    weights : ndarray of shape (n_cuts,)
+        mu.
+    gap : ndarray of shape ()
+        Distance of the objective to the lowest bound met, relative.
+    """
+
+    f: Vector
+    coef: Vector
+    picks: NDArray[np.int64]
+    signs: NDArray[np.int8]
+    weights: Vector
+    gap: Vector
+
+
+@dataclass(frozen=True)
+class MixtureResult(SolverResult):
+    """The outcome of `well_svm`."""
+
+    solution: Mixture
 
 
 class LabelSet(Protocol):
@@ -276,7 +312,7 @@ def well_svm(
     n_random: int = 0,
     seed: int = 0,
     track: Callable[[Any], Any] = iter,
-) -> SolverResult:
+) -> MixtureResult:
     """Learn the machine from a first label vector (Algorithms 2 to 4).
 
     Parameters
@@ -308,9 +344,8 @@ def well_svm(
 
     Returns
     -------
-    SolverResult
-        ``solution`` is (f, coefficients of the rows, picks, signs, mu, relative gap); the objective
-        after each cut.
+    MixtureResult
+        The machine, and the objective after each cut.
     """
     master = _Master(rows, costs, order, first, alpha, seed)
     curve: list[float] = []
@@ -332,8 +367,8 @@ def well_svm(
             break
         if len(curve) < max_cuts:
             master.add(column)
-    solution = (master.f, master.coef(), master.pick, master.signs, master.mu, np.array(gap))
-    return SolverResult(solution, np.array(curve), len(curve), converged)
+    found = Mixture(master.f, master.coef(), master.pick, master.signs, master.mu, np.array(gap))
+    return MixtureResult(found, np.array(curve), len(curve), converged)
 
 
 class _Master:

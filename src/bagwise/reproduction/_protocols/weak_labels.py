@@ -24,7 +24,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.metrics import adjusted_rand_score, confusion_matrix
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
+from sklearn.model_selection import (
+    KFold,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+    train_test_split,
+)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.extmath import row_norms
@@ -33,13 +38,14 @@ from bagwise.bags import Bags
 from bagwise.metrics import roi_hits, roi_success_rate
 from bagwise.pairwise import kernel_width
 from bagwise.reproduction._building import build_model, with_seed
-from bagwise.reproduction._protocols.fitting import fit_model, scores
+from bagwise.reproduction._protocols.fitting import scores
 from bagwise.reproduction._units import Unit
 from bagwise.semi_supervised import WellSVMClassifier
 
 __all__ = ["few_labels", "no_labels", "official_splits", "region_of_interest", "tuned_bags"]
 
 UNKNOWN = -1
+FEW = 50  # rows of a fit that is not timed
 
 
 def few_labels(unit: Unit) -> dict[str, Any]:
@@ -66,7 +72,8 @@ def official_splits(unit: Unit) -> dict[str, Any]:
     """Learn from the labelled rows of an official split, features as given; score all others.
 
     The repetition is the number of the split. Options: ``labelled``, the key of the splits;
-    ``choice``, "accuracy" or "margin" (see `_chosen`).
+    ``choice``, "accuracy" or "margin" (see `_chosen`); ``prior``, as so many labels more, spread
+    evenly over the classes, count in the balance of WellSVM.
     """
     data = unit.load()
     rows = data.labeled[unit.settings["options"]["labelled"]][unit.repetition]
@@ -94,6 +101,7 @@ def no_labels(unit: Unit) -> dict[str, Any]:
         for setting in _settings(unit, X)
     )
     for scaling, X, chosen, model in tried:
+        _compile(model, X[:FEW])
         start = time.perf_counter()
         labels = _quietly(model.fit, X).labels_
         seconds = time.perf_counter() - start
@@ -114,7 +122,8 @@ def no_labels(unit: Unit) -> dict[str, Any]:
 def tuned_bags(unit: Unit) -> dict[str, Any]:
     """Cross-validate bags, with parameters chosen by five folds inside the training bags.
 
-    Options: ``scaling``, of the features, "standard" or "range" for [0, 1].
+    Options: ``scaling``, of the features, "standard" or "range" for [0, 1]; ``inner``, by data set,
+    how often the inner folds are drawn (once where it is not named).
     """
     data = unit.load()
     folds = StratifiedKFold(unit.settings["folds"], shuffle=True, random_state=unit.shared_seed)
@@ -127,7 +136,8 @@ def tuned_bags(unit: Unit) -> dict[str, Any]:
 def region_of_interest(unit: Unit) -> dict[str, Any]:
     """Learn a concept from a few bags, and find the region that shows it in the others.
 
-    Options: ``concept``, the class against the rest; ``per_class``, training bags of each class.
+    Options: ``concept``, the class against the rest; ``per_class``, training bags of each class;
+    those of `tuned_bags`.
     """
     data, options = unit.load(), unit.settings["options"]
     rng = np.random.RandomState(unit.shared_seed)
@@ -139,16 +149,16 @@ def region_of_interest(unit: Unit) -> dict[str, Any]:
     )
     test = np.setdiff1d(np.arange(len(data.y)), train)
     concept = data.y == options["concept"]
-    fitted = fit_model(unit, data.bags[train], concept[train].astype(int))
-    bags = fitted.scale(data.bags[test])
+    model, scale, chosen, seconds = _chosen_for_bags(unit, data.bags[train], concept[train] * 1)
+    bags = scale(data.bags[test])
     inside = np.isin(data.bags.bag_index, test)
     hits = roi_hits(
         bags,
-        fitted.model.key_instances(bags, label=1),
+        model.key_instances(bags, label=1),
         data.instance_labels[inside] == options["concept"],
     )
-    found = roi_success_rate(concept[test], fitted.model.predict(bags) == 1, hits)
-    return {"roi_success": float(found), "fit_seconds": fitted.seconds}
+    found = roi_success_rate(concept[test], model.predict(bags) == 1, hits)
+    return {"roi_success": float(found), "fit_seconds": seconds, "chosen": chosen}
 
 
 def _known(data: Any) -> tuple[Any, NDArray[np.int64]]:
@@ -224,6 +234,9 @@ def _chosen(unit: Unit, X: Any, y: NDArray[Any]) -> tuple[Any, dict[str, Any], f
     """
     known = np.flatnonzero(y != UNKNOWN)
     settings = list(_settings(unit, X, len(known) / len(y)))
+    if "prior" in unit.settings["options"] and hasattr(settings[0][1], "balance"):
+        for _, model in settings:
+            model.set_params(balance=_balance(y[known], unit.settings["options"]["prior"]))
     at = 0
     if len(settings) > 1:
         margin = unit.settings["options"].get("choice", "accuracy") == "margin"
@@ -240,9 +253,17 @@ def _chosen(unit: Unit, X: Any, y: NDArray[Any]) -> tuple[Any, dict[str, Any], f
             weights = [chosen.get("weight", 0.0) for chosen, _ in settings]
             close = np.flatnonzero(means <= means[at] + error)
             at = int(min(close, key=lambda i: (weights[i], means[i])))
+    few = np.union1d(known, np.arange(min(FEW, len(y))))
+    _compile(settings[at][1], X[few], y[few])
     start = time.perf_counter()
     model = _fit_rows(settings[at][1], X, y)
     return model, settings[at][0], time.perf_counter() - start
+
+
+def _balance(y: NDArray[Any], prior: float) -> NDArray[np.float64]:
+    """Shares of the classes, by the labelled rows and as if there were `prior` more, even ones."""
+    counts = np.unique(y, return_counts=True)[1] + prior / len(np.unique(y))
+    return counts / counts.sum()
 
 
 def _folds(y: NDArray[Any], leave_one: bool, seed: int) -> list[NDArray[np.intp]]:
@@ -283,13 +304,21 @@ def _hidden_losses(
         rows = rows[np.isin(y[rows], classes)] if margin else rows  # a lost class has no score
         if len(classes) < 2 or len(rows) == 0:
             continue
-        fitted = _fit_rows(clone(model), X, partial)
+        fitted = _fit_rows(
+            _without(clone(model), np.isin(np.unique(y[known]), classes)), X, partial
+        )
         if margin:
             margins = _margins(fitted.decision_function(X[rows]), np.searchsorted(classes, y[rows]))
             losses += list(np.maximum(0, 1 - margins))
         else:
             losses += list(fitted.predict(X[rows]) != y[rows])
     return losses
+
+
+def _without(model: Any, kept: NDArray[np.bool_]) -> Any:
+    """The balance of a model, if it has one, on the classes that are left."""
+    shares = getattr(model, "balance", None)
+    return model if shares is None else model.set_params(balance=shares[kept] / shares[kept].sum())
 
 
 def _margins(scores: NDArray[Any], codes: NDArray[np.intp]) -> NDArray[Any]:
@@ -319,7 +348,11 @@ def _chosen_for_bags(
     scaled, best = scale(bags), -1.0
     settings = list(_settings(unit, scaled.instances))
     model, chosen = settings[0][1], settings[0][0]
-    folds = StratifiedKFold(5, shuffle=True, random_state=unit.shared_seed % 2**31)
+    folds = RepeatedStratifiedKFold(
+        n_splits=5,
+        n_repeats=unit.settings["options"].get("inner", {}).get(unit.data, 1),
+        random_state=unit.shared_seed % 2**31,
+    )
     for options, candidate in settings if len(settings) > 1 else ():
         right: list[bool] = []
         for train, test in folds.split(y, y):
@@ -329,6 +362,12 @@ def _chosen_for_bags(
             best, model, chosen = float(np.mean(right)), candidate, options
     start = time.perf_counter()
     return _quietly(model.fit, scaled, y), scale, chosen, time.perf_counter() - start
+
+
+def _compile(model: Any, *few: Any) -> None:
+    """Let numba compile before the clock runs; scikit-learn's own models need not."""
+    if type(model).__module__.startswith("bagwise."):
+        _quietly(clone(model).fit, *few)
 
 
 def _curve(model: Any) -> dict[str, Any]:
