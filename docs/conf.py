@@ -31,13 +31,13 @@ html_css_files = ["bagwise.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_theme_options = {
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": True,
 }
 # A page without pages below it needs no list of them.
-html_sidebars = {page: [] for page in ("index", "choose", "data", "limits")}
+html_sidebars = {page: [] for page in ("index", "choose", "data", "cli")}
 
 autosummary_generate = True
 numpydoc_show_class_members = False
