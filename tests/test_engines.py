@@ -597,6 +597,16 @@ def test_a_fit_survives_the_loss_of_a_worker(client, saving, tmp_path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
+def test_all_workers_lost_at_once(client, tmp_path):
+    pytest.importorskip("h5py")
+    bags, y = example(12)
+    write_bags(tmp_path / "slides", bags, y=y, format="hdf5")
+    away = read_bags(tmp_path / "slides", client=client).bags
+    for pid in client.run(os.getpid).values():
+        os.kill(pid, signal.SIGKILL)
+    np.testing.assert_array_equal(away.collect().instances, bags.instances)
+
+
 def test_a_part_that_lost_its_state_says_so():
     pytest.importorskip("distributed")
     from bagwise.engines.cluster import _Cell, _unpack
