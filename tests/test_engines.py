@@ -424,7 +424,7 @@ def test_models_of_label_sets_survive_the_loss_of_a_worker(
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_only_what_the_mathematics_needs_crosses_the_wire(client, monkeypatch):
     bags, sets = with_label_sets(200, n_features=100)
-    away, y = bags.distribute(client, npartitions=2), sets.argmax(axis=1)
+    away, y = bags.distribute(client, npartitions=2), np.arange(200) % 5
     real, crossed = ClusterParts._call, {}
 
     def call(self, method, arguments):
@@ -615,6 +615,16 @@ def test_a_fit_survives_the_loss_of_a_worker(client, saving, tmp_path, monkeypat
     assert killer.seen.count(10) >= 2
     assert killer.seen.count(2) == (1 if saving else 2)
     assert not list(tmp_path.iterdir())
+
+
+def test_all_workers_lost_at_once(client, tmp_path):
+    pytest.importorskip("h5py")
+    bags, y = example(12)
+    write_bags(tmp_path / "slides", bags, y=y, format="hdf5")
+    away = read_bags(tmp_path / "slides", client=client).bags
+    for pid in client.run(os.getpid).values():
+        os.kill(pid, signal.SIGKILL)
+    np.testing.assert_array_equal(away.collect().instances, bags.instances)
 
 
 def test_a_part_that_lost_its_state_says_so():
