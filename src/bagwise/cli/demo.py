@@ -14,7 +14,7 @@ from bagwise.cli.options import Json, flag
 from bagwise.cli.output import (
     as_records,
     note,
-    note_compilation,
+    noting_compilation,
     print_json,
     print_table,
     progress,
@@ -56,10 +56,9 @@ def demo(
     import_extra("pyarrow", extra="io")
     start = time.perf_counter()
     output.mkdir(parents=True, exist_ok=True)
-    note_compilation()
     sections: list[Section] = []
     for build in SECTIONS:
-        with progress((build.__doc__ or "").strip(".")):
+        with noting_compilation(), progress((build.__doc__ or "").strip(".")):
             sections.append(build(Workshop(output)))
         for table in _tables(sections[-1]) if not json else ():
             print_table(table.columns, title=table.caption)
