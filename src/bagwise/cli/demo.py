@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -64,7 +64,7 @@ def demo(
             print_table(table.columns, title=table.caption)
     page, report_page = output / "demo.html", output / "report.html"
     _write_page(page, sections)
-    with redirect_stdout(StringIO()):  # the path is ours to print
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # the path is ours to print
         files = (output / "model.skops", output / "musk1.csv", report_page)
         report(*files, cv=5, title="Musk1: which molecules, and which shapes?", force=True)
     seconds = time.perf_counter() - start
