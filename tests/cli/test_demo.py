@@ -34,6 +34,7 @@ def test_files_appear_and_the_page_is_named(run, quick, tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == FILES
     assert result.stdout.splitlines()[-1] == str(folder / "report.html")
     assert str(folder / "demo.html") in result.stderr
+    assert result.stderr.count("in a browser") == 1
     assert "5-fold cross-validation" in (folder / "report.html").read_text()
     page = (folder / "demo.html").read_text()
     assert "The loaded model gives the same scores as before it was saved." in page

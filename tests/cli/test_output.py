@@ -2,7 +2,7 @@
 
 import pytest
 
-from bagwise.cli.output import print_table
+from bagwise.cli.output import noting_compilation, print_table
 
 WIDE = {"method": ["pdmisvm exact", "sil"]} | {
     str(10**k): [f"0.9{k} ± 0.04", f"0.8{k} ± 0.05"] for k in range(9)
@@ -59,3 +59,16 @@ def test_the_tables_of_a_paper_fit_80_columns(run, tmp_path, monkeypatch):
     assert result.exit_code == 0, result.stderr
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert "…" not in result.stdout
+
+
+def test_compilation_is_told_afterwards_and_only_then(monkeypatch, tmp_path, capsys):
+    from bagwise import kernels
+
+    monkeypatch.setattr(kernels, "__path__", [str(tmp_path)])
+    (tmp_path / "__pycache__").mkdir()
+    with noting_compilation():
+        pass
+    assert capsys.readouterr().err == ""
+    with noting_compilation():
+        (tmp_path / "__pycache__" / "kernel.1.nbc").touch()
+    assert "compiling" in capsys.readouterr().err

@@ -25,7 +25,7 @@ from bagwise.cli.options import (
 from bagwise.cli.output import (
     as_records,
     note,
-    note_compilation,
+    noting_compilation,
     print_json,
     print_table,
     progress,
@@ -108,8 +108,10 @@ def annotate(
     model = make_model(method, values, scale=not no_scale, sparse=_is_sparse(data.bags))
     written = {str(name): name for name in data.classes.tolist()}
     known = known_labels(said, data.bags, written, background=values.get("background"))
-    note_compilation()
-    with progress(f"Annotating {data.bags.n_instances} instances of {len(data.bags)} bags"):
+    with (
+        noting_compilation(),
+        progress(f"Annotating {data.bags.n_instances} instances of {len(data.bags)} bags"),
+    ):
         columns = _annotated(model, data.bags, sets, known)
     write_columns(output, columns, force=force)
     order = columns["probability"].argsort(kind="stable")

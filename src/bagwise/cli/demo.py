@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ from bagwise.cli.options import Json, flag
 from bagwise.cli.output import (
     as_records,
     note,
-    note_compilation,
+    noting_compilation,
     print_json,
     print_table,
     progress,
@@ -56,16 +56,15 @@ def demo(
     import_extra("pyarrow", extra="io")
     start = time.perf_counter()
     output.mkdir(parents=True, exist_ok=True)
-    note_compilation()
     sections: list[Section] = []
     for build in SECTIONS:
-        with progress((build.__doc__ or "").strip(".")):
+        with noting_compilation(), progress((build.__doc__ or "").strip(".")):
             sections.append(build(Workshop(output)))
         for table in _tables(sections[-1]) if not json else ():
             print_table(table.columns, title=table.caption)
     page, report_page = output / "demo.html", output / "report.html"
     _write_page(page, sections)
-    with redirect_stdout(StringIO()):  # the path is ours to print
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # the path is ours to print
         files = (output / "model.skops", output / "musk1.csv", report_page)
         report(*files, cv=5, title="Musk1: which molecules, and which shapes?", force=True)
     seconds = time.perf_counter() - start

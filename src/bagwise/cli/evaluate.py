@@ -22,7 +22,7 @@ from bagwise.cli.options import (
     Positive,
     Separator,
 )
-from bagwise.cli.output import note_compilation, print_json, print_table, progress
+from bagwise.cli.output import noting_compilation, print_json, print_table, progress
 
 __all__ = ["evaluate"]
 
@@ -94,8 +94,10 @@ def evaluate(
         f"baseline: {name}": model
         for name, model in baselines(label_sets=data.has_sets, sparse=data.is_sparse).items()
     }
-    note_compilation()
-    with progress("Cross-validating", total=len(models) * len(splits)) as step:
+    with (
+        noting_compilation(),
+        progress("Cross-validating", total=len(models) * len(splits)) as step,
+    ):
         outcomes = cross_validate(models, data.bags, data.y, splits, after_step=step)
     if json:
         facts = {"file": str(file), "bags": len(data.bags), "classes": data.classes.tolist()}

@@ -30,7 +30,7 @@ from bagwise.cli.options import (
 )
 from bagwise.cli.output import (
     note,
-    note_compilation,
+    noting_compilation,
     print_json,
     progress,
     refuse_existing,
@@ -109,8 +109,7 @@ def fit(
     names = range(2) if positive is not None else data.classes.tolist()
     written = dict(zip(map(str, data.classes), names, strict=True))
     known = known_labels(said, data.bags, written, background=values.get("background"))
-    note_compilation()
-    with progress(f"Fitting {chosen.name} on {len(data.bags)} bags"):
+    with noting_compilation(), progress(f"Fitting {chosen.name} on {len(data.bags)} bags"):
         model.fit(data.bags, _targets(data), **fit_arguments(model, known))
     if checkpoint is not None:  # which is gone, and of no meaning where the model is used
         model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})

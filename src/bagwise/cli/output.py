@@ -6,7 +6,6 @@ import csv
 import itertools
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ __all__ = [
     "as_records",
     "instances_beside",
     "note",
-    "note_compilation",
+    "noting_compilation",
     "print_json",
     "print_table",
     "progress",
@@ -124,13 +123,16 @@ def note(message: str) -> None:
     typer.echo(_visible(message), err=True)
 
 
-def note_compilation() -> None:
-    """Say why the first run is slower: numba compiles kernels once, and keeps what it made."""
+@contextmanager
+def noting_compilation() -> Iterator[None]:
+    """Say afterwards where time went when numba compiled kernels: it keeps what it made."""
     from bagwise import kernels
 
     kept = Path(kernels.__path__[0]) / "__pycache__"
-    if os.access(kept.parent, os.W_OK) and not any(kept.glob("*.nbi")):
-        note("First run: compiling for this machine takes some seconds, once.")
+    before = len(list(kept.glob("*.nbc")))
+    yield
+    if len(list(kept.glob("*.nbc"))) > before:
+        note("Some of that time went into compiling for this machine: next time it is faster.")
 
 
 @contextmanager
