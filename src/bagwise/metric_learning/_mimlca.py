@@ -323,7 +323,9 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         labels = check_label_sets(y, bags)
         candidates = self._candidates(bags, labels)
         if is_local(bags):
-            result, state = self._learn(bags.instances, labels.classes, candidates)
+            classes = labels.classes
+            del labels  # one byte per bag and class: the candidates say it all
+            result, state = self._learn(bags.instances, classes, candidates)
         else:
             result, state = self._learn_elsewhere(bags, labels)
         self._warn_unless_converged(result)
