@@ -333,8 +333,10 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         candidates = self._candidates(bags, labels)
         checkpoint = self._checkpoint(bags, labels)
         if is_local(bags):
+            classes = labels.classes
+            del labels  # one byte per bag and class: the candidates say it all
             assign = partial(self._assign, candidates=candidates, checkpoint=checkpoint)
-            result, state = self._learn(bags.instances, labels.classes, candidates, assign)
+            result, state = self._learn(bags.instances, classes, candidates, assign)
         else:
             result, state = self._learn_elsewhere(bags, labels, checkpoint)
         if checkpoint is not None:
