@@ -45,15 +45,26 @@ ENGINES = ["local", "mapped", "cluster", "tensor"]
 
 
 @pytest.fixture(scope="module")
-def client():
+def clusters():
+    started = []
+    yield started
+    for client in started:
+        client.cluster.close()
+        client.close()
+
+
+@pytest.fixture
+def client(clusters):
+    """Two workers; those of a new cluster where a test before has left fewer."""
     distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
+    try:
+        clusters[-1].wait_for_workers(2, timeout=60)
+    except (IndexError, TimeoutError, distributed.TimeoutError):
+        cluster = distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+        )
+        clusters.append(distributed.Client(cluster))
+    return clusters[-1]
 
 
 @pytest.fixture(params=ENGINES)
@@ -617,14 +628,15 @@ def test_a_fit_survives_the_loss_of_a_worker(client, saving, tmp_path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
-def test_all_workers_lost_at_once(client, tmp_path):
-    pytest.importorskip("h5py")
-    bags, y = example(12)
-    write_bags(tmp_path / "slides", bags, y=y, format="hdf5")
-    away = read_bags(tmp_path / "slides", client=client).bags
-    for pid in client.run(os.getpid).values():
-        os.kill(pid, signal.SIGKILL)
-    np.testing.assert_array_equal(away.collect().instances, bags.instances)
+def test_nobody_waits_for_a_worker_that_is_gone(client, monkeypatch):
+    from bagwise.engines import cluster
+
+    monkeypatch.setattr(cluster, "WATCH", 0.1)
+    gone = "tcp://127.0.0.1:1"
+    never = client.submit(abs, 1, workers=[gone], pure=False)
+    with pytest.raises(OSError, match="is gone"):
+        cluster._wait(client, [never], {gone})
+    assert cluster._results(client, [client.submit(abs, -1, pure=False)], {gone}) == [1]
 
 
 def test_a_part_that_lost_its_state_says_so():

@@ -23,7 +23,7 @@ from bagwise.kernels.threads import block_bounds
 
 __all__ = ["ClusterParts", "DistributedBags", "Loader", "distribute", "partition_bounds"]
 
-PATIENCE = 30  # seconds in which a worker that was lost may be replaced
+PATIENCE = 60  # seconds in which a worker that was lost may be replaced
 WATCH = 5  # seconds between two looks at whether the workers that are waited for are there
 
 
