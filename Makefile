@@ -14,7 +14,7 @@ endif
 export SCIPY_ARRAY_API = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all lint bench reproduce docs clean
+.PHONY: help setup demo newcomer test test-all lint bench reproduce docs clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -22,8 +22,11 @@ help: ## Show this list
 setup: $(VENV)/.dev ## Make .venv with everything a developer needs
 	@$(BIN)/pre-commit install 2>/dev/null || true
 
-demo: $(VENV)/.user ## Train on the shipped data, show the key instances, write an HTML page
+demo: $(VENV)/.user ## Train on the shipped data, show key instances and the five systems, write a report
 	@$(BIN)/bagwise demo --force
+
+newcomer: $(VENV)/.dev ## Walk a newcomer's path: wheel, README, demo, report; screenshots into newcomer/
+	$(BIN)/python tests/newcomer.py newcomer
 
 test: $(VENV)/.dev ## Run the tests (a few minutes)
 	$(BIN)/python -m pytest -q -m "not slow and not network"
@@ -48,7 +51,8 @@ docs: $(VENV)/.docs ## Build the documentation into docs/_build
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build
 
 clean: ## Remove .venv and everything built
-	rm -rf $(VENV) docs/_build docs/generated build dist bagwise-demo results
+	rm -rf $(VENV) docs/_build docs/gallery docs/generated docs/sg_execution_times.rst
+	rm -rf build dist bagwise-demo newcomer results
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

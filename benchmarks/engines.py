@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
 
-from .harness import Fact, Row, seconds, table
+from .harness import Fact, Row, growth, seconds, table
 
 K, D = 5, 128
 
@@ -72,6 +72,15 @@ def threads(n_instances):
     yield Row(what, two, "one thread", one, "0.5 at best")
 
 
+def sizes(n_instances):
+    """How an iteration grows with the instances, up to the size of the other rows."""
+    counts = [n_instances // 8, n_instances // 4, n_instances // 2, n_instances]
+    times = [per_iteration(*drawn(n)) for n in counts]
+    curve = ", ".join(f"{n:,}: {1e3 * t:.0f} ms" for n, t in zip(counts, times, strict=True))
+    what = f"growth of a pdMISVM iteration with the instances ({curve}): exponent"
+    yield Fact(what, f"{growth(counts, times):.2f}", "1")
+
+
 def loopback():
     """Bytes that went over the loopback device so far, or None where the system does not say."""
     try:
@@ -92,7 +101,7 @@ def cluster(n_instances):
     times = {}
     for n_workers in (1, 2):
         workers = LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
         )
         with workers, Client(workers, direct_to_workers=True) as client:
             away = bags.distribute(client)
@@ -201,6 +210,7 @@ def mapped(gigabytes, folder=None):
 
 def rows(n_instances=500_000):
     yield from threads(n_instances)
+    yield from sizes(n_instances)
     yield from cluster(n_instances)
     yield from mapped(0.4)
 

@@ -1,25 +1,106 @@
 """Sphinx configuration."""
 
+import re
+from unicodedata import normalize
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx import addnodes
+
 import bagwise
 
 project = "bagwise"
 author = "the bagwise developers"
+copyright = "the bagwise developers"
 release = bagwise.__version__
 extensions = [
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_templates", "gallery/*.ipynb", "sg_execution_times.rst"]
+
 html_theme = "pydata_sphinx_theme"
 html_title = "bagwise"
+html_static_path = ["_static"]
+html_css_files = ["bagwise.css"]
+html_math_renderer = "mathml"
+html_show_sourcelink = False
+html_theme_options = {
+    "header_links_before_dropdown": 8,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": True,
+}
+# A page without pages below it needs no list of them.
+html_sidebars = {page: [] for page in ("index", "choose", "data", "cli")}
+
 autosummary_generate = True
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
 autodoc_default_options = {"members": True, "inherited-members": "BaseEstimator"}
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 # References inside docstrings inherited from scikit-learn lead into its own documentation.
-suppress_warnings = ["myst.xref_missing", "ref.ref", "ref.term"]
+suppress_warnings = ["ref.ref", "ref.term"]
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "within_subsection_order": "NumberOfCodeLinesSortKey",  # the simplest first
+    "abort_on_example_error": True,
+    "capture_repr": ("_repr_html_",),  # the plot is shown; "<Display object at 0x...>" is not
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_signature": False,
+    "min_reported_time": 1,
+    "doc_module": ("bagwise",),
+    "reference_url": {"bagwise": None},
+}
+
+
+def public_names():
+    """Where each public name lives, by the name alone and by room and name."""
+    found, rooms = {"Bags": "bagwise.Bags"}, {}
+    for room in bagwise._ROOMS:
+        for name in getattr(bagwise, room).__all__:
+            found[f"{room}.{name}"] = f"bagwise.{room}.{name}"
+            rooms.setdefault(name, []).append(room)
+    alone = {name: f"bagwise.{where[0]}.{name}" for name, where in rooms.items() if len(where) == 1}
+    return found | alone
+
+
+def link_names(app, doctree):
+    """Let `BagMarginSVM`, set as code in a page, lead to its reference."""
+    if app.env.docname.startswith(("generated/", "gallery/")):
+        return
+    names = public_names()
+    linked = (nodes.reference, addnodes.pending_xref, nodes.title)
+    for code in list(doctree.findall(nodes.literal)):
+        if code.astext() in names and not isinstance(code.parent, linked):
+            link = addnodes.pending_xref(
+                "", refdomain="py", reftype="obj", reftarget=names[code.astext()], refwarn=False
+            )
+            code.replace_self(link)
+            link += code
+
+
+def write_formula(translator, node):
+    """Write a formula as MathML, which browsers set without a script from elsewhere."""
+    block = isinstance(node, nodes.math_block)
+    tag = "div" if block else "span"
+    # The converter wants braces in "tfrac12", and takes the index of "hat y_i" for a limit.
+    tex = re.sub(r"\\([td]?frac)(\d|{[^{}]*})(\w)", r"\\\1{\2}{\3}", node.astext())
+    tex = re.sub(r"\\hat (\w)", lambda found: normalize("NFC", found[1] + "\u0302"), tex)
+    formula = tex2mathml(tex, as_block=block)
+    translator.body.append(f'<{tag} class="formula">{formula}</{tag}>')
+    raise nodes.SkipNode
+
+
+def setup(app):
+    app.connect("doctree-read", link_names)
+    app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

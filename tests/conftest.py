@@ -6,6 +6,8 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")
 import numpy as np
 import pytest
 
+from browser import chromium, open_page  # noqa: F401
+
 
 @pytest.fixture
 def rng():

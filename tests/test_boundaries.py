@@ -49,10 +49,11 @@ ROOMS = {
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "extras", "bags", "engines"},
     "persistence": {"exceptions", "extras", "bags", "io"},
-    "inspection": FOUNDATION | {"metrics"},
+    "inspection": FOUNDATION | {"metrics", "io"},  # io: a report's file appears whole
     "reproduction": FOUNDATION
     | QUESTIONS
-    | {"datasets", "embedding", "inspection", "metrics", "preprocessing"},
+    | {"datasets", "embedding", "inspection", "metrics", "preprocessing", "review"},
+    "review": FOUNDATION,
     "cli": None,  # the outermost room: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},

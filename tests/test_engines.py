@@ -1,6 +1,7 @@
 """The same model wherever the bags are: here, in a mapped file, on a cluster, on a device."""
 
 import os
+import pickle
 import re
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -21,9 +23,10 @@ from typer.testing import CliRunner
 
 from bagwise import Bags, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.classification import PrimalDualMISVM, SetKernelSVM
+from bagwise.classification import PrimalDualMISVM, SetKernelSVM, WellMISVM
 from bagwise.cli import app
-from bagwise.engines import Checkpoint, checkpoint, iterate, place
+from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
+from bagwise.engines import Checkpoint, Journal, checkpoint, iterate, place
 from bagwise.engines.arrays import add
 from bagwise.engines.cluster import ClusterParts
 from bagwise.engines.parts import LocalParts
@@ -32,7 +35,7 @@ from bagwise.io import read_bags, write_bags
 from bagwise.kernels import segments
 from bagwise.metric_learning import MIMLCA
 from bagwise.persistence import load_model
-from bagwise.solvers import orlr
+from bagwise.solvers import column_span, mimlca, orlr
 from bagwise.solvers.orlr import Demands
 from bagwise.solvers.primal_dual import LinearSpace, Part, primal_dual
 from checks import example
@@ -46,7 +49,7 @@ def client():
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -192,7 +195,8 @@ def test_every_model_fits_there_or_says_where(engine, request):
             messages[estimator.__name__] = str(error)
     able = {estimator.__name__ for estimator in public_estimators()} - messages.keys()
     anywhere = {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA"}
-    assert able == (anywhere | {"InstanceTransformer"} if engine == "cluster" else anywhere)
+    clusters = {"BagConstrainedSpectralClustering", "InstanceTransformer", "WellMISVM"}
+    assert able == (anywhere | clusters if engine == "cluster" else anywhere)
     unclear = [m for m in messages.values() if not re.search(f"{way}|works on rows", m)]
     assert not unclear
 
@@ -293,6 +297,26 @@ def test_orlr_agrees(move, options):
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("options", [{"background": 9}, {"solver": "em", "tol": 1e-3}])
+def test_orlr_agrees_where_instances_are_known(move, options):
+    bags, sets = with_label_sets(n_features=3)
+    first = bags.offsets[:-1][sets.sum(axis=1) < bags.sizes]
+    known = np.full(bags.n_instances, -1)
+    known[first] = sets.argmax(axis=1)[bags.bag_index[first]]
+    if "background" in options:
+        known[first[::3]] = 9
+    sets[5] = -1  # of this bag only the known instances count
+    known[bags.offsets[5]] = 0
+    model = ORedLogisticRegression(**({"reg": 10.0, "tol": 1e-9} | options))
+    here = model.fit(bags, sets, instance_labels=known)
+    expected = here.coef_, here.annotate_proba(bags, sets, instance_labels=known)
+    away = move(bags)
+    there = model.fit(away, sets, instance_labels=known)
+    assert relative(there.coef_, expected[0]) < 1e-6
+    found = there.annotate_proba(away, sets, instance_labels=known)
+    np.testing.assert_allclose(found, expected[1], atol=1e-6)
+
+
 def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
     pytest.importorskip("torch")
     from bagwise.engines import tensor_orlr
@@ -361,8 +385,21 @@ def test_mimlca_of_few_or_kernel_instances_stays_here(client):
         MIMLCA(kernel="rbf").fit(bags.distribute(client), sets)
 
 
-@pytest.mark.parametrize("model", [ORedLogisticRegression(), MIMLCA()])
-def test_models_of_label_sets_survive_the_loss_of_a_worker(client, model, monkeypatch):
+@pytest.mark.parametrize(
+    ("model", "saving"),
+    [
+        (ORedLogisticRegression(), False),
+        (ORedLogisticRegression(solver="em", tol=1e-3), False),
+        (MIMLCA(), False),
+        (MIMLCA(), True),
+    ],
+)
+def test_models_of_label_sets_survive_the_loss_of_a_worker(
+    client, model, saving, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
+    model = clone(model).set_params(checkpoint=tmp_path / "fit.npz" if saving else None)
     bags, sets = with_label_sets()
     away = bags.distribute(client, npartitions=2)
     learned = "coef_" if hasattr(model, "reg") else "components_"
@@ -384,19 +421,139 @@ def test_models_of_label_sets_survive_the_loss_of_a_worker(client, model, monkey
     np.testing.assert_allclose(getattr(model, learned), expected, rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_only_what_the_mathematics_needs_crosses_the_wire(client, monkeypatch):
+    bags, sets = with_label_sets(200, n_features=100)
+    away, y = bags.distribute(client, npartitions=2), np.arange(200) % 5
+    real, crossed = ClusterParts._call, {}
+
+    def call(self, method, arguments):
+        answers = real(self, method, arguments)
+        crossed[method] = len(pickle.dumps(arguments[0])), len(pickle.dumps(answers[0]))
+        return answers
+
+    monkeypatch.setattr(ClusterParts, "_call", call)
+    PrimalDualMISVM(solver="inexact", max_iter=2, tol=10.0, random_state=0).fit(away, y)
+    ORedLogisticRegression(tol=1.0).fit(away, sets)
+    MIMLCA().fit(away, sets)
+    table, small = 8 * 5 * 100, 800  # K d numbers; O(K) numbers and what pickle writes around them
+    for method, down, up in [
+        ("change", table, 0), ("update", 0, table),  # pdMISVM
+        ("likelihood", table, table),  # ORLR
+        ("assign", table, 0), ("label_sums", 0, table), ("gram", 8 * 100, 8 * 100**2),  # MIMLCA
+    ]:  # fmt: skip
+        assert down <= crossed[method][0] < down + small
+        assert up <= crossed[method][1] < up + small
+
+
+# --- clusters of instances, and machines of classes, on a Dask cluster
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"affinity": "nearest_neighbors", "n_neighbors": 12},
+        {"affinity": "landmark", "n_landmarks": 20, "n_neighbors": 5},
+    ],
+)
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_spectral_clustering_agrees(client, options, as_sparse, monkeypatch):
+    monkeypatch.setattr(_placed_rows, "BLOCK", 300)  # of 45 rows
+    bags, sets = with_label_sets(80)
+    if as_sparse:
+        bags = bags.with_instances(sparse.csr_array(bags.instances))
+    model = BagConstrainedSpectralClustering(5, random_state=0, **options)
+    here = model.fit(bags, sets)
+    names = ["eigenvalues_", "embedding_", "cluster_class_shares_"]
+    expected = {name: getattr(here, name) for name in names}
+    labels, answers = here.labels_, here.predict_instances(bags)
+    away = bags.distribute(client, npartitions=3)
+    there = model.fit(away, sets)
+    for name, value in expected.items():
+        np.testing.assert_allclose(getattr(there, name), value, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(there.labels_, labels)
+    np.testing.assert_array_equal(there.predict_instances(away), answers)
+
+
+def test_neighbours_are_found_again_when_a_worker_is_lost(client, monkeypatch):
+    bags, sets = with_label_sets(80)
+    model = BagConstrainedSpectralClustering(5, affinity="nearest_neighbors", random_state=0)
+    expected = model.fit_predict(bags, sets)
+    monkeypatch.setattr(_placed_rows, "BLOCK", 300)
+    away = bags.distribute(client, npartitions=2)
+    real, calls = ClusterParts.each, []
+
+    def each(self, method, *args):
+        calls.append(method)
+        if calls.count("search") == 2 and method == "search":
+            kill_a_worker(away)
+        return real(self, method, *args)
+
+    monkeypatch.setattr(ClusterParts, "each", each)
+    np.testing.assert_array_equal(model.fit_predict(away, sets), expected)
+    assert calls.count("begin") == 2
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_wellsvm_agrees(client, n_classes, as_sparse):
+    bags, y = example(60, n_classes=n_classes)
+    if as_sparse:
+        bags = bags.with_instances(sparse.csr_array(bags.instances))
+    away = bags.distribute(client, npartitions=2)
+    here, there = WellMISVM().fit(bags, y), WellMISVM().fit(away, y)
+    for name in ("coef_", "intercept_", "objective_curve_"):
+        assert relative(getattr(there, name), getattr(here, name)) < 1e-9
+    for name in ANSWERS:
+        np.testing.assert_allclose(
+            getattr(there, name)(away), getattr(here, name)(bags), atol=1e-9
+        ) if name in ("decision_function", "score_instances") else (
+            np.testing.assert_array_equal(getattr(there, name)(away), getattr(here, name)(bags))
+        )
+    for found, expected in zip(there.label_vectors_, here.label_vectors_, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(InputError, match="kernel='linear'"):
+        WellMISVM(kernel="rbf").fit(away, y)
+
+
 # --- memory-mapped files -------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_mapped_table_is_not_copied(tmp_path, rng):
     X = rng.normal(size=(40_000, 60)).astype(np.float32)
     X[::10, 0] += np.repeat(np.arange(4000) % 2, 1)
     bags = mapped(Bags(X, np.arange(0, 40_001, 10)), tmp_path)
     model = PrimalDualMISVM(solver="inexact", max_iter=3, tol=10.0, random_state=0)
+    y = np.arange(4000) % 2
+    model.fit(bags[:100], y[:100]).predict(bags[:100])  # compiled kernels take memory too
     tracemalloc.start()
-    model.fit(bags, np.arange(4000) % 2).predict(bags)
+    model.fit(bags, y).predict(bags)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < X.nbytes  # two tables of scores, a block, and numbers per bag
+
+
+@pytest.mark.parametrize("model", [ORedLogisticRegression(max_iter=2), MIMLCA(max_iter=2)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_mapped_table_of_label_sets_is_read_in_blocks(model, tmp_path, rng, monkeypatch):
+    for module in (column_span, mimlca):
+        monkeypatch.setattr(module, "BLOCK", 2**17)
+    monkeypatch.setattr(orlr, "BLOCK", 2**15)
+    X = rng.normal(size=(40_000, 60)).astype(np.float32)
+    bags = mapped(Bags(X, np.arange(0, 40_001, 5)), tmp_path)
+    sets = np.zeros((8000, 3), int)
+    sets[np.arange(8000), np.arange(8000) % 3] = 1
+    sets[::4, 0] = 1
+    expected = clone(model).fit(Bags(X, bags.offsets), sets).predict_instances(bags)
+    model.fit(bags[:100], sets[:100])  # compiled kernels take memory too
+    tracemalloc.start()
+    found = model.fit(bags, sets).predict_instances(bags)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes  # labels and costs per instance, blocks, and X'X
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_a_large_mapped_table_of_integers_is_refused(tmp_path, monkeypatch):
@@ -424,7 +581,7 @@ def solve(bags, codes, track=iter, path=None, exact=False):
 def kill_a_worker(bags):
     """End the process that holds the first partition."""
     holder = bags.holders()[0]["workers"][0]
-    os.kill(bags._client.run(os.getpid)[holder], signal.SIGKILL)
+    os.kill(bags._client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
 
 
 class KillAWorker:
@@ -458,6 +615,16 @@ def test_a_fit_survives_the_loss_of_a_worker(client, saving, tmp_path, monkeypat
     assert killer.seen.count(10) >= 2
     assert killer.seen.count(2) == (1 if saving else 2)
     assert not list(tmp_path.iterdir())
+
+
+def test_all_workers_lost_at_once(client, tmp_path):
+    pytest.importorskip("h5py")
+    bags, y = example(12)
+    write_bags(tmp_path / "slides", bags, y=y, format="hdf5")
+    away = read_bags(tmp_path / "slides", client=client).bags
+    for pid in client.run(os.getpid).values():
+        os.kill(pid, signal.SIGKILL)
+    np.testing.assert_array_equal(away.collect().instances, bags.instances)
 
 
 def test_a_part_that_lost_its_state_says_so():
@@ -515,7 +682,6 @@ import numpy as np
 sys.path[:0] = {path!r}
 from bagwise.engines import checkpoint
 from checks import example
-from estimators import public_estimators
 from test_engines import solve
 
 checkpoint.INTERVAL, checkpoint.SHARE = 0.0, np.inf
@@ -551,6 +717,86 @@ def test_a_killed_process_continues_where_it_was(tensor, exact, tmp_path):
     np.testing.assert_array_equal(found.solution[1], expected.solution[1])
     np.testing.assert_array_equal(found.objective_curve, expected.objective_curve)
     assert not file.exists()
+
+
+KILLED_WHILE_SAVING = """
+import os, signal, sys
+import numpy as np
+sys.path[:0] = {path!r}
+from bagwise.engines import checkpoint
+from test_engines import MODELS, with_label_sets
+
+checkpoint.INTERVAL, checkpoint.SHARE = 0.0, np.inf
+saved, save = [], checkpoint.Checkpoint.save
+
+def save_and_die(self, *args):
+    save(self, *args)
+    saved.append(args)
+    if len(saved) == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+checkpoint.Checkpoint.save = save_and_die
+bags, sets = with_label_sets()
+MODELS[{model!r}].set_params(checkpoint={file!r}).fit(bags.to("cpu") if {tensor} else bags, sets)
+"""
+
+MODELS = {
+    "orlr": ORedLogisticRegression(),
+    "orlr-em": ORedLogisticRegression(solver="em", max_iter=3),
+    "orlr-gem": ORedLogisticRegression(solver="gem", max_iter=5),
+    "mimlca": MIMLCA(n_init=3, random_state=0),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("model", "tensor"),
+    [(name, False) for name in MODELS] + [("orlr", True), ("mimlca", True)],
+)
+def test_a_killed_fit_of_label_sets_continues(model, tensor, tmp_path, monkeypatch):
+    if tensor:
+        pytest.importorskip("torch")
+    file = tmp_path / "fit.npz"
+    script = KILLED_WHILE_SAVING.format(path=sys.path, model=model, file=str(file), tensor=tensor)
+    ended = subprocess.run([sys.executable, "-c", script], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
+    saved, save = [], Checkpoint.save
+    monkeypatch.setattr(Checkpoint, "save", lambda *args: saved.append(save(*args)))
+    bags, sets = with_label_sets()
+    bags = bags.to("cpu") if tensor else bags
+
+    def fitted(path):
+        del saved[:]
+        fit = clone(MODELS[model]).set_params(checkpoint=path).fit(bags, sets)
+        arrays = [v for v in vars(fit).values() if isinstance(v, np.ndarray)]
+        return arrays, len(saved)
+
+    found, n_more = fitted(file)
+    expected, n_all = fitted(tmp_path / "other.npz")
+    assert n_more == n_all - 4  # from where it was
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_search_that_takes_another_way_leaves_the_journal(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    parts, path = LocalParts(_Counter(None)), tmp_path / "fit.npz"
+
+    def journal():
+        return Journal(parts, Checkpoint(path, "settings"))
+
+    first, one, two = journal(), np.ones(2), np.full(2, 2.0)
+    first.ask("f", one, lambda: (1.0, one))
+    first.ask("f", two, lambda: (2.0, two))
+    again = journal()
+    assert again.ask("f", one, lambda: (9.0, two))[0] == 1.0
+    assert again.ask("g", two, lambda: (9.0, two))[0] == 9.0
+    assert journal().ask("f", one, lambda: (9.0, two))[0] == 1.0
+    again.close()
+    assert not path.exists()
 
 
 def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
@@ -645,6 +891,30 @@ def test_workers_read_their_own_files(client, tmp_path):
     np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
 
 
+def test_workers_read_their_own_row_groups(client, tmp_path):
+    pytest.importorskip("pyarrow")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    bags, y = example(12)
+    write_bags(tmp_path / "bags.parquet", bags, y=y)
+    small = tmp_path / "small.parquet"
+    pq.write_table(pq.read_table(tmp_path / "bags.parquet"), small, row_group_size=7)
+    data = read_bags(small, client=client, npartitions=3)
+    assert all(loader.on_worker for loader in data.bags._loaders)
+    np.testing.assert_array_equal(data.y, y)
+    np.testing.assert_array_equal(data.bags.ids, bags.ids)
+    np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+    kill_a_worker(data.bags)  # and read them again
+    np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+    table = pq.read_table(small)
+    order = np.random.default_rng(0).permutation(len(table))
+    pq.write_table(table.take(pa.array(order)), tmp_path / "mixed.parquet")
+    mixed = read_bags(tmp_path / "mixed.parquet", client=client, memory_limit="1GB")
+    assert not any(loader.on_worker for loader in mixed.bags._loaders)
+    assert mixed.bags.collect().n_instances == bags.n_instances
+
+
 def test_other_files_are_read_here_and_mapped_there(client, tmp_path):
     bags, y = example(12)
     write_bags(tmp_path / "bags.npz", bags, y=y, compress=False)
@@ -680,19 +950,44 @@ def test_a_pipeline_standardises_on_the_workers(client):
         preprocessing.InstanceTransformer(PCA()).fit(away)
 
 
-def test_the_command_line_fits_a_file_larger_than_memory(tmp_path):
-    pytest.importorskip("skops")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("bags.csv", {}),
+        ("bags.parquet", {}),
+        ("folder", {"format": "hdf5"}),
+        ("small.npz", {}),
+        ("bags.npz", {"compress": False}),
+    ],
+)
+@pytest.mark.parametrize("method", ["pdmisvm", "orlr", "mimlca"])
+def test_the_command_line_fits_a_file_larger_than_memory(name, options, method, tmp_path):
+    for package in ("skops", "pyarrow", "h5py"):
+        pytest.importorskip(package)
     bags, y = example(30, n_classes=2)
     labels = y.astype(object)
-    labels[3] = -1
+    if name.endswith("npz"):
+        labels[3] = -1  # a bag without label is left out, also of a mapped file
+    write_bags(tmp_path / name, bags, y=labels, **options)
     models = []
-    write_bags(tmp_path / "bags.npz", bags, y=labels, compress=False)
     for limit in ("1GB", "1KB"):
         output = tmp_path / f"{limit}.skops"
-        command = ["fit", str(tmp_path / "bags.npz"), "-m", "pdmisvm"]
-        command += ["--memory-limit", limit, "-o", str(output)]
+        command = ["fit", str(tmp_path / name), "-m", method, "--memory-limit", limit]
+        command += ["--checkpoint", str(tmp_path / "state.npz"), "-o", str(output)]
         found = CliRunner().invoke(app, command)
         assert found.exit_code == 0, found.output
         models.append(load_model(output)[0])
     first, second = (model.predict(bags) for model in models)
     np.testing.assert_array_equal(first, second)
+    assert not (tmp_path / "state.npz").exists()
+    assert "state.npz" not in repr(models[0].get_params())
+
+
+def test_the_command_line_says_which_methods_have_no_checkpoint(tmp_path):
+    pytest.importorskip("skops")
+    bags, y = example(10)
+    write_bags(tmp_path / "bags.npz", bags, y=y)
+    command = ["fit", str(tmp_path / "bags.npz"), "-m", "nsk", "--checkpoint", "state.npz"]
+    found = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "model.skops")])
+    assert found.exit_code != 0
+    assert "no parameter 'checkpoint'" in str(found.exception) + found.output

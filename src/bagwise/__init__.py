@@ -24,6 +24,7 @@ _ROOMS = (
     "persistence",
     "preprocessing",
     "reproduction",
+    "review",
     "semi_supervised",
 )
 

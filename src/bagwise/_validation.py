@@ -17,12 +17,14 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from bagwise.bags import Bags, _is_missing
 from bagwise.engines import is_local
+from bagwise.engines.mapped import is_mapped
 from bagwise.exceptions import InputError, LabelError, SparseInputError
 
 __all__ = [
     "LabelSets",
     "check_bag_labels",
     "check_bags",
+    "check_instance_labels",
     "check_label",
     "check_label_sets",
     "check_length",
@@ -35,6 +37,7 @@ __all__ = [
 
 FLOATS = (np.float64, np.float32)
 LARGEST_CONVERTED = 2**28  # bytes of a memory-mapped table that are converted in memory
+UNKNOWN = -2  # code of a label that is no class
 LARGEST_LABEL_TABLE = 2**32  # label sets are held as one byte per bag and class
 
 
@@ -274,6 +277,64 @@ def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None)
     return _from_single_labels(y, bags, classes)
 
 
+def check_instance_labels(
+    values: Any, bags: Bags, label_sets: LabelSets, *, background: Any = None
+) -> NDArray[np.int64] | None:
+    """Read the labels of those instances whose label is known.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or None
+        A label where it is known; None, or -1 where that is no class, where it is not.
+    bags : Bags
+        The bags of the instances.
+    label_sets : LabelSets
+        The label sets of the bags: a known label is in that of its bag.
+    background : object, default=None
+        What instances of none of the labels are called; None where there are none.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,) or None
+        The position of each label in ``label_sets.classes``, their number for the background, -1
+        where it is not known; None where no label is.
+    """
+    if values is None:
+        return None
+    listed = values.tolist() if hasattr(values, "tolist") else list(values)
+    if len(listed) != bags.n_instances:
+        raise LabelError(
+            f"instance_labels has {len(listed)} entries for {bags.n_instances} instances: give one "
+            "per instance, None (or -1) where it is not known."
+        )
+    classes = label_sets.classes.tolist()
+    names = classes if background in (None, -1) else [*classes, background]
+    place = {label: code for code, label in enumerate(names)}
+    place.setdefault(-1, -1)
+    codes = np.array([_code_of(label, place) for label in listed], dtype=np.int64)
+    known = np.flatnonzero(codes != -1)
+    if not len(known):
+        return None
+    strange = codes[known] == UNKNOWN
+    sets = label_sets.indicator[bags.bag_index[known]]
+    column = np.clip(codes[known], 0, len(classes) - 1)
+    carried = (sets[np.arange(len(known)), column] != 0) | (codes[known] == len(classes))
+    for i in known[strange | ~carried][:1]:
+        bag = bags.bag_index[i]
+        at = f"instance {i - bags.offsets[bag]} of {bags.name_of(bag)}"
+        if codes[i] == UNKNOWN:
+            raise LabelError(
+                f"{at} is given the unknown label {listed[i]!r}: the classes are "
+                f"{_short(np.array(names, dtype=object))}."
+            )
+        labels = label_sets.classes[label_sets.indicator[bag] == 1]
+        raise LabelError(
+            f"{at} is given the label {listed[i]!r}, which its bag does not carry: its labels are "
+            f"{_short(labels)}. Correct the label set of the bag, or the label of the instance."
+        )
+    return codes
+
+
 def check_label(label: Any, classes: NDArray[Any]) -> int:
     """Find a label among the classes of a fitted model.
 
@@ -406,7 +467,7 @@ def _check_structure(bags: Bags) -> None:
 def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bool) -> Bags:
     """Bags on a device or a cluster, checked there."""
     on_device = type(bags) is Bags
-    if not getattr(estimator, "_runs_elsewhere", False):
+    if ("device" if on_device else "cluster") not in getattr(estimator, "_runs_elsewhere", ()):
         way = "bags.to('numpy')" if on_device else "bags.collect()"
         place = f"on {bags.device}" if on_device else "on a cluster"
         raise InputError(
@@ -443,25 +504,6 @@ def _checked_instances(bags: Bags) -> Any:
         return check_array(table, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
     except ValueError as error:
         raise InputError(f"the instances cannot be used: {error}") from error
-
-
-def is_mapped(table: Any) -> bool:
-    """Tell whether an array lies in a memory-mapped file.
-
-    Parameters
-    ----------
-    table : object
-        Instances.
-
-    Returns
-    -------
-    bool
-    """
-    while isinstance(table, np.ndarray):
-        if isinstance(table, np.memmap):
-            return True
-        table = table.base
-    return False
 
 
 def _narrow(table: Any) -> Any:
@@ -612,6 +654,13 @@ def _check_labels_present(labels: NDArray[Any], bags: Bags) -> None:
                 )
 
 
+def _code_of(label: Any, place: dict[Any, int]) -> int:
+    try:
+        return -1 if _is_missing(label) else place.get(label, UNKNOWN)
+    except TypeError:  # a list, which cannot be a label
+        return UNKNOWN
+
+
 def _is_list_of_sets(y: Any) -> bool:
     if not isinstance(y, list | tuple) and getattr(y, "dtype", None) != np.dtype(object):
         return False
@@ -682,8 +731,9 @@ def _from_indicator(array: NDArray[Any], bags: Bags, classes: NDArray[Any] | Non
 def _from_single_labels(y: Any, bags: Bags, classes: NDArray[Any] | None) -> LabelSets:
     found, codes = check_bag_labels(y, bags)
     if classes is None:
-        classes = found
-    columns = np.array([check_label(label, classes) for label in found])
+        classes, columns = found, np.arange(len(found))
+    else:
+        columns = np.array([check_label(label, classes) for label in found])
     indicator = np.zeros((len(bags), len(classes)), dtype=np.int8)
     indicator[np.arange(len(bags)), columns[codes]] = 1
     return LabelSets(indicator, classes, single=True)

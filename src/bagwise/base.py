@@ -118,7 +118,7 @@ def in_canonical_order(
 class BagEstimator(CallbackSupportMixin, BaseEstimator):
     """The root of all estimators: scikit-learn's, on bags, with progress."""
 
-    _runs_elsewhere = False  # whether bags may be on a device or a cluster
+    _runs_elsewhere: tuple[str, ...] = ()  # "device", "cluster": where else bags may be
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

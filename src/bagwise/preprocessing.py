@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.engines import is_local
 from bagwise.exceptions import InputError
 from bagwise.io.memory import Workspace
 
@@ -67,7 +66,7 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
     array([-1.22,  0.  ,  1.22])
     """
 
-    _runs_elsewhere = True
+    _runs_elsewhere = ("cluster",)
 
     _parameter_constraints: dict[str, Any] = {
         "transformer": [None, HasMethods(["fit", "transform"])]
@@ -204,11 +203,6 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
 
     def _read(self, X: Any, *, reset: bool) -> Bags:
         tags = self.__sklearn_tags__().input_tags
-        if isinstance(X, Bags) and type(X) is Bags and not is_local(X):
-            raise InputError(
-                f"the bags are on {X.device}, and InstanceTransformer works on arrays: transform "
-                "first, or use bags.to('numpy')."
-            )
         return check_bags(self, X, reset=reset, accept_sparse=tags.sparse, allow_nan=tags.allow_nan)
 
 

@@ -7,14 +7,18 @@ import numpy as np
 from scipy.special import log_softmax
 
 
-def by_enumeration(scores, labels, background=False):
-    """Sum over all labelings: the posterior (n x C) and log P(Y)."""
+def by_enumeration(scores, labels, background=False, known=None):
+    """Sum over all labelings: the posterior (n x C) and log P(Y).
+
+    `known` holds the label of each instance, -1 where any is possible: log P(Y, known labels).
+    """
     log_p = log_softmax(scores, axis=1)
     n, n_classes = scores.shape
     allowed = [*labels, n_classes - 1] if background else list(labels)
     joint, total = np.zeros(scores.shape), 0.0
     for labeling in itertools.product(allowed, repeat=n):
-        if set(labels) <= set(labeling):
+        agrees = known is None or all(k in (-1, y) for k, y in zip(known, labeling, strict=True))
+        if agrees and set(labels) <= set(labeling):
             chance = np.exp(log_p[np.arange(n), labeling].sum())
             joint[np.arange(n), labeling] += chance
             total += chance

@@ -25,6 +25,7 @@ def posterior(scores, labels, *, background=False, how=label_subsets.EXACT, grad
         np.array([how], np.int8),
         np.ones(1),
         gradient,
+        np.empty(0, np.int64),
         out,
         value,
         settled,

@@ -14,6 +14,7 @@ from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.annotation import _cost as cost
 from bagwise.datasets import load_hja_birdsong, load_letter_frost
+from bagwise.engines import Journal
 from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.solvers import orlr
@@ -88,7 +89,8 @@ class TestFit:
         sets = sets.astype(np.int8)
         sets[2] = -1
         part = part_of(bags.with_instances(X), sets, rng.uniform(1, 2, 8))
-        problem = _Problem(LocalParts(part), 0.7, 3.0)
+        parts = LocalParts(part)
+        problem = _Problem(parts, 0.7, 3.0, Journal(parts, None))
         theta = rng.normal(size=(4, 4))
         _, gradient = problem.likelihood(theta)
         for place in np.ndindex(theta.shape):

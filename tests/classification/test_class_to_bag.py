@@ -71,6 +71,39 @@ def test_the_ratio_never_rises(seed, n_components, orthonormal):
     assert ratio(U) == pytest.approx(result.objective_curve[-1], rel=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("reg", [0.0, 0.3])
+def test_no_turn_of_orthonormal_columns_lowers_the_ratio(seed, reg):
+    A, B = tables(seed, n_features=6)
+    result = minimise_norm_ratio(
+        A, B, n_components=3, orthonormal=True, reg=reg, max_iter=500, tol=1e-13
+    )
+    assert result.converged
+
+    def ratio(U):
+        U = np.linalg.qr(U)[0]
+        penalty = reg * norms(A).sum() * np.sqrt(3 / 6)
+        return (norms(A @ U).sum() + penalty) / norms(B @ U).sum() * len(B) / len(A)
+
+    (U,) = result.solution
+    assert ratio(U) == pytest.approx(result.objective_curve[-1])
+    rng = np.random.default_rng(seed)
+    for size in (1e-3, 1e-1):
+        turned = [ratio(U + size * np.linalg.norm(U) * rng.normal(size=U.shape)) for _ in range(50)]
+        assert min(turned) >= ratio(U) * (1 - 1e-9)
+
+
+def test_where_eigenvectors_would_raise_the_ratio_it_still_falls(rng):
+    """Few heavy-tailed rows: the eigenvectors jump between places."""
+    found = [np.diff(steps_on(rng.standard_cauchy((2, 6, 5)))) for _ in range(200)]
+    assert all(np.all(falls <= 1e-12) for falls in found)
+
+
+def steps_on(pair):
+    options = {"n_components": 2, "orthonormal": True, "reg": 0.01, "max_iter": 50, "tol": 1e-6}
+    return minimise_norm_ratio(*pair, **options).objective_curve
+
+
 @pytest.mark.parametrize("orthonormal", [True, False])
 def test_in_the_plane_the_best_direction_is_found(orthonormal):
     A, B = tables(0, n_features=2)

@@ -71,3 +71,11 @@ def test_scores_of_pairs_of_classes_are_refused(rng):
     model = SingleInstanceClassifier(SVC(decision_function_shape="ovo")).fit(X, y)
     with pytest.raises(InputError, match="6 scores for 4 classes"):
         model.predict(X)
+
+
+def test_a_wrong_parameter_of_the_classifier_inside_is_told():
+    from sklearn.utils._param_validation import InvalidParameterError
+
+    model = SingleInstanceClassifier(LinearSVC(C=-1))
+    with pytest.raises(InvalidParameterError, match="'C' parameter of LinearSVC"):
+        model.fit([[[0.0]], [[1.0]]], [0, 1])

@@ -11,7 +11,8 @@ def run():
 
     def call(*words):
         environment = {"COLUMNS": "100", "NO_COLOR": "1"}
-        return CliRunner().invoke(app, [str(word) for word in words], env=environment)
+        words = [str(word) for word in words]
+        return CliRunner().invoke(app, words, env=environment, prog_name="bagwise")
 
     return call
 

@@ -1,8 +1,9 @@
+import json
 import sys
 
 import pytest
 
-from bagwise.cli import demo_sections
+from bagwise.cli import demo_sections, demo_systems
 from bagwise.io import read_bags
 from bagwise.persistence import load_model
 
@@ -15,6 +16,7 @@ FILES = [
     "musk1.csv",
     "predictions.instances.parquet",
     "predictions.parquet",
+    "report.html",
 ]
 
 
@@ -30,7 +32,10 @@ def test_files_appear_and_the_page_is_named(run, quick, tmp_path):
     result = run("demo", "-o", folder)
     assert result.exit_code == 0, result.stderr
     assert sorted(path.name for path in folder.iterdir()) == FILES
-    assert result.stdout.splitlines()[-1] == str(folder / "demo.html")
+    assert result.stdout.splitlines()[-1] == str(folder / "report.html")
+    assert str(folder / "demo.html") in result.stderr
+    assert result.stderr.count("in a browser") == 1
+    assert "5-fold cross-validation" in (folder / "report.html").read_text()
     page = (folder / "demo.html").read_text()
     assert "The loaded model gives the same scores as before it was saved." in page
     assert "<script" not in page
@@ -82,6 +87,28 @@ def test_every_section_shows_what_it_promises(run, tmp_path):
     page = (tmp_path / "demo" / "demo.html").read_text()
     assert page.count("<h2") == len(demo_sections.SECTIONS)
     assert page.count("<img") == 3
+    table = result.stdout.index("The five systems on shipped data")
+    assert table > result.stdout.index("Bags that were not trained on")  # the last one
+    for system in ("pdMISVM", "ORLR", "CSP", "MIMLCA", "WellSVM"):
+        assert system in result.stdout[table:]
+
+
+@pytest.mark.slow
+def test_each_of_the_five_systems_beats_the_plain_method():
+    (*_, table) = demo_systems.five_systems(None).parts
+    rows = table.columns
+    assert set(rows["system"]) == {"pdMISVM", "ORLR", "CSP", "MIMLCA", "WellSVM"}
+    for ours, plain, question in zip(rows["ours"], rows["plain"], rows["question"], strict=True):
+        assert ours > plain, question
+
+
+def test_json_is_one_document_with_the_paths(run, quick, tmp_path):
+    result = run("demo", "-o", tmp_path / "demo", "--json")
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["report"] == str(tmp_path / "demo" / "report.html")
+    (rows,) = document["tables"].values()
+    assert len(rows) == 12
 
 
 def test_the_nine_is_found():

@@ -24,13 +24,8 @@ from bagwise.cluster._affinity import (
     pick_landmarks,
 )
 from bagwise.exceptions import InputError
-from bagwise.solvers.bag_spectral import (
-    CONSTRAINTS,
-    constrain,
-    embed,
-    extension,
-    unit_rows,
-)
+from bagwise.solvers.bag_constraints import CONSTRAINTS, constrain
+from bagwise.solvers.bag_spectral import embed, extension, unit_rows
 from bagwise.solvers.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.class_shares import class_shares
 
@@ -166,7 +161,7 @@ def test_constraints_hold_no_matrix_of_all_instances():
 
 
 def test_too_many_label_sets_for_a_matrix_of_them(monkeypatch):
-    monkeypatch.setattr("bagwise.solvers.bag_spectral.MOST_GROUPS", 3)
+    monkeypatch.setattr("bagwise.solvers.bag_constraints.MOST_GROUPS", 3)
     W, bag_index, label_sets = labelled_bags()
     with pytest.raises(InputError, match=r"different label sets.*constraints='bag'"):
         constrain(W, bag_index, label_sets, constraints="bag_only_ambiguous", **OPTIONS)

@@ -1,10 +1,18 @@
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
 
 from bagwise import Bags
+from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClassifier
 from bagwise.exceptions import InputError
-from bagwise.inspection import ComparisonDisplay, InstanceScoreDisplay, KeyInstanceDisplay
+from bagwise.inspection import (
+    ComparisonDisplay,
+    InstanceScoreDisplay,
+    KeyInstanceDisplay,
+    ObjectiveDisplay,
+    PosteriorDisplay,
+)
 
 figure = pytest.importorskip("matplotlib.figure")
 
@@ -61,6 +69,8 @@ def test_displays_make_their_own_figure(scored):
         InstanceScoreDisplay.from_estimator(model, bags),
         KeyInstanceDisplay.from_estimator(model, bags, image_shape=(2, 2)),
         ComparisonDisplay.from_scores({"a": [0.5, 0.6]}),
+        PosteriorDisplay.from_predictions(bags, np.full((bags.n_instances, 2), 0.5)),
+        ObjectiveDisplay.from_predictions([3.0, 2.0]),
     ]
     for display in displays:
         assert display.figure_.axes
@@ -76,6 +86,29 @@ def test_the_key_instance_is_framed(scored):
     assert framed == model.key_instances(bags[:4]).tolist()
     shown = display.axes_[0, 1].images[0].get_array()
     np.testing.assert_array_equal(shown, bags[0][1].reshape(2, 2))
+
+
+def test_key_instances_that_are_known_are_shown(scored):
+    model, bags = scored
+    by_model = KeyInstanceDisplay.from_estimator(
+        model, bags, image_shape=(2, 2), figure=figure.Figure()
+    )
+    known = KeyInstanceDisplay.from_predictions(
+        bags, model.key_instances(bags), model.predict(bags), image_shape=(2, 2),
+        figure=figure.Figure(),
+    )  # fmt: skip
+    assert known.keys == by_model.keys
+    assert known.titles == by_model.titles
+    many = KeyInstanceDisplay.from_estimator(
+        model, bags, image_shape=(2, 2), max_bags=9, figure=figure.Figure()
+    )
+    assert len(many.images) == 9
+    unnamed = KeyInstanceDisplay.from_predictions(
+        bags, np.zeros(12, int), image_shape=(2, 2), max_bags=2, figure=figure.Figure()
+    )
+    assert unnamed.titles == ["slide 0", "slide 1"]
+    with pytest.raises(InputError, match="9 values"):
+        KeyInstanceDisplay.from_predictions(bags, np.zeros(12, int), image_shape=(3, 3))
 
 
 def test_images_must_have_the_size_of_an_instance(scored):
@@ -97,3 +130,108 @@ def test_a_comparison_marks_the_means(axes):
     means = [bars.lines[0].get_xdata()[0] for bars in axes.containers]
     np.testing.assert_allclose(means, [0.9, 0.5])
     assert [text.get_text() for text in axes.get_yticklabels()] == ["nsk", "majority"]
+
+
+@pytest.fixture
+def annotated(rng):
+    sets = [[0, 1], [0], [1, 2], [2], [0, 2], [1]] * 3
+    arrays = [3 * np.eye(3)[[*s, *s]] + rng.normal(size=(2 * len(s), 3)) for s in sets]
+    named = [{("owl", "wren", "$robin")[k] for k in s} for s in sets]
+    bags = Bags.from_arrays(arrays, ids=[f"tape {i}" for i in range(len(arrays))])
+    return ORedLogisticRegression().fit(bags, named), bags, named
+
+
+def bars(axes):
+    """Widths of the bars, one row per instance, one column per label drawn."""
+    return np.array([[bar.get_width() for bar in group] for group in axes.containers]).T
+
+
+def test_bars_of_a_bag_are_its_posteriors(annotated, axes):
+    model, bags, named = annotated
+    display = PosteriorDisplay.from_estimator(make_pipeline(model), bags, named, bag=2, ax=axes)
+    proba = bags.split(model.annotate_proba(bags, named))[2]
+    np.testing.assert_array_equal(display.proba, proba)
+    np.testing.assert_array_equal(bars(axes), proba[:, proba.any(axis=0)])
+    assert [text.get_text() for text in axes.get_yticklabels()] == [f"row {i}" for i in range(4)]
+    assert {text.get_text() for text in axes.texts} <= {"$robin", "wren"}
+    axes.figure.draw_without_rendering()  # a label is no formula
+
+
+def test_the_least_certain_come_first(annotated, axes):
+    model, bags, _ = annotated
+    display = PosteriorDisplay.from_estimator(model, bags, max_instances=5, ax=axes)
+    sureness = model.predict_proba_instances(bags).max(axis=1)
+    np.testing.assert_array_equal(display.proba.max(axis=1), np.sort(sureness)[:5])
+    first = int(sureness.argmin())
+    bag = bags.bag_index[first]
+    assert display.names[0] == f"{bags.ids[bag]}, row {first - bags.offsets[bag]}"
+
+
+def test_labels_beyond_the_colours_are_grey(axes):
+    proba = np.full((2, 12), 1 / 12)
+    PosteriorDisplay.from_predictions([[[0.0], [1.0]]], proba, ax=axes)
+    colours = [group[0].get_facecolor() for group in axes.containers]
+    assert len(set(colours)) == 10
+    np.testing.assert_allclose(bars(axes).sum(axis=1), 1)
+
+
+def test_long_labels_stand_in_a_legend(axes):
+    long = ["Olive-sided Flycatcher", "$Chestnut-backed Chickadee"]
+    proba = np.array([[0.3, 0.7], [0.5, 0.5]])
+    PosteriorDisplay.from_predictions([[[0.0], [1.0]]], proba, labels=long, ax=axes)
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == long
+    assert not axes.texts
+    axes.figure.draw_without_rendering()
+
+
+def test_the_background_has_its_column(annotated, axes):
+    _, bags, named = annotated
+    model = ORedLogisticRegression(background=True).fit(bags, named)
+    display = PosteriorDisplay.from_estimator(model, bags, named, ax=axes)
+    assert len(display.labels) == 4
+    assert display.proba.shape[1] == 4
+
+
+def test_posteriors_are_refused_where_there_are_none(annotated, axes):
+    model, bags, named = annotated
+    with pytest.raises(InputError, match="there is no bag 99: 18 bags"):
+        PosteriorDisplay.from_estimator(model, bags, named, bag=99, ax=axes)
+    with pytest.raises(InputError, match=r"proba has shape \(3, 2\)"):
+        PosteriorDisplay.from_predictions(bags, np.zeros((3, 2)))
+    with pytest.raises(InputError, match="1 labels were given for 2 columns"):
+        PosteriorDisplay.from_predictions(bags, np.zeros((bags.n_instances, 2)), labels=["owl"])
+    nearest = CitationKNN().fit(bags, named)
+    with pytest.raises(InputError, match="CitationKNN has no annotate_proba"):
+        PosteriorDisplay.from_estimator(nearest, bags, named)
+
+
+def test_objectives_of_several_models_are_drawn_by_name(annotated, axes):
+    model, bags, named = annotated
+    loose = ORedLogisticRegression(tol=1e-1).fit(bags, named)
+    ObjectiveDisplay.from_estimator({"$a": model, "b": make_pipeline(loose)}, ax=axes)
+    for line, fitted in zip(axes.lines, (model, loose), strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), fitted.objective_curve_)
+        np.testing.assert_array_equal(
+            line.get_xdata(), np.arange(1, len(fitted.objective_curve_) + 1)
+        )
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["$a", "b"]
+    axes.figure.draw_without_rendering()
+
+
+def test_the_excess_is_above_the_lowest_of_all(axes):
+    curves = {"a": [4.0, 2.0, 1.0], "b": [3.0, 1.5]}
+    ObjectiveDisplay.from_predictions(curves, excess=True, ax=axes)
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), [3, 1, np.nan])
+    np.testing.assert_array_equal(axes.lines[1].get_ydata(), [2, 0.5])
+    assert axes.get_yscale() == "log"
+    axes.figure.draw_without_rendering()
+
+
+def test_a_curve_alone_has_the_name_of_its_model(annotated, axes):
+    model, _, _ = annotated
+    ObjectiveDisplay.from_estimator(model, ax=axes)
+    assert axes.lines[0].get_label() == "ORedLogisticRegression"
+    with pytest.raises(InputError, match="SetKernelSVM has no objective_curve_"):
+        ObjectiveDisplay.from_estimator(SetKernelSVM())
+    with pytest.raises(InputError, match=r"the curve of objective has shape \(0,\)"):
+        ObjectiveDisplay.from_predictions([])

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy import linalg
 from scipy.optimize import minimize
 
 from bagwise import Bags
 from bagwise.exceptions import LabelError
 from bagwise.metric_learning import MIMLMetric
+from bagwise.solvers.eigenvectors import some_eigenvectors
 from bagwise.solvers.miml_metric import best_directions, move_centres, spread
 
 
@@ -112,3 +114,22 @@ def test_labels_of_the_same_bags_cannot_be_told_apart():
     label_sets[:, :] = label_sets[:, :1]
     with pytest.raises(LabelError, match="by the same bags"):
         MIMLMetric().fit(bags, label_sets)
+
+
+def test_eigenvectors_where_lapack_gives_up_on_a_part_of_them(rng, monkeypatch):
+    """As it does on the tokens of Corel5K, whose matrices have many equal eigenvalues."""
+    matrix = rng.normal(size=(6, 6))
+    matrix += matrix.T
+    values, vectors = some_eigenvectors(matrix, 1, 3)
+    whole = linalg.eigh
+
+    def only_whole(matrix, subset_by_index=None, **options):
+        if subset_by_index is not None:
+            raise np.linalg.LinAlgError("Internal Error.")
+        return whole(matrix, **options)
+
+    monkeypatch.setattr(linalg, "eigh", only_whole)
+    for lower in (True, False):
+        again, found = some_eigenvectors(matrix, 1, 3, lower=lower)
+        np.testing.assert_allclose(again, values)
+        np.testing.assert_allclose(np.abs(vectors.T @ found), np.eye(3), atol=1e-12)

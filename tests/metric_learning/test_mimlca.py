@@ -14,10 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bagwise import Bags
+from bagwise import Bags, datasets
 from bagwise.classification import CitationKNN
 from bagwise.datasets import load_letter_carroll, make_names_and_faces
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.metric_learning import MIMLCA, MLCA, MultiInstanceKMeans
 from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import InstanceTransformer
@@ -451,6 +451,24 @@ def test_letters_are_found(seed):
     model = MIMLCA().fit(data.bags, data.label_sets)
     assigned = model.assignments_ >= 0
     assert np.mean(model.assignments_[assigned] == data.instance_labels[assigned]) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("load", "several", "goal"),
+    [
+        (datasets.load_letter_carroll_redraw, False, 0.87),
+        (datasets.load_msrcv2, False, 0.76),
+        (datasets.load_hja_birdsong, True, 0.85),
+    ],
+)
+def test_instances_of_known_sets_are_given_their_own_label(load, several, goal):
+    try:
+        data = load()
+    except DataNotFoundError:
+        pytest.skip("the data are not in the data home")
+    model = MIMLCA(instances_per_label=None if several else 1).fit(data.bags, data.label_sets)
+    assigned = model.assignments_ >= 0
+    assert np.mean(model.assignments_[assigned] == data.instance_labels[assigned]) >= goal
 
 
 def test_few_kernel_directions_of_many_are_the_leading_ones():

@@ -1,5 +1,7 @@
 """Protocols of annotators measure what they say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -60,3 +62,27 @@ def test_transductive_accuracy_and_reliability():
     assert result["counts"].sum() == len(right)
     assert result["hits"].sum() == right.sum()
     assert 0 <= result["calibration_error"] < 0.1
+
+
+@pytest.mark.parametrize("method", ["orlr-least-certain", "orlr-random"])
+def test_corrections_are_of_instances_that_then_count_as_right(method):
+    paper = load_paper("orlr")
+    chosen = paper.experiment("corrections").shortened().narrowed(["carroll", method])
+    plan = make_plan(paper, chosen).units
+    data = replace(plan[0], value=None).load()
+    seed = replace(plan[0], value=None).shared_seed
+    train, _ = next(KFold(10, shuffle=True, random_state=seed).split(data.label_sets))
+    n_train = data.bags.sizes[train].sum()
+    found = [PROTOCOLS["correct_some"](unit) for unit in plan]
+    bags = standardised(data, train)
+    model = ORedLogisticRegression().fit(bags[train], data.label_sets[train])
+    inside = np.isin(bags.bag_index, train)
+    right = model.annotate(bags, data.label_sets) == data.instance_labels
+    assert found[0]["untouched"] == found[0]["training"] == pytest.approx(right[inside].mean())
+    new = model.predict_instances(bags) == data.instance_labels
+    assert found[0]["inductive"] == pytest.approx(new[~inside].mean())
+    for unit, result in zip(plan, found, strict=True):
+        n_corrected = round(unit.value * n_train)
+        n_right = result["untouched"] * (n_train - n_corrected) + n_corrected
+        assert result["training"] == pytest.approx(n_right / n_train)
+    assert found[-1]["training"] > found[0]["training"]

@@ -107,6 +107,7 @@ def test_letters_are_assigned_and_alpha_is_drawn(tmp_path):
     result = PROTOCOLS["instance_assignment"](unit)
     assert result["assignment_accuracy"] > 0.8
     assert 0.9 < result["assigned_share"] < 1
+    assert 0.9 < result["truth_over_found"] < 1.5
     pytest.importorskip("matplotlib")
     paper = load_paper("mimlca")
     stand_in = {**paper.data["few-news-b"].stand_in, "options": {"scenario": "b", **SMALL}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight
 
 from bagwise import kernels
-from bagwise._validation import LabelSets, check_bags, check_label_sets
+from bagwise._validation import (
+    LabelSets,
+    check_bags,
+    check_instance_labels,
+    check_label_sets,
+)
 from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.annotation._cost import check_memory
@@ -44,6 +50,9 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     where P sums over all labelings of the instances that make exactly :math:`Y_b`. The sum is
     exact, at a cost linear in the number of instances. Standardise the instances first.
 
+    Where the labels of some instances are known, because somebody looked at them, they are held
+    fixed: P is then the probability of the label set and of these labels.
+
     Parameters
     ----------
     reg : float, default=1.0
@@ -53,7 +62,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         Add a class that may be in any bag and is in no label set, for instances that belong to
         none of the labels: the last column of probabilities. Where :meth:`annotate` names it, it
         is -1 (numeric labels) or "background" (texts); give another name instead of True if that is
-        a label already.
+        a label already, or if instances are known to be background and -1 would say "not known".
     solver : {"lbfgs", "em", "gem"}, default="lbfgs"
         L-BFGS on the likelihood itself; EM with a full M-step; or the paper's generalised EM with
         one gradient step per posterior. All climb the same likelihood; the first is the quickest.
@@ -72,6 +81,9 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         table of more than 512 MB, are approximated by belief propagation, with a warning.
     warm_start : bool, default=False
         Begin where the last fit ended, if classes and features are the same.
+    checkpoint : path, default=None
+        Save the state of the fit there from time to time, and resume from it where it exists: a fit
+        that was killed continues and ends with the same result. Removed when the fit is complete.
     verbose : int, default=0
         Show a progress bar over the iterations.
 
@@ -101,7 +113,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     -----
     A bag with more labels than instances, and without `background` one with none, has probability
     zero: it is left out of the fit with a warning. :meth:`annotate` names its instances by the
-    likeliest label of the set (of all, where the set is empty).
+    likeliest label of the set (of all, where the set is empty). So it is where known instances
+    leave fewer others than labels that are still to be shown.
 
     The posterior of a bag is found by a forward-backward pass over the subsets of its label set
     (bit masks), all terms non-negative; in logarithms where probabilities underflow. The table is
@@ -125,7 +138,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     array(['wren', 'wren'], dtype='<U5')
     """
 
-    _runs_elsewhere = True
+    _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints: dict[str, Any] = {
         "reg": [Interval(Real, 0, None, closed="left")],
@@ -137,6 +150,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_operations": [Interval(Real, 0, None, closed="left")],
         "warm_start": ["boolean"],
+        "checkpoint": [str, PathLike, None],
         "verbose": ["verbose"],
     }
 
@@ -152,6 +166,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         tol: float = 1e-5,
         max_operations: float = 1e9,
         warm_start: bool = False,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.reg = reg
@@ -163,6 +178,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         self.tol = tol
         self.max_operations = max_operations
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     @property
@@ -177,7 +193,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         return "sum" if getattr(self, "_single", True) else "noisy-or"
 
     @fit_method
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, instance_labels: Any = None) -> Self:
         """Learn from label sets.
 
         Parameters
@@ -188,6 +204,10 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             The label set of each bag; bags of unknown label set (None, a row of -1) do not count.
         sample_weight : array-like of shape (n_bags,), default=None
             Weights of the bags.
+        instance_labels : array-like of shape (n_instances,), default=None
+            Labels of instances that somebody looked at, each of its bag's label set or the
+            background; None (or -1, unless that is a class) for all others. They count also where
+            the label set is unknown.
 
         Returns
         -------
@@ -199,18 +219,25 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         weights = weights * self._label_weights(labels)
         background_label = self._background_label(labels.classes)
         background = background_label is not None
-        demands = self._demands(bags, labels.indicator, background)
+        known = check_instance_labels(instance_labels, bags, labels, background=background_label)
+        demands = self._demands(bags, labels.indicator, background, known)
         _warn_of_impossible(demands, bags)
         _warn_of_approximation(demands, bags)
-        used = labels.known & ~demands.impossible & (weights > 0)
+        used = (labels.known | (demands.n_known > 0)) & ~demands.impossible & (weights > 0)
         if not used.any():
             raise LabelError(
                 "there is no bag to learn from: all have an unknown or impossible label set, or "
                 "weight 0."
             )
         n_columns = len(labels.classes) + background
-        seen = np.flatnonzero((labels.indicator[used] == 1).any(axis=0))
+        shown = (labels.indicator[used] == 1).any(axis=0)
+        if known is not None:
+            known = known[np.repeat(used, bags.sizes)]
+            shown[known[(known >= 0) & (known < len(shown))]] = True
+        seen = np.flatnonzero(shown)
         columns = np.append(seen, np.arange(n_columns - background, n_columns))
+        if known is not None:  # a position among the columns learned
+            known = np.where(known < 0, -1, np.searchsorted(columns, known))
         check_memory(bags, len(columns), keeps_posterior=self.solver != "lbfgs")
         with one_core_if_small(bags.instances if is_local(bags) else bags):
             result = ored_logistic(
@@ -225,8 +252,10 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
                 solver=self.solver,
                 max_iter=self.max_iter,
                 tol=self.tol,
+                instance_labels=known,
                 start=self._start(labels.classes, columns, background),
                 track=partial(self._track, task="iteration"),
+                checkpoint=self.checkpoint,
             )
         if not result.converged:
             warn_user(
@@ -315,7 +344,12 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             return 1 / (1 + np.exp(-scores))
 
     def annotate(
-        self, X: Any, label_sets: Any, *, background_above: float | None = None
+        self,
+        X: Any,
+        label_sets: Any,
+        *,
+        instance_labels: Any = None,
+        background_above: float | None = None,
     ) -> NDArray[Any]:
         """Name each instance by its likeliest label, given the label set of its bag (Eq. 16).
 
@@ -326,6 +360,9 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             What is known of each bag. Where nothing is known (None, or a row of -1) all labels are
             possible.
+        instance_labels : array-like of shape (n_instances,), default=None
+            Labels of instances that somebody looked at, each of its bag's label set or
+            ``background_label_``; None (or -1, unless that is a class) for all others.
         background_above : float, default=None
             With `background`: the probability above which an instance is called so, 0.5 for
             instance. By default only where no label is possible: the likelihood gives background
@@ -336,10 +373,12 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         ndarray of shape (n_instances,)
             Values of ``classes_``, or ``background_label_``.
         """
-        parts = self._posterior(X, label_sets)
+        parts = self._posterior(X, label_sets, instance_labels)
         return np.concatenate([self._named(proba, background_above) for proba, _ in parts])
 
-    def annotate_proba(self, X: Any, label_sets: Any) -> NDArray[np.float64]:
+    def annotate_proba(
+        self, X: Any, label_sets: Any, *, instance_labels: Any = None
+    ) -> NDArray[np.float64]:
         """Probability of each label for each instance, given the label set of its bag.
 
         Parameters
@@ -348,6 +387,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             The bags.
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             What is known of each bag, as in :meth:`annotate`.
+        instance_labels : array-like of shape (n_instances,), default=None
+            What is known of instances, as in :meth:`annotate`.
 
         Returns
         -------
@@ -355,9 +396,12 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             In the order of ``classes_``; with `background` one more column, the last. Rows sum to
             1, and are 0 outside the label set.
         """
-        return np.concatenate([part for part, _ in self._posterior(X, label_sets)])
+        parts = self._posterior(X, label_sets, instance_labels)
+        return np.concatenate([part for part, _ in parts])
 
-    def log_likelihood(self, X: Any, label_sets: Any) -> NDArray[np.float64]:
+    def log_likelihood(
+        self, X: Any, label_sets: Any, *, instance_labels: Any = None
+    ) -> NDArray[np.float64]:
         """Log-probability of each label set.
 
         Parameters
@@ -366,13 +410,17 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             The bags.
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             Their label sets.
+        instance_labels : array-like of shape (n_instances,), default=None
+            What is known of instances, as in :meth:`annotate`: the probability is that of the
+            label set and of these labels.
 
         Returns
         -------
         ndarray of shape (n_bags,)
             log P(Y | X); 0 where nothing is known, -inf where the label set is impossible.
         """
-        return np.concatenate([value for _, value in self._posterior(X, label_sets)])
+        parts = self._posterior(X, label_sets, instance_labels)
+        return np.concatenate([value for _, value in parts])
 
     def _named(self, proba: NDArray[Any], background_above: float | None) -> NDArray[Any]:
         """The likeliest label of each row, or background."""
@@ -406,11 +454,15 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             nothing = kernels.segments.sum(log_p[:, n_classes:], bags.offsets)
             return nothing + beyond + np.log(-np.expm1(-beyond))
 
-    def _posterior(self, X: Any, label_sets: Any) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    def _posterior(
+        self, X: Any, label_sets: Any, instance_labels: Any
+    ) -> list[tuple[NDArray[Any], NDArray[Any]]]:
         """Posterior labels and log-likelihoods, part by part."""
         bags = self._check_bags(X)
         sets = check_label_sets(label_sets, bags, classes=self.classes_)
-        demands = self._demands(bags, sets.indicator, self.background_label_ is not None)
+        background = self.background_label_
+        known = check_instance_labels(instance_labels, bags, sets, background=background)
+        demands = self._demands(bags, sets.indicator, background is not None, known)
         _warn_of_approximation(demands, bags)
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
         whole = None if type(bags) is Bags else self._logits(bags)  # a cluster is asked once
@@ -423,10 +475,17 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             found.append(infer(demands, part, logits)[:2])
         return found
 
-    def _demands(self, bags: Bags, indicator: NDArray[np.int8], background: bool) -> Demands:
+    def _demands(
+        self,
+        bags: Bags,
+        indicator: NDArray[np.int8],
+        background: bool,
+        known: NDArray[np.int64] | None,
+    ) -> Demands:
         return Demands.of(
-            bags.offsets, indicator, background=background, max_operations=self.max_operations
-        )
+            bags.offsets, indicator, background=background, max_operations=self.max_operations,
+            instance_labels=known,
+        )  # fmt: skip
 
     def _start(
         self, classes: NDArray[Any], columns: NDArray[np.intp], background: bool
@@ -483,8 +542,8 @@ def _warn_of_impossible(demands: Demands, bags: Bags) -> None:
     if len(chosen):
         warn_user(
             f"{len(chosen)} of {len(bags)} bags are left out, since the model gives their label "
-            f"set probability zero: more labels than instances, or no label at all and no "
-            f"background=True ({_names_of(chosen, bags)}).",
+            f"set probability zero: more labels than instances to show them, or no label at all "
+            f"and no background=True ({_names_of(chosen, bags)}).",
             UserWarning,
         )
 

@@ -19,14 +19,14 @@ from bagwise.base import (
     in_canonical_order,
 )
 from bagwise.classification._canonical import KeysByValue
-from bagwise.classification._probabilities import of_log_odds
+from bagwise.classification._log_odds import LogOddsMixin
 from bagwise.solvers.mil_boost import mil_boost
 from bagwise.solvers.result import total_curve
 
 __all__ = ["MILBoost"]
 
 
-class MILBoost(KeysByValue, BagClassifierMixin, BagEstimator):
+class MILBoost(LogOddsMixin, KeysByValue, BagClassifierMixin, BagEstimator):
     r"""Boosted trees on instances, judged by the noisy-or of their bag (MILBoost, Viola 2005).
 
     A sum of trees F gives each instance the probability :math:`p(x) = 1 / (1 + e^{-F(x)})`, and
@@ -170,50 +170,9 @@ class MILBoost(KeysByValue, BagClassifierMixin, BagEstimator):
         self.objective_curve_ = total_curve(results)
         return self
 
-    def score_instances(self, X: Any) -> NDArray[np.float64]:
-        """Log-odds that each instance is positive, for the machine of each class.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            One score for two classes (positive: ``classes_[1]``), else one per class.
-        """
-        rows = np.ascontiguousarray(self._check_bags(X).instances, np.float64)
+    def _log_odds(self, instances: NDArray[Any]) -> NDArray[np.float64]:
+        rows = np.ascontiguousarray(instances, np.float64)
         trees = zip(self.features_, self.thresholds_, self.leaves_, strict=True)
-        scores = self.start_ + np.column_stack(
+        return self.start_ + np.column_stack(
             [kernels.boosted_trees.predict_trees(rows, *parts) for parts in trees]
         )
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class for each bag; for more than two classes made to sum to 1.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_classes)
-        """
-        return of_log_odds(self.decision_function(X))
-
-    def predict_proba_instances(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class for each instance, as if it were a bag of its own.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances, n_classes)
-        """
-        return of_log_odds(self.score_instances(X))

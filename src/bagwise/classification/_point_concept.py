@@ -16,11 +16,10 @@ from bagwise._warnings import warn_user
 from bagwise.base import (
     BagClassifierMixin,
     BagEstimator,
-    InstancePredictorMixin,
     fit_method,
     in_canonical_order,
 )
-from bagwise.classification._probabilities import of_log_odds
+from bagwise.classification._log_odds import LogOddsMixin
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.diverse_density import starts_at
 from bagwise.solvers.result import SolverResult, total_curve
@@ -30,7 +29,7 @@ __all__ = ["PointConceptClassifier"]
 NEAREST = 1e-8  # as in kernels.diverse_density: no instance is positive for certain
 
 
-class PointConceptClassifier(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+class PointConceptClassifier(LogOddsMixin, BagClassifierMixin, BagEstimator):
     """A point and feature weights per class, each learned from many starts.
 
     Two classes make one concept, that of ``classes_[1]``; more make one per class, against the
@@ -102,54 +101,6 @@ class PointConceptClassifier(InstancePredictorMixin, BagClassifierMixin, BagEsti
         self.objective_curve_ = total_curve(results)
         return self
 
-    def score_instances(self, X: Any) -> NDArray[np.float64]:
-        """Log-odds that each instance is positive, for the concept of each class.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            One score for two classes (positive: ``classes_[1]``), else one per class.
-        """
-        rows = self._check_bags(X).instances
-        concepts = zip(self.concepts_, self.weights_, strict=True)
-        # Direct differences, column by column: what is near the concept keeps its digits.
-        distances = NEAREST + np.column_stack([(rows - t) ** 2 @ w for t, w in concepts])
-        scores = -(distances + np.log(-np.expm1(-distances)))
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class for each bag; for more than two classes made to sum to 1.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_classes)
-        """
-        return of_log_odds(self.decision_function(X))
-
-    def predict_proba_instances(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class for each instance, as if it were a bag of its own.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances, n_classes)
-        """
-        return of_log_odds(self.score_instances(X))
-
     def _start_bags(
         self, positive: NDArray[np.bool_], rng: np.random.RandomState
     ) -> NDArray[np.intp]:
@@ -157,6 +108,12 @@ class PointConceptClassifier(InstancePredictorMixin, BagClassifierMixin, BagEsti
         if self.n_start_bags is None or self.n_start_bags >= len(found):
             return found
         return rng.choice(found, self.n_start_bags, replace=False)
+
+    def _log_odds(self, instances: NDArray[Any]) -> NDArray[np.float64]:
+        concepts = zip(self.concepts_, self.weights_, strict=True)
+        # Direct differences, column by column: what is near the concept keeps its digits.
+        distances = NEAREST + np.column_stack([(instances - t) ** 2 @ w for t, w in concepts])
+        return -(distances + np.log(-np.expm1(-distances)))
 
     def _solve(
         self,

@@ -130,7 +130,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
 
     References
     ----------
-    Brand, Baker, Ellefsen, Wang. A linear primal-dual multi-instance SVM for big data
+    Brand, Baker, Ellefsen, Sargent, Wang. A linear primal-dual multi-instance SVM for big data
     classifications. ICDM 2021.
 
     Examples
@@ -144,7 +144,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
     array([1])
     """
 
-    _runs_elsewhere = True
+    _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints: dict[str, Any] = {
         "C": [Interval(Real, 0, None, closed="neither")],

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.svm import LinearSVC
 from sklearn.utils._param_validation import HasMethods, StrOptions
@@ -100,7 +101,8 @@ class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEs
         inner = LinearSVC() if self.estimator is None else clone(self.estimator)
         if not is_classifier(inner):
             raise InputError(f"estimator is {inner!r}: expected a scikit-learn classifier.")
-        self.estimator_ = inner.fit(bags.instances, classes[codes][bags.bag_index])
+        with config_context(skip_parameter_validation=False):  # it comes from the user
+            self.estimator_ = inner.fit(bags.instances, classes[codes][bags.bag_index])
         self.classes_ = classes
         return self
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise import kernels
 from bagwise._label_machine import LabelMachine
 from bagwise._validation import check_bag_labels, check_bags
+from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, InstancePredictorMixin, fit_method
+from bagwise.engines import is_local, over_partitions, over_tasks
+from bagwise.exceptions import InputError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.solvers.wellsvm import (
     KeyInstances,
@@ -109,7 +115,8 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
     Notes
     -----
     Cost of a pass: the size of the instance table (or the square of the instances, with a kernel),
-    times a few dozen passes. Standardise the instances first.
+    times a few dozen passes. Standardise the instances first. On a cluster the machines of the
+    classes are learned side by side, each on a worker that holds all instances.
 
     References
     ----------
@@ -125,6 +132,8 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
     >>> model.key_instances([[[0.0], [2.8]]])
     array([1])
     """
+
+    _runs_elsewhere = ("cluster",)
 
     _parameter_constraints: dict[str, Any] = {
         **LabelMachine._parameter_constraints,
@@ -187,17 +196,14 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         bags = check_bags(self, X, reset=True, accept_sparse=self.kernel != "precomputed")
         classes, codes = check_bag_labels(y, bags, min_classes=2)
         positives = [1] if len(classes) == 2 else range(len(classes))
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        with one_core_if_small(bags.instances):
-            rows, centre = self._present(bags.instances, seed)
-            choices = [KeyInstances(bags.offsets, codes == positive) for positive in positives]
-            results = [self._solve(rows, each, seed) for each in self._track(choices, "class")]
-        self._keep_machines(bags.instances, rows, centre, results)
+        choices = [KeyInstances(bags.offsets, codes == positive) for positive in positives]
+        rows, centre, results = self._learn(bags, choices)
+        self._keep_machines(bags.instances if is_local(bags) else None, rows, centre, results)
         self.classes_ = classes
         self.label_vectors_ = [_keys(r, c) for r, c in zip(results, choices, strict=True)]
         self.label_weights_ = [result.solution.weights for result in results]
         if self.threshold == "bags":
-            best = kernels.segments.maximum(self._score_rows(bags.instances), bags.offsets)
+            best = over_partitions(self._best_scores, bags)
             each = zip(best.T, choices, strict=True)
             shifts = [_threshold(scores, choice.positive) for scores, choice in each]
             self.intercept_ = self.intercept_ - np.array(shifts)
@@ -216,8 +222,40 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         ndarray of shape (n_instances,) or (n_instances, n_classes)
             One score for two classes (positive: ``classes_[1]``), else one per class.
         """
-        scores = self._score_rows(self._check_bags(X).instances)
+        scores = over_partitions(self._scores, self._check_bags(X))
         return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _scores(self, bags: Bags) -> NDArray[np.float64]:
+        return self._score_rows(bags.instances)
+
+    def _best_scores(self, bags: Bags) -> NDArray[np.float64]:
+        return kernels.segments.maximum(self._scores(bags), bags.offsets)
+
+    def _learn(
+        self, bags: Bags, choices: list[KeyInstances]
+    ) -> tuple[Any, NDArray[np.float64], list[MixtureResult]]:
+        """The machines, and the rows they were learned on."""
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if is_local(bags):
+            return self._machines(bags, choices, seed)
+        if self.kernel != "linear":
+            raise InputError(
+                "bags on a cluster are fitted with kernel='linear'; for other kernels use Nystroem "
+                "features."
+            )
+        # Coordinates follow each other, so one machine is not shared; but the machines are.
+        self._forget()
+        found = over_tasks(partial(_machines_there, clone(self), seed=seed), bags, choices)
+        rows, centre, _ = found[0]
+        return rows, centre, [result for _, _, results in found for result in results]
+
+    def _machines(
+        self, bags: Bags, choices: list[KeyInstances], seed: int
+    ) -> tuple[Any, NDArray[np.float64], list[MixtureResult]]:
+        with one_core_if_small(bags.instances):
+            rows, centre = self._present(bags.instances, seed)
+            results = [self._solve(rows, each, seed) for each in self._track(choices, "class")]
+        return rows, centre, results
 
     def _solve(self, rows: Any, choices: KeyInstances, seed: int) -> MixtureResult:
         positive, n_negative = choices.positive, len(choices.negatives)
@@ -236,10 +274,22 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         )
         scores = kernels.dual_descent.score(rows, f)
         first = choices.choose(scores, costs, scores)
-        return well_svm(
+        result = well_svm(
             rows, choices, costs, first, order=_variable_order(order, choices), tol=tol,
             max_cuts=self.max_cuts, seed=seed,
         )  # fmt: skip
+        machine = result.solution
+        picks, signs = machine.picks[:n_positive], machine.signs[:n_positive]  # of positive bags
+        return replace(result, solution=machine._replace(picks=picks, signs=signs))
+
+
+def _machines_there(
+    model: WellMISVM, bags: Bags, choices: list[KeyInstances], seed: int
+) -> tuple[Any, NDArray[np.float64], list[MixtureResult]]:
+    """On a worker: the machines, and of the rows only what describes them."""
+    rows, centre, results = model.set_params(verbose=0)._machines(bags, choices, seed)
+    few = {name: getattr(rows, name)[:1] for name in ("values", "asks", "gives", "squares")}
+    return rows._replace(**few, data=rows.data[:0], indices=rows.indices[:0]), centre, results
 
 
 def _threshold(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
@@ -268,5 +318,5 @@ def _variable_order(order: NDArray[np.int64], choices: KeyInstances) -> NDArray[
 def _keys(result: MixtureResult, choices: KeyInstances) -> NDArray[np.int64]:
     """The choices of a result, as rows inside the positive bags."""
     starts = choices.offsets[:-1][choices.positive]
-    picks = np.broadcast_to(result.solution.picks, result.solution.signs.shape)[: len(starts)]
+    picks = np.broadcast_to(result.solution.picks, result.solution.signs.shape)
     return np.ascontiguousarray((picks - starts[:, None]).T)

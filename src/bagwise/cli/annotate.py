@@ -7,19 +7,26 @@ from typing import Annotated, Any
 
 import typer
 
+from bagwise.cli.corrections import fit_arguments, known_labels, read_known
 from bagwise.cli.methods import find_method, make_model, parse_parameters
 from bagwise.cli.options import (
     Bag,
+    Corrections,
     Exclude,
     Features,
     File,
     Force,
+    Json,
     NoScale,
     Parameters,
     Separator,
+    flag,
 )
 from bagwise.cli.output import (
+    as_records,
     note,
+    noting_compilation,
+    print_json,
     print_table,
     progress,
     refuse_existing,
@@ -55,7 +62,7 @@ def annotate(
     ],
     bag: Bag = None,
     background: Annotated[
-        bool, typer.Option("--background", help="Some instances belong to none of the labels.")
+        bool, flag("--background", help="Some instances belong to none of the labels.")
     ] = False,
     review: Annotated[
         int, typer.Option("--review", metavar="N", help="Show the N least certain.", min=0)
@@ -65,19 +72,24 @@ def annotate(
     separator: Separator = ";",
     no_scale: NoScale = False,
     parameters: Parameters = None,
+    corrections: Corrections = None,
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Name each instance, when only the labels of its bag are known (ORed logistic regression).
 
-    Learns from all bags of the file and writes, for each instance, the likeliest label, its
-    probability and the runner-up. With -o out.parquet the same rows, least certain first, go to
-    out.review.parquet.
+    Reads a file of bags and learns from all of them. Writes a row per instance: the likeliest
+    label, its probability and the runner-up. With -o out.parquet the same rows, least certain
+    first, go to out.review.parquet; the first of them are shown.
 
-    Example: bagwise annotate syllables.csv --labels species --bag recording -o annotated.parquet
+    ```
+    bagwise annotate words.csv --labels label_set -o annotated.parquet
+    bagwise annotate words.csv --labels label_set --set reg=0.1 --review 3 --json -o annotated.csv
+    ```
     """
     beside = review_beside(output)
     refuse_existing([output, beside], force=force, inputs=[file])
-    from bagwise.cli.reading import choose_columns
+    from bagwise.cli.reading import choose_columns, refuse_gaps
 
     method = find_method("orlr")
     values = parse_parameters(parameters or ())
@@ -86,14 +98,21 @@ def annotate(
     choice = choose_columns(
         bag, None, labels, features=features, exclude=exclude, separator=separator
     )
+    said = read_known(corrections, method.make(values), method.name)
     data = choice.read(file)
+    refuse_gaps(data.bags)
     sets = [
         None if min(row, default=0) < 0 else {data.classes[k] for k in row.nonzero()[0]}
         for row in data.label_sets
     ]
     model = make_model(method, values, scale=not no_scale, sparse=_is_sparse(data.bags))
-    with progress(f"Annotating {data.bags.n_instances} instances of {len(data.bags)} bags"):
-        columns = _annotated(model, data.bags, sets)
+    written = {str(name): name for name in data.classes.tolist()}
+    known = known_labels(said, data.bags, written, background=values.get("background"))
+    with (
+        noting_compilation(),
+        progress(f"Annotating {data.bags.n_instances} instances of {len(data.bags)} bags"),
+    ):
+        columns = _annotated(model, data.bags, sets, known)
     write_columns(output, columns, force=force)
     order = columns["probability"].argsort(kind="stable")
     least_certain = {name: column[order] for name, column in columns.items()}
@@ -101,20 +120,27 @@ def annotate(
     note(f"features: {some_names(data.bags.feature_names, data.bags.n_features)}")
     note(f"{data.bags.n_instances} instances of {len(data.bags)} bags: {output}")
     note(f"least certain first: {beside}")
-    if review:
+    shown = {name: column[:review] for name, column in least_certain.items()}
+    if json:
+        facts = {"file": file, "bags": len(data.bags), "instances": data.bags.n_instances}
+        print_json(facts | {"written": [output, beside], "least_certain": as_records(shown)})
+    elif review:
         title = f"The {min(review, len(order))} least certain"
-        print_table({name: column[:review] for name, column in least_certain.items()}, title=title)
+        print_table(shown, title=title)
 
 
-def _annotated(model: Any, bags: Any, sets: list[set[Any] | None]) -> dict[str, Any]:
+def _annotated(
+    model: Any, bags: Any, sets: list[set[Any] | None], known: list[Any] | None
+) -> dict[str, Any]:
     import numpy as np
     from sklearn.pipeline import Pipeline
 
-    model.fit(bags, sets)
+    model.fit(bags, sets, **fit_arguments(model, known))
     estimator, seen = model, bags
     if isinstance(model, Pipeline):
         estimator, seen = model[-1], model[:-1].transform(bags)
-    posterior, names = estimator.annotate_proba(seen, sets), estimator.classes_
+    posterior = estimator.annotate_proba(seen, sets, instance_labels=known)
+    names = estimator.classes_
     proba = posterior[:, : len(names)]
     rows = np.arange(len(proba))
     first = proba.argmax(axis=1)
@@ -125,7 +151,7 @@ def _annotated(model: Any, bags: Any, sets: list[set[Any] | None]) -> dict[str, 
     columns = {
         "bag": ids,
         "row": rows - bags.offsets[bags.bag_index],
-        "label": estimator.annotate(seen, sets),
+        "label": estimator.annotate(seen, sets, instance_labels=known),
         "probability": proba[rows, first],
         "runner_up": names[second],
         "runner_up_probability": np.where(second == first, 0.0, proba[rows, second]),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 import traceback
 import warnings
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -13,14 +16,19 @@ from typer.core import TyperGroup
 from bagwise import __version__
 from bagwise.cli.annotate import annotate
 from bagwise.cli.cluster import cluster
+from bagwise.cli.config import Application
 from bagwise.cli.datasets import datasets
 from bagwise.cli.demo import demo
+from bagwise.cli.doctor import doctor
 from bagwise.cli.evaluate import evaluate
 from bagwise.cli.fit import fit
 from bagwise.cli.info import info
 from bagwise.cli.list_methods import methods
+from bagwise.cli.options import flag
 from bagwise.cli.predict import predict
+from bagwise.cli.report import report
 from bagwise.cli.reproduce import reproduce
+from bagwise.cli.review import review
 from bagwise.exceptions import BagwiseError
 
 __all__ = ["app", "main"]
@@ -37,42 +45,55 @@ _ARGUMENT = re.compile(
 class OneLineErrors(TyperGroup):
     """A group of commands whose errors are one line on stderr and an exit code."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *more: Any, **settings: Any) -> Any:
         """Run a command: 2 for bad input, 130 for Ctrl-C, 1 for a bug of ours."""
+        words = sys.argv[1:] if args is None else list(args)
+        settings["standalone_mode"] = False
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:
-                return super().invoke(ctx)
-            except KeyboardInterrupt:
-                typer.echo("Interrupted.", err=True)
-                raise typer.Exit(INTERRUPTED) from None
-            except BrokenPipeError:
-                raise
-            except (BagwiseError, OSError, MemoryError) as error:
-                _report(error, debug=ctx.params["debug"])
-                raise typer.Exit(BAD_INPUT) from error
+                code = super().main(words, *more, **settings)
             except Exception as error:
-                if type(error).__module__.startswith(("typer", "click")):
-                    raise  # wrong usage, which has its own message
-                known = type(error).__name__ == "InvalidParameterError"
-                _report(error, debug=ctx.params["debug"], expected=known)
-                raise typer.Exit(BAD_INPUT if known else BUG) from error
+                code = _report(error, debug="--debug" in words)
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command, and end quietly where a person stops it."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("Interrupted.", err=True)
+            raise typer.Exit(INTERRUPTED) from None
 
 
-def _report(error: BaseException, *, debug: bool, expected: bool = True) -> None:
+def _report(error: Exception, *, debug: bool) -> int:
+    """Say in one line what went wrong; the exit code."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return BAD_INPUT  # the help was shown
     if debug:
         typer.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    message = _ARGUMENT.sub(lambda m: f"--{m[1].replace('_', '-')}", _one_line(error))
-    if not expected:
-        message = f"{type(error).__name__}: {message}. This is a bug in bagwise"
-        message += "." if debug else ": run `bagwise --debug ...` to see where, and report it."
+    message, code = _one_line(error), BAD_INPUT
+    if hasattr(error, "format_message"):  # wrong usage, found by typer
+        place = getattr(getattr(error, "ctx", None), "command_path", "bagwise")
+        message += f"{'' if message.endswith(('.', '?')) else '.'} See `{place} --help`."
+    elif isinstance(error, (BagwiseError, OSError, MemoryError)) or _is_wrong_parameter(error):
+        message = _ARGUMENT.sub(lambda m: f"--{m[1].replace('_', '-')}", message)
+    else:
+        message, code = f"{type(error).__name__}: {message}. This is a bug in bagwise", BUG
+        message += "." if debug else ": add --debug to see where, and report it."
     typer.echo(typer.style("Error:", fg="red", bold=True) + f" {message}", err=True)
+    return code
+
+
+def _is_wrong_parameter(error: Exception) -> bool:
+    return type(error).__name__ == "InvalidParameterError"  # scikit-learn's, not imported here
 
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "the work needs more memory than there is."
-    text = str(error) or type(error).__name__
+    ask = getattr(error, "format_message", error.__str__)
+    text = ask() or type(error).__name__
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
@@ -87,7 +108,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(
+app = Application(
     cls=OneLineErrors,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -96,37 +117,55 @@ app = typer.Typer(
 )
 
 
-@app.callback(epilog="Begin with `bagwise demo`, or `bagwise datasets export musk1 -o musk1.csv`.")
+@app.callback(
+    epilog="Exit codes: 0 done, 2 bad input (one line on stderr says what), 1 a fault of bagwise, "
+    "130 stopped by Ctrl-C."
+)
 def _options(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Show the version and stop."
+            "--version",
+            metavar="",
+            callback=_print_version,
+            is_eager=True,
+            help="Show the version and stop.",
         ),
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show where in the code an error arose.")
-    ] = False,
+    debug: Annotated[bool, flag("--debug", help="Show where in the code an error arose.")] = False,
 ) -> None:
     """Learn from bags when only the bags are labelled.
 
     A table has one row per instance and a column that names its bag. bagwise learns to predict the
-    label of bags and says which instance decided.
+    label of bags and says which instance decided. Results go to stdout (`--json` for programs),
+    notes and errors to stderr; nothing is overwritten without `--force`.
+
+    ```
+    bagwise demo -o demo
+    bagwise datasets export musk1 -o musk1.csv
+    bagwise evaluate musk1.csv -m nsk
+    ```
     """
 
 
-app.command()(info)
-app.command()(fit)
-app.command()(predict)
-app.command()(annotate)
-app.command()(evaluate)
-app.command()(cluster)
-app.add_typer(datasets)
-app.command()(methods)
-app.command()(demo)
-app.command()(reproduce)
+app.add_typer(datasets, rich_help_panel="Data")
+app.command(rich_help_panel="Data")(info)
+app.command(rich_help_panel="Models")(methods)
+app.command(rich_help_panel="Models")(evaluate)
+app.command(rich_help_panel="Models")(fit)
+app.command(rich_help_panel="Models")(predict)
+app.command(rich_help_panel="Models")(annotate)
+app.command(rich_help_panel="Models")(cluster)
+app.command(rich_help_panel="Look")(report)
+app.command(rich_help_panel="Look")(review)
+app.command(rich_help_panel="Look")(demo)
+app.command(rich_help_panel="Project")(reproduce)
+app.command(rich_help_panel="Project")(doctor)
 
 
 def main() -> None:
     """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ± is no reason to stop
     app(prog_name="bagwise")

@@ -7,23 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bagwise.cli.methods import Method, parse_parameters
+from bagwise.cli.methods import CSP, parse_parameters
 from bagwise.cli.options import (
     Bag,
     Exclude,
     Features,
     File,
     Force,
+    Json,
     Label,
     Labels,
     LabelSet,
     NoScale,
     Parameters,
     Separator,
+    flag,
 )
 from bagwise.cli.output import (
+    as_records,
     instances_beside,
     note,
+    print_json,
     print_table,
     progress,
     refuse_existing,
@@ -34,16 +38,6 @@ if TYPE_CHECKING:
     from sklearn.utils import Bunch
 
 __all__ = ["cluster"]
-
-CSP = Method(
-    "csp",
-    "Spectral clustering of instances, with the label sets of their bags as constraints",
-    "Pei, Fern: Constrained instance clustering in multi-instance multi-label learning. Pattern "
-    "Recognition Letters 37, 2014",
-    "bagwise.cluster:BagConstrainedSpectralClustering",
-    label_sets=True,
-    fixed={"random_state": 0},
-)
 
 
 def cluster(
@@ -70,22 +64,29 @@ def cluster(
     separator: Separator = ";",
     no_scale: NoScale = False,
     no_report: Annotated[
-        bool, typer.Option("--no-report", help="Write no page with tables and maps.")
+        bool, flag("--no-report", help="Write no page with tables and maps.")
     ] = False,
     parameters: Parameters = None,
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Find the groups of instances inside bags, guided by the labels of the bags.
 
-    Bags without labels take part with their instances alone. With as many clusters as labels the
-    clusters are the classes; with more, sub-classes. Instances are standardised unless --no-scale.
+    Reads a file of bags; those without labels take part with their instances alone. Writes a row
+    per instance: its bag, its row there, its cluster, and the class that the cluster refines. With
+    as many clusters as labels the clusters are the classes; with more, sub-classes. With -o
+    out.parquet, a page with tables and maps goes to out.html. Instances are standardised unless
+    --no-scale.
 
-    Example: bagwise cluster songs.csv --bag recording --label-set species -k 26 -o clusters.parquet
+    ```
+    bagwise cluster words.csv --bag bag --label-set label_set -k 24 -o clusters.parquet
+    bagwise cluster words.csv -k 40 --no-report --json -o clusters.csv
+    ```
     """
     instances_beside(output)  # tells of an ending that cannot be written
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
-    from bagwise.cli.reading import choose_columns
+    from bagwise.cli.reading import choose_columns, refuse_gaps
     from bagwise.extras import import_extra
 
     if not no_report:
@@ -102,6 +103,7 @@ def cluster(
         labels=labels,
     )
     data = choice.read(file)
+    refuse_gaps(data.bags)
     known = _label_sets(data)
     with progress(f"Clustering {data.bags.n_instances} instances"):
         _fit(model, data.bags, known, scale=not no_scale)
@@ -109,11 +111,16 @@ def cluster(
     write_columns(output, columns, force=force)
     note(f"{data.bags.n_instances} instances in {n_clusters} clusters: {output}")
     summary = _cluster_columns(model)
-    print_table(summary, title="Clusters")
     if not no_report:
         with progress("Drawing the map"):
             _write_page(page, file, model, data, columns, summary)
         note(f"Map and tables: {page}")
+    if json:
+        written = [output, *[page][no_report:]]
+        facts = {"file": file, "bags": len(data.bags), "instances": data.bags.n_instances}
+        print_json(facts | {"written": written, "clusters": as_records(summary)})
+    else:
+        print_table(summary, title="Clusters")
 
 
 def _label_sets(data: Bunch) -> list[set[Any] | None] | None:
@@ -202,7 +209,7 @@ def _write_page(
 
 def _maps(model: Any, data: Bunch, columns: dict[str, Any]) -> list[Any]:
     from bagwise.extras import import_extra
-    from bagwise.inspection import EmbeddingDisplay, Figure
+    from bagwise.inspection import ClusterMapDisplay, Figure
 
     colourings = {"by cluster": list(model.labels_)}
     if data.instance_labels is not None:
@@ -212,7 +219,7 @@ def _maps(model: Any, data: Bunch, columns: dict[str, Any]) -> list[Any]:
         ]
     elif "class" in columns:
         colourings["by class, estimated"] = list(columns["class"])
-    displays = EmbeddingDisplay.from_embedding(
+    displays = ClusterMapDisplay.from_embedding(
         model.embedding_, *colourings.values(), titles=list(colourings)
     )
     figures = []

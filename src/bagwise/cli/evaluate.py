@@ -22,7 +22,7 @@ from bagwise.cli.options import (
     Positive,
     Separator,
 )
-from bagwise.cli.output import print_json, print_table, progress
+from bagwise.cli.output import noting_compilation, print_json, print_table, progress
 
 __all__ = ["evaluate"]
 
@@ -57,10 +57,16 @@ def evaluate(
 ) -> None:
     """Cross-validate a method, with the plain baselines beside it.
 
-    Folds are stratified by label; with --group, bags of one group stay together. Instances are
-    standardised inside the folds.
+    Reads a file of labelled bags and writes nothing. Folds are stratified by label; with --group,
+    bags of one group stay together: the slides of a patient, say. Instances are standardised
+    inside the folds. Without --json, each score is shown as its mean and standard deviation over
+    the folds.
 
-    Example: bagwise evaluate slides.csv --bag slide --label tumour --group patient -m nsk
+    ```
+    bagwise evaluate musk1.csv -m nsk --set C=10
+    bagwise evaluate musk1.csv -m citation-knn --folds 3 --repeats 2 --json
+    bagwise evaluate words.csv --label-set label_set -m citation-knn
+    ```
     """
     from bagwise.cli.crossvalidation import cross_validate, make_folds, outcome_table
     from bagwise.cli.estimators import baselines
@@ -88,7 +94,10 @@ def evaluate(
         f"baseline: {name}": model
         for name, model in baselines(label_sets=data.has_sets, sparse=data.is_sparse).items()
     }
-    with progress("Cross-validating", total=len(models) * len(splits)) as step:
+    with (
+        noting_compilation(),
+        progress("Cross-validating", total=len(models) * len(splits)) as step,
+    ):
         outcomes = cross_validate(models, data.bags, data.y, splits, after_step=step)
     if json:
         facts = {"file": str(file), "bags": len(data.bags), "classes": data.classes.tolist()}

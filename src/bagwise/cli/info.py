@@ -42,7 +42,13 @@ def info(
 ) -> None:
     """Show what is in a file: bags, instances, features, labels, gaps.
 
-    Example: bagwise info slides.csv --bag slide --label tumour
+    Reads a file of bags as the other commands do, and writes nothing: see here whether your columns
+    are taken as you mean them. Constant features and missing values are named.
+
+    ```
+    bagwise info musk1.csv
+    bagwise info words.csv --bag bag --label-set label_set --json
+    ```
     """
     from bagwise.cli.reading import choose_columns
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from bagwise.exceptions import InputError
 
-__all__ = ["METHODS", "Method", "find_method", "make_model", "parse_parameters"]
+__all__ = ["CSP", "METHODS", "Method", "find_method", "make_model", "parse_parameters"]
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ METHODS = {
         ),
         Method(
             "mimlca",
-            "Citation-kNN in a distance learned from the labels of the bags",
+            "Citation-kNN in a distance with one dimension per label, learned from them: for many",
             "Law, Yu, Urtasun, Zemel, Xing: Efficient multiple instance metric learning using "
             "weakly supervised data. CVPR 2017",
             "bagwise.cli.estimators:metric_citation_knn",
@@ -241,6 +241,18 @@ METHODS = {
         ),
     )
 }
+
+
+# It labels instances, not bags, so `bagwise cluster` alone uses it.
+CSP = Method(
+    "csp",
+    "Spectral clustering of instances, with the label sets of their bags as constraints",
+    "Pei, Fern: Constrained instance clustering in multi-instance multi-label learning. Pattern "
+    "Recognition Letters 37, 2014",
+    "bagwise.cluster:BagConstrainedSpectralClustering",
+    label_sets=True,
+    fixed={"random_state": 0},
+)
 
 
 def find_method(name: str) -> Method:

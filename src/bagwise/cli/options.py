@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from bagwise.cli.methods import METHODS
+from bagwise.cli.methods import CSP, METHODS
 
 __all__ = [
     "Bag",
+    "CheckpointFile",
+    "Corrections",
     "Exclude",
     "Features",
     "File",
@@ -25,11 +27,51 @@ __all__ = [
     "Parameters",
     "Positive",
     "Separator",
+    "flag",
+    "matching_methods",
 ]
 
+_COLUMNS = "Columns of the file"
 
-def _matching_methods(incomplete: str) -> list[tuple[str, str]]:
+
+def flag(*names: str, help: str) -> Any:
+    """Declare an option that is there or not.
+
+    Parameters
+    ----------
+    *names : str
+        How it is typed.
+    help : str
+        What it does.
+
+    Returns
+    -------
+    typer.models.OptionInfo
+    """
+    return typer.Option(*names, metavar="", help=help)
+
+
+def matching_methods(incomplete: str) -> list[tuple[str, str]]:
+    """Complete the name of a method, for the shell.
+
+    Parameters
+    ----------
+    incomplete : str
+        What was typed.
+
+    Returns
+    -------
+    list of (name, what it does)
+    """
     return [(m.name, m.title) for m in METHODS.values() if m.name.startswith(incomplete)]
+
+
+def _matching_parameters(context: typer.Context, incomplete: str) -> list[str]:
+    """Parameters of the method asked for, as ``C=``."""
+    asked = {"annotate": "orlr"}.get(str(context.info_name), context.params.get("method"))
+    method = CSP if context.info_name == "cluster" else METHODS.get(asked or "")
+    names = [f"{name}=" for name in method.parameters] if method is not None else []
+    return [name for name in names if name.startswith(incomplete)]
 
 
 File = Annotated[
@@ -43,25 +85,35 @@ File = Annotated[
 Bag = Annotated[
     str | None,
     typer.Option(
-        "--bag", metavar="COLUMN", help="Column that names the bag of a row, `bag` by default."
+        "--bag",
+        rich_help_panel=_COLUMNS,
+        metavar="COLUMN",
+        help="Column that names the bag of a row, `bag` by default.",
     ),
 ]
 Label = Annotated[
     str | None,
     typer.Option(
-        "--label", metavar="COLUMN", help="Column with the label of the bag, `label` by default."
+        "--label",
+        rich_help_panel=_COLUMNS,
+        metavar="COLUMN",
+        help="Column with the label of the bag, `label` by default.",
     ),
 ]
 LabelSet = Annotated[
     str | None,
     typer.Option(
-        "--label-set", metavar="COLUMN", help='Column with several labels of the bag, as "a;b".'
+        "--label-set",
+        rich_help_panel=_COLUMNS,
+        metavar="COLUMN",
+        help='Column with several labels of the bag, as "a;b".',
     ),
 ]
 Labels = Annotated[
     Path | None,
     typer.Option(
         "--labels",
+        rich_help_panel=_COLUMNS,
         metavar="TABLE",
         help="Labels kept elsewhere: a table with the columns --bag and --label.",
     ),
@@ -70,6 +122,7 @@ Positive = Annotated[
     str | None,
     typer.Option(
         "--positive",
+        rich_help_panel=_COLUMNS,
         metavar="LABEL",
         help="Of two labels, the one that a single instance can cause; the last in order by "
         "default.",
@@ -79,6 +132,7 @@ Features = Annotated[
     list[str] | None,
     typer.Option(
         "--features",
+        rich_help_panel=_COLUMNS,
         metavar="A,B,...",
         help="Feature columns; all that are left by default.",
         show_default=False,
@@ -86,10 +140,22 @@ Features = Annotated[
 ]
 Exclude = Annotated[
     list[str] | None,
-    typer.Option("--exclude", metavar="A,B,...", help="Columns to leave out.", show_default=False),
+    typer.Option(
+        "--exclude",
+        rich_help_panel=_COLUMNS,
+        metavar="A,B,...",
+        help="Columns to leave out.",
+        show_default=False,
+    ),
 ]
 Separator = Annotated[
-    str, typer.Option("--separator", metavar="TEXT", help="What separates labels of a set.")
+    str,
+    typer.Option(
+        "--separator",
+        rich_help_panel=_COLUMNS,
+        metavar="TEXT",
+        help="What separates labels of a set.",
+    ),
 ]
 MethodName = Annotated[
     str,
@@ -98,17 +164,21 @@ MethodName = Annotated[
         "-m",
         metavar="NAME",
         help=f"{', '.join(METHODS)} (see `bagwise methods`).",
-        autocompletion=_matching_methods,
+        autocompletion=matching_methods,
         show_default=False,
     ),
 ]
 Parameters = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; repeat for more."),
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A parameter of the method (see `bagwise methods`); repeat for more.",
+        autocompletion=_matching_parameters,
+        show_default=False,
+    ),
 ]
-NoScale = Annotated[
-    bool, typer.Option("--no-scale", help="Take features as they are: no standardisation.")
-]
+NoScale = Annotated[bool, flag("--no-scale", help="Take features as they are: no standardisation.")]
 MemoryLimit = Annotated[
     str | None,
     typer.Option(
@@ -119,5 +189,26 @@ MemoryLimit = Annotated[
         show_default=False,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite what exists.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+CheckpointFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="PATH",
+        help="Save the state of a long fit there now and then; the same command continues from it "
+        "after a crash (pdmisvm, orlr, mimlca).",
+        show_default=False,
+    ),
+]
+Corrections = Annotated[
+    Path | None,
+    typer.Option(
+        "--corrections",
+        metavar="FILE",
+        help="Labels of instances that somebody looked at, from `bagwise review`; held fixed.",
+        show_default=False,
+    ),
+]
+Force = Annotated[bool, flag("--force", help="Overwrite what exists.")]
+Json = Annotated[
+    bool, flag("--json", help="Print the result as one JSON document; notes stay on stderr.")
+]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -16,10 +17,13 @@ from bagwise.exceptions import FileFormatError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table as RichTable
 
 __all__ = [
+    "as_records",
     "instances_beside",
     "note",
+    "noting_compilation",
     "print_json",
     "print_table",
     "progress",
@@ -31,6 +35,9 @@ __all__ = [
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
+_WRAPPED = 24  # a column wider than this may be wrapped
+_LEAST = 16  # what is left of it
+_GAP = 2  # between two columns
 
 
 def print_table(
@@ -47,28 +54,29 @@ def print_table(
     heading : bool, default=True
         Whether to print the headings.
     """
-    from rich import box
-    from rich.table import Table
-
     from bagwise.inspection._cells import are_numbers, cell_text
 
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        show_header=heading,
-        pad_edge=False,
-        show_edge=False,
-        padding=(0, 1),
-        collapse_padding=True,
-    )
-    for name, values in columns.items():
-        table.add_column(name, justify="right" if are_numbers(values) else "left", overflow="fold")
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*(_visible(cell_text(value)) for value in row))
     console = _console()
+    texts = {name: [_visible(cell_text(v)) for v in values] for name, values in columns.items()}
+    numeric = {name for name, values in columns.items() if are_numbers(values)}
     if title:
         console.print(_visible(title), style="bold")
-    console.print(table)
-    console.print()
+    widths = {name: _width([name, *cells] if heading else cells) for name, cells in texts.items()}
+    least = {name: width if width <= _WRAPPED else _LEAST for name, width in widths.items()}
+    for block in _blocks(least, console.width):
+        table = _empty_table(heading=heading)
+        for name in block:
+            # Prose may be wrapped; a number or a short name would be unreadable so.
+            prose = widths[name] > _WRAPPED
+            justify: Literal["left", "right"] = "right" if name in numeric else "left"
+            width = min(least[name], console.width // 2 - _GAP)
+            table.add_column(
+                name, justify=justify, min_width=width, no_wrap=not prose, overflow="fold"
+            )
+        for row in zip(*(texts[name] for name in block), strict=True):
+            table.add_row(*row)
+        console.print(table)
+        console.print()
 
 
 def print_json(value: Any) -> None:
@@ -79,7 +87,29 @@ def print_json(value: Any) -> None:
     value : object
         Dicts, lists, texts and numbers, NumPy's included.
     """
-    typer.echo(json.dumps(value, indent=2, default=_plain, ensure_ascii=False))
+    typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def as_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Turn the columns of a table into its rows, for JSON.
+
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        The cells of each column, by its heading.
+
+    Returns
+    -------
+    list of dict
+
+    Examples
+    --------
+    >>> from bagwise.cli.output import as_records
+    >>> as_records({"bag": ["a", "b"], "size": [2, 3]})
+    [{'bag': 'a', 'size': 2}, {'bag': 'b', 'size': 3}]
+    """
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def note(message: str) -> None:
@@ -91,6 +121,18 @@ def note(message: str) -> None:
         One line.
     """
     typer.echo(_visible(message), err=True)
+
+
+@contextmanager
+def noting_compilation() -> Iterator[None]:
+    """Say afterwards where time went when numba compiled kernels: it keeps what it made."""
+    from bagwise import kernels
+
+    kept = Path(kernels.__path__[0]) / "__pycache__"
+    before = len(list(kept.glob("*.nbc")))
+    yield
+    if len(list(kept.glob("*.nbc"))) > before:
+        note("Some of that time went into compiling for this machine: next time it is faster.")
 
 
 @contextmanager
@@ -233,6 +275,40 @@ def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> Non
             writer.writerows(itertools.chain([columns], rows))
 
 
+def _blocks(widths: Mapping[str, int], room: int) -> Iterator[list[str]]:
+    """Cut columns that do not fit side by side into blocks, each with the first column in front."""
+    first, *others = widths
+    block, used = [first], widths[first]
+    for name in others:
+        more = _GAP + widths[name]
+        if used + more > room and len(block) > 1:
+            yield block
+            block, used = [first], widths[first]
+        block.append(name)
+        used += more
+    yield block
+
+
+def _width(texts: Iterable[str]) -> int:
+    from rich.cells import cell_len
+
+    return max(map(cell_len, texts), default=0)
+
+
+def _empty_table(*, heading: bool) -> RichTable:
+    from rich import box
+    from rich.table import Table
+
+    return Table(
+        box=box.SIMPLE_HEAD,
+        show_header=heading,
+        pad_edge=False,
+        show_edge=False,
+        padding=(0, 1),
+        collapse_padding=True,
+    )
+
+
 def _beside(path: Path, kind: str) -> Path:
     if path.suffix.lower() not in (*_DELIMITERS, *_PARQUET):
         endings = ", ".join((*_DELIMITERS, *_PARQUET))
@@ -253,4 +329,13 @@ def _visible(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else str(value)
+    """What JSON can say: NumPy's values as Python's, null for what is no number, paths as text."""
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)

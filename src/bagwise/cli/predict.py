@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bagwise.cli.options import Bag, File, Force, MemoryLimit
+from bagwise.cli.options import Bag, File, Force, Json, MemoryLimit
 from bagwise.cli.output import (
     instances_beside,
     note,
+    print_json,
     progress,
     refuse_existing,
     write_columns,
@@ -38,13 +40,18 @@ def predict(
     bag: Bag = None,
     memory_limit: MemoryLimit = None,
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Predict the bags of a file, and say which instance decided.
 
-    With -o out.parquet the bags are in out.parquet and, where the model scores instances, the
-    instances in out.instances.parquet. Columns are those the model was fitted on, by name.
+    Reads a model and a file with the feature columns it was fitted on; labels are not needed.
+    Writes a row per bag: the prediction, its score, the row of the instance that decided. With -o
+    out.parquet and a model that scores instances, their scores go to out.instances.parquet.
 
-    Example: bagwise predict model.skops new-slides.csv -o out.parquet
+    ```
+    bagwise predict model.skops musk1.csv -o predicted.csv
+    bagwise predict model.skops musk1.csv -o predicted.parquet --json
+    ```
     """
     beside = instances_beside(output)
     refuse_existing([output, beside], force=force, inputs=[model, file])
@@ -69,3 +76,8 @@ def predict(
     if instances is not None:
         write_columns(beside, instances, force=force)
         note(f"{bags.n_instances} instances: {beside}")
+    if json:
+        written = [output] if instances is None else [output, beside]
+        counts = Counter(map(str, predictions["predicted"].tolist()))
+        facts = {"model": model, "file": file, "bags": len(bags), "instances": bags.n_instances}
+        print_json(facts | {"predicted": counts, "written": written})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +13,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from bagwise._validation import is_mapped
+from bagwise._validation import check_bags, is_mapped
 from bagwise.bags import Bags
 from bagwise.cli.output import note, progress
 from bagwise.exceptions import InputError, LabelError
 from bagwise.extras import import_extra
 from bagwise.io import read_bags
+from bagwise.io.columns import Request
 from bagwise.io.files import format_of, reading
 from bagwise.io.memory import Workspace
+from bagwise.io.table import open_table
 
 __all__ = [
     "ColumnChoice",
@@ -27,7 +30,11 @@ __all__ = [
     "choose_columns",
     "is_unlabelled",
     "read_for_model",
+    "read_for_report",
     "read_labelled",
+    "read_sets_for_model",
+    "read_texts",
+    "refuse_gaps",
 ]
 
 _TABLES = ("csv", "tsv", "parquet")
@@ -69,7 +76,7 @@ class ColumnChoice:
         grouped = self.group is not None and self.labels is None and _is_table(path)
         if grouped and self.group not in exclude:
             exclude.append(str(self.group))  # a group is no feature
-        with progress(f"Reading {path.name}"):
+        with progress(f"Reading {path.name}"), _naming(path):
             return read_bags(
                 path,
                 bag=self.bag,
@@ -154,6 +161,8 @@ def choose_columns(
     """
     if label is not None and label_set is not None:
         raise InputError("label= and label_set= exclude each other: a bag has one or the other.")
+    if not separator:
+        raise InputError("separator= is empty: give what stands between the labels of a set.")
     chosen = _split(features) or None
     return ColumnChoice(
         bag, label, label_set, group, chosen, _split(exclude), separator, labels, memory_limit
@@ -198,7 +207,25 @@ def read_labelled(path: Path, choice: ColumnChoice, *, positive: str | None = No
     if positive is not None:
         y, classes = _positive_last(y, classes, positive)
     groups = None if choice.group is None else _groups(path, choice, data)[known]
-    return Labelled(_chosen(data.bags, known), y, classes, groups)
+    bags = refuse_gaps(_chosen(data.bags, known))
+    return Labelled(bags, y, classes, groups)
+
+
+def refuse_gaps(bags: Bags) -> Bags:
+    """Return bags of finite values as they are, and refuse others before they are scaled.
+
+    Parameters
+    ----------
+    bags : Bags
+        Bags to learn from.
+
+    Returns
+    -------
+    Bags
+        `bags`.
+    """
+    check_bags(None, bags, reset=True)
+    return bags
 
 
 def read_for_model(
@@ -229,22 +256,186 @@ def read_for_model(
     -------
     Bags
     """
-    if _is_table(path):
-        choice = ColumnChoice(bag or columns.get("bag"), features=names)
-        nested = _columns_of_lists(path, names)
-        if nested is not None:
-            # Features inside lists have no columns of their own: ask as the model was asked, and
-            # leave out labels, which new bags need not have.
-            left_out = [columns.get("label"), columns.get("label_set")]
-            left_out += columns.get("exclude") or []
-            exclude = [name for name in left_out if name in nested]
-            choice = replace(choice, features=columns.get("features"), exclude=exclude)
-    elif format_of(path, None) == "hdf5":
-        choice = ColumnChoice(features=columns.get("features"))
-    else:
-        choice = ColumnChoice(bag, features=names)
+    choice = _choice_of_model(path, columns, names, bag)
+    nested = _columns_of_lists(path, names) if _is_table(path) else None
+    if nested is not None:  # leave out labels, which new bags need not have
+        labels = (columns.get("label"), columns.get("label_set"))
+        choice.exclude.extend(name for name in labels if name in nested)
     bags = replace(choice, memory_limit=memory_limit).read(path).bags
     return bags if names is None or bags.feature_names is None else _in_order(bags, names)
+
+
+def read_for_report(
+    path: Path, columns: Mapping[str, Any], names: list[str] | None, choice: ColumnChoice
+) -> tuple[Bunch, NDArray[Any] | None]:
+    """Read the columns a saved model was fitted on, and the labels and groups where there are any.
+
+    Parameters
+    ----------
+    path : Path
+        The file of bags.
+    columns : mapping
+        What was asked for when the model was fitted.
+    names : list of str or None
+        The names of its features, where they have any.
+    choice : ColumnChoice
+        What the user said; what is not said is as it was when the model was fitted. A label column
+        that the file does not have is no error then: new bags need no labels.
+
+    Returns
+    -------
+    data : Bunch
+        What `read_bags` gives, the features in the order of the model.
+    groups : ndarray of shape (n_bags,) or None
+        The group of each bag.
+    """
+    if _is_table(path):
+        with reading(path):
+            source = open_table(path, format_of(path, None), Request({}))
+        said = choice.label is not None or choice.label_set is not None or choice.labels is not None
+        usual: dict[str, Any] = {
+            role: columns.get(role)
+            for role in ("label", "label_set")
+            if not said and columns.get(role) in source.names
+        }
+        nested = names is not None and not set(names) & set(source.names)
+        left_out = [*choice.exclude, *(columns.get("exclude") or [])]
+        choice = replace(
+            choice,
+            bag=choice.bag or columns.get("bag"),
+            features=choice.features or (columns.get("features") if nested else names),
+            exclude=[name for name in dict.fromkeys(left_out) if name in source.names],
+            **usual,
+        )
+    elif format_of(path, None) == "hdf5":
+        choice = replace(choice, features=choice.features or columns.get("features"))
+    else:
+        choice = replace(choice, features=choice.features or names)
+    data = choice.read(path)
+    if names is not None and data.bags.feature_names is not None:
+        data.bags = _in_order(data.bags, names)
+    return data, None if choice.group is None else _groups(path, choice, data)
+
+
+def read_sets_for_model(
+    path: Path,
+    columns: Mapping[str, Any],
+    names: list[str] | None,
+    *,
+    bag: str | None,
+    labels: Path | None = None,
+) -> tuple[Bags, list[set[Any] | None], ColumnChoice]:
+    """Read the columns a saved model was fitted on, and what is known of each bag.
+
+    Parameters
+    ----------
+    path, columns, names, bag
+        As in `read_for_model`.
+    labels : Path or None
+        The table in which labels stand, where it is not the file itself.
+
+    Returns
+    -------
+    bags : Bags
+        The bags.
+    label_sets : list of set or None
+        The labels of each bag; None where nothing is known.
+    choice : ColumnChoice
+        The columns that were read.
+    """
+    choice = _choice_of_model(path, columns, names, bag)
+    choice = replace(
+        choice,
+        label=columns.get("label"),
+        label_set=columns.get("label_set"),
+        separator=columns.get("separator", ";"),
+        labels=labels,
+    )
+    data = choice.read(path)
+    bags = data.bags
+    if names is not None and bags.feature_names is not None:
+        bags = _in_order(bags, names)
+    sets: list[set[Any] | None]
+    if choice.label is None and data.label_sets is not None:
+        classes = list(range(data.label_sets.shape[1])) if data.classes is None else data.classes
+        sets = [
+            None if (row < 0).any() else {classes[k] for k in row.nonzero()[0]}
+            for row in data.label_sets
+        ]
+    elif data.y is not None:
+        unknown = is_unlabelled(data.y)
+        sets = [
+            None if gone else {label} for label, gone in zip(data.y.tolist(), unknown, strict=True)
+        ]
+    else:
+        raise LabelError(f"{path} has no labels of bags: say where they are with labels=.")
+    return bags, sets, choice
+
+
+def read_texts(path: Path, choice: ColumnChoice, column: str) -> list[str | None]:
+    """Read a column with a text per row, in the order of the instances.
+
+    Parameters
+    ----------
+    path : Path
+        A table.
+    choice : ColumnChoice
+        Its other columns.
+    column : str
+        The column.
+
+    Returns
+    -------
+    list of str or None
+        None where there is nothing.
+    """
+    if not _is_table(path):
+        raise InputError(f"{path} is no table: a column of texts or files needs CSV or Parquet.")
+    # To the reader it is one more label of the row.
+    data = read_bags(
+        path,
+        bag=choice.bag,
+        label=choice.label,
+        label_set=choice.label_set,
+        instance_label=column,
+        features=choice.features[:1] if choice.features else None,
+        exclude=choice.exclude,
+        separator=choice.separator,
+    )
+    codes = data.instance_labels
+    if data.classes is None:
+        return [None if code == -1 else str(code) for code in codes]
+    return [None if code == -1 else str(data.classes[code]) for code in codes]
+
+
+def _choice_of_model(
+    path: Path, columns: Mapping[str, Any], names: list[str] | None, bag: str | None
+) -> ColumnChoice:
+    if not _is_table(path):
+        is_folder = path.exists() and format_of(path, None) == "hdf5"
+        return (
+            ColumnChoice(features=columns.get("features"))
+            if is_folder
+            else (ColumnChoice(bag, features=names))
+        )
+    bag = bag or columns.get("bag")
+    nested = _columns_of_lists(path, names)
+    if nested is None:
+        return ColumnChoice(bag, features=names)
+    # Features inside lists have no columns of their own: ask as the model was asked.
+    exclude = [name for name in columns.get("exclude") or [] if name in nested]
+    return ColumnChoice(bag, features=columns.get("features"), exclude=exclude)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Put the name of the file into messages that lack it."""
+    try:
+        yield
+    except InputError as error:
+        if path.name in str(error):
+            raise
+        raise type(error)(f"{path}: {error}") from error
 
 
 def _chosen(bags: Bags, known: NDArray[np.bool_]) -> Bags:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bagwise.cli.output import note, print_table, progress
+from bagwise.cli.options import Json, flag
+from bagwise.cli.output import as_records, note, print_json, print_table, progress
+from bagwise.exceptions import OutputExistsError
 
 if TYPE_CHECKING:
     from bagwise.reproduction import Plan, Report, Store
@@ -15,21 +17,40 @@ if TYPE_CHECKING:
 __all__ = ["reproduce"]
 
 
+def _matching_papers(incomplete: str) -> list[str]:
+    from bagwise.reproduction import list_papers
+
+    return [name for name in list_papers() if name.startswith(incomplete)]
+
+
+def _matching_experiments(context: typer.Context, incomplete: str) -> list[str]:
+    from bagwise.reproduction import list_papers, load_paper
+
+    paper = context.params.get("paper")
+    names = load_paper(paper).experiments if paper in list_papers() else ()
+    return [name for name in names if name.startswith(incomplete)]
+
+
 def reproduce(
     paper: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PAPER]", help="A paper, or a TOML file like its own; without, all are listed."
+            metavar="[PAPER]",
+            autocompletion=_matching_papers,
+            help="A paper, or a TOML file like its own; without, all are listed.",
         ),
     ] = None,
     experiment: Annotated[
-        str | None, typer.Argument(metavar="[EXPERIMENT]", help="Such as table1; all by default.")
+        str | None,
+        typer.Argument(
+            metavar="[EXPERIMENT]",
+            autocompletion=_matching_experiments,
+            help="Such as table1; all by default.",
+        ),
     ] = None,
     full: Annotated[
         bool,
-        typer.Option(
-            "--full/--quick", help="All repetitions and sizes, or a small part (the default)."
-        ),
+        flag("--full/--quick", help="All repetitions and sizes, or a small part (the default)."),
     ] = False,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where results go.")
@@ -44,22 +65,31 @@ def reproduce(
             "--jobs", "-j", min=1, help="Processes side by side; times then disturb each other."
         ),
     ] = 1,
-    show: Annotated[bool, typer.Option("--show", help="Run nothing: show what is there.")] = False,
+    show: Annotated[bool, flag("--show", help="Run nothing: show what is there.")] = False,
+    json: Json = False,
 ) -> None:
     """Run the experiments of a paper, and show our numbers beside the published ones.
 
-    Results are saved one by one: a run that was stopped goes on where it was.
+    Writes one line per result to FOLDER/PAPER/EXPERIMENT.jsonl, so that a run that was stopped
+    goes on where it was, and a page with the tables and plots beside it. Ends with 1 where an
+    experiment failed. Data that are not here are named, and left out or drawn, as the page says.
 
-    Example: bagwise reproduce pdmisvm table1 --quick --only elephant
+    ```
+    bagwise reproduce
+    bagwise reproduce pdmisvm figure10 --quick --only pdmisvm-exact
+    bagwise reproduce pdmisvm figure10 --show --json
+    ```
     """
     from bagwise.reproduction import Store, load_paper, make_plan, make_report, write_report
 
     if paper is None:
-        _list_papers()
+        _list_papers(json=json)
         return
+    if output.exists() and not output.is_dir():
+        raise OutputExistsError(f"{output} is a file: give the name of a folder with -o.")
     chosen, parts = load_paper(paper), tuple(only or ())
     names = list(chosen.experiments) if experiment is None else [experiment]
-    failed = False
+    failed, documents = False, []
     for name in names:
         wanted = chosen.experiment(name)
         wanted.narrowed(parts)  # a wrong name is told before data are looked for
@@ -68,29 +98,35 @@ def reproduce(
         if not show:
             _run(plan.narrowed(parts), store, jobs)
         report = make_report(plan.narrowed(parts), store)
-        _print(report)
+        if not json:
+            _print(report)
         # The page is always of the whole experiment, whatever was asked for today.
         label = name if full else f"{name}-quick"
         written = write_report(make_report(plan, store), output / chosen.name, label)
         note(f"Written: {', '.join(str(path) for path in written)}")
         failed = failed or bool(report.failures())
+        documents.append(_document(report, written))
+    if json:
+        print_json(documents)
     if failed:
         raise typer.Exit(1)
 
 
-def _list_papers() -> None:
+def _list_papers(*, json: bool) -> None:
     from bagwise.reproduction import list_papers, load_paper
 
     papers = [load_paper(name) for name in list_papers()]
     entries = [(paper, entry) for paper in papers for entry in paper.experiments.values()]
-    print_table(
-        {
-            "paper": [paper.name for paper, _ in entries],
-            "experiment": [entry.name for _, entry in entries],
-            "title": [entry.title for _, entry in entries],
-            "data": [", ".join(entry.data) for _, entry in entries],
-        }
-    )
+    columns = {
+        "paper": [paper.name for paper, _ in entries],
+        "experiment": [entry.name for _, entry in entries],
+        "title": [entry.title for _, entry in entries],
+        "data": [", ".join(entry.data) for _, entry in entries],
+    }
+    if json:
+        print_json(as_records(columns))
+        return
+    print_table(columns)
     note("To run one: bagwise reproduce PAPER EXPERIMENT --quick. Methods go by --only NAME.")
 
 
@@ -108,7 +144,15 @@ def _run(plan: Plan, store: Store, jobs: int) -> None:
         raise
 
 
+def _document(report: Report, written: list[Path]) -> dict[str, Any]:
+    tables = {title: as_records(columns) for title, columns in report.tables().items()}
+    names = {"paper": report.plan.paper.name, "experiment": report.plan.experiment.name}
+    return names | {"verdicts": report.counts(), "tables": tables, "written": written}
+
+
 def _print(report: Report) -> None:
+    experiment = report.plan.experiment
+    typer.echo(f"{report.plan.paper.name} {experiment.name}: {experiment.title}\n")
     for title, columns in report.tables().items():
         print_table(columns, title=title)
     counts = ", ".join(f"{count} {word}" for word, count in report.counts().items())

@@ -12,6 +12,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 
 from bagwise._validation import check_similarity
+from bagwise.cluster._placed_rows import PlacedRows
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.kernels.threads import run_blocks
@@ -82,6 +84,9 @@ class Affinity:
     def compare(self, X: Any, rng: np.random.RandomState) -> tuple[Any, Any, Array | None]:
         """Compare the instances with each other.
 
+        Rows on a cluster stay there while their neighbours or landmarks are found. What knows of
+        all pairs holds a matrix larger than the rows, so that they come here first.
+
         Returns
         -------
         similarity : ndarray, CSR or FactoredSimilarity of shape (n_instances, n_instances)
@@ -91,22 +96,28 @@ class Affinity:
         scales : ndarray of shape (n_anchors,) or None
             The scales of the anchors.
         """
-        if callable(self.kind):
-            return check_similarity(self.kind(X, X), X.shape[0]), X, None
-        if self.kind == "precomputed":
-            return check_similarity(X, X.shape[0]), None, None
         if self.kind == "landmark":
             landmarks = pick_landmarks(X, self.n_landmarks, rng)
-            weights = landmark_weights(X, landmarks, self.n_neighbors)
+            weigh = partial(landmark_weights, landmarks=landmarks, n_neighbors=self.n_neighbors)
+            weights = X.map(weigh) if isinstance(X, PlacedRows) else weigh(X)
             return FactoredSimilarity(weights), landmarks, None
+        rows = X[:] if isinstance(X, PlacedRows) else X
+        if callable(self.kind):
+            return check_similarity(self.kind(rows, rows), X.shape[0]), rows, None
+        if self.kind == "precomputed":
+            return check_similarity(rows, X.shape[0]), None, None
         if self.kind == "local_scaling":
-            similarity, scales = local_scaling(X, self.scale_neighbor)
-            return similarity, X, scales
+            similarity, scales = local_scaling(rows, self.scale_neighbor)
+            return similarity, rows, scales
         seed = rng.randint(np.iinfo(np.int32).max)
         graph, scales = neighbor_graph(
-            X, self.n_neighbors, self.scale_neighbor, approximate=self.approximate, seed=seed
+            rows if self.approximate else X,
+            self.n_neighbors,
+            self.scale_neighbor,
+            approximate=self.approximate,
+            seed=seed,
         )
-        return graph, X, scales
+        return graph, rows, scales
 
     def compare_new(self, X: Any, anchors: Any, scales: Array | None) -> Any:
         """Compare new instances with the anchors; rows are right up to a factor."""
@@ -201,7 +212,7 @@ def neighbor_graph(
 
     Parameters
     ----------
-    X : ndarray or CSR of shape (n_instances, n_features)
+    X : ndarray, CSR or PlacedRows of shape (n_instances, n_features)
         The instances.
     n_neighbors : int
         How many neighbours each instance has.
@@ -391,6 +402,8 @@ def _rows_of_equal_length(values: Array, columns: Array, width: int) -> sparse.c
 
 
 def _nearest(X: Any, k: int, seed: int) -> tuple[Array, Array]:
+    if isinstance(X, PlacedRows):
+        return X.nearest(k)
     return NearestNeighbors(n_neighbors=k).fit(X).kneighbors()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -18,16 +19,11 @@ from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.cluster._affinity import AFFINITIES, Affinity, row_blocks
+from bagwise.cluster._placed_rows import rows_in_order
+from bagwise.engines import over_partitions
 from bagwise.exceptions import InputError
-from bagwise.solvers.bag_spectral import (
-    CONSTRAINTS,
-    ConstrainedSimilarity,
-    constrain,
-    embed,
-    extension,
-    k_means,
-    nearest_center,
-)
+from bagwise.solvers.bag_constraints import CONSTRAINTS, ConstrainedSimilarity, constrain
+from bagwise.solvers.bag_spectral import embed, extension, k_means, nearest_center
 from bagwise.solvers.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.class_shares import class_shares
 
@@ -159,6 +155,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     array(['owl', 'wren'], dtype='<U4')
     """
 
+    _runs_elsewhere = ("cluster",)
+
     _parameter_constraints: dict[str, Any] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -244,7 +242,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         stages = self._track(("similarity", "eigenvectors", "k-means"), "stage")
 
         next(stages, None)
-        similarity, anchors, scales = affinity.compare(bags.instances[order], rng)
+        similarity, anchors, scales = affinity.compare(rows_in_order(bags, order), rng)
         next(stages, None)
         operator = self._constrain(similarity, bags.bag_index[order], labels)
         result = leading_eigenvectors(
@@ -309,7 +307,9 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         ndarray of shape (n_instances,)
             The nearest centre to each, aligned with ``bags.instances``.
         """
-        bags = self._check_bags(X)
+        return over_partitions(self._clusters, self._check_bags(X))
+
+    def _clusters(self, bags: Bags) -> NDArray[np.int64]:
         affinity = replace(self._affinity(0), kind=self.affinity_)
         found = np.empty(bags.n_instances, dtype=np.int64)
         for rows in row_blocks(bags.n_instances, 4096):
@@ -378,8 +378,12 @@ def own_order(bags: Bags, labels: LabelSets | None, *, pairwise: bool) -> NDArra
     if pairwise:
         return np.arange(bags.n_instances)
     draw = np.random.RandomState(0).standard_normal
-    place = np.asarray(bags.instances @ draw(bags.n_features))
+    place = over_partitions(partial(_projected, direction=draw(bags.n_features)), bags)
     if labels is None:
         return np.argsort(place, kind="stable")
     told = (labels.indicator @ draw(labels.indicator.shape[1]))[bags.bag_index]
     return np.lexsort((told, place))
+
+
+def _projected(bags: Bags, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(bags.instances @ direction)

@@ -60,7 +60,7 @@ def make_digit_bags(
     References
     ----------
     Ilse, Tomczak & Welling, "Attention-based deep multiple instance learning", ICML 2018; Brand
-    et al., IEEE Big Data 2021 (Section III-A).
+    et al., ICDM 2021 (Section III-A).
 
     Examples
     --------

@@ -70,7 +70,7 @@ def make_bags(
     References
     ----------
     Brand, Baker, Ellefsen, Sargent & Wang, "A linear primal-dual multi-instance SVM for big data
-    classifications", IEEE Big Data 2021 (Section III-A, Figure 10).
+    classifications", ICDM 2021 (Section III-A, Figure 10).
 
     Examples
     --------

@@ -10,16 +10,30 @@ from __future__ import annotations
 
 from bagwise.engines.arrays import is_tensor, to_numpy
 from bagwise.engines.checkpoint import Checkpoint, iterate, persist
-from bagwise.engines.parts import Parts, digest, is_local, over_partitions, place
+from bagwise.engines.journal import Journal
+from bagwise.engines.parts import (
+    Parts,
+    codes_by_bag,
+    codes_of_instances,
+    digest,
+    is_local,
+    over_partitions,
+    over_tasks,
+    place,
+)
 
 __all__ = [
     "Checkpoint",
+    "Journal",
     "Parts",
+    "codes_by_bag",
+    "codes_of_instances",
     "digest",
     "is_local",
     "is_tensor",
     "iterate",
     "over_partitions",
+    "over_tasks",
     "persist",
     "place",
     "to_numpy",

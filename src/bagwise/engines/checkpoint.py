@@ -98,7 +98,8 @@ class Checkpoint:
                 while len(states) <= int(i):
                     states.append({})
                 states[int(i)][key] = value
-        parts.hand_out("restore", states)
+        if states:
+            parts.hand_out("restore", states)
         return True
 
     def remove(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +24,7 @@ from bagwise.kernels.threads import block_bounds
 __all__ = ["ClusterParts", "DistributedBags", "Loader", "distribute", "partition_bounds"]
 
 PATIENCE = 30  # seconds in which a worker that was lost may be replaced
+WATCH = 5  # seconds between two looks at whether the workers that are waited for are there
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,7 @@ class DistributedBags(Bags):
         self._offsets, self._ids, self._feature_names = offsets, ids, feature_names
         self._client, self._loaders, self._bounds = client, loaders, bounds
         self._futures: list[Any] = [None] * len(loaders) if futures is None else futures
+        self._asked: list[str | None] = [None] * len(loaders)  # the worker that was to load each
         if futures is None:
             self.restore()
 
@@ -128,12 +130,7 @@ class DistributedBags(Bags):
         -------
         Bags
         """
-        tables = [bags.instances for bags in self.map(_itself)]
-        if sparse.issparse(tables[0]):
-            rows = sparse.vstack(tables, format="csr")
-        else:
-            rows = np.concatenate(tables)
-        return Bags(rows, self._offsets, self._ids, feature_names=self._feature_names)
+        return _joined(self._offsets, self._ids, self._feature_names, *self.map(_itself))
 
     def map(self, function: Callable[[Bags], Any], *, only: int | None = None) -> list[Any]:
         """Call a function with the bags of each partition, on its worker.
@@ -151,14 +148,58 @@ class DistributedBags(Bags):
             One answer per partition, in the order of the bags.
         """
         chosen = slice(None) if only is None else slice(only, only + 1)
+
+        def submit() -> tuple[list[Any], set[str]]:
+            places = self.holders()[chosen]
+            calls = [
+                self._client.submit(_guarded, function, future, pure=False, **where)
+                for future, where in zip(self._futures[chosen], places, strict=True)
+            ]
+            return calls, _named(places)
+
+        return self._gathered(submit)
+
+    def map_tasks(
+        self, function: Callable[[Bags, list[Any]], Any], tasks: Sequence[Any]
+    ) -> list[Any]:
+        """Call a function with all bags and some of the tasks, on as many workers as there are.
+
+        Each of these workers fetches all partitions from the others.
+
+        Parameters
+        ----------
+        function : callable
+            Takes `Bags` and a list of tasks.
+        tasks : sequence
+            The tasks.
+
+        Returns
+        -------
+        list
+            One answer per run of tasks, in order.
+        """
+        facts = self._offsets, self._ids, self._feature_names
+
+        def submit() -> tuple[list[Any], set[str]]:
+            workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+            runs = np.array_split(np.arange(len(tasks)), min(len(tasks), len(workers)))
+            self.holders()
+            calls = [
+                self._client.submit(
+                    _guarded_on_all, function, [tasks[i] for i in run], facts, self._futures,
+                    pure=False, workers=[worker], allow_other_workers=True,
+                )
+                for run, worker in zip(runs, workers, strict=False)
+            ]  # fmt: skip
+            return calls, set(workers)
+
+        return self._gathered(submit)
+
+    def _gathered(self, submit: Callable[[], tuple[list[Any], set[str]]]) -> list[Any]:
+        """The answers of tasks on the workers, which are submitted again when a worker is lost."""
         for last in (False, False, True):
             try:
-                places = self.holders()[chosen]
-                calls = [
-                    self._client.submit(_guarded, function, future, pure=False, **where)
-                    for future, where in zip(self._futures[chosen], places, strict=True)
-                ]
-                answers = self._client.gather(calls)
+                answers = _results(self._client, *submit())
                 break
             except _infrastructure_errors() as error:
                 if last:
@@ -234,7 +275,7 @@ class DistributedBags(Bags):
 
     def holders(self) -> list[dict[str, Any]]:
         """Where each partition is, as options for Dask: work goes to the bags, not they to it."""
-        import_extra("distributed", extra="dask").wait(self._futures)
+        _wait(self._client, self._futures, {worker for worker in self._asked if worker})
         found = self._client.who_has(self._futures)
         return [
             {"workers": list(found[future.key]), "allow_other_workers": True}
@@ -258,6 +299,7 @@ class DistributedBags(Bags):
                 worker = workers[i % len(workers)]
                 try:
                     self._futures[i] = loader.put(self._client, worker)
+                    self._asked[i] = worker
                 except _infrastructure_errors() as error:
                     raise WorkerLostError(f"the worker {worker} was lost: {error!r}") from error
 
@@ -322,17 +364,24 @@ class ClusterParts:
         self._make()
 
     def _make(self) -> None:
+        for last in (False, False, True):  # nothing is lost yet by doing it again
+            try:
+                self._actors = _results(self.bags._client, *self._submit())
+                self._n_calls = 0
+                return
+            except _infrastructure_errors() as error:
+                if last:
+                    raise WorkerLostError(f"workers were lost three times: {error}") from error
+                self.bags.restore()
+
+    def _submit(self) -> tuple[list[Any], set[str]]:
         client, bounds = self.bags._client, self.bags._bounds
-        self._n_calls = 0
-        try:
-            futures = []
-            for i, where in enumerate(self.bags.holders()):
-                cut = [array[bounds[i] : bounds[i + 1]] for array in self.per_bag]
-                arguments = self.part, self.bags._futures[i], cut, self.options
-                futures.append(client.submit(_Cell, *arguments, actor=True, pure=False, **where))
-            self._actors = [future.result() for future in futures]
-        except _infrastructure_errors() as error:
-            raise WorkerLostError(f"a worker was lost: {error}") from error
+        futures, places = [], self.bags.holders()
+        for i, where in enumerate(places):
+            cut = [array[bounds[i] : bounds[i + 1]] for array in self.per_bag]
+            arguments = self.part, self.bags._futures[i], cut, self.options
+            futures.append(client.submit(_Cell, *arguments, actor=True, pure=False, **where))
+        return futures, _named(places)
 
     def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
         try:
@@ -493,6 +542,32 @@ def _mapped_rows(bags: Bags) -> _MappedRows | None:
     )
 
 
+def _named(places: list[dict[str, Any]]) -> set[str]:
+    return {worker for where in places for worker in where.get("workers", ())}
+
+
+def _results(client: Any, futures: list[Any], workers: set[str]) -> list[Any]:
+    _wait(client, futures, workers)
+    return client.gather(futures)
+
+
+def _wait(client: Any, futures: list[Any], workers: set[str]) -> None:
+    """Wait for futures, as long as the workers are there that were asked for them.
+
+    A task that was sent to a worker by name waits for ever in Dask when all workers were gone for a
+    moment, whoever comes after: so somebody has to look.
+    """
+    distributed = import_extra("distributed", extra="dask")
+    while True:
+        try:
+            distributed.wait(futures, timeout=WATCH)
+            return
+        except (TimeoutError, distributed.TimeoutError):
+            gone = workers - set(client.scheduler_info(n_workers=-1)["workers"])
+            if gone:
+                raise OSError(f"the worker {min(gone)} is gone") from None
+
+
 def _visit(function: Callable[[Any, Bags], Any], state: Any, bags: Bags) -> Any:
     return function(state, bags)
 
@@ -503,6 +578,27 @@ def _first_of(function: Callable[[Bags], Bags], bags: Bags) -> Bags:
 
 def _itself(bags: Bags) -> Bags:
     return bags
+
+
+def _joined(
+    offsets: NDArray[np.int64],
+    ids: NDArray[Any] | None,
+    feature_names: list[str] | None,
+    *partitions: Bags,
+) -> Bags:
+    tables = [bags.instances for bags in partitions]
+    in_csr = sparse.issparse(tables[0])
+    rows = sparse.vstack(tables, format="csr") if in_csr else np.concatenate(tables)
+    return Bags(rows, offsets, ids, feature_names=feature_names)
+
+
+def _guarded_on_all(
+    function: Callable[[Bags, list[Any]], Any],
+    tasks: list[Any],
+    facts: tuple[Any, ...],
+    partitions: list[Bags],
+) -> tuple[str, Any]:
+    return _guarded(lambda: function(_joined(*facts, *partitions), tasks))
 
 
 def _guarded(function: Callable[..., Any], *args: Any) -> tuple[str, Any]:

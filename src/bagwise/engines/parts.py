@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,20 @@ from bagwise.bags import Bags
 from bagwise.engines.arrays import is_tensor, to_numpy
 from bagwise.exceptions import InputError
 
-__all__ = ["LocalParts", "Parts", "digest", "is_local", "over_partitions", "place"]
+__all__ = [
+    "LocalParts",
+    "Parts",
+    "codes_by_bag",
+    "codes_of_instances",
+    "digest",
+    "is_local",
+    "over_partitions",
+    "over_tasks",
+    "place",
+]
+
+Task = TypeVar("Task")
+Answer = TypeVar("Answer")
 
 
 class Parts(Protocol):
@@ -107,23 +120,91 @@ def place(bags: Bags, part: type[Any], *per_bag: NDArray[Any], **options: Any) -
     return LocalParts(part(bags, *per_bag, **options))
 
 
-def over_partitions(function: Callable[[Bags], NDArray[Any]], bags: Bags) -> NDArray[Any]:
+def codes_by_bag(codes: NDArray[np.int64], offsets: NDArray[np.int64]) -> sparse.csr_array:
+    """Turn codes of few instances into a row per bag, which `place` cuts like the bags.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_instances,)
+        A code of each instance, -1 for most.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    csr_array of shape (n_bags, largest size)
+        Code + 1 at the place of the instance in its bag.
+    """
+    rows = np.flatnonzero(codes >= 0)
+    bag = np.searchsorted(offsets, rows, side="right") - 1
+    shape = len(offsets) - 1, int(np.diff(offsets).max(initial=1))
+    return sparse.csr_array((codes[rows] + 1, (bag, rows - offsets[bag])), shape=shape)
+
+
+def codes_of_instances(by_bag: sparse.csr_array, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Undo `codes_by_bag`.
+
+    Parameters
+    ----------
+    by_bag : csr_array of shape (n_bags, largest size)
+        Rows of `codes_by_bag`.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each of these bags begins.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,)
+    """
+    codes = np.full(offsets[-1], -1, np.int64)
+    bag, row = by_bag.tocoo().coords
+    codes[offsets[bag] + row] = by_bag.data - 1
+    return codes
+
+
+def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:
     """Compute something per bag or per instance where the bags are, and bring it here.
 
     Parameters
     ----------
     function : callable
-        Takes bags and returns an array with a row per bag or per instance.
+        Takes bags and returns an array or CSR with a row per bag or per instance.
     bags : Bags
         The bags.
 
     Returns
     -------
-    ndarray
+    ndarray or CSR
     """
-    if hasattr(bags, "map"):
-        return np.concatenate(bags.map(function))
-    return function(bags)
+    if not hasattr(bags, "map"):
+        return function(bags)
+    found = bags.map(function)
+    return (
+        sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.concatenate(found)
+    )
+
+
+def over_tasks(
+    function: Callable[[Bags, list[Task]], Answer], bags: Bags, tasks: Sequence[Task]
+) -> list[Answer]:
+    """Do tasks that each need all bags; on a cluster workers share the tasks.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(bags, some_tasks)``, for bags in its process.
+    bags : Bags
+        The bags.
+    tasks : sequence
+        The tasks.
+
+    Returns
+    -------
+    list
+        The answers for runs of tasks, in order.
+    """
+    if hasattr(bags, "map_tasks"):
+        return bags.map_tasks(function, tasks)
+    return [function(bags, list(tasks))]
 
 
 def digest(bags: Bags, *arrays: NDArray[Any]) -> str:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bagwise import kernels
 from bagwise.bags import Bags
 from bagwise.engines.arrays import solve_upper, to_numpy
+from bagwise.engines.parts import digest
 from bagwise.engines.tensors import segment_sum, torch
 
 __all__ = ["Part"]
@@ -37,6 +38,7 @@ class Part:
 
     def __init__(self, bags: Bags, indicator: NDArray[np.int8], *, one_each: bool) -> None:
         self.bags, self.X, self.one_each = bags, bags.instances, one_each
+        self.indicator = indicator
         self.n_labels = indicator.shape[1]
         device = self.X.device
         bag, label = np.nonzero(indicator == 1)
@@ -51,8 +53,12 @@ class Part:
         self.pair_row = torch.as_tensor(row, dtype=torch.int64, device=device)
         self.pair_label = torch.as_tensor(self.candidates[place], dtype=torch.int64, device=device)
         self.bag = torch.as_tensor(bags.bag_index, dtype=torch.int64, device=device)
-        self.labels = np.full(bags.n_instances, -2, dtype=np.int64)
+        self.labels = self.kept = np.full(bags.n_instances, -2, dtype=np.int64)
         self._bag_of_candidate, self._n_candidates = bag, counts
+
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.indicator)
 
     def sums(self) -> Any:
         """Sum of the rows."""
@@ -133,9 +139,21 @@ class Part:
         """The label of each row, -1 for none."""
         return self.labels
 
-    def take_assignments(self, labels: NDArray[np.int64]) -> None:
-        """Go back to the labels of another start."""
-        self.labels = labels
+    def keep(self) -> None:
+        """Remember the labels as the best so far."""
+        self.kept = self.labels
+
+    def take_kept(self) -> None:
+        """Go back to the labels of the best start."""
+        self.labels = self.kept
+
+    def state(self) -> dict[str, NDArray[np.int64]]:
+        """The labels, for a checkpoint; U is made again."""
+        return {"labels": self.labels, "kept": self.kept}
+
+    def restore(self, state: dict[str, NDArray[np.int64]]) -> None:
+        """Continue from a checkpoint."""
+        self.labels, self.kept = state["labels"], state["kept"]
 
     def _on(self, array: NDArray[Any], dtype: Any) -> Any:
         return torch.as_tensor(array, dtype=dtype, device=self.X.device)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from bagwise import kernels
 from bagwise.bags import Bags
 from bagwise.engines.arrays import to_numpy
+from bagwise.engines.parts import codes_of_instances, digest
 from bagwise.engines.tensors import torch
 
 __all__ = ["Part"]
@@ -49,6 +50,8 @@ class Part:
         Their weights.
     how : ndarray of int8 of shape (n_bags,)
         How the posterior of each is found.
+    known : csr_array, default=None
+        The class of each instance where it is known, by `codes_by_bag`.
     background : bool
         Whether there is a last class that any bag may show.
     fit_intercept : bool
@@ -63,6 +66,7 @@ class Part:
         indicator: NDArray[np.int8],
         weights: NDArray[np.float64],
         how: NDArray[np.int8],
+        known: Any = None,
         *,
         background: bool,
         fit_intercept: bool,
@@ -75,6 +79,11 @@ class Part:
         device = self.X.device
         self.bag = torch.as_tensor(bags.bag_index, dtype=torch.int64, device=device)
         self.weights = torch.as_tensor(weights, dtype=torch.float64, device=device)
+        labels = np.empty(0, np.int64) if known is None else codes_of_instances(known, bags.offsets)
+        counts = (how != kernels.label_subsets.FREE)[bags.bag_index]
+        counts = counts | (labels >= 0) if len(labels) else counts
+        self.known = torch.as_tensor(labels, device=device)
+        self.each = self.weights[self.bag] * torch.as_tensor(counts, device=device)
         n_labels = (indicator == 1).sum(axis=1)
         fast = (how == kernels.label_subsets.EXACT) & (n_labels <= LARGEST_SET)
         self.others = np.flatnonzero(~fast)
@@ -84,13 +93,21 @@ class Part:
             mine = mine[np.argsort(-bags.sizes[mine], kind="stable")]
             self.groups += self._groups_of(int(k), mine)
 
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.indicator, to_numpy(self.weights), to_numpy(self.known))
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Nothing that a checkpoint has to hold."""
+        return {}
+
     def likelihood(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
         scores = self._scores(theta)
         posterior, chance = self._expect(scores)
         log_p = torch.log_softmax(scores, dim=1)
         value = -(self.weights * chance).sum()
-        residual = (log_p.exp() - posterior) * self._each()
+        residual = (log_p.exp() - posterior) * self.each[:, None]
         return float(value), self._gradient(residual)
 
     def expect(self, theta: NDArray[np.float64]) -> None:
@@ -100,7 +117,7 @@ class Part:
     def surrogate(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Minus the auxiliary function (Eq. 7) for the kept posterior, and its gradient."""
         log_p = torch.log_softmax(self._scores(theta), dim=1)
-        each = self._each()
+        each = self.each[:, None]
         value = -(each * self.posterior * log_p).sum()
         return float(value), self._gradient((log_p.exp() - self.posterior) * each)
 
@@ -108,10 +125,6 @@ class Part:
         W = torch.as_tensor(theta[:, :-1], dtype=self.X.dtype, device=self.X.device)
         b = torch.as_tensor(theta[:, -1], dtype=torch.float64, device=self.X.device)
         return (self.X @ W.T).double() + b
-
-    def _each(self) -> Any:
-        known = torch.as_tensor(self.how != kernels.label_subsets.FREE, device=self.X.device)
-        return (self.weights * known)[self.bag][:, None]
 
     def _gradient(self, residual: Any) -> NDArray[np.float64]:
         W = residual.to(self.X.dtype).T @ self.X
@@ -141,6 +154,9 @@ class Part:
         qs = []
         for rows, m in zip(group.rows, group.n_running, strict=True):
             log_q = scores[rows[:m, None], group.columns[:m]]
+            if len(self.known):
+                label = self.known[rows[:m], None]
+                log_q = log_q.where((label < 0) | (label == group.columns[:m]), -torch.inf)
             total = torch.logsumexp(log_q, dim=1)
             inside[:m] += total - norm[rows[:m]]
             q = (log_q - total[:, None]).exp()
@@ -172,10 +188,11 @@ class Part:
         logits = to_numpy(scores[place])
         bag, labels = np.nonzero(self.indicator[chosen] == 1)
         set_offsets = np.searchsorted(bag, np.arange(len(chosen) + 1))
+        known = to_numpy(self.known[place] if len(self.known) else self.known)
         found, value = np.empty_like(logits), np.empty(len(chosen))
         kernels.label_subsets.expect(
             0, len(chosen), offsets, logits, set_offsets, labels, self.background,
-            self.how[chosen], np.ones(len(chosen)), False, found, value,
+            self.how[chosen], np.ones(len(chosen)), False, known, found, value,
             np.ones(len(chosen), bool),
         )  # fmt: skip
         posterior[place] = torch.as_tensor(found, device=scores.device)

@@ -10,16 +10,18 @@ from numpy.typing import NDArray
 
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
+from bagwise.inspection._tables import instance_model
 
-__all__ = ["ClusterChoiceDisplay", "EmbeddingDisplay"]
+__all__ = ["ClusterChoiceDisplay", "ClusterMapDisplay"]
 
 MOST_SHOWN = 2000
 
 
-class EmbeddingDisplay:
+class ClusterMapDisplay:
     """Show instances as points of a plane, coloured by cluster, class or anything else.
 
-    Make one with `from_embedding`.
+    Make one with `from_estimator` or `from_predictions`; `from_embedding` makes several of one
+    layout.
 
     Parameters
     ----------
@@ -40,8 +42,8 @@ class EmbeddingDisplay:
     Examples
     --------
     >>> import numpy as np
-    >>> from bagwise.inspection import EmbeddingDisplay
-    >>> display = EmbeddingDisplay(np.eye(2), ["owl", "wren"], title="species")
+    >>> from bagwise.inspection import ClusterMapDisplay
+    >>> display = ClusterMapDisplay(np.eye(2), ["owl", "wren"], title="species")
     >>> display.plot()  # doctest: +SKIP
     """
 
@@ -51,24 +53,122 @@ class EmbeddingDisplay:
         self.title = title
 
     @classmethod
-    def from_embedding(
+    def from_estimator(
         cls,
-        embedding: NDArray[Any],
-        *groups: Sequence[Any],
-        titles: Sequence[str] = (),
+        estimator: Any,
+        X: Any,
+        *,
+        groups: Sequence[Any] | None = None,
+        layout: str = "tsne",
         max_instances: int = MOST_SHOWN,
         random_state: Any = 0,
-    ) -> list[Self]:
-        """Lay out an embedding in the plane by t-SNE, once for several colourings.
+        title: str = "",
+        ax: Any = None,
+    ) -> Self:
+        """Lay out the instances that a clusterer was fitted to, and colour them by cluster.
 
         Parameters
         ----------
-        embedding : ndarray of shape (n_instances, n_columns)
-            ``embedding_`` of a clustering.
+        estimator : estimator
+            A fitted clusterer, or a pipeline that ends in one. Its ``embedding_`` is laid out
+            where it has one, else the instances.
+        X : Bags or anything accepted as bags
+            The bags (or rows) it was fitted to.
+        groups : sequence of shape (n_instances,), default=None
+            What colours the instances; the clusters (``labels_``) by default.
+        layout : {"tsne", "pca"}, default="tsne"
+            How the plane is found: neighbours stay neighbours, or the two widest directions.
+        max_instances : int, default=2000
+            How many instances are drawn at most; more are sampled.
+        random_state : int, RandomState instance or None, default=0
+            Seed of the sample and of the layout.
+        title : str, default=""
+            What the colours mean.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ClusterMapDisplay
+        """
+        model, bags = instance_model(estimator, X)
+        if bags is None or not hasattr(model, "labels_"):
+            raise InputError(f"{type(model).__name__} has no labels_: it clusters no instances.")
+        if len(model.labels_) != bags.n_instances:
+            raise InputError(
+                f"the model clustered {len(model.labels_)} instances, and X has "
+                f"{bags.n_instances}: give what it was fitted to."
+            )
+        return cls.from_predictions(
+            getattr(model, "embedding_", bags.instances),
+            model.labels_ if groups is None else groups,
+            layout=layout, max_instances=max_instances, random_state=random_state,
+            title=title, ax=ax,
+        )  # fmt: skip
+
+    @classmethod
+    def from_predictions(
+        cls,
+        embedding: Any,
+        groups: Any,
+        *,
+        layout: str = "tsne",
+        max_instances: int = MOST_SHOWN,
+        random_state: Any = 0,
+        title: str = "",
+        ax: Any = None,
+    ) -> Self:
+        """Lay out rows and colour them by groups that are known already.
+
+        Parameters
+        ----------
+        embedding : ndarray or sparse matrix of shape (n_instances, n_columns)
+            The instances, or an embedding of them.
+        groups : sequence of shape (n_instances,)
+            What colours them; None where it is not known.
+        layout : {"tsne", "pca"}, default="tsne"
+            How the plane is found: neighbours stay neighbours, or the two widest directions.
+        max_instances : int, default=2000
+            How many instances are drawn at most; more are sampled.
+        random_state : int, RandomState instance or None, default=0
+            Seed of the sample and of the layout.
+        title : str, default=""
+            What the colours mean.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ClusterMapDisplay
+        """
+        (display,) = cls.from_embedding(
+            embedding, groups, titles=[title], layout=layout,
+            max_instances=max_instances, random_state=random_state,
+        )  # fmt: skip
+        return display.plot(ax=ax)
+
+    @classmethod
+    def from_embedding(
+        cls,
+        embedding: Any,
+        *groups: Any,
+        titles: Sequence[str] = (),
+        layout: str = "tsne",
+        max_instances: int = MOST_SHOWN,
+        random_state: Any = 0,
+    ) -> list[Self]:
+        """Lay out an embedding in the plane, once for several colourings.
+
+        Parameters
+        ----------
+        embedding : ndarray or sparse matrix of shape (n_instances, n_columns)
+            ``embedding_`` of a clustering, or the instances.
         *groups : sequence of shape (n_instances,)
             One colouring for each display; None in it where a group is not known.
         titles : sequence of str, default=()
             What each colouring means.
+        layout : {"tsne", "pca"}, default="tsne"
+            How the plane is found: neighbours stay neighbours, or the two widest directions.
         max_instances : int, default=2000
             How many instances are drawn at most; more are sampled.
         random_state : int, RandomState instance or None, default=0
@@ -76,13 +176,12 @@ class EmbeddingDisplay:
 
         Returns
         -------
-        list of EmbeddingDisplay
+        list of ClusterMapDisplay
             One for each colouring, not yet drawn.
         """
-        from sklearn.manifold import TSNE
         from sklearn.utils import check_random_state
 
-        n = len(embedding)
+        n = embedding.shape[0]
         for values in groups:
             if len(values) != n:
                 raise InputError(
@@ -90,13 +189,7 @@ class EmbeddingDisplay:
                 )
         rng = check_random_state(random_state)
         rows = np.sort(rng.permutation(n)[:max_instances])
-        shown = np.asarray(embedding)[rows]
-        if len(rows) < 4:  # too few for a layout
-            points = np.pad(shown, ((0, 0), (0, 2)))[:, :2]
-        else:
-            near = min(30.0, (len(rows) - 1) / 3)
-            layout = TSNE(perplexity=near, init="random", random_state=rng)
-            points = layout.fit_transform(shown)
+        points = _in_the_plane(embedding[rows], layout, rng)
         names = [*titles, *[""] * len(groups)]
         return [
             cls(points, [values[i] for i in rows], title=name)
@@ -113,7 +206,7 @@ class EmbeddingDisplay:
 
         Returns
         -------
-        EmbeddingDisplay
+        ClusterMapDisplay
         """
         if ax is None:
             pyplot = import_extra("matplotlib.pyplot", extra="plot")
@@ -137,6 +230,32 @@ class EmbeddingDisplay:
         ax.set_title(self.title, parse_math=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
+
+
+def _in_the_plane(rows: Any, layout: str, rng: Any) -> NDArray[Any]:
+    if layout == "tsne" and rows.shape[0] >= 4:
+        from sklearn.manifold import TSNE
+
+        near = min(30.0, (rows.shape[0] - 1) / 3)
+        return TSNE(perplexity=near, init="random", random_state=rng).fit_transform(rows)
+    if layout in ("tsne", "pca"):  # too few for t-SNE: as they are
+        return _principal_scores(rows)
+    raise InputError(f"layout is {layout!r}: it must be 'tsne' or 'pca'.")
+
+
+def _principal_scores(rows: Any) -> NDArray[Any]:
+    """The first two principal components, by the inner products: sparse rows stay sparse."""
+    from scipy.linalg import eigh
+    from scipy.sparse import issparse
+
+    gram = rows @ rows.T
+    gram = np.asarray(gram.toarray() if issparse(gram) else gram, dtype=float)
+    gram = gram - gram.mean(axis=0)
+    gram -= gram.mean(axis=1, keepdims=True)
+    n = len(gram)
+    values, vectors = eigh(gram, subset_by_index=[max(n - 2, 0), n - 1])
+    scores = (vectors * np.sqrt(np.clip(values, 0, None)))[:, ::-1]
+    return np.pad(scores, ((0, 0), (0, 2 - scores.shape[1])))
 
 
 class ClusterChoiceDisplay:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
@@ -20,7 +20,8 @@ __all__ = ["KeyInstanceDisplay"]
 class KeyInstanceDisplay:
     """Show the instances of a few bags as images, one bag per row, the key instance framed.
 
-    Make one with `from_estimator`, for instances whose features are the pixels of an image.
+    Make one with `from_estimator` or `from_predictions`, for instances whose features are the
+    pixels of an image.
 
     Parameters
     ----------
@@ -86,17 +87,59 @@ class KeyInstanceDisplay:
         -------
         KeyInstanceDisplay
         """
-        bags: Bags = check_bags(None, X, reset=True, accept_sparse=False)[:max_bags]
-        if int(np.prod(image_shape)) != bags.n_features:
-            raise InputError(
-                f"an image of shape {image_shape} has {int(np.prod(image_shape))} values, while "
-                f"an instance has {bags.n_features} features."
-            )
+        bags = check_bags(None, X, reset=True, accept_sparse=False)[:max_bags]
+        _check_image_shape(bags, image_shape)
         table = key_instance_table(estimator, bags, label=label)
-        answers = table["predicted" if label is None else "label"]
-        titles = [f"{bag}\n{answer}" for bag, answer in zip(table["bag"], answers, strict=True)]
-        images = [bag.reshape(-1, *image_shape) for bag in bags]
-        return cls(images, table["key_instance"].tolist(), titles).plot(figure=figure)
+        return cls.from_predictions(
+            bags,
+            table["key_instance"],
+            table["predicted" if label is None else "label"],
+            image_shape=image_shape,
+            max_bags=max_bags,
+            figure=figure,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        bags: Any,
+        keys: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        image_shape: tuple[int, ...],
+        max_bags: int = 6,
+        figure: Any = None,
+    ) -> Self:
+        """Show key instances that are known already.
+
+        Parameters
+        ----------
+        bags : Bags or anything accepted as bags
+            The bags; the first `max_bags` are shown.
+        keys : array-like of shape (n_bags,)
+            The row of the key instance inside each bag.
+        labels : array-like of shape (n_bags,), default=None
+            What is written below the name of each bag.
+        image_shape : tuple of int
+            The shape of an image, ``(height, width)`` or ``(height, width, 3)``.
+        max_bags : int, default=6
+            How many bags are shown at most.
+        figure : matplotlib Figure, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        KeyInstanceDisplay
+        """
+        shown = check_bags(None, bags, reset=True, accept_sparse=False)[:max_bags]
+        _check_image_shape(shown, image_shape)
+        unnamed = [f"bag {i}" for i in range(len(shown))]
+        titles = unnamed if shown.ids is None else [str(name) for name in shown.ids]
+        if labels is not None:
+            answers = np.asarray(labels)[: len(shown)]
+            titles = [f"{title}\n{answer}" for title, answer in zip(titles, answers, strict=True)]
+        images = [bag.reshape(-1, *image_shape) for bag in shown]
+        return cls(images, np.asarray(keys)[: len(shown)].tolist(), titles).plot(figure=figure)
 
     def plot(self, *, figure: Any = None) -> Self:
         """Draw the display.
@@ -130,3 +173,11 @@ class KeyInstanceDisplay:
             )
         self.figure_, self.axes_ = figure, axes
         return self
+
+
+def _check_image_shape(bags: Bags, image_shape: tuple[int, ...]) -> None:
+    if int(np.prod(image_shape)) != bags.n_features:
+        raise InputError(
+            f"an image of shape {image_shape} has {int(np.prod(image_shape))} values, while "
+            f"an instance has {bags.n_features} features."
+        )

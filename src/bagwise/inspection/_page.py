@@ -1,17 +1,30 @@
-"""One self-contained HTML page of text, tables and plots: no network, no scripts."""
+"""One self-contained HTML page of text, tables and plots: it opens from disk, without network."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from typing import Any
 
 from bagwise.extras import import_extra
 from bagwise.inspection._cells import are_numbers, cell_text
 
-__all__ = ["Code", "Figure", "Section", "Table", "render_page"]
+__all__ = [
+    "Code",
+    "Drawing",
+    "Explorer",
+    "Figure",
+    "Numbers",
+    "Section",
+    "SideBySide",
+    "Table",
+    "render_page",
+]
 
 # Black becomes the colour of the text, which is light where the reader prefers dark pages.
 _SVG_STYLE = (
@@ -31,10 +44,16 @@ class Table:
         The cells of each column by its heading; the first column names the rows.
     caption : str
         What the table shows.
+    shades : sequence of sequence of float, default=None
+        How strongly each cell is marked, from 0 to 1, row by row, those of the first column aside.
+    bags : sequence of int, default=None
+        The place of the bag that each row is about; its first cell then leads to that bag.
     """
 
     columns: Mapping[str, Sequence[Any]]
     caption: str
+    shades: Sequence[Sequence[float]] | None = None
+    bags: Sequence[int] | None = None
 
     @property
     def rows(self) -> list[list[str]]:
@@ -93,6 +112,82 @@ class Code:
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """A plot drawn in the colours of the page, by `bagwise.inspection._charts`.
+
+    Attributes
+    ----------
+    width, height : int
+        Its size in pixels.
+    marks : list of (str, dict, str)
+        SVG elements: name, attributes and text.
+    alt : str
+        What it shows, for those who cannot see it.
+    caption : str
+        What to look at.
+    legend : list of (str, str)
+        A colour class and what it stands for.
+    """
+
+    width: int
+    height: int
+    marks: list[tuple[str, dict[str, Any], str]]
+    alt: str
+    caption: str = ""
+    legend: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Parts that stand beside each other where the screen is wide enough.
+
+    Attributes
+    ----------
+    parts : list
+        What stands there.
+    """
+
+    parts: list[Any]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A few numbers to be seen at a glance.
+
+    Attributes
+    ----------
+    items : list of (str, str)
+        What a number is, and the number.
+    """
+
+    items: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """All bags, to be searched and opened one at a time. A page has one at most.
+
+    Attributes
+    ----------
+    data : dict
+        What ``templates/explorer.js`` shows, as plain values.
+    """
+
+    data: Mapping[str, Any]
+
+    @property
+    def json(self) -> str:
+        """The data for a script element, which ends at the first ``</script``."""
+        text = json.dumps(self.data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.replace("<", "\\u003c")
+
+    @property
+    def script(self) -> str:
+        """The program that shows them."""
+        return (resources.files("bagwise.inspection") / "templates" / "explorer.js").read_text()
+
+
+@dataclass(frozen=True)
 class Section:
     """A section of a page.
 
@@ -100,12 +195,14 @@ class Section:
     ----------
     title : str
         Its heading.
-    parts : list of str, Table, Figure or Code
+    parts : list of str, Table, Figure, Drawing, SideBySide, Numbers, Code or Explorer
         What it shows, in order; a str is a paragraph of plain text.
     """
 
     title: str
-    parts: list[str | Table | Figure | Code] = field(default_factory=list)
+    parts: list[str | Table | Figure | Drawing | SideBySide | Numbers | Code | Explorer] = field(
+        default_factory=list
+    )
 
 
 def render_page(
@@ -147,8 +244,23 @@ def render_page(
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["kind"] = lambda part: type(part).__name__
     template = environment.get_template("page.html.jinja")
-    return template.render(title=title, lead=lead, sections=list(sections), footer=footer)
+    shown = list(sections)
+    explorers = [part for section in shown for part in section.parts if isinstance(part, Explorer)]
+    return template.render(
+        title=title,
+        lead=lead,
+        sections=shown,
+        footer=footer,
+        script_policies=[_policy(explorer.script) for explorer in explorers],
+    )
+
+
+def _policy(script: str) -> str:
+    """The one script that may run, for the content security policy of the page."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
 
 
 def _svg(figure: Any) -> bytes:

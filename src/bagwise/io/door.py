@@ -16,12 +16,13 @@ from bagwise.exceptions import InputError, LabelError
 from bagwise.io.columns import ROLES, Request, find_roles, listed
 from bagwise.io.contents import Contents, check_contents
 from bagwise.io.files import format_of, reading, replacing
-from bagwise.io.hdf5 import Cluster, read_hdf5, write_hdf5
+from bagwise.io.hdf5 import read_hdf5, write_hdf5
 from bagwise.io.labels import Column, bag_labels, constant_in_bags, encode_columns, group
 from bagwise.io.memory import Workspace, make_workspace
 from bagwise.io.npz import read_npz, write_npz
 from bagwise.io.sources import Source
 from bagwise.io.table import open_frame, open_table, read_table
+from bagwise.io.workers import Cluster
 from bagwise.io.write_table import TableNames, write_csv, write_parquet
 
 __all__ = ["read_bags", "write_bags"]
@@ -90,8 +91,9 @@ def read_bags(
         The folder for memory-mapped files, which then stay there. By default they are temporary and
         vanish with the last array that refers to them.
     client : distributed.Client, default=None
-        A Dask cluster to whose workers the bags go. HDF5 files are read by the workers, and so are
-        memory-mapped ones that they see (give a `scratch` on a shared file system); others travel.
+        A Dask cluster to whose workers the bags go. HDF5 files are read by the workers, and so is a
+        Parquet file with the rows of a bag one after the other, and a memory-mapped file, if they
+        see it (give a `scratch` on a shared file system); others travel.
     npartitions : int, default=None
         Number of parts on the cluster; one per worker by default.
 
@@ -293,7 +295,7 @@ def _read(
             raise InputError(f"{path} is a folder, which is read as HDF5 files only.")
         if format == "npz":
             return read_npz(path, request, workspace)
-        return read_table(open_table(path, format, request), request, workspace)
+        return read_table(open_table(path, format, request), request, workspace, cluster)
 
 
 # Labels kept elsewhere

@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ from bagwise.io.columns import Request, listed
 from bagwise.io.contents import Contents, check_contents, indicator, plain_array
 from bagwise.io.files import FORMATS, reading, temporary_beside
 from bagwise.io.memory import Workspace, assign
+from bagwise.io.workers import Cluster, on_workers
 
 __all__ = ["read_hdf5", "write_hdf5"]
 
@@ -54,14 +54,6 @@ class _BagFile:
     dtype: np.dtype[Any]
     coords_shape: tuple[int, ...] | None
     has_labels: bool
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Workers that read the files themselves."""
-
-    client: Any
-    npartitions: int | None
 
 
 def read_hdf5(
@@ -97,7 +89,9 @@ def read_hdf5(
     ids = None if names is None else plain_array(names)
     columns = notes.get("feature_names")
     if cluster is not None:
-        bags: Bags = _on_workers(cluster, files, dataset, dtype, offsets, ids, columns)
+        dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+        load = partial(_read_some, files, dataset, dtype, columns)
+        bags: Bags = on_workers(cluster, load, offsets, ids, columns, (shape[1], dtype))
     else:
         bags = Bags(instances, offsets, ids, feature_names=columns)
     classes = notes.get("classes") if request.classes is None else request.classes
@@ -254,40 +248,19 @@ def _fill(
             assign(labels[place], source["instance_labels"][()])
 
 
-def _on_workers(
-    cluster: Cluster,
-    files: list[_BagFile],
-    dataset: str,
-    dtype: np.dtype[Any],
-    offsets: NDArray[np.int64],
-    ids: NDArray[Any] | None,
-    columns: list[str] | None,
-) -> Bags:
-    """Bags of which each worker reads the files of its own partition."""
-    from bagwise.engines.cluster import DistributedBags, Loader, partition_bounds
-
-    dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
-    bounds = partition_bounds(cluster.client, offsets, cluster.npartitions)
-    loaders = []
-    for start, stop in pairwise(bounds.tolist()):
-        mine = ids if ids is None else ids[start:stop]
-        load = partial(_read_some, files[start:stop], dataset, dtype, mine, columns)
-        loaders.append(Loader(load, on_worker=True))
-    return DistributedBags(
-        cluster.client, loaders, offsets, bounds, dtype, files[0].n_features, ids, columns
-    )
-
-
 def _read_some(
     files: list[_BagFile],
     dataset: str,
     dtype: np.dtype[Any],
-    ids: NDArray[Any] | None,
     columns: list[str] | None,
+    first: int,
+    last: int,
+    ids: NDArray[Any] | None,
 ) -> Bags:
-    offsets = np.concatenate([[0], np.cumsum([f.n_instances for f in files])]).astype(np.int64)
+    mine = files[first:last]
+    offsets = np.concatenate([[0], np.cumsum([f.n_instances for f in mine])]).astype(np.int64)
     rows = np.empty((int(offsets[-1]), files[0].n_features), dtype)
-    for file, start, stop in zip(files, offsets[:-1], offsets[1:], strict=True):
+    for file, start, stop in zip(mine, offsets[:-1], offsets[1:], strict=True):
         _fill(file, dataset, rows[start:stop], None, None, slice(start, stop))
     return Bags(rows, offsets, ids, feature_names=columns)
 

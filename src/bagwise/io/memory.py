@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import tempfile
 import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bagwise.engines.mapped import mapped_array
 from bagwise.exceptions import DataNotFoundError, InputError
 
 __all__ = ["Workspace", "byte_count", "make_workspace"]
@@ -41,15 +41,7 @@ class Workspace:
         dtype = np.dtype(dtype)
         if dtype.itemsize * int(np.prod(shape, dtype=object)) <= self.limit:
             return np.empty(shape, dtype)
-        handle, path = tempfile.mkstemp(prefix="bagwise-", suffix=".npy", dir=self.scratch)
-        os.close(handle)
-        try:
-            array = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=shape)
-        except BaseException:
-            os.unlink(path)
-            raise
-        # Every view keeps the mmap object alive, so its end is the end of the last view.
-        finalizer = weakref.finalize(array._mmap, _remove, path)  # type: ignore[attr-defined]
+        array, finalizer = mapped_array(shape, dtype, self.scratch)
         if self.scratch is not None:
             self._unfinished.append(finalizer)
         return array
@@ -139,8 +131,3 @@ def assign(target: NDArray[Any], values: NDArray[Any]) -> None:
         raise InputError(
             f"values of type {values.dtype} would change as {target.dtype}: choose another dtype=."
         )
-
-
-def _remove(path: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(path)

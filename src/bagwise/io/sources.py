@@ -225,9 +225,10 @@ class TableSource:
 
 
 class ParquetSource(TableSource):
-    """A Parquet file, read column by column and some rows at a time."""
+    """A Parquet file, or some rows of one, read column by column and some rows at a time."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, rows: tuple[int, int] | None = None) -> None:
+        self.path, self._rows = path, rows
         self._file = import_extra("pyarrow.parquet", extra="io").ParquetFile(
             path,
             pre_buffer=False,  # which would hold all of a file in memory
@@ -240,7 +241,18 @@ class ParquetSource(TableSource):
 
     def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
         """The given columns as record batches, read as they are asked for."""
-        return self._file.iter_batches(batch_size=n_rows, columns=list(names))
+        metadata = self._file.metadata
+        counts = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
+        ends = np.cumsum(counts)
+        first, last = (0, metadata.num_rows) if self._rows is None else self._rows
+        groups = np.flatnonzero((ends > first) & (ends - counts < last)).tolist()
+        at = int(ends[groups[0]]) - counts[groups[0]] if groups else 0
+        for batch in self._file.iter_batches(n_rows, row_groups=groups, columns=list(names)):
+            skipped = max(first - at, 0)
+            wanted = min(last - at, batch.num_rows) - skipped
+            if wanted > 0:
+                yield batch.slice(skipped, wanted)
+            at += batch.num_rows
 
     def rows_per_batch(self) -> int:
         """By the size that the metadata tell."""

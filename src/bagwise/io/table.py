@@ -7,20 +7,25 @@ one column holds a list of vectors.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bagwise.bags import Bags
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
 from bagwise.io.columns import ROLES, Layout, Request, find_columns, label_bags, listed
 from bagwise.io.contents import Contents
+from bagwise.io.files import reading
 from bagwise.io.labels import Column, group
 from bagwise.io.lists import read_lists
 from bagwise.io.memory import Workspace
 from bagwise.io.sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
+from bagwise.io.workers import Cluster, on_workers
 
 __all__ = ["open_frame", "open_table", "read_table"]
 
@@ -61,13 +66,15 @@ def open_frame(frame: Any) -> Source:
     return FrameSource(table)
 
 
-def read_table(source: Source, request: Request, workspace: Workspace) -> Contents:
+def read_table(
+    source: Source, request: Request, workspace: Workspace, cluster: Cluster | None = None
+) -> Contents:
     """Read bags and labels from a table in either layout."""
     layout = find_columns(source, request)
     kinds = {name: source.kind(name) for name in layout.features}
     single = [name for name, kind in kinds.items() if kind in ("number", "vector")]
     if len(single) == len(kinds):
-        return _read_rows(source, request, layout, workspace)
+        return _read_rows(source, request, layout, workspace, cluster)
     if single:
         several = next(name for name in kinds if name not in single)
         raise FileFormatError(
@@ -80,7 +87,13 @@ def read_table(source: Source, request: Request, workspace: Workspace) -> Conten
     return read_lists(source, request, layout, workspace)
 
 
-def _read_rows(source: Source, request: Request, layout: Layout, workspace: Workspace) -> Contents:
+def _read_rows(
+    source: Source,
+    request: Request,
+    layout: Layout,
+    workspace: Workspace,
+    cluster: Cluster | None,
+) -> Contents:
     """Read a table with one row per instance, rows in any order."""
     bag = layout.roles["bag"]
     if bag is None:
@@ -94,21 +107,59 @@ def _read_rows(source: Source, request: Request, layout: Layout, workspace: Work
     rows = group(column, bag)
     features = layout.features
     dtype = request.dtype or source.dtype(features)
-    instances = workspace.empty((len(column), sum(map(source.width, features))), dtype)
-    positions = rows.positions
-    start = 0
-    for block in source.blocks(features, dtype):
-        instances[positions[start : start + len(block)]] = block
-        start += len(block)
-    if start != len(column):
-        raise FileFormatError(f"the columns have different lengths: {start} and {len(column)}.")
+    n_features = sum(map(source.width, features))
+    names = _row_names(source, features)
     ids = None if source.notes.get("ids") is False else rows.ids
-    bags = Bags(instances, rows.offsets, ids, feature_names=_row_names(source, features))
+    in_order = bool(np.all(np.diff(rows.order) == 1))
+    if (
+        cluster is not None
+        and isinstance(source, ParquetSource)
+        and in_order
+        and cluster.sees(source.path)
+    ):
+        dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+        load = partial(_read_some, source.path.resolve(), features, dtype, rows.offsets, names)
+        bags = on_workers(cluster, load, rows.offsets, ids, names, (n_features, dtype))
+    else:
+        instances = workspace.empty((len(column), n_features), dtype)
+        _scatter(source.blocks(features, dtype), instances, rows.positions)
+        bags = Bags(instances, rows.offsets, ids, feature_names=names)
     labels = None
     if (name := layout.roles["instance_label"]) is not None:
         labels = source.column(name, "instance_label")
         labels = Column(labels.codes[rows.order], labels.values)
     return label_bags(bags, source, request, layout, rows, labels)
+
+
+def _scatter(
+    blocks: Iterable[NDArray[Any]], instances: NDArray[Any], positions: NDArray[np.int64]
+) -> None:
+    """Write the rows of blocks to their positions."""
+    start = 0
+    for block in blocks:
+        instances[positions[start : start + len(block)]] = block
+        start += len(block)
+    if start != len(positions):
+        raise FileFormatError(f"the columns have different lengths: {start} and {len(positions)}.")
+
+
+def _read_some(
+    path: Path,
+    features: list[str],
+    dtype: np.dtype[Any],
+    offsets: NDArray[np.int64],
+    names: list[str] | None,
+    first: int,
+    last: int,
+    ids: NDArray[Any] | None,
+) -> Bags:
+    """Some bags of a Parquet file whose rows stand bag by bag, from the row groups they are in."""
+    with reading(path):
+        source = ParquetSource(path, rows=(int(offsets[first]), int(offsets[last])))
+        offsets = offsets[first : last + 1] - offsets[first]
+        instances = np.empty((int(offsets[-1]), sum(map(source.width, features))), dtype)
+        _scatter(source.blocks(features, dtype), instances, np.arange(len(instances)))
+    return Bags(instances, offsets, ids, feature_names=names)
 
 
 def _row_names(source: Source, features: list[str]) -> list[str] | None:

@@ -9,6 +9,8 @@ mask. With q_i(c) the probability of label c inside the label set (rows sum to 1
 
 All terms are non-negative, so nothing cancels. The last column of q is a label that every bag may
 show and none has to (background): it leaves the state as it is.
+
+Where the label of an instance is known, its q is a point mass: the recursions are the same.
 """
 
 from __future__ import annotations
@@ -80,6 +82,7 @@ def expect(  # type: ignore[no-untyped-def]
     how,
     weights,
     gradient,
+    known,
     out,
     log_likelihood,
     settled,
@@ -88,6 +91,8 @@ def expect(  # type: ignore[no-untyped-def]
 
     `scores` are the logits. With `gradient`, `out` receives softmax minus posterior times the
     weight of the bag, the derivative of minus the log-likelihood by the scores; else the posterior.
+    `known` is the label of each instance, -1 where it is not known, or empty where none is; the
+    probability is then that of the label set and the known labels.
     """
     n_classes = scores.shape[1]
     softmax = np.empty(n_classes)
@@ -98,13 +103,20 @@ def expect(  # type: ignore[no-untyped-def]
         if how[bag] == FREE:
             log_likelihood[bag] = 0.0
             for i in range(first, last):
-                _softmax(scores[i], softmax)
+                norm = _softmax(scores[i], softmax)
+                label = known[i] if len(known) else -1
                 for c in range(n_classes):
                     out[i, c] = 0.0 if gradient else softmax[c]
+                    if label >= 0:
+                        is_label = 1.0 if c == label else 0.0
+                        out[i, c] = (softmax[c] - is_label) * weights[bag] if gradient else is_label
+                if label >= 0:
+                    log_likelihood[bag] += scores[i, label] - norm
             continue
         log_q = np.full((n, k + 1), -np.inf)
         q, posterior = np.zeros((n, k + 1)), np.zeros((n, k + 1))
-        inside = _restrict(scores[first:last], labels, background, log_q, q)
+        mine = known[first:last] if len(known) else known
+        inside = _restrict(scores[first:last], labels, background, mine, log_q, q)
         if how[bag] == RESTRICTED:
             chance = -np.inf
             posterior[:] = q
@@ -142,8 +154,8 @@ def _softmax(scores, out):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _restrict(scores, labels, background, log_q, q):  # type: ignore[no-untyped-def]
-    """Normalise within the label set; return the log-sum of each row."""
+def _restrict(scores, labels, background, known, log_q, q):  # type: ignore[no-untyped-def]
+    """Normalise within the label set, or to the known label; return the log-sum of each row."""
     n, k = len(scores), len(labels)
     inside = np.empty(n)
     for i in range(n):
@@ -151,6 +163,12 @@ def _restrict(scores, labels, background, log_q, q):  # type: ignore[no-untyped-
             log_q[i, c] = scores[i, labels[c]]
         if background:
             log_q[i, k] = scores[i, scores.shape[1] - 1]
+        if len(known) and known[i] >= 0:
+            for c in range(k):
+                if labels[c] != known[i]:
+                    log_q[i, c] = -np.inf
+            if known[i] != scores.shape[1] - 1:
+                log_q[i, k] = -np.inf
         inside[i] = _softmax(log_q[i], q[i])
         for c in range(k + 1):
             log_q[i, c] -= inside[i]

@@ -12,6 +12,8 @@ import numpy as np
 __all__ = ["moments", "pull", "update_bags"]
 
 _compiled = numba.njit(nogil=True, cache=True)
+# Short pieces on many arrays, for which a call would cost as much as they do.
+_inlined = numba.njit(nogil=True, cache=True, inline="always")
 
 
 @_compiled
@@ -78,70 +80,31 @@ def update_bags(  # type: ignore[no-untyped-def]
     top = np.empty((3, n_classes))
     row = np.empty((3, n_classes), np.int64)
     for bag in range(start, stop):
-        top[:] = -np.inf
-        row[:] = -1
-        for i in range(offsets[bag], offsets[bag + 1]):
-            for m in range(n_classes):
-                value = scores[i, m] + factor[m] * change[i, m] + shift[m]
-                scores[i, m] = value
-                if value > top[2, m]:
-                    _insert(top, row, m, value, i)
+        _refresh(offsets[bag], offsets[bag + 1], scores, factor, change, shift, top, row)
         y, weight = codes[bag], weights[bag]
         gaps = scale = hinge = 0.0
         if shared:
-            _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t)
+            gaps += _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t)
         for m in range(n_classes):
-            sign = 1.0 if m == y else -1.0
             if not shared:
-                e = _slack(
-                    sign - q[bag, m] + r[bag, m] - lam[bag, m] / mu,
-                    sign,
-                    0.0 if mask and m == y else cost / mu,
-                )
-                pull = sign - e - lam[bag, m] / mu
-                q[bag, m] = (pull + r[bag, m] + max_t[bag, m] - sigma[bag, m] / mu) / 2  # Eq. 15
-                r[bag, m] = (q[bag, m] - pull + max_u[bag, m] - omega[bag, m] / mu) / 2  # Eq. 16
-                gap = e - (sign - q[bag, m] + r[bag, m])
-                lam[bag, m] += mu * gap
-                gaps += gap * gap
-            # T, Eq. 19
-            old, dual = place_t[bag, m], theta[bag, m]
-            new, first, second = _two_largest(top, row, m, old, scores[old, m] - dual / mu)
-            target = (first + q[bag, m] + sigma[bag, m] / mu) / 2
-            step = target - scores[new, m]
-            at = row_start[m] + 2 * bag
-            gaps += _move(at, old, new, dual, step, mu, next_mu, weight, entry_rows, entry_values)
-            place_t[bag, m] = new
-            theta[bag, m] = (dual if new == old else 0.0) + mu * step
-            max_t[bag, m] = max(target, second)
-            gap = q[bag, m] - max_t[bag, m]
-            sigma[bag, m] += mu * gap
-            gaps += gap * gap
+                sign = 1.0 if m == y else -1.0
+                threshold = 0.0 if mask and m == y else cost / mu
+                gaps += _margin(bag, m, sign, threshold, mu, q, r, lam, max_t, sigma, max_u, omega)
+            gaps += _fit_copy(  # T, Eq. 19
+                bag, m, m, row_start[m] + 2 * bag, scores, top, row, mu, next_mu, weight,
+                place_t, theta, max_t, q, sigma, entry_rows, entry_values,
+            )  # fmt: skip
             scale += 1.0 + q[bag, m] * q[bag, m]
             if m != y:
                 hinge += max(0.0, 1.0 + top[0, m] - top[0, y])
-            if shared:
-                continue
-            # U, Eq. 20: the same on the scores of the own class
-            old, dual = place_u[bag, m], xi[bag, m]
-            new, first, second = _two_largest(top, row, y, old, scores[old, y] - dual / mu)
-            target = (first + r[bag, m] + omega[bag, m] / mu) / 2
-            step = target - scores[new, y]
-            at = row_start[y] + 2 * n_bags + 2 * (rank[bag] * n_classes + m)
-            gaps += _move(at, old, new, dual, step, mu, next_mu, weight, entry_rows, entry_values)
-            place_u[bag, m] = new
-            xi[bag, m] = (dual if new == old else 0.0) + mu * step
-            max_u[bag, m] = max(target, second)
-            gap = r[bag, m] - max_u[bag, m]
-            omega[bag, m] += mu * gap
-            gaps += gap * gap
-        report[bag, 0], report[bag, 1], report[bag, 2] = (
-            weight * gaps,
-            weight * scale,
-            weight * hinge,
-        )
-        if shared:
-            report[bag, 0] += weight * r[bag, n_classes]
+            if not shared:
+                at = row_start[y] + 2 * n_bags + 2 * (rank[bag] * n_classes + m)
+                gaps += _fit_copy(  # U, Eq. 20: the same on the scores of the own class
+                    bag, m, y, at, scores, top, row, mu, next_mu, weight,
+                    place_u, xi, max_u, r, omega, entry_rows, entry_values,
+                )  # fmt: skip
+        report[bag, 0], report[bag, 1] = weight * gaps, weight * scale
+        report[bag, 2] = weight * hinge
 
 
 @_compiled
@@ -181,6 +144,19 @@ def _add_row(X, i, value, out, m):  # type: ignore[no-untyped-def]
             out[m, k] += times * X[i, k]
 
 
+@_inlined
+def _refresh(first, last, scores, factor, change, shift, top, row):  # type: ignore[no-untyped-def]
+    """Bring the scores of a bag up to date, and find the three largest of each class."""
+    top[:] = -np.inf
+    row[:] = -1
+    for i in range(first, last):
+        for m in range(scores.shape[1]):
+            value = scores[i, m] + factor[m] * change[i, m] + shift[m]
+            scores[i, m] = value
+            if value > top[2, m]:
+                _insert(top, row, m, value, i)
+
+
 @_compiled
 def _insert(top, row, m, value, i):  # type: ignore[no-untyped-def]
     if value > top[0, m]:
@@ -215,7 +191,41 @@ def _slack(n, sign, threshold):  # type: ignore[no-untyped-def]
     return n - threshold * sign if sign * n > threshold else 0.0
 
 
-@_compiled
+@_inlined
+def _margin(bag, m, sign, threshold, mu, q, r, lam, max_t, sigma, max_u, omega):  # type: ignore[no-untyped-def]
+    """E, Q, R and their multiplier (Eqs. 13 to 16); returns the squared gap."""
+    e = _slack(sign - q[bag, m] + r[bag, m] - lam[bag, m] / mu, sign, threshold)
+    pull = sign - e - lam[bag, m] / mu
+    q[bag, m] = (pull + r[bag, m] + max_t[bag, m] - sigma[bag, m] / mu) / 2  # Eq. 15
+    r[bag, m] = (q[bag, m] - pull + max_u[bag, m] - omega[bag, m] / mu) / 2  # Eq. 16
+    gap = e - (sign - q[bag, m] + r[bag, m])
+    lam[bag, m] += mu * gap
+    return gap * gap
+
+
+@_inlined
+def _fit_copy(  # type: ignore[no-untyped-def]
+    bag, m, column, at, scores, top, row, mu, next_mu, weight,
+    place, dual, highest, wanted, multiplier, entry_rows, entry_values,
+):  # fmt: skip
+    """The copy of the scores of a bag nearest to them whose maximum is near `wanted`.
+
+    It differs from the scores at one instance, its `place`. Returns the squared gaps.
+    """
+    old, before = place[bag, m], dual[bag, m]
+    new, first, second = _two_largest(top, row, column, old, scores[old, column] - before / mu)
+    target = (first + wanted[bag, m] + multiplier[bag, m] / mu) / 2
+    step = target - scores[new, column]
+    place[bag, m] = new
+    dual[bag, m] = (before if new == old else 0.0) + mu * step
+    highest[bag, m] = max(target, second)
+    gap = wanted[bag, m] - highest[bag, m]
+    multiplier[bag, m] += mu * gap
+    apart = _move(at, old, new, before, step, mu, next_mu, weight, entry_rows, entry_values)
+    return apart + gap * gap
+
+
+@_inlined
 def _move(at, old, new, dual, step, mu, next_mu, weight, entry_rows, entry_values):  # type: ignore[no-untyped-def]
     """Write the non-zeros of copy - scores + dual/mu; return the squared gap copy - scores."""
     moved = new != old
@@ -231,7 +241,7 @@ def _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t):  # type: ignor
 
     K - 1 of these constraints hold z_y, and one holds it to the scores; with the same penalty for
     all, z_y would hardly hear the scores, so theirs is nu = 2 mu / K. The quadratic in z has an
-    arrow shape; z_y first, then each z_m. `r` keeps e, and the squared gap in its extra column.
+    arrow shape; z_y first, then each z_m. `r` keeps e. Returns the squared gap.
     """
     nu = 2.0 * mu / n_classes
     through = nu / (mu + nu)  # weight that z_y feels of e_m through the free z_m, in units of mu
@@ -242,7 +252,7 @@ def _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t):  # type: ignor
             wish = r[bag, m] + 1.0 + lam[bag, m] / nu
             total += through * (wish + max_t[bag, m] - sigma[bag, m] / mu)
     q[bag, y] = total / (1.0 + (n_classes - 1) * through)
-    r[bag, n_classes] = 0.0
+    gaps = 0.0
     for m in range(n_classes):
         if m != y:
             wish = r[bag, m] + 1.0 + lam[bag, m] / nu
@@ -250,4 +260,5 @@ def _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t):  # type: ignor
             q[bag, m] = alone + through * (q[bag, y] - wish - alone)
             gap = r[bag, m] - (-1.0 - q[bag, m] + q[bag, y])
             lam[bag, m] += nu * gap
-            r[bag, n_classes] += gap * gap
+            gaps += gap * gap
+    return gaps

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 from scipy.sparse.linalg import eigsh
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._validation import LabelSets, check_bag_labels, check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import fit_method
-from bagwise.engines import is_local, over_partitions
-from bagwise.exceptions import InputError, LabelError
+from bagwise.engines import Checkpoint, digest, is_local, over_partitions
+from bagwise.exceptions import InputError
 from bagwise.kernels.threads import one_core_if_small
+from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
 from bagwise.metric_learning._base import CentroidPredictor, as_few_rows, best_column
 from bagwise.pairwise import check_kernel, instance_kernel
 from bagwise.solvers.column_span import RANK_TOLERANCE, ColumnSpan
+from bagwise.solvers.eigenvectors import some_eigenvectors
 from bagwise.solvers.mimlca import instance_span, metric_map, usual_rank
 from bagwise.solvers.mimlca_parts import mimlca_by_parts
-from bagwise.solvers.multi_instance_kmeans import Candidates, best_of_starts, cluster_means
+from bagwise.solvers.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["MIMLCA", "MLCA"]
@@ -102,7 +103,11 @@ class _ClusterMetric(CentroidPredictor):
         return {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
 
     def _learn(
-        self, instances: Any, classes: NDArray[Any], candidates: Candidates
+        self,
+        instances: Any,
+        classes: NDArray[Any],
+        candidates: Candidates,
+        assign: Callable[[ColumnSpan], SolverResult],
     ) -> tuple[SolverResult, dict[str, Any]]:
         """Assign the instances and learn the map; returns the solution and the fitted state."""
         state: dict[str, Any] = {"classes_": classes}
@@ -118,20 +123,19 @@ class _ClusterMetric(CentroidPredictor):
                 n_components=self.n_components,
                 ridge=self.ridge,
             )
-            result = self._assign(span, candidates)
-            assigned = result.solution[0]
+            result = assign(span)
+            (assigned,) = result.solution
             L = metric_map(span, assigned, len(classes), ridge=self.ridge)
+            mean = span.mean
+            del span  # its basis is as large as the instances: the rest needs the room
         state |= {
             "components_": np.ascontiguousarray(L.T),
-            "mean_": span.mean.astype(L.dtype),
+            "mean_": mean.astype(L.dtype),
             "centroids_": cluster_means(features, assigned, len(classes)),
             "category_sizes_": np.bincount(assigned[assigned >= 0], minlength=len(classes)),
             "assignments_": assigned,
         }
         return result, state
-
-    def _assign(self, span: ColumnSpan, candidates: Candidates) -> SolverResult:
-        raise NotImplementedError
 
     def _kernel_features(
         self, instances: Any, candidates: Candidates
@@ -165,10 +169,10 @@ def _leading_eigenvectors(gram: NDArray[np.float64], keep: int) -> Any:
     n = len(gram)
     if n > 1000 and 10 * keep < n:
         return eigsh(gram, k=keep, which="LA", v0=gram.sum(axis=1))
-    return linalg.eigh(gram, subset_by_index=[n - keep, n - 1], check_finite=False)
+    return some_eigenvectors(gram, n - keep, n - 1)
 
 
-class MIMLCA(_ClusterMetric):
+class MIMLCA(_ClusterMetric, LabelAssigner):
     r"""Learn a metric and the label of each instance from the label sets of bags (Law 2017).
 
     Instances are assigned to the candidate labels of their bag so that those of a label lie
@@ -209,6 +213,9 @@ class MIMLCA(_ClusterMetric):
         Degree and constant of the polynomial kernel.
     random_state : int, RandomState or None, default=None
         For random starts.
+    checkpoint : path, default=None
+        Save the state of the fit there from time to time, and resume from it where it exists: a fit
+        that was killed continues and ends with the same result. Removed when the fit is complete.
     verbose : int, default=0
         Show a progress bar.
 
@@ -241,9 +248,13 @@ class MIMLCA(_ClusterMetric):
     Notes
     -----
     A bag without labels, or with unknown ones, has no assigned instances, but its instances count
-    for the space. Cost: with n instances, d features and k labels :math:`O(n d^2 + d^2 k)`, and
+    for the space. The distance has one dimension per label: it is meant for many labels, each of
+    them a kind of instances. Of two labels that say "present" and "absent" it keeps two dimensions,
+    and "absent" is no kind: classify such bags with ``bagwise.classification``.
+
+    Cost: with n instances, d features and k labels :math:`O(n d^2 + d^2 k)`, and
     per iteration the distances of instances to the candidates of their bag; memory one more table
-    like X, and d x d. Kernels: n x n.
+    like X, three of d x d and a few of k x d. Kernels: n x n.
 
     References
     ----------
@@ -262,16 +273,11 @@ class MIMLCA(_ClusterMetric):
     array(['Bob'], dtype='<U3')
     """
 
-    _runs_elsewhere = True
+    _runs_elsewhere = ("cluster", "device")
 
-    _parameter_constraints: dict[str, Any] = SPAN_CONSTRAINTS | {
-        "instances_per_label": [None, Options(Integral, {1})],
-        "init": [StrOptions({"bag-means", "random"})],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
+    _parameter_constraints: dict[str, Any] = (
+        SPAN_CONSTRAINTS | ASSIGNMENT_CONSTRAINTS | {"checkpoint": [str, PathLike, None]}
+    )
 
     def __init__(
         self,
@@ -288,6 +294,7 @@ class MIMLCA(_ClusterMetric):
         degree: float = 3,
         coef0: float = 1.0,
         random_state: Any = None,
+        checkpoint: Any = None,
         verbose: int = 0,
     ) -> None:
         self.kernel = kernel
@@ -302,6 +309,7 @@ class MIMLCA(_ClusterMetric):
         self.degree = degree
         self.coef0 = coef0
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     @fit_method
@@ -322,26 +330,36 @@ class MIMLCA(_ClusterMetric):
         """
         bags = check_bags(self, X, reset=True)
         labels = check_label_sets(y, bags)
-        one_each = self.instances_per_label == 1
-        candidates = Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
-        if len(candidates.labels) == 0:
-            raise LabelError("no bag carries a label: there is nothing to learn from.")
+        candidates = self._candidates(bags, labels)
+        checkpoint = self._checkpoint(bags, labels)
         if is_local(bags):
-            result, state = self._learn(bags.instances, labels.classes, candidates)
+            assign = partial(self._assign, candidates=candidates, checkpoint=checkpoint)
+            result, state = self._learn(bags.instances, labels.classes, candidates, assign)
         else:
-            result, state = self._learn_elsewhere(bags, labels)
-        if not result.converged:
-            warn_user(
-                f"assignments still changed after {result.n_iter} iterations: raise max_iter.",
-                ConvergenceWarning,
-            )
+            result, state = self._learn_elsewhere(bags, labels, checkpoint)
+        if checkpoint is not None:
+            checkpoint.remove()
+        self._warn_unless_converged(result)
         self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         for name, value in state.items():
             setattr(self, name, value)
         return self
 
+    def _checkpoint(self, bags: Bags, labels: LabelSets) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        names = (
+            "instances_per_label", "n_components", "ridge", "center", "init", "gamma", "degree",
+            "coef0",
+        )  # fmt: skip
+        kernel = getattr(self.kernel, "__qualname__", self.kernel)
+        of_bags = digest(bags, labels.indicator) if is_local(bags) else "told by the parts"
+        return Checkpoint(
+            self.checkpoint, ("MIMLCA", kernel, *(getattr(self, name) for name in names), of_bags)
+        )
+
     def _learn_elsewhere(
-        self, bags: Bags, labels: LabelSets
+        self, bags: Bags, labels: LabelSets, checkpoint: Checkpoint | None
     ) -> tuple[SolverResult, dict[str, Any]]:
         if self.kernel != "linear":
             raise InputError(
@@ -355,22 +373,15 @@ class MIMLCA(_ClusterMetric):
             center=self.center,
             n_components=self.n_components,
             ridge=self.ridge,
-            init=self.init,
-            n_init=self.n_init,
-            rng=check_random_state(self.random_state),
-            steps=lambda: self._track(range(self.max_iter), "assigning"),
+            **self._search(),
+            checkpoint=checkpoint,
         )
         return result, {"classes_": labels.classes, **state}
 
-    def _assign(self, span: ColumnSpan, candidates: Candidates) -> SolverResult:
-        return best_of_starts(
-            span.basis,
-            candidates,
-            init=self.init,
-            n_init=self.n_init,
-            rng=check_random_state(self.random_state),
-            steps=lambda: self._track(range(self.max_iter), "assigning"),
-        )
+    def _assign(
+        self, span: ColumnSpan, candidates: Candidates, checkpoint: Checkpoint | None
+    ) -> SolverResult:
+        return self._best_assignment(span.basis, candidates, checkpoint)
 
 
 class MLCA(_ClusterMetric):
@@ -479,11 +490,8 @@ class MLCA(_ClusterMetric):
         alone = Candidates(
             np.arange(n + 1), codes[bags.bag_index], np.arange(n + 1), len(classes), one_each=True
         )
-        _, state = self._learn(bags.instances, classes, alone)
+        known = SolverResult((alone.labels,), np.zeros(0), 0, converged=True)
+        _, state = self._learn(bags.instances, classes, alone, lambda span: known)
         for name, value in state.items():
             setattr(self, name, value)
         return self
-
-    def _assign(self, span: ColumnSpan, candidates: Candidates) -> SolverResult:
-        nothing = np.zeros(0)
-        return SolverResult((candidates.labels,), nothing, 0, converged=True)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions
 
 from bagwise._validation import check_bags, check_label_sets
-from bagwise._warnings import warn_user
 from bagwise.base import fit_method
-from bagwise.exceptions import InputError, LabelError
-from bagwise.metric_learning._base import CentroidPredictor
-from bagwise.solvers.multi_instance_kmeans import Candidates, best_of_starts, cluster_means
+from bagwise.exceptions import InputError
+from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
+from bagwise.solvers.multi_instance_kmeans import cluster_means
 
 __all__ = ["MultiInstanceKMeans"]
 
 
-class MultiInstanceKMeans(CentroidPredictor):
+class MultiInstanceKMeans(LabelAssigner):
     r"""Assign instances to the labels of their bags so that those of a label lie together.
 
     .. math:: \min_{H, Z} \sum_{jc} H_{jc} \, d_M(x_j, z_c)^2
@@ -82,14 +77,8 @@ class MultiInstanceKMeans(CentroidPredictor):
     array([0, 1, 1, 0, 1, 0])
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints: dict[str, Any] = ASSIGNMENT_CONSTRAINTS | {
         "components": [None, "array-like"],
-        "instances_per_label": [None, Options(Integral, {1})],
-        "init": [StrOptions({"bag-means", "random"})],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -128,26 +117,14 @@ class MultiInstanceKMeans(CentroidPredictor):
         """
         bags = check_bags(self, X, reset=True)
         labels = check_label_sets(y, bags)
-        one_each = self.instances_per_label == 1
-        candidates = Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
-        if len(candidates.labels) == 0:
-            raise LabelError("no bag carries a label: there is nothing to learn from.")
+        candidates = self._candidates(bags, labels)
         components = self._checked_components(bags.n_features, bags.dtype)
         points = bags.instances @ components.T
-        result = best_of_starts(
-            points.toarray() if sparse.issparse(points) else points,
-            candidates,
-            init=self.init,
-            n_init=self.n_init,
-            rng=check_random_state(self.random_state),
-            steps=lambda: self._track(range(self.max_iter), "assigning"),
-        )
-        if not result.converged:
-            warn_user(
-                f"assignments still changed after {result.n_iter} iterations: raise max_iter.",
-                ConvergenceWarning,
-            )
-        assigned = result.solution[0]
+        if sparse.issparse(points):
+            points = points.toarray()
+        result = self._best_assignment(points, candidates)
+        self._warn_unless_converged(result)
+        (assigned,) = result.solution
         self.classes_, self.assignments_, self.components_ = labels.classes, assigned, components
         self.centroids_ = cluster_means(bags.instances, assigned, len(labels.classes))
         self.category_sizes_ = np.bincount(assigned[assigned >= 0], minlength=len(labels.classes))

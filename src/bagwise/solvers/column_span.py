@@ -18,9 +18,13 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.linalg import blas, lapack
 
+from bagwise.engines.mapped import empty_beside
+from bagwise.solvers.eigenvectors import some_eigenvectors
+
 __all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper"]
 
 BLOCK = 2**24  # values of a block of rows
+COLUMNS = 256  # of a square matrix, looked at together
 # Gram matrices hold squares: relative eigenvalues below this are rounding, the rank ends there.
 RANK_TOLERANCE = 1e-12
 # Below this the Cholesky factor of a Gram matrix says little about its smallest directions.
@@ -66,11 +70,11 @@ class ColumnSpan:
         """Effective dimension, the trace of UU'; the rank without ridge."""
         return float(np.vdot(self.basis, self.basis)) if self.shrunk else self.rank
 
-    def to_columns(self, coefficients: NDArray[Any]) -> NDArray[Any]:
+    def to_columns(self, coefficients: NDArray[Any], *, overwrite: bool = False) -> NDArray[Any]:
         """T times coefficients: from the basis back to the columns of X."""
         if self.matrix is not None:
             return self.matrix @ coefficients
-        solved = _solve_triangular(self.factor, coefficients)
+        solved = _solve_triangular(self.factor, coefficients, overwrite=overwrite)
         solved /= self.scale[:, None]  # type: ignore[index]
         return solved
 
@@ -161,8 +165,9 @@ def _span_by_cholesky(
 ) -> ColumnSpan | None:
     """With products in the given precision; None where it is not enough."""
     gram, scale = _scaled_gram(X, mean, precision)
-    factor, failed = lapack.dpotrf(gram, clean=1)
-    if failed or lapack.dpocon(factor, norm_of_upper(gram))[0] < SMALLEST_RCOND[precision]:
+    norm = norm_of_upper(gram)
+    factor, failed = lapack.dpotrf(gram, clean=1, overwrite_a=1)
+    if failed or lapack.dpocon(factor, norm)[0] < SMALLEST_RCOND[precision]:
         return None
     del gram  # U needs the room
     factor = factor.astype(X.dtype, order="F", copy=False)
@@ -205,7 +210,7 @@ def _with_matrix(
     X: Any, mean: NDArray[np.float64], matrix: NDArray[np.float64], *, shrunk: bool = False
 ) -> ColumnSpan:
     matrix = matrix.astype(X.dtype)
-    basis = np.empty((X.shape[0], matrix.shape[1]), dtype=X.dtype)
+    basis = empty_beside(X, (X.shape[0], matrix.shape[1]), X.dtype)
     for rows, block in _blocks(X, mean, X.dtype):
         np.matmul(block, matrix, out=basis[rows])
     return ColumnSpan(basis, mean, matrix=matrix, shrunk=shrunk)
@@ -216,9 +221,7 @@ def _leading(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The largest eigenvalues that are not rounding, falling, and their eigenvectors."""
     n = len(gram)
-    values, vectors = linalg.eigh(
-        gram, lower=False, subset_by_index=[n - keep, n - 1], check_finite=False
-    )
+    values, vectors = some_eigenvectors(gram, n - keep, n - 1, lower=False)
     values, vectors = values[::-1], vectors[:, ::-1]
     real = values > RANK_TOLERANCE * max(values[0], np.finfo(np.float64).tiny)
     return values[real], vectors[:, real]
@@ -278,7 +281,7 @@ def _whiten(
     X: Any, mean: NDArray[np.float64], scale: NDArray[np.float64], factor: NDArray[Any]
 ) -> NDArray[Any]:
     """(X - mean) diag(1 / scale) factor^(-1), block by block in place."""
-    basis = np.empty(X.shape, dtype=X.dtype)
+    basis = empty_beside(X, X.shape, X.dtype)
     weights = (1 / scale).astype(X.dtype)
     for rows, block in _blocks(X, mean, X.dtype):
         np.multiply(block, weights, out=basis[rows])
@@ -312,5 +315,9 @@ def norm_of_upper(gram: NDArray[Any]) -> float:
     -------
     float
     """
-    upper = np.abs(gram)
-    return float((upper.sum(axis=0) + upper.sum(axis=1) - upper.diagonal()).max(initial=0))
+    sums = -np.abs(gram.diagonal())
+    for start in range(0, len(gram), COLUMNS):
+        upper = np.abs(gram[:, start : start + COLUMNS])
+        sums += upper.sum(axis=1)
+        sums[start : start + COLUMNS] += upper.sum(axis=0)
+    return float(sums.max(initial=0))

@@ -14,10 +14,10 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 from scipy.optimize import brentq
 
 from bagwise import kernels
+from bagwise.solvers.eigenvectors import some_eigenvectors
 from bagwise.solvers.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
 
@@ -120,9 +120,7 @@ def best_directions(within: Matrix, between: Matrix, n: int, start: Matrix) -> M
         if A.shape[1] == n and best <= ratio * (1 + 1e-12):
             return A
         ratio = best
-        _, vectors = linalg.eigh(
-            between - ratio * within, subset_by_index=[d - n, d - 1], check_finite=False
-        )
+        _, vectors = some_eigenvectors(between - ratio * within, d - n, d - 1)
         vectors = vectors[:, ::-1]
         largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(n)]
         A = vectors * np.where(largest < 0, -1.0, 1.0)  # eigenvectors have no sign of their own

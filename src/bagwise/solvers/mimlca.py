@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from bagwise._warnings import warn_user
-from bagwise.solvers.column_span import ColumnSpan, column_span, leading_span, norm_of_upper
+from bagwise.solvers.column_span import (
+    BLOCK,
+    ColumnSpan,
+    column_span,
+    leading_span,
+    norm_of_upper,
+)
 from bagwise.solvers.multi_instance_kmeans import Candidates, Labels
 
 __all__ = ["instance_span", "metric_map", "usual_rank"]
@@ -124,7 +130,7 @@ def metric_map(span: ColumnSpan, assigned: Labels, n_labels: int, *, ridge: floa
     """
     inside = assigned >= 0
     present = np.unique(assigned[inside])
-    L = np.zeros((len(span.mean), n_labels), dtype=span.basis.dtype)
+    L = np.zeros((len(span.mean), n_labels), dtype=span.basis.dtype, order="F")
     if span.rank > 0:
         L[:, present] = _map_of_present(span, inside, _sums_at_length_one(span, assigned), ridge)
     return L
@@ -133,19 +139,17 @@ def metric_map(span: ColumnSpan, assigned: Labels, n_labels: int, *, ridge: floa
 def _map_of_present(
     span: ColumnSpan, inside: NDArray[np.bool_], right: NDArray[Any], ridge: float
 ) -> NDArray[Any]:
-    U = span.basis
+    """T (U_a'U_a)^(-1) right; `right` is overwritten."""
     if ridge == 0 and inside.all():
-        return span.to_columns(right)
-    gram = _gram_of_rows(U, inside, orthonormal=ridge == 0)
-    if ridge > 0:  # |XTB - J|^2 + ridge |TB|^2
-        T = span.to_columns(np.eye(span.rank, dtype=U.dtype))
-        gram += ridge * np.triu(T.T @ T)
+        return span.to_columns(right, overwrite=True)
+    gram = _gram_of_assigned(span, inside, ridge)
     (potrf, potrs, pocon) = linalg.get_lapack_funcs(("potrf", "potrs", "pocon"), (gram,))
-    factor, failed = potrf(gram, lower=False, clean=False)
-    rcond = 0.0 if failed else pocon(factor, norm_of_upper(gram))[0]
-    if rcond >= SMALLEST_RCOND[U.dtype]:
-        return span.to_columns(potrs(factor, right)[0])
-    return _shortest_map(span, gram, right)
+    norm = norm_of_upper(gram)
+    factor, failed = potrf(gram, lower=False, clean=False, overwrite_a=True)
+    rcond = 0.0 if failed else pocon(factor, norm)[0]
+    if rcond >= SMALLEST_RCOND[gram.dtype]:
+        return span.to_columns(potrs(factor, right, overwrite_b=True)[0], overwrite=True)
+    return _shortest_map(span, _gram_of_assigned(span, inside, ridge), right)
 
 
 def _shortest_map(span: ColumnSpan, gram: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
@@ -158,19 +162,29 @@ def _shortest_map(span: ColumnSpan, gram: NDArray[Any], right: NDArray[Any]) -> 
     return L - N @ linalg.lstsq(N, L, check_finite=False)[0]
 
 
-def _gram_of_rows(U: NDArray[Any], inside: NDArray[np.bool_], *, orthonormal: bool) -> NDArray[Any]:
-    """U_a'U_a, upper triangle, from the assigned rows or from the others, whichever are fewer."""
-    if orthonormal and 2 * inside.sum() > len(U):
-        gram = _product(U[~inside], -1.0)
-        gram.flat[:: len(gram) + 1] += 1
-        return gram
-    return _product(U[inside], 1.0)
+def _gram_of_assigned(span: ColumnSpan, inside: NDArray[np.bool_], ridge: float) -> NDArray[Any]:
+    """U_a'U_a, upper triangle; a ridge makes |XTB - J|^2 + ridge |TB|^2 of the least squares."""
+    U = span.basis
+    if ridge > 0:
+        T = span.to_columns(np.eye(span.rank, dtype=U.dtype))
+        return _product(U, inside, 1.0) + ridge * np.triu(T.T @ T)
+    if 2 * inside.sum() <= len(U):
+        return _product(U, inside, 1.0)
+    gram = _product(U, ~inside, -1.0)  # of the fewer rows, those left out
+    gram.flat[:: len(gram) + 1] += 1
+    return gram
 
 
-def _product(rows: NDArray[Any], factor: float) -> NDArray[Any]:
-    """The upper triangle of rows'rows times a factor."""
-    (syrk,) = linalg.get_blas_funcs(("syrk",), (rows,))
-    return syrk(factor, rows.T)
+def _product(U: NDArray[Any], chosen: NDArray[np.bool_], factor: float) -> NDArray[Any]:
+    """The upper triangle of U'U over chosen rows, times a factor."""
+    (syrk,) = linalg.get_blas_funcs(("syrk",), (U,))
+    total = np.zeros((U.shape[1], U.shape[1]), dtype=U.dtype, order="F")
+    rows = np.flatnonzero(chosen)
+    step = max(256, BLOCK // 4 // U.shape[1])  # copies, unlike those of X
+    for start in range(0, len(rows), step):
+        block = U[rows[start : start + step]]
+        total = syrk(factor, block.T, beta=1.0, c=total, overwrite_c=True)
+    return total
 
 
 def _sums_at_length_one(span: ColumnSpan, assigned: Labels) -> NDArray[Any]:

@@ -17,11 +17,11 @@ from scipy import sparse
 
 from bagwise import kernels
 from bagwise.bags import Bags
-from bagwise.engines import Parts, persist, place, to_numpy
+from bagwise.engines import Checkpoint, Parts, digest, persist, place, to_numpy
 from bagwise.engines.arrays import cholesky, eigh, like, solve_upper
 from bagwise.exceptions import InputError
 from bagwise.solvers.column_span import RANK_TOLERANCE, _blocks, _gram, _solve_triangular
-from bagwise.solvers.multi_instance_kmeans import TIE, Candidates
+from bagwise.solvers.multi_instance_kmeans import Candidates, best_of_starts
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["Part", "mimlca_by_parts"]
@@ -49,9 +49,13 @@ class Part:
     on_tensors = "tensor_mimlca"
 
     def __init__(self, bags: Bags, indicator: NDArray[np.int8], *, one_each: bool) -> None:
-        self.X = bags.instances
+        self.bags, self.X, self.indicator = bags, bags.instances, indicator
         self.candidates = Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
-        self.labels = np.full(bags.n_instances, -2, dtype=np.int64)
+        self.labels = self.kept = np.full(bags.n_instances, -2, dtype=np.int64)
+
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.indicator)
 
     def sums(self) -> Array:
         """Sum of the rows."""
@@ -134,9 +138,21 @@ class Part:
         """The label of each row, -1 for none."""
         return self.labels
 
-    def take_assignments(self, labels: NDArray[np.int64]) -> None:
-        """Go back to the labels of another start."""
-        self.labels = labels
+    def keep(self) -> None:
+        """Remember the labels as the best so far."""
+        self.kept = self.labels
+
+    def take_kept(self) -> None:
+        """Go back to the labels of the best start."""
+        self.labels = self.kept
+
+    def state(self) -> dict[str, NDArray[np.int64]]:
+        """The labels, for a checkpoint; U is made again."""
+        return {"labels": self.labels, "kept": self.kept}
+
+    def restore(self, state: dict[str, NDArray[np.int64]]) -> None:
+        """Continue from a checkpoint."""
+        self.labels, self.kept = state["labels"], state["kept"]
 
     def _gram_of(self, rows: Any) -> Array:
         chosen = self.U[rows]
@@ -167,6 +183,7 @@ def mimlca_by_parts(
     n_init: int,
     rng: np.random.RandomState,
     steps: Callable[[], Iterable[int]],
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[SolverResult, dict[str, Any]]:
     """Assign instances to labels and learn the metric, wherever the bags are.
 
@@ -192,6 +209,8 @@ def mimlca_by_parts(
         For random starts.
     steps : callable
         Gives one item per iteration allowed, for each start anew.
+    checkpoint : Checkpoint, default=None
+        Where to save now and then, and to resume from.
 
     Returns
     -------
@@ -206,12 +225,44 @@ def mimlca_by_parts(
             "too few instances for a cluster or a device: fit them in this process."
         )
     parts = place(bags, Part, indicator, one_each=one_each)
-    return persist(
-        parts,
-        lambda: _learn(
-            parts, bags, center, n_components, ridge, init, n_init, deepcopy(rng), steps
-        ),
-    )
+
+    def search() -> SolverResult:
+        return best_of_starts(
+            _PlacedRows(parts), init=init, n_init=n_init, rng=deepcopy(rng), steps=steps,
+            checkpoint=checkpoint,
+        )  # fmt: skip
+
+    return persist(parts, lambda: _learn(parts, bags, center, n_components, ridge, search))
+
+
+class _PlacedRows:
+    """Rows of U on the parts."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.ends = np.cumsum(parts.each("n_costs"))
+
+    @property
+    def n_costs(self) -> int:
+        return int(self.ends[-1])
+
+    def begin(self, costs: NDArray[np.float64] | None) -> Any:
+        if costs is None:
+            sums, counts = self.parts.total("bag_sums")
+        else:
+            self.parts.hand_out("choose", np.split(costs, self.ends[:-1]))
+            sums, counts = self.parts.total("label_sums")
+        return _means(sums, counts, 0.0 * sums)
+
+    def assign(self, centres: Any) -> tuple[float, int]:
+        return self.parts.total("assign", centres)
+
+    def move(self, centres: Any) -> Any:
+        sums, counts = self.parts.total("label_sums")
+        return _means(sums, counts, centres)
+
+    def keep(self) -> None:
+        self.parts.total("keep")
 
 
 def _learn(
@@ -220,36 +271,19 @@ def _learn(
     center: bool,
     n_components: int | None,
     ridge: float,
-    init: str,
-    n_init: int,
-    rng: np.random.RandomState,
-    steps: Callable[[], Iterable[int]],
+    search: Callable[[], SolverResult],
 ) -> tuple[SolverResult, dict[str, Any]]:
     mean = np.zeros(bags.n_features)
     if center:
         mean = to_numpy(parts.total("sums")) / bags.n_instances
     to_columns = _span(parts, mean, n_components, ridge)
-    best: tuple[list[Any], SolverResult] | None = None
-    for start in range(n_init):
-        if start == 0 and init == "bag-means":
-            sums, counts = parts.total("bag_sums")
-        else:
-            sizes = np.cumsum(parts.each("n_costs"))
-            costs = rng.uniform(size=sizes[-1])
-            parts.hand_out("choose", np.split(costs, sizes[:-1]))
-            sums, counts = parts.total("label_sums")
-        found = _cluster(parts, _means(sums, counts, 0.0 * sums), steps())
-        if best is None or found.objective_curve[-1] < best[1].objective_curve[-1]:
-            best = parts.each("assignments"), found
-    assert best is not None
-    kept, result = best
-    if n_init > 1:
-        parts.hand_out("take_assignments", kept)
+    result = search()
+    parts.total("take_kept")
     sums, counts = parts.total("label_sums")
     L = _metric_map(parts, to_columns, sums, counts, bags.n_instances, ridge)
     features = parts.total("feature_sums")
     sizes = to_numpy(counts)
-    assigned = np.concatenate([to_numpy(labels) for labels in kept])
+    assigned = np.concatenate(parts.each("assignments"))
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
     state = {
         "components_": np.ascontiguousarray(to_numpy(L).T.astype(dtype)),
@@ -298,22 +332,6 @@ def _matrix_by_eigenvectors(gram: Array, scale: Array) -> Array:
     values, vectors = values[real], vectors[:, real]
     row_space = np.linalg.qr(vectors * scale[:, None])[0]
     return row_space @ (row_space.T @ (vectors / np.sqrt(values) / scale[:, None]))
-
-
-def _cluster(parts: Parts, centres: Any, steps: Iterable[int]) -> SolverResult:
-    """Alternate between assignments and centres until no row changes its label."""
-    curve: list[float] = []
-    converged = False
-    for _ in steps:
-        cost, n_changed = parts.total("assign", centres)
-        curve.append(cost)
-        # Assignments of the same cost could take turns for ever.
-        converged = n_changed == 0 or (len(curve) > 1 and curve[-1] >= TIE * curve[-2])
-        if converged:
-            break
-        sums, counts = parts.total("label_sums")
-        centres = _means(sums, counts, centres)
-    return SolverResult((), np.array(curve), len(curve), converged)
 
 
 def _means(sums: Any, counts: Any, before: Any) -> Any:

@@ -11,16 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from itertools import islice
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise import kernels
+from bagwise.engines import Checkpoint, Parts
+from bagwise.engines.parts import LocalParts
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["Candidates", "best_of_starts", "cluster_means", "multi_instance_kmeans"]
+__all__ = ["Candidates", "LocalRows", "Rows", "best_of_starts", "cluster_means"]
 
 TIE = 1 - 1e-12
 
@@ -100,29 +103,130 @@ class Candidates:
         row = np.repeat(first, count) + np.arange(len(weight))
         return _weighted_means(points, np.repeat(self.labels, count), row, weight, self.n_labels)
 
-    def random_assignment(self, rng: np.random.RandomState) -> Labels:
-        """An assignment of random costs."""
-        n_costs = kernels.assignment.block_offsets(self.offsets, self.label_offsets)[-1]
-        return self.assign(rng.uniform(size=n_costs))[0]
+
+class Rows(Protocol):
+    """Rows with their labels, wherever they are."""
+
+    @property
+    def parts(self) -> Parts:
+        """The rows as parts, for a checkpoint."""
+
+    @property
+    def n_costs(self) -> int:
+        """How many pairs of a row and a candidate label there are."""
+
+    def begin(self, costs: NDArray[np.float64] | None) -> Any:
+        """Centres to start from: of the bags of each label, or of the assignment of given costs."""
+
+    def assign(self, centres: Any) -> tuple[float, int]:
+        """Assign the rows to centres; the cost, and how many rows changed their label."""
+
+    def move(self, centres: Any) -> Any:
+        """The centres of the assigned rows; a label without rows keeps its last one."""
+
+    def keep(self) -> None:
+        """Remember the labels as the best so far."""
+
+
+class LocalRows:
+    """Rows in this process.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_rows, n_features)
+        The rows.
+    candidates : Candidates
+        Which labels each may have.
+
+    Attributes
+    ----------
+    kept : ndarray of int64 of shape (n_rows,)
+        The best labels, -1 for none.
+    """
+
+    def __init__(self, points: Points, candidates: Candidates) -> None:
+        self.points, self.candidates = points, candidates
+        self.n_costs = int(
+            kernels.assignment.block_offsets(candidates.offsets, candidates.label_offsets)[-1]
+        )
+        self.costs = np.zeros(self.n_costs)
+        self.kept: Labels = np.full(len(points), -1, dtype=np.int64)
+        self.labels: Labels
+        self.stale: NDArray[np.bool_]
+        self._forget()
+
+    @property
+    def parts(self) -> Parts:
+        """The rows as parts of their own; made when asked, lest a cycle keep large rows alive."""
+        return LocalParts(self)
+
+    def begin(self, costs: NDArray[np.float64] | None) -> Points:
+        """Centres to start from: of the bags of each label, or of the assignment of given costs."""
+        self._forget()
+        if costs is None:
+            return self.candidates.bag_means(self.points)
+        assigned = self.candidates.assign(costs)[0]
+        return cluster_means(self.points, assigned, self.candidates.n_labels)
+
+    def assign(self, centres: Points) -> tuple[float, int]:
+        """Assign the rows to centres; the cost, and how many rows changed their label."""
+        c = self.candidates
+        kernels.assignment.distances_to_candidates(
+            self.points, centres, c.offsets, c.labels, c.label_offsets, self.stale, self.costs
+        )
+        before, (self.labels, places) = self.labels, c.assign(self.costs)
+        changed = np.flatnonzero(self.labels != before)
+        # Only labels that won or lost a row have new centres, and new distances.
+        touched = np.union1d(self.labels[changed], before[changed])
+        self.stale = np.isin(np.arange(c.n_labels), touched)
+        return float(self.costs[places].sum()), len(changed)
+
+    def move(self, centres: Points) -> Points:
+        """The centres of the assigned rows, moved in place; one without rows stays."""
+        has_rows = np.bincount(self.labels[self.labels >= 0], minlength=len(centres)) > 0
+        fresh = np.flatnonzero(self.stale & has_rows)
+        number = np.full(len(centres) + 1, -1)  # its last entry stands for rows without label
+        number[fresh] = np.arange(len(fresh))
+        centres[fresh] = cluster_means(self.points, number[self.labels], len(fresh))
+        return centres
+
+    def keep(self) -> None:
+        """Remember the labels as the best so far."""
+        self.kept = self.labels
+
+    def identity(self) -> str:
+        """Nothing: the rows follow from instances, which the settings of a checkpoint name."""
+        return ""
+
+    def state(self) -> dict[str, Labels]:
+        """The labels, for a checkpoint."""
+        return {"labels": self.labels, "kept": self.kept}
+
+    def restore(self, state: dict[str, Labels]) -> None:
+        """Continue from a checkpoint."""
+        self._forget()
+        self.labels, self.kept = state["labels"], state["kept"]
+
+    def _forget(self) -> None:
+        self.labels = np.full(len(self.points), -2, dtype=np.int64)
+        self.stale = np.ones(self.candidates.n_labels, dtype=bool)
 
 
 def best_of_starts(
-    points: NDArray[Any],
-    candidates: Candidates,
+    rows: Rows,
     *,
     init: str,
     n_init: int,
     rng: np.random.RandomState,
     steps: Callable[[], Iterable[int]],
+    checkpoint: Checkpoint | None = None,
 ) -> SolverResult:
-    """Assign instances to labels, from several starts, and keep the best.
+    """Assign rows to labels, from several starts, and let them keep the best labels.
 
     Parameters
     ----------
-    points : ndarray of shape (n_instances, n_dimensions)
-        The instances; for MIMLCA the basis of their space.
-    candidates : Candidates
-        Which labels each may have.
+    rows : Rows
+        The rows; for MIMLCA those of the basis of their space.
     init : {"bag-means", "random"}
         The first start; all others are random assignments.
     n_init : int
@@ -131,76 +235,49 @@ def best_of_starts(
         For random starts.
     steps : callable
         Gives one item per iteration allowed, for each start anew.
+    checkpoint : Checkpoint, default=None
+        Where to save now and then, and to resume from. The caller removes it.
 
     Returns
     -------
     SolverResult
-        ``solution`` is (assigned labels, centres).
+        Without solution, which the rows keep. The curve holds the objective after each assignment
+        of the best start.
     """
-    best: SolverResult | None = None
-    for start in range(n_init):
-        if start == 0 and init == "bag-means":
-            centres = candidates.bag_means(points)
-        else:
-            centres = cluster_means(points, candidates.random_assignment(rng), candidates.n_labels)
-        found = multi_instance_kmeans(points, candidates, centres, steps=steps())
-        if best is None or found.objective_curve[-1] < best.objective_curve[-1]:
-            best = found
-    assert best is not None
-    return best
+
+    def draw(start: int) -> NDArray[np.float64] | None:
+        by_bags = start == 0 and init == "bag-means"
+        return None if by_bags else rng.uniform(size=rows.n_costs)
+
+    now = {"start": 0, "centres": rows.begin(draw(0)), "curve": [], "best": [], "settled": False}
+    if checkpoint is not None and checkpoint.load(now, rows.parts):
+        for start in range(1, int(now["start"]) + 1):
+            draw(start)  # later starts are those of a search that was not disturbed
+    first = int(now["start"])
+    for start in range(first, n_init):
+        if start > first:
+            now |= {"start": start, "centres": rows.begin(draw(start)), "curve": []}
+        settled = _alternate(rows, now, steps(), checkpoint)
+        if len(now["best"]) == 0 or now["curve"][-1] < now["best"][-1]:
+            rows.keep()
+            now |= {"best": now["curve"], "settled": settled}
+    return SolverResult((), np.asarray(now["best"]), len(now["best"]), bool(now["settled"]))
 
 
-def multi_instance_kmeans(
-    points: Points, candidates: Candidates, centres: Points, *, steps: Iterable[int]
-) -> SolverResult:
-    """Alternate between assignments and centres until no row changes its label.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n_rows, n_features)
-        The rows.
-    candidates : Candidates
-        Which labels each may have.
-    centres : ndarray of shape (n_labels, n_features)
-        Where to start from.
-    steps : iterable
-        One item per iteration allowed.
-
-    Returns
-    -------
-    SolverResult
-        ``solution`` is (assigned labels, centres); a label without rows keeps its last centre.
-        The curve holds the objective after each assignment.
-    """
-    n_costs = kernels.assignment.block_offsets(candidates.offsets, candidates.label_offsets)[-1]
-    centres, costs = centres.copy(), np.zeros(n_costs)
-    stale = np.ones(candidates.n_labels, dtype=bool)
-    assigned = np.full(len(points), -2, dtype=np.int64)
-    curve: list[float] = []
-    converged = False
-    for _ in steps:
-        kernels.assignment.distances_to_candidates(
-            points,
-            centres,
-            candidates.offsets,
-            candidates.labels,
-            candidates.label_offsets,
-            stale,
-            costs,
-        )
-        before, (assigned, places) = assigned, candidates.assign(costs)
-        curve.append(float(costs[places].sum()))
-        changed = np.flatnonzero(assigned != before)
+def _alternate(
+    rows: Rows, now: dict[str, Any], steps: Iterable[int], checkpoint: Checkpoint | None
+) -> bool:
+    """Lloyd's alternation from where it is, until no row changes its label; tell whether so."""
+    for _ in islice(steps, len(now["curve"]), None):
+        cost, n_changed = rows.assign(now["centres"])
+        before, now["curve"] = now["curve"], np.append(now["curve"], cost)
         # Assignments of the same cost could take turns for ever.
-        converged = len(changed) == 0 or (len(curve) > 1 and curve[-1] >= TIE * curve[-2])
-        if converged:
-            break
-        # Only labels that won or lost a row have new centres, and new distances.
-        touched = np.union1d(assigned[changed], before[changed])
-        stale[:] = False
-        stale[touched[touched >= 0]] = True
-        _move(points, assigned, centres, stale)
-    return SolverResult((assigned, centres), np.array(curve), len(curve), converged)
+        if len(before) and (n_changed == 0 or cost >= TIE * before[-1]):
+            return True
+        now["centres"] = rows.move(now["centres"])
+        if checkpoint is not None and checkpoint.due():
+            checkpoint.save(now, rows.parts)
+    return False
 
 
 def cluster_means(points: Points, assigned: Labels, n_labels: int) -> Points:
@@ -222,15 +299,6 @@ def cluster_means(points: Points, assigned: Labels, n_labels: int) -> Points:
     """
     rows = np.flatnonzero(assigned >= 0)
     return _weighted_means(points, assigned[rows], rows, np.ones(len(rows)), n_labels)
-
-
-def _move(points: Points, assigned: Labels, centres: Points, moved: NDArray[np.bool_]) -> None:
-    """Move the centres of the labels that won or lost rows; one that lost all its rows stays."""
-    has_rows = np.bincount(assigned[assigned >= 0], minlength=len(centres)) > 0
-    fresh = np.flatnonzero(moved & has_rows)
-    number = np.full(len(centres) + 1, -1)  # its last entry stands for rows without label
-    number[fresh] = np.arange(len(fresh))
-    centres[fresh] = cluster_means(points, number[assigned], len(fresh))
 
 
 def _weighted_means(

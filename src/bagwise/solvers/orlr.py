@@ -7,6 +7,9 @@ union of the labels of its instances. By Fisher's identity the gradient needs th
 of the instances only, which `bagwise.kernels.label_subsets` finds exactly in time linear in the
 size of the bag: so L-BFGS maximises the likelihood itself, and EM is kept for comparison.
 
+Some labels of instances may be known (a person looked at them): the likelihood is then that of the
+label set and of the known labels, log P(Y_b, y_i for i known | X_b, W).
+
 Value and gradient are sums over parts, blocks of whole bags, wherever they are.
 """
 
@@ -26,7 +29,16 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import kernels
 from bagwise.bags import Bags
-from bagwise.engines import Parts, persist, place
+from bagwise.engines import (
+    Checkpoint,
+    Journal,
+    Parts,
+    codes_by_bag,
+    codes_of_instances,
+    digest,
+    persist,
+    place,
+)
 from bagwise.kernels.threads import SMALL, block_bounds, n_threads, run_blocks
 from bagwise.solvers.result import SolverResult
 
@@ -55,6 +67,8 @@ class Demands:
         Whether the last class may be shown in any bag, and is in no label set.
     max_operations : float
         Instance x subset x label of one bag beyond which its posterior is approximated.
+    instance_labels : ndarray of int64 of shape (n_instances,) or (0,)
+        The class of each instance, -1 where it is not known; empty where none is.
     """
 
     offsets: NDArray[np.int64]
@@ -63,6 +77,7 @@ class Demands:
     known: NDArray[np.bool_]
     background: bool
     max_operations: float
+    instance_labels: NDArray[np.int64]
 
     @classmethod
     def of(
@@ -72,18 +87,46 @@ class Demands:
         *,
         background: bool,
         max_operations: float,
+        instance_labels: NDArray[np.int64] | None = None,
     ) -> Demands:
         """Read label sets given as zeros and ones; a row of -1: nothing is known."""
+        if instance_labels is None:
+            instance_labels = np.empty(0, np.int64)
         known = np.all(indicator >= 0, axis=1)
         bags, labels = np.nonzero(indicator == 1)
         set_offsets = np.searchsorted(bags, np.arange(len(indicator) + 1))
-        return cls(offsets, set_offsets, labels, known, background, max_operations)
+        return cls(offsets, set_offsets, labels, known, background, max_operations, instance_labels)
 
     @cached_property
     def impossible(self) -> NDArray[np.bool_]:
-        """Bags whose label set has probability zero: more labels than instances, or none at all."""
+        """Bags whose label set has probability zero: more labels than instances, or none at all.
+
+        Labels that a known instance shows, and the known instances, do not count.
+        """
         n, k = np.diff(self.offsets), np.diff(self.set_offsets)
-        return self.known & ((k > n) | ((k == 0) & (not self.background)))
+        n_open, k_open = n - self.n_known, k
+        if self.n_known.any():
+            rows = np.flatnonzero(self.instance_labels >= 0)
+            bag, set_of = np.repeat(np.arange(len(n)), n)[rows], np.repeat(np.arange(len(k)), k)
+            labels = self.instance_labels[rows]
+            width = 1 + max(labels.max(), self.set_labels.max(initial=0))
+            met = np.isin(set_of * width + self.set_labels, bag * width + labels)
+            k_open = k - np.bincount(set_of[met], minlength=len(k))
+        return self.known & ((k_open > n_open) | ((k == 0) & (not self.background)))
+
+    @cached_property
+    def n_known(self) -> NDArray[np.int64]:
+        """How many instances of each bag have a known label."""
+        if not len(self.instance_labels):
+            return np.zeros(len(self.known), np.int64)
+        counts = np.concatenate([[0], np.cumsum(self.instance_labels >= 0)])
+        return counts[self.offsets[1:]] - counts[self.offsets[:-1]]
+
+    @property
+    def counts(self) -> NDArray[np.bool_]:
+        """Which instances say something: those of a known label set, or of a known label."""
+        told = np.repeat(self.known, np.diff(self.offsets))
+        return told | (self.instance_labels >= 0) if len(self.instance_labels) else told
 
     @cached_property
     def operations(self) -> Vector:
@@ -143,7 +186,7 @@ def infer(
     -------
     posterior : ndarray of shape (n_instances of the part, n_classes)
     log_likelihood : ndarray of shape (n_bags of the part,)
-        log P(Y | X); 0 where nothing is known, -inf where Y has probability zero.
+        log P(Y, known labels | X); 0 where nothing is known, -inf where that is impossible.
     settled : ndarray of bool of shape (n_bags of the part,)
         False where belief propagation ran out of sweeps.
     """
@@ -161,6 +204,7 @@ def infer(
         demands.how[part],
         np.ones(n_bags) if weights is None else weights,
         weights is not None,
+        demands.instance_labels[demands.offsets[part.start] : demands.offsets[part.stop]],
         out,
         log_likelihood,
         settled,
@@ -187,8 +231,10 @@ def ored_logistic(
     solver: str,
     max_iter: int,
     tol: float,
+    instance_labels: NDArray[np.int64] | None = None,
     start: tuple[Array, Array] | None = None,
     track: Callable[[range], Any] = iter,
+    checkpoint: Any = None,
 ) -> SolverResult:
     """Maximise the penalised likelihood of the label sets.
 
@@ -216,10 +262,14 @@ def ored_logistic(
         Budget of iterations.
     tol : float
         Largest entry of the gradient, per instance, at the end.
+    instance_labels : ndarray of int64 of shape (n_instances,), default=None
+        The class of each instance, -1 where it is not known.
     start : tuple (W, b), default=None
         Where to begin; zeros by default.
     track : callable, default=iter
         Wraps the range of iterations, to show progress.
+    checkpoint : path, default=None
+        Where to save now and then, and to resume from.
 
     Returns
     -------
@@ -227,18 +277,23 @@ def ored_logistic(
         ``solution = (W, b)``; the curve is minus the penalised log-likelihood, which falls.
     """
     demands = Demands.of(
-        bags.offsets, indicator, background=background, max_operations=max_operations
-    )
+        bags.offsets, indicator, background=background, max_operations=max_operations,
+        instance_labels=instance_labels,
+    )  # fmt: skip
+    known = [] if instance_labels is None else [codes_by_bag(instance_labels, bags.offsets)]
     parts = place(
-        bags, Part, indicator, weights, demands.how, background=background,
+        bags, Part, indicator, weights, demands.how, *known, background=background,
         fit_intercept=fit_intercept, n_classes=n_classes, max_operations=max_operations,
     )  # fmt: skip
-    problem = _Problem(parts, reg, float(weights @ bags.sizes))
+    settings = "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes
+    journal = Journal(parts, None if checkpoint is None else Checkpoint(checkpoint, settings))
+    problem = _Problem(parts, reg, float(weights @ bags.sizes), journal)
     theta = np.zeros((n_classes, bags.n_features + 1))
     if start is not None:
         theta[:, :-1], theta[:, -1] = start
     run = {"lbfgs": _climb, "em": _alternate, "gem": _step_by_step}[solver]
     theta, curve, converged = run(problem, theta, max_iter, tol, track)
+    journal.close()
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
     solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype)
     return SolverResult(solution, np.array(curve) * problem.scale, len(curve), converged)
@@ -257,6 +312,8 @@ class Part:
         Their weights.
     how : ndarray of int8 of shape (n_bags,)
         How the posterior of each is found.
+    known : csr_array, default=None
+        The class of each instance where it is known, by `codes_by_bag`.
     background : bool
         Whether there is a last class that any bag may show.
     fit_intercept : bool
@@ -275,6 +332,7 @@ class Part:
         indicator: NDArray[np.int8],
         weights: Vector,
         how: NDArray[np.int8],
+        known: Any = None,
         *,
         background: bool,
         fit_intercept: bool,
@@ -283,9 +341,19 @@ class Part:
     ) -> None:
         self.bags, self.X, self.weights = bags, bags.instances, weights
         self.demands = Demands.of(
-            bags.offsets, indicator, background=background, max_operations=max_operations
-        )
+            bags.offsets, indicator, background=background, max_operations=max_operations,
+            instance_labels=None if known is None else codes_of_instances(known, bags.offsets),
+        )  # fmt: skip
         self.fit_intercept, self.n_classes = fit_intercept, n_classes
+        self.indicator = indicator
+
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.indicator, self.weights, self.demands.instance_labels)
+
+    def state(self) -> dict[str, Array]:
+        """Nothing that a checkpoint has to hold: the posterior follows from theta."""
+        return {}
 
     def likelihood(self, theta: Vector) -> tuple[float, Vector]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
@@ -310,7 +378,7 @@ class Part:
     def surrogate(self, theta: Vector) -> tuple[float, Vector]:
         """Minus the auxiliary function (Eq. 7) for the kept posterior, and its gradient."""
         value, gradient = 0.0, np.zeros_like(theta)
-        each = np.repeat(self.weights * self.demands.known, np.diff(self.demands.offsets))
+        each = np.repeat(self.weights, np.diff(self.demands.offsets)) * self.demands.counts
         for _, rows in self.demands.parts(self.n_classes):
             log_p = log_softmax(self._scores(theta, rows).astype(np.float64), axis=1)
             posterior = self.posterior[rows]
@@ -340,20 +408,35 @@ class _Problem:
     parts: Parts
     reg: float
     scale: float
+    journal: Journal
 
     def likelihood(self, theta: Vector) -> tuple[float, Vector]:
         """Value and gradient."""
-        found = persist(self.parts, lambda: self.parts.total("likelihood", theta))
-        return self._penalised(theta, found)
+        return self._found("likelihood", theta, lambda: self.parts.total("likelihood", theta))
 
     def surrogate_at(self, theta: Vector) -> Callable[[Vector], tuple[float, Vector]]:
         """The auxiliary function (Eq. 7) of the posterior at theta."""
-        self.parts.total("expect", theta)
+        expected = False
 
         def surrogate(new: Vector) -> tuple[float, Vector]:
-            return self._penalised(new, self.parts.total("surrogate", new))
+            def find() -> tuple[float, Vector]:
+                nonlocal expected
+                known, expected = expected, False  # a lost worker takes its posterior along
+                if not known:
+                    self.parts.total("expect", theta)
+                found = self.parts.total("surrogate", new)
+                expected = True
+                return found
+
+            return self._found("surrogate", new, find)
 
         return surrogate
+
+    def _found(
+        self, kind: str, theta: Vector, find: Callable[[], tuple[float, Vector]]
+    ) -> tuple[float, Vector]:
+        found = self.journal.ask(kind, theta, lambda: persist(self.parts, find))
+        return self._penalised(theta, found)
 
     def _penalised(self, theta: Vector, found: tuple[float, Vector]) -> tuple[float, Vector]:
         value, gradient = found

@@ -23,7 +23,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise import kernels
 from bagwise.bags import Bags
-from bagwise.engines import Checkpoint, Parts, digest, iterate, place, to_numpy
+from bagwise.engines import Checkpoint, Parts, digest, iterate, persist, place, to_numpy
 from bagwise.engines.arrays import eigh, like, product
 from bagwise.kernels.threads import SMALL, block_bounds, n_threads, over_bags, run_blocks
 from bagwise.solvers.result import SolverResult
@@ -160,10 +160,17 @@ class Part:
         self.place_u = np.repeat(place_t[own][:, None], K, axis=1)
         self.max_u = np.repeat(max_t[own][:, None], K, axis=1)
         self.q = max_t.copy()
-        self.r = np.zeros((n_bags, K + 1))
-        self.r[:, :K] = self.max_u
+        self.r = self.max_u.copy()
         self.theta, self.xi, self.lam, self.sigma, self.omega = np.zeros((5, n_bags, K))
         self.wish = Wish(p)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Room for what an iteration computes; asked of the system anew, it costs as much again."""
+        n_bags, K = len(self.problem.codes), self.problem.n_classes
+        self.changed = np.empty_like(self.scores)
+        self.moments = np.empty((2, n_bags, K))
+        self.report = np.empty((n_bags, 3))
 
     def pull(self) -> tuple[Array, Array]:
         """X' times what the scores should change by, and its sum, per class."""
@@ -175,9 +182,11 @@ class Part:
 
     def change(self, step: Array) -> tuple[Array, Array]:
         """How the scores change with a step of W: weighted sums and sums of squares, per class."""
-        p = self.problem
-        self.changed = np.ascontiguousarray(product(self.X, step))
-        first, second = np.empty((2, len(p.codes), p.n_classes))
+        p, (first, second) = self.problem, self.moments
+        if sparse.issparse(self.X):
+            self.changed[:] = product(self.X, step)
+        else:
+            np.matmul(self.X, step.T, out=self.changed)
         over_bags(
             kernels.primal_dual.moments, p.offsets, self.changed,
             p.codes, p.weights, p.extra, first, second,
@@ -192,8 +201,7 @@ class Part:
         next_mu: float,
     ) -> tuple[Array, Array, Array]:
         """Lines 9 to 16 of Algorithm 1; returns squared gaps, their scale and hinge; and `pull`."""
-        p, wish = self.problem, self.wish
-        report = np.empty((len(p.codes), 3))
+        p, wish, report = self.problem, self.wish, self.report
         over_bags(
             kernels.primal_dual.update_bags, p.offsets, self.scores,
             self.changed, factor, shift, p.codes, p.weights, self.cost, mu, next_mu, p.shared,
@@ -215,6 +223,7 @@ class Part:
             setattr(self, name, mine[name])
         self.wish = Wish(self.problem)
         self.wish.rows, self.wish.values = mine["rows"], mine["values"]
+        self._make_room()
 
 
 class KernelPart(Part):
@@ -431,9 +440,9 @@ def primal_dual(
         space.bags, space.part, codes, weights,
         n_classes=n_classes, shared=shared, mask=mask_own_class, cost=C,
     )  # fmt: skip
-    start = space.start(parts, rng, n_classes)
+    start = persist(parts, lambda: space.start(parts, rng, n_classes))
     if exact:
-        space.prepare(parts, problem)
+        persist(parts, lambda: space.prepare(parts, problem))
     sizes = weights * np.diff(problem.offsets)
     total = np.bincount(codes, sizes, n_classes) * problem.extra + sizes.sum()
     cap = 1e10 * max(1.0, C)  # beyond it nothing moves, and single precision would overflow

@@ -1,0 +1,105 @@
+"""Take the pictures of the report in this documentation: ``python -m docs.screenshots``.
+
+Needs the extras ``report`` and ``plot``, Playwright and Chromium. Everything shown is drawn from
+shipped data.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bagwise import Bags
+from bagwise.classification import SetKernelSVM, SingleInstanceClassifier
+from bagwise.datasets import make_digit_bags
+from bagwise.inspection import HeldOut, Media, Report
+from bagwise.preprocessing import InstanceTransformer
+
+IMAGES = Path(__file__).parent / "images"
+N_SHEETS = 200
+SCALE = 5  # pixels of a sheet per pixel of a digit
+CELL = 13  # room of a digit, in its own pixels
+
+
+def digit_report() -> Report:
+    """Sheets of handwritten digits, some with a 9: a bag is a sheet, an instance is a digit."""
+    data = make_digit_bags(n_bags=N_SHEETS, random_state=0)
+    bags = Bags(data.bags.instances, data.bags.offsets, [f"sheet {i}" for i in range(N_SHEETS)])
+    y = np.where(data.y == 1, "with a 9", "no 9")
+    model = nine_finder().fit(bags, y)
+    scores = cross_val_predict(nine_finder(), bags, y, cv=5, method="decision_function")
+    held_out = HeldOut(
+        cross_val_predict(nine_finder(), bags, y, cv=5),
+        scores,
+        how="5-fold cross-validation",
+        baselines={"sil": HeldOut(cross_val_predict(SingleInstanceClassifier(), bags, y, cv=5))},
+    )
+    return Report(
+        model,
+        bags,
+        y,
+        title="Which sheet has a 9, and where?",
+        media=digit_media(bags),
+        held_out=held_out,
+    )
+
+
+def nine_finder() -> Pipeline:
+    """The model of the pictures."""
+    return make_pipeline(InstanceTransformer(StandardScaler()), SetKernelSVM(C=10))
+
+
+def digit_media(bags: Bags) -> Media:
+    """Draw the sheets, and say where on them each digit is."""
+    digits = [1 - row.reshape(8, 8) / 16 for row in bags.instances]
+    sources: list[NDArray[np.float64]] = []
+    boxes: list[list[int]] = []
+    rng = np.random.default_rng(0)
+    for part in bags.split(np.arange(bags.n_instances)):
+        n_columns = 5
+        n_rows = -(-len(part) // n_columns)
+        sheet = np.ones((n_rows * CELL, n_columns * CELL))
+        for place, row in enumerate(part):
+            x, y = rng.integers(2, CELL - 9, size=2)
+            x, y = x + CELL * (place % n_columns), y + CELL * (place // n_columns)
+            sheet[y : y + 8, x : x + 8] = digits[row]
+            boxes.append([SCALE * int(v) for v in (x - 1, y - 1, 10, 10)])
+        sources += [np.kron(sheet, np.ones((SCALE, SCALE)))] * len(part)
+    return Media(images=digits, sources=sources, boxes=boxes, per_bag=3)
+
+
+def main() -> None:
+    """Write the report, open it, and take the pictures."""
+    from playwright.sync_api import sync_playwright
+
+    IMAGES.mkdir(exist_ok=True)
+    shots = {
+        "report-light": ("light", 1060, 960, "#bag-0"),
+        "report-dark": ("dark", 1060, 960, "#section-2"),
+        "report-narrow": ("light", 390, 844, "#bag-0"),
+    }
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        page = digit_report().save(Path(folder) / "report.html")
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        for name, (scheme, width, height, place) in shots.items():
+            size = {"width": width, "height": height}
+            tab = browser.new_context(color_scheme=scheme, viewport=size).new_page()
+            tab.goto(page.as_uri() + place)
+            tab.wait_for_timeout(500)  # images are decoded
+            tab.screenshot(path=IMAGES / f"{name}.png")
+            sys.stdout.write(f"{IMAGES / name}.png\n")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""The options every command has: ``--config`` and ``--save-config``, which keep a run in a file."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bagwise.cli.methods import parse_parameters
+from bagwise.cli.output import note, refuse_existing
+from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
+
+__all__ = ["Application"]
+
+_PANEL = "Any command"
+_EXIT_CODES = (
+    "Exit codes: 0 done, 2 bad input (one line on stderr says what), 1 a fault of bagwise, 130 "
+    "stopped by Ctrl-C."
+)
+_OF_NO_RUN = {"config", "save_config", "debug", "force", "help"}
+
+
+class Application(typer.Typer):
+    """A Typer application whose commands all take ``--config``, ``--save-config``, ``--debug``."""
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        """Register a function as a command, as in Typer."""
+        register = super().command(name, **{"epilog": _EXIT_CODES} | settings)
+
+        def decorate(function: Any) -> Any:
+            register(_with_run_options(function))
+            return function
+
+        return decorate
+
+
+def read_options(context: typer.Context, path: Path | None) -> Path | None:
+    """Take the options of a command from a TOML file; those on the command line win.
+
+    Parameters
+    ----------
+    context : typer.Context
+        The command and what was typed.
+    path : Path or None
+        The file; None where none was given.
+
+    Returns
+    -------
+    Path or None
+        `path`.
+    """
+    if path is None or context.resilient_parsing:
+        return path
+    known = {_key(option): option for option in context.command.params if _is_kept(option)}
+    values = {}
+    for key, value in _read_toml(path).items():
+        option = known.get(key.replace("_", "-"))
+        if option is None:
+            near = difflib.get_close_matches(key.replace("_", "-"), known, n=1, cutoff=0.5)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise InputError(
+                f"{path}: {context.command_path} has no option {key!r}.{hint} It has "
+                f"{', '.join(known)}."
+            )
+        values[option.name] = _as_typed(value, option, f"{path}: {key!r}")
+    context.default_map = values
+    return path
+
+
+def write_options(context: typer.Context, path: Path, *, force: bool) -> None:
+    """Keep the options of a run in a TOML file, from which ``--config`` repeats it.
+
+    Parameters
+    ----------
+    context : typer.Context
+        The command and its options.
+    path : Path
+        The file.
+    force : bool
+        Whether it may be overwritten.
+    """
+    from bagwise import __version__
+    from bagwise.io.files import replacing
+
+    lines = [f"# Written by bagwise {__version__}; again: {context.command_path} --config {path}"]
+    tables = []
+    for option in context.command.params:
+        value = context.params.get(option.name) if _is_kept(option) else None
+        if value is None or value is False or (isinstance(value, (list, tuple)) and not value):
+            continue
+        if _key(option) == "set":
+            tables = ["", "[set]", *(_line(*_parameter(text)) for text in value)]
+        else:
+            lines.append(_line(_key(option), value))
+    with replacing(path, force=force) as temporary:
+        temporary.write_text("\n".join([*lines, *tables, ""]), encoding="utf-8")
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="TOML",
+        is_eager=True,
+        callback=read_options,
+        show_default=False,
+        rich_help_panel=_PANEL,
+        help="Take options from this file, named as here without dashes in front; what is typed "
+        "wins. Paths in it start from the working folder.",
+    ),
+]
+SaveConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--save-config",
+        metavar="TOML",
+        show_default=False,
+        rich_help_panel=_PANEL,
+        help="Keep the options of this run in a file for --config.",
+    ),
+]
+Debug = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        metavar="",
+        rich_help_panel=_PANEL,
+        help="Show where in the code an error arose.",
+    ),
+]
+
+
+def _with_run_options(function: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(function)
+    def run(*, context: typer.Context, save_config: Path | None, **options: Any) -> None:
+        for name in ("config", "debug"):
+            options.pop(name)
+        force = bool(options.get("force"))
+        if save_config is not None:
+            _check_place(save_config, options, force=force)
+        function(**options)
+        if save_config is not None:
+            write_options(context, save_config, force=force)
+            note(f"Options of this run: {save_config}")
+
+    own = inspect.signature(function, eval_str=True)
+    added = {"context": typer.Context, "config": Config, "save_config": SaveConfig, "debug": Debug}
+    defaults = {"context": inspect.Parameter.empty, "debug": False}
+    parameters = [*own.parameters.values()] + [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=kind
+        )
+        for name, kind in added.items()
+    ]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run
+
+
+def _check_place(path: Path, options: Mapping[str, Any], *, force: bool) -> None:
+    used = [value.resolve() for value in options.values() if isinstance(value, Path)]
+    if path.resolve() in used:
+        raise InputError(f"--save-config {path} names a file that this run reads or writes.")
+    refuse_existing([path], force=force)
+
+
+def _is_kept(option: Any) -> bool:
+    return option.name not in _OF_NO_RUN
+
+
+def _key(option: Any) -> str:
+    """The name of an option in a file: without dashes in front; of an argument, as it is."""
+    long = [name[2:] for name in option.opts if name.startswith("--")]
+    return long[0] if long else str(option.name).replace("_", "-")
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError as error:
+        raise DataNotFoundError(f"no file {str(path)!r} (asked for with --config).") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{path} is not a TOML file: {error}.") from error
+
+
+def _as_typed(value: Any, option: Any, where: str) -> Any:
+    """A value of a file as the command line would have it: text, a list of texts, or a flag."""
+    if getattr(option, "is_flag", False):
+        if not isinstance(value, bool):
+            raise InputError(f"{where} is {_toml(value)}: expected true or false.")
+        return value
+    if isinstance(value, dict) and _key(option) == "set":
+        return [f"{name}={_text(item)}" for name, item in value.items()]
+    several = getattr(option, "multiple", False)
+    if isinstance(value, dict) or (isinstance(value, list) and not several):
+        expected = "a list of texts" if several else "one value"
+        raise InputError(f"{where} is {_toml(value)}: expected {expected}.")
+    if not several:
+        return _text(value)
+    return [_text(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _toml(value)
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    """Name and value of ``C=10``: numbers and truth values as such, all else as it was typed."""
+    ((name, value),) = parse_parameters([text]).items()
+    plain = isinstance(value, (bool, int)) or (isinstance(value, float) and value - value == 0)
+    return name, value if plain else text.partition("=")[2]
+
+
+def _line(key: str, value: Any) -> str:
+    return f"{key} = {_toml(value)}"
+
+
+def _toml(value: Any) -> str:
+    # JSON's texts, numbers, truth values and lists are TOML's, but for one character.
+    if isinstance(value, dict):
+        return "{ " + ", ".join(_line(key, item) for key, item in value.items()) + " }"
+    return json.dumps(value, default=str, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,112 @@
+"""What a person said of instances, on its way from a file of corrections into a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bagwise.cli.output import note
+from bagwise.exceptions import InputError
+
+if TYPE_CHECKING:
+    from bagwise.bags import Bags
+    from bagwise.review import Correction
+
+__all__ = ["fit_arguments", "known_labels", "read_known"]
+
+
+def read_known(path: Path | None, estimator: Any, method: str) -> list[Correction] | None:
+    """Read corrections, if there is a file of them and the method can use it.
+
+    Parameters
+    ----------
+    path : Path or None
+        What was given to ``--corrections``.
+    estimator : estimator
+        What will be fitted.
+    method : str
+        Its name.
+
+    Returns
+    -------
+    list of Correction or None
+    """
+    if path is None:
+        return None
+    from sklearn.utils.validation import has_fit_parameter
+
+    from bagwise.review import read_corrections
+
+    if not has_fit_parameter(estimator, "instance_labels"):
+        raise InputError(
+            f"{method} cannot hold labels of instances fixed: use --corrections with -m orlr."
+        )
+    found = read_corrections(path)
+    if not found:
+        raise InputError(f"{path} holds no corrections yet: review some instances first.")
+    return found
+
+
+def known_labels(
+    corrections: list[Correction] | None,
+    bags: Bags,
+    written: Mapping[str, Any],
+    *,
+    background: Any = None,
+) -> list[Any] | None:
+    """Find the instances that corrections speak of, and say how many were used.
+
+    Parameters
+    ----------
+    corrections : list of Correction or None
+        What a person said.
+    bags : Bags
+        The bags to learn from.
+    written : mapping of str to label
+        The labels, by how they are written.
+    background : object, default=None
+        The parameter of the method.
+
+    Returns
+    -------
+    list or None
+        A label or None for each instance; None without corrections.
+    """
+    if corrections is None:
+        return None
+    from bagwise.review import match_corrections
+
+    named = {} if isinstance(background, bool | None) else {str(background): background}
+    labels, n_used = match_corrections(corrections, bags, {**named, **written})
+    if n_used == 0:
+        raise InputError(
+            f"none of the {len(corrections)} corrections is about a bag of this file: they speak "
+            f"of {corrections[0].bag!r}."
+        )
+    unused = len(corrections) - n_used
+    note(
+        f"{n_used} instances are known from corrections"
+        + (f"; {unused} more are about bags that are not used." if unused else ".")
+    )
+    return labels
+
+
+def fit_arguments(model: Any, known: list[Any] | None) -> dict[str, Any]:
+    """How ``fit`` of a model, or of a pipeline that ends in it, is told of known labels.
+
+    Parameters
+    ----------
+    model : estimator
+        A model or a pipeline.
+    known : list or None
+        A label or None for each instance.
+
+    Returns
+    -------
+    dict
+    """
+    if known is None:
+        return {}
+    prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
+    return {f"{prefix}instance_labels": known}

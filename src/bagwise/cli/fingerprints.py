@@ -1,0 +1,52 @@
+"""Short marks by which a report knows the bags a model was fitted on."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from scipy import sparse
+
+from bagwise.bags import Bags
+
+__all__ = ["MOST_BAGS", "fingerprints"]
+
+MOST_BAGS = 100_000  # whose marks a model file keeps
+
+
+def fingerprints(bags: Bags) -> list[str]:
+    """Make a mark of each bag, from its size, its first and its last instance.
+
+    The same bag in another file, or under another name, has the same mark; nothing can be read
+    from it.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    list of str
+        One per bag.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise import Bags
+    >>> from bagwise.cli.fingerprints import fingerprints
+    >>> one, other, same = fingerprints(Bags(np.array([[1.0], [2.0], [1.0]]), [0, 1, 2, 3]))
+    >>> one == same, one == other
+    (True, False)
+    """
+    values = bags.instances
+    ends = np.column_stack([bags.offsets[:-1], bags.offsets[1:] - 1]).ravel()
+    rows = values[ends]
+    rows = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
+    marks = []
+    for i, size in enumerate(bags.sizes.tolist()):
+        digest = hashlib.blake2b(str(size).encode(), digest_size=8)
+        digest.update(rows[2 * i : 2 * i + 2].tobytes())
+        marks.append(digest.hexdigest())
+    return marks

@@ -1,0 +1,186 @@
+"""``bagwise review``: a page where a person corrects what a model is least sure of."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bagwise.cli.options import Bag, File, Force, Labels, flag
+from bagwise.cli.output import note, progress, refuse_existing, write_columns
+from bagwise.exceptions import InputError
+
+__all__ = ["review"]
+
+
+def review(
+    file: File,
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", metavar="MODEL", help="What `bagwise fit -m orlr` wrote."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="SQLITE",
+            help="Where decisions are kept, and continued; FILE.corrections.sqlite by default.",
+            show_default=False,
+        ),
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option("--image", metavar="COLUMN", help="Column with an image file per row."),
+    ] = None,
+    audio: Annotated[
+        str | None,
+        typer.Option("--audio", metavar="COLUMN", help="Column with a sound file per row."),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option("--text", metavar="COLUMN", help="Column with a text per row.")
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option("--limit", metavar="N", help="Look at the N least certain only.", min=1),
+    ] = None,
+    bag: Bag = None,
+    labels: Labels = None,
+    port: Annotated[
+        int, typer.Option("--port", help="Port of the page; 0: any.", min=0, max=65535)
+    ] = 0,
+    no_browser: Annotated[
+        bool, flag("--no-browser", help="Print the address, open no browser.")
+    ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export",
+            metavar="TABLE",
+            help="Write the corrections made so far as .parquet, .csv or .tsv, and stop.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Confirm or correct labels of instances by keyboard, least certain first.
+
+    Opens a page that only this machine can reach. Every decision is saved at once in
+    FILE.corrections.sqlite; start again to go on. Ctrl-C ends. `bagwise fit --corrections` learns
+    from the decisions.
+
+    ```
+    bagwise review syllables.csv --model model.skops --audio clip
+    bagwise review syllables.csv --export corrections.csv
+    ```
+    """
+    sidecar = output or file.with_name(f"{file.stem}.corrections.sqlite")
+    if export is not None:
+        _export(sidecar, export, force=force)
+        return
+    if model is None:
+        raise InputError("which model is unsure? Give --model model.skops.")
+    if sidecar.resolve() in (file.resolve(), model.resolve()):
+        raise InputError(f"{sidecar} is what is read: keep decisions in another file.")
+    from sklearn.pipeline import Pipeline
+
+    from bagwise.cli.reading import read_sets_for_model
+    from bagwise.inspection import instance_model
+    from bagwise.persistence import load_model
+    from bagwise.review import Corrections, ReviewQueue, ReviewServer, read_corrections
+
+    fitted, facts = load_model(model)
+    names = getattr(fitted, "feature_names_in_", None)
+    columns, classes = facts.get("columns", {}), facts.get("classes")
+    bags, sets, choice = read_sets_for_model(
+        file, columns, None if names is None else list(names), bag=bag, labels=labels
+    )
+    media = _media(file, choice, {"image": image, "audio": audio, "text": text})
+    if classes is not None:  # two labels, one of them positive, are 0 and 1 to the model
+        sets = [None if known is None else {classes.index(c) for c in known} for known in sets]
+    estimator, seen = instance_model(fitted, bags)
+    if seen is None:
+        raise InputError(f"{model} says nothing about instances: review a model of -m orlr.")
+    decided = read_corrections(sidecar) if sidecar.exists() else []
+    with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
+        queue = ReviewQueue(estimator, seen, sets, names=classes, corrections=decided, limit=limit)
+    with Corrections(sidecar) as corrections:
+        with ReviewServer(
+            queue, corrections, bags, media=media, title=file.name, port=port
+        ) as server:
+            _serve(server, no_browser=no_browser)
+        counts = corrections.counts()
+    note(
+        f"{counts['confirmed']} confirmed, {counts['corrected']} corrected, {counts['skipped']} "
+        f"skipped: {sidecar}"
+    )
+    if counts["confirmed"] + counts["corrected"]:
+        chosen = ["--labels", str(labels)] if labels else []
+        chosen += [] if isinstance(fitted, Pipeline) else ["--no-scale"]
+        facts["columns"] = {**columns, "bag": bag or columns.get("bag")}
+        note(f"next: {_next_command(file, model, sidecar, facts, chosen)}")
+
+
+def _serve(server: Any, *, no_browser: bool) -> None:
+    import webbrowser
+
+    typer.echo(server.address)
+    note("Ctrl-C ends; every decision is saved at once.")
+    if not no_browser:
+        webbrowser.open(server.address)
+    try:
+        server.serve()
+    except KeyboardInterrupt:
+        note("")
+
+
+def _media(file: Path, choice: Any, columns: Mapping[str, str | None]) -> Any:
+    from bagwise.cli.reading import read_texts
+    from bagwise.review import Media
+
+    given = [(kind, column) for kind, column in columns.items() if column is not None]
+    if len(given) > 1:
+        raise InputError("--image, --audio and --text exclude each other: show one of them.")
+    for kind, column in given:
+        return Media(kind, read_texts(file, choice, column), file.parent)
+    return None
+
+
+def _export(sidecar: Path, table: Path, *, force: bool) -> None:
+    import numpy as np
+
+    from bagwise.review import read_corrections
+
+    if table.suffix.lower() not in (".csv", ".tsv", ".parquet", ".pq"):
+        raise InputError(f"corrections go into .parquet, .csv or .tsv, and {table.name!r} is none.")
+    refuse_existing([table], force=force, inputs=[sidecar])
+    found = read_corrections(sidecar)
+    columns = {
+        name: np.array([getattr(c, name) for c in found]) for name in ("bag", "row", "label")
+    }
+    write_columns(table, columns, force=force)
+    note(f"{len(found)} corrections: {table}")
+
+
+def _next_command(
+    file: Path, model: Path, sidecar: Path, facts: Mapping[str, Any], options: list[str]
+) -> str:
+    words = ["bagwise", "fit", str(file), "-m", str(facts.get("method", "orlr")), *options]
+    columns = facts.get("columns", {})
+    for name, option in (("bag", "--bag"), ("label", "--label"), ("label_set", "--label-set")):
+        if columns.get(name):
+            words += [option, columns[name]]
+    for name in ("features", "exclude"):
+        if columns.get(name):
+            words += [f"--{name}", ",".join(columns[name])]
+    if facts.get("classes"):
+        words += ["--positive", str(facts["classes"][1])]
+    if columns.get("separator", ";") != ";":
+        words += ["--separator", columns["separator"]]
+    for name, value in (facts.get("parameters") or {}).items():
+        words += ["--set", f"{name}={value}"]
+    words += ["--corrections", str(sidecar), "-o", str(model.with_stem(f"{model.stem}-reviewed"))]
+    return shlex.join(words)

@@ -1,0 +1,169 @@
+"""Instances on a cluster, as the similarities read them.
+
+To compare n rows with n rows is the work, n^2 d operations. It is done where the rows are, against
+blocks of rows that go round; a few neighbours per row come back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.neighbors import NearestNeighbors
+
+from bagwise.bags import Bags
+from bagwise.engines import is_local, over_partitions, persist, place
+
+__all__ = ["PlacedRows", "rows_in_order"]
+
+BLOCK = 2**22  # values that go round at once
+
+Array = NDArray[Any]
+
+
+def rows_in_order(bags: Bags, order: NDArray[np.intp]) -> Any:
+    """The instances in an order: a table here, or what can be asked of them where they are.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    order : ndarray of int of shape (n_instances,)
+        The instance that each row is.
+
+    Returns
+    -------
+    ndarray, CSR or PlacedRows
+    """
+    return bags.instances[order] if is_local(bags) else PlacedRows(bags, order)
+
+
+class PlacedRows:
+    """Rows that are elsewhere.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    order : ndarray of int of shape (n_instances,)
+        The instance that each row is.
+    """
+
+    def __init__(self, bags: Bags, order: NDArray[np.intp]) -> None:
+        self.bags, self.order = bags, order
+        self.shape, self.dtype = (bags.n_instances, bags.n_features), bags.dtype
+        self._parts = place(bags, Part, bags.offsets[:-1])
+
+    def __getitem__(self, rows: Any) -> Any:
+        """Bring rows here."""
+        ranked, places = np.unique(self.order[rows], return_inverse=True)
+        return self._rows_at(ranked)[places]
+
+    def map(self, function: Callable[[Any], Any]) -> Any:
+        """Compute something per row where the rows are.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a table, gives a row for each of its rows.
+
+        Returns
+        -------
+        ndarray or CSR
+        """
+        return over_partitions(_OnInstances(function), self.bags)[self.order]
+
+    def nearest(self, k: int) -> tuple[Array, NDArray[np.intp]]:
+        """Find the k nearest other rows of each row.
+
+        Parameters
+        ----------
+        k : int
+            How many.
+
+        Returns
+        -------
+        distances, neighbors : ndarray of shape (n_rows, k)
+            Nearest first.
+        """
+        n = self.shape[0]
+        step = max(1, BLOCK // max(1, self.shape[1]))
+
+        def search() -> list[tuple[Array, Array]]:
+            self._parts.total("begin", k)
+            for start in range(0, n, step):
+                block = self._rows_at(np.arange(start, min(start + step, n)))
+                self._parts.total("search", block, start)
+            return self._parts.each("found")
+
+        distances, neighbors = zip(*persist(self._parts, search), strict=True)
+        row_of = np.argsort(self.order)
+        return (
+            np.concatenate(distances)[self.order],
+            row_of[np.concatenate(neighbors)[self.order]],
+        )
+
+    def _rows_at(self, rows: NDArray[np.intp]) -> Any:
+        """Bring instances here, by rising numbers."""
+        found = persist(self._parts, lambda: self._parts.each("rows_at", rows))
+        return (
+            sparse.vstack(found, format="csr")
+            if sparse.issparse(found[0])
+            else (np.concatenate(found))
+        )
+
+
+class Part:
+    """A block of whole bags, and the nearest rows found so far for each of its instances.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    first_rows : ndarray of int64 of shape (n_bags,)
+        The number of the first instance of each bag, among all bags.
+    """
+
+    def __init__(self, bags: Bags, first_rows: NDArray[np.int64]) -> None:
+        self.X = bags.instances
+        self.numbers = first_rows[0] + np.arange(bags.n_instances)
+
+    def rows_at(self, rows: NDArray[np.intp]) -> Any:
+        """The instances of these numbers, as far as they are here."""
+        first, last = self.numbers[0], self.numbers[-1]
+        return self.X[rows[(rows >= first) & (rows <= last)] - first]
+
+    def begin(self, k: int) -> None:
+        """Nothing is found yet."""
+        self.k = k
+        self.distances = np.empty((len(self.numbers), 0))
+        self.neighbors = np.empty((len(self.numbers), 0), np.intp)
+
+    def search(self, block: Any, start: int) -> None:
+        """Keep the nearest of those found so far and the rows of a block, numbered from `start`."""
+        search = NearestNeighbors(n_neighbors=min(self.k + 1, block.shape[0])).fit(block)
+        distances, neighbors = search.kneighbors(self.X)
+        neighbors += start
+        distances[neighbors == self.numbers[:, None]] = np.inf  # nobody is his own neighbour
+        distances = np.hstack([self.distances, distances])
+        neighbors = np.hstack([self.neighbors, neighbors])
+        nearest = np.argsort(distances, axis=1, kind="stable")[:, : self.k]
+        self.distances = np.take_along_axis(distances, nearest, axis=1)
+        self.neighbors = np.take_along_axis(neighbors, nearest, axis=1)
+
+    def found(self) -> tuple[Array, NDArray[np.intp]]:
+        """Distances and numbers of the nearest rows."""
+        return self.distances, self.neighbors
+
+
+class _OnInstances:
+    """A function of a table, made one of bags."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def __call__(self, bags: Bags) -> Any:
+        return self.function(bags.instances)

@@ -1,0 +1,240 @@
+"""Small plots for a page, drawn in its own colours: histogram, curves, map."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.inspection._page import Drawing
+
+__all__ = ["Curve", "curves", "histogram", "point_map"]
+
+WIDTH, HEIGHT = 340, 250  # fits a telephone
+RIGHT, TOP, BOTTOM = 12, 10, 40
+N_HUES = 12
+
+Mark = tuple[str, dict[str, Any], str]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a plot.
+
+    Attributes
+    ----------
+    name : str
+        What it is; empty where the caption says so.
+    x, y : sequence of float
+        Its points.
+    dots : bool
+        Whether the points are marked.
+    """
+
+    name: str
+    x: Sequence[float] | NDArray[Any]
+    y: Sequence[float] | NDArray[Any]
+    dots: bool = False
+
+
+@dataclass
+class _Axes:
+    """A frame with a scale on either side; collects marks."""
+
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    marks: list[Mark] = field(default_factory=list)
+
+    @property
+    def left(self) -> float:
+        """Room for the longest number of the scale."""
+        return 28 + 7 * max(len(f"{value:g}") for value in _ticks(*self.y_range))
+
+    def x(self, value: float) -> float:
+        low, high = self.x_range
+        return round(self.left + (value - low) / (high - low) * (WIDTH - self.left - RIGHT), 1)
+
+    def y(self, value: float) -> float:
+        low, high = self.y_range
+        return round(HEIGHT - BOTTOM - (value - low) / (high - low) * (HEIGHT - TOP - BOTTOM), 1)
+
+    def line(self, style: str, x1: float, y1: float, x2: float, y2: float) -> None:
+        place = {"x1": self.x(x1), "y1": self.y(y1), "x2": self.x(x2), "y2": self.y(y2)}
+        self.marks.append(("line", {"class": style} | place, ""))
+
+    def scales(self, x_label: str, y_label: str) -> None:
+        for value in _ticks(*self.y_range):
+            self.line("grid", self.x_range[0], value, self.x_range[1], value)
+            place = {"x": self.left - 7, "y": self.y(value) + 4, "text-anchor": "end"}
+            self.marks.append(("text", place, f"{value:g}"))
+        for value in _ticks(*self.x_range):
+            place = {"x": self.x(value), "y": HEIGHT - BOTTOM + 16, "text-anchor": "middle"}
+            self.marks.append(("text", place, f"{value:g}"))
+        middle = (self.left + WIDTH - RIGHT) / 2
+        place = {"x": middle, "y": HEIGHT - 6, "text-anchor": "middle"}
+        self.marks.append(("text", place, x_label))
+        turned = {"transform": f"translate(11 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)"}
+        self.marks.append(("text", turned | {"text-anchor": "middle"}, y_label))
+
+    def curve(self, curve: Curve, style: str) -> None:
+        points = " ".join(f"{self.x(x)},{self.y(y)}" for x, y in zip(curve.x, curve.y, strict=True))
+        self.marks.append(("polyline", {"class": style, "points": points}, ""))
+        if curve.dots or len(curve.x) == 1:
+            for x, y in zip(curve.x, curve.y, strict=True):
+                self.marks.append(
+                    ("circle", {"class": "dot", "cx": self.x(x), "cy": self.y(y), "r": 3.5}, "")
+                )
+
+
+def histogram(values: NDArray[Any], *, x_label: str, y_label: str, caption: str) -> Drawing:
+    """Draw how often whole numbers occur.
+
+    Parameters
+    ----------
+    values : ndarray of int
+        The numbers.
+    x_label, y_label, caption : str
+        What they are.
+
+    Returns
+    -------
+    Drawing
+    """
+    low, high = int(values.min()), int(values.max())
+    step = max(1, -(-(high - low + 1) // 24))  # at most 24 bars, each of whole numbers
+    edges = np.arange(low, high + step + 1, step)
+    counts, _ = np.histogram(values, edges)
+    axes = _Axes((low - 0.5, edges[-1] - 0.5), (0, float(counts.max())))
+    axes.scales(x_label, y_label)
+    for start, count in zip(edges[:-1].tolist(), counts.tolist(), strict=True):
+        left, right = axes.x(start - 0.5), axes.x(start + step - 0.5)
+        place = {"x": left + 0.5, "width": round(max(right - left - 1, 0.5), 1)}
+        place |= {"y": axes.y(count), "height": round(axes.y(0) - axes.y(count), 1)}
+        axes.marks.append(("rect", {"class": "bar"} | place, ""))
+    alt = f"Histogram: {caption} From {low} to {high}, {np.median(values):g} in the middle."
+    return Drawing(WIDTH, HEIGHT, axes.marks, alt, caption)
+
+
+def curves(
+    lines: Sequence[Curve],
+    *,
+    x_label: str,
+    y_label: str,
+    caption: str,
+    alt: str,
+    unit_square: bool = False,
+) -> Drawing:
+    """Draw lines; one is in the accent colour, several have colours and a legend.
+
+    Parameters
+    ----------
+    lines : sequence of Curve
+        The lines.
+    x_label, y_label, caption, alt : str
+        What they are.
+    unit_square : bool, default=False
+        Whether both axes go from 0 to 1, with the diagonal as a guide.
+
+    Returns
+    -------
+    Drawing
+    """
+    if unit_square:
+        axes = _Axes((0.0, 1.0), (0.0, 1.0))
+    else:
+        xs = np.concatenate([np.asarray(line.x, dtype=float) for line in lines])
+        ys = np.concatenate([np.asarray(line.y, dtype=float) for line in lines])
+        axes = _Axes(_padded(xs, 0.0), _padded(ys, 0.05))
+    axes.scales(x_label, y_label)
+    if unit_square:
+        axes.line("guide", 0, 0, 1, 1)
+    several = len(lines) > 1
+    for k, line in enumerate(lines):
+        axes.curve(line, f"curve coloured thin {_hue(k)}" if several else "curve")
+    legend = [(_hue(k), line.name) for k, line in enumerate(lines)] if several else []
+    return Drawing(WIDTH, HEIGHT, axes.marks, alt, caption, legend)
+
+
+def point_map(
+    points: NDArray[Any],
+    groups: Sequence[int],
+    names: Sequence[str],
+    *,
+    bags: Sequence[int],
+    titles: Sequence[str],
+    caption: str,
+    alt: str,
+) -> Drawing:
+    """Draw points of the plane in the colours of their groups, each leading to its bag.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_points, 2)
+        Where they lie.
+    groups : sequence of int
+        The group of each, -1 for none.
+    names : sequence of str
+        The names of the groups.
+    bags : sequence of int
+        The place of the bag of each.
+    titles : sequence of str
+        What is told where the pointer rests on a point.
+    caption, alt : str
+        What the map shows.
+
+    Returns
+    -------
+    Drawing
+    """
+    width, height, edge = 560, 430, 14
+    low, high = points.min(axis=0), points.max(axis=0)
+    spread = np.where(high > low, high - low, 1.0)
+    placed = (points - low) / spread * [width - 2 * edge, height - 2 * edge] + edge
+    marks: list[Mark] = []
+    for place, group, bag, title in zip(placed, groups, bags, titles, strict=True):
+        attributes = {
+            "class": f"map {_hue(group)}",
+            "cx": round(float(place[0]), 1),
+            "cy": round(float(place[1]), 1),
+            "r": 3.5,
+            "data-bag": bag,
+            "data-title": title,
+        }
+        marks.append(("circle", attributes, ""))
+    group_of = np.asarray(groups)
+    shown = sorted({group for group in groups if group >= 0})
+    for group in shown:
+        middle = np.median(placed[group_of == group], axis=0)
+        x = float(np.clip(middle[0], 30, width - 30))
+        place = {"x": round(x, 1), "y": round(float(middle[1]) + 4, 1), "text-anchor": "middle"}
+        marks.append(("text", {"class": "name"} | place, _short(names[group])))
+    legend = [(_hue(group), names[group]) for group in shown] if len(shown) <= N_HUES else []
+    return Drawing(width, height, marks, alt, caption, legend)
+
+
+def _hue(group: int) -> str:
+    return "hue-none" if group < 0 else f"hue-{group % N_HUES}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 16 else text[:15] + "…"
+
+
+def _padded(values: NDArray[Any], share: float) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        return low - 0.5, high + 0.5
+    room = share * (high - low)
+    return low - room, high + room
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers between two ends: 1, 2 or 5 times a power of ten apart."""
+    rough = (high - low) / 4
+    power = 10.0 ** np.floor(np.log10(rough))
+    step = next(power * m for m in (1, 2, 5, 10) if power * m >= rough)
+    first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)
+    return [round(float(k * step), 12) + 0.0 for k in np.arange(first, last + 1)]

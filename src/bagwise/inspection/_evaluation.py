@@ -1,0 +1,417 @@
+"""How well a model does: the part of a report that holds answers against labels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    brier_score_loss,
+    precision_recall_fscore_support,
+    recall_score,
+    roc_auc_score,
+    roc_curve,
+)
+
+from bagwise import metrics
+from bagwise.exceptions import InputError
+from bagwise.inspection._answers import Answers
+from bagwise.inspection._charts import N_HUES, Curve, curves
+from bagwise.inspection._known_labels import KnownLabels
+from bagwise.inspection._page import Section, SideBySide, Table
+from bagwise.inspection._subject import Subject
+
+__all__ = ["HeldOut", "Judged", "evaluation_section", "judge", "judge_held_out"]
+
+MOST_CLASSES = 16  # of a confusion matrix; beyond, the commonest mistakes are listed
+MOST_ROWS = 60
+_ROC_POINTS = 200
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Answers of models that had not seen the bags they were asked about.
+
+    For the figures of a :class:`Report`, as `cross_val_predict` of scikit-learn gives them.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        What ``predict`` gave for each bag.
+    scores : ndarray of shape (n_bags,) or (n_bags, n_classes), default=None
+        What ``decision_function`` gave.
+    probabilities : ndarray of shape (n_bags, n_classes), default=None
+        What ``predict_proba`` gave.
+    how : str, default="held out"
+        How the bags were held out, such as ``"5-fold cross-validation"``.
+    baselines : mapping of str to HeldOut, default={}
+        What other models said about the same bags.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.inspection import HeldOut
+    >>> HeldOut(np.array(["yes", "no"]), how="5-fold cross-validation").how
+    '5-fold cross-validation'
+    """
+
+    predicted: NDArray[Any]
+    scores: NDArray[Any] | None = None
+    probabilities: NDArray[Any] | None = None
+    how: str = "held out"
+    baselines: Mapping[str, HeldOut] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Answers and the truth for the bags whose label is known.
+
+    Attributes
+    ----------
+    truth, predicted : ndarray of shape (n_bags,) or (n_bags, n_names)
+        Places in `names`; or label sets as zeros and ones. No prediction is -1.
+    scores : ndarray of shape (n_bags, n_names) or None
+        A score per label, minus infinity for labels the model does not know; two classes have one
+        column, that of the second.
+    proba : ndarray of shape (n_bags, n_names) or None
+        Probabilities.
+    names : list of str
+        The labels.
+    """
+
+    truth: NDArray[Any]
+    predicted: NDArray[Any] | None
+    scores: NDArray[Any] | None
+    proba: NDArray[Any] | None
+    names: list[str]
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether bags have label sets."""
+        return self.truth.ndim == 2
+
+    @property
+    def ranked(self) -> list[int]:
+        """The labels whose ROC curve is told: the second of two, else every one."""
+        return [1] if self.scores is not None and self.scores.shape[1] == 1 else list(
+            range(len(self.names))
+        )  # fmt: skip
+
+    def ranking_of(self, k: int) -> tuple[NDArray[np.bool_], NDArray[Any]] | None:
+        """Which bags carry a label, and their scores; None where all do, or none."""
+        if self.scores is None:
+            return None
+        carries = self.truth[:, k] == 1 if self.has_sets else self.truth == k
+        score = self.scores[:, 0 if self.scores.shape[1] == 1 else k]
+        if not 0 < carries.sum() < len(carries) or not np.isfinite(score).all():
+            return None
+        return carries, score
+
+    def auc(self) -> float | None:
+        """The area under the ROC curve, the mean over the labels."""
+        found = [self.ranking_of(k) for k in self.ranked]
+        areas = [roc_auc_score(*each) for each in found if each is not None]
+        return float(np.mean(areas)) if areas else None
+
+    def measures(self) -> dict[str, float | None]:
+        """The figures of one model."""
+        if self.has_sets:
+            if self.scores is None:
+                return {}
+            return {
+                "one-error": metrics.one_error(self.truth, self.scores),
+                "coverage": metrics.coverage(self.truth, self.scores),
+                "average precision": metrics.average_precision(self.truth, self.scores),
+            }
+        present = np.unique(self.truth)
+        balanced = recall_score(
+            self.truth, self.predicted, labels=present, average="macro", zero_division=0
+        )
+        accuracy = float(accuracy_score(self.truth, self.predicted))
+        return {"accuracy": accuracy, "balanced accuracy": float(balanced), "AUC": self.auc()}
+
+
+def judge(known: KnownLabels, answers: Answers) -> Judged:
+    """Hold the answers of a model against the labels.
+
+    Parameters
+    ----------
+    known : KnownLabels
+        The labels.
+    answers : Answers
+        The answers.
+
+    Returns
+    -------
+    Judged
+    """
+    predicted = answers.codes if answers.sets is None else answers.sets
+    return _judged(known, predicted, answers.raw_scores, answers.raw_proba)
+
+
+def judge_held_out(known: KnownLabels, held_out: HeldOut, subject: Subject) -> Judged:
+    """Hold the answers of held-out models against the labels.
+
+    Parameters
+    ----------
+    known : KnownLabels
+        The labels.
+    held_out : HeldOut
+        The answers.
+    subject : Subject
+        The model, whose classes the answers are in.
+
+    Returns
+    -------
+    Judged
+    """
+    predicted = np.asarray(held_out.predicted)
+    if len(predicted) != len(subject.bags):
+        raise InputError(
+            f"{len(predicted)} held-out answers were given for {len(subject.bags)} bags: give one "
+            "each."
+        )
+    if predicted.ndim == 1:
+        place = {label: k for k, label in enumerate(subject.classes)}
+        predicted = np.array([place.get(label, -1) for label in predicted.tolist()])
+    return _judged(known, predicted, held_out.scores, held_out.probabilities)
+
+
+def _judged(known: KnownLabels, predicted: Any, scores: Any, proba: Any) -> Judged:
+    rows, n_names = known.known, len(known.names)
+    has_sets = predicted is not None and predicted.ndim == 2
+    truth = known.as_sets() if has_sets else known.codes
+    assert truth is not None
+    if scores is None and proba is not None:
+        scores = proba[:, 1] if proba.shape[1] == 2 and not has_sets else proba
+    table = None if scores is None else scores.reshape(len(scores), -1)
+    if table is not None and table.shape[1] != 1:
+        table = _widened(table, n_names, -np.inf)
+    if has_sets:
+        predicted = _widened(predicted, n_names, 0)
+    return Judged(
+        truth[rows],
+        predicted[rows],
+        None if table is None else np.asarray(table, dtype=float)[rows],
+        None if proba is None else _widened(proba, n_names, 0.0)[rows],
+        known.names,
+    )
+
+
+def _widened(table: NDArray[Any], n_columns: int, fill: float) -> NDArray[Any]:
+    """Columns for the labels that the model does not know."""
+    missing = n_columns - table.shape[1]
+    return np.pad(table, ((0, 0), (0, missing)), constant_values=fill) if missing > 0 else table
+
+
+def evaluation_section(
+    judged: Judged, how: str, rivals: Mapping[str, Judged], unit: str
+) -> Section:
+    """Show how well a model does.
+
+    Parameters
+    ----------
+    judged : Judged
+        The answers of the model, and the truth.
+    how : str
+        Which bags it was asked about.
+    rivals : mapping of str to Judged
+        The plain baselines.
+    unit : {"bag", "row"}
+        What the model is about.
+
+    Returns
+    -------
+    Section
+    """
+    parts: list[Any] = [how, _comparison(judged, rivals, unit)]
+    if judged.has_sets:
+        parts += [_label_table(judged, unit)]
+    else:
+        parts += [SideBySide([_confusions(judged, unit), _class_table(judged, unit)])]
+    drawings = [d for d in (_roc(judged), _calibration(judged)) if d is not None]
+    return Section("How well it does", parts + ([SideBySide(drawings)] if drawings else []))
+
+
+def plain_baseline(judged: Judged) -> tuple[str, Judged]:
+    """What is right without looking: the commonest label, or the labels by their frequency.
+
+    Parameters
+    ----------
+    judged : Judged
+        The truth, of which the frequencies are taken.
+
+    Returns
+    -------
+    name : str
+    judged : Judged
+    """
+    n, n_names = len(judged.truth), len(judged.names)
+    if judged.has_sets:
+        shares = np.tile(np.mean(judged.truth == 1, axis=0), (n, 1))
+        return "baseline: labels by frequency", Judged(
+            judged.truth, None, shares, None, judged.names
+        )
+    common = int(np.bincount(judged.truth, minlength=n_names).argmax())
+    predicted = np.full(n, common)
+    return "baseline: commonest label", Judged(judged.truth, predicted, None, None, judged.names)
+
+
+def _comparison(judged: Judged, rivals: Mapping[str, Judged], unit: str) -> Table:
+    columns: dict[str, list[Any]] = {"model": ["this model", *rivals]}
+    rows = [judged.measures(), *(rival.measures() for rival in rivals.values())]
+    for name in rows[0]:
+        columns[name] = [row.get(name) for row in rows]
+    if judged.has_sets:
+        caption = "One-error and coverage are better when lower, average precision when higher"
+    else:
+        caption = f"{len(judged.truth):,} labelled {unit}s; higher is better"
+    return Table(columns, caption)
+
+
+def _confusions(judged: Judged, unit: str) -> Table:
+    """The confusion matrix; of many classes, the commonest mistakes."""
+    predicted = judged.predicted
+    assert predicted is not None
+    present = np.union1d(judged.truth, predicted[predicted >= 0])
+    if len(present) > MOST_CLASSES:
+        pairs = np.column_stack([judged.truth, predicted])[judged.truth != predicted]
+        found, counts = np.unique(pairs, axis=0, return_counts=True)
+        order = np.argsort(-counts, kind="stable")[:15]
+        names = [*judged.names, "none"]  # -1 is the last
+        columns = {
+            "label": [names[found[i, 0]] for i in order],
+            "predicted": [names[found[i, 1]] for i in order],
+            f"{unit}s": counts[order].tolist(),
+        }
+        return Table(columns, "The commonest mistakes")
+    counts = np.zeros((len(judged.names),) * 2, dtype=int)
+    told = predicted >= 0
+    np.add.at(counts, (judged.truth[told], predicted[told]), 1)
+    matrix = counts[np.ix_(present, present)]
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    table: dict[str, list[Any]] = {"label ↓ predicted →": [judged.names[k] for k in present]}
+    for column, k in enumerate(present):
+        table[_free(judged.names[k], table)] = matrix[:, column].tolist()
+    return Table(
+        table, f"Confusion matrix: {unit}s by label and prediction", shades=shares.tolist()
+    )
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    """A heading that no other column has."""
+    while name in taken:
+        name += " "
+    return name
+
+
+def _class_table(judged: Judged, unit: str) -> Table:
+    labels = np.arange(len(judged.names))
+    precision, recall, f1, support = precision_recall_fscore_support(
+        judged.truth, judged.predicted, labels=labels, zero_division=0
+    )
+    order = np.flatnonzero(support)
+    order = order[np.argsort(-support[order], kind="stable")][:MOST_ROWS]
+    columns: dict[str, list[Any]] = {
+        "label": [judged.names[k] for k in order],
+        f"{unit}s": support[order].tolist(),
+        "precision": precision[order].tolist(),
+        "recall": recall[order].tolist(),
+        "F1": f1[order].tolist(),
+    }
+    if len(judged.ranked) > 1 and judged.scores is not None:
+        columns["AUC"] = [_area(judged, k) for k in order.tolist()]
+    return Table(columns, _partly("Label by label", len(order), int((support > 0).sum())))
+
+
+def _label_table(judged: Judged, unit: str) -> Table:
+    """Label by label, for label sets: the rarest labels are where models fail."""
+    counts = (judged.truth == 1).sum(axis=0)
+    order = np.flatnonzero(counts)
+    order = order[np.argsort(-counts[order], kind="stable")][:MOST_ROWS]
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        judged.truth, judged.predicted, labels=None, zero_division=0
+    )
+    columns: dict[str, list[Any]] = {
+        "label": [judged.names[k] for k in order],
+        f"{unit}s": counts[order].tolist(),
+        "precision": precision[order].tolist(),
+        "recall": recall[order].tolist(),
+        "F1": f1[order].tolist(),
+    }
+    if judged.scores is not None:
+        columns["AUC"] = [_area(judged, k) for k in order.tolist()]
+        columns["average precision"] = [_precision(judged, k) for k in order.tolist()]
+    return Table(columns, _partly("Label by label", len(order), int((counts > 0).sum())))
+
+
+def _partly(caption: str, shown: int, n: int) -> str:
+    return caption if shown == n else f"{caption}: the {shown} commonest of {n}"
+
+
+def _area(judged: Judged, k: int) -> float | None:
+    found = judged.ranking_of(k)
+    return None if found is None else float(roc_auc_score(*found))
+
+
+def _precision(judged: Judged, k: int) -> float | None:
+    found = judged.ranking_of(k)
+    return None if found is None else float(average_precision_score(*found))
+
+
+def _roc(judged: Judged) -> Any:
+    found = {k: judged.ranking_of(k) for k in judged.ranked}
+    lines = []
+    for k, ranking in found.items():
+        if ranking is not None:
+            false, true, _ = roc_curve(*ranking)
+            rows = np.unique(np.linspace(0, len(false) - 1, _ROC_POINTS).astype(int))
+            lines.append(Curve(judged.names[k], false[rows], true[rows]))
+    if not lines or len(lines) > N_HUES:
+        return None  # a tangle: the table has the areas
+    area = judged.auc()
+    one = f"of “{lines[0].name}”" if len(lines) == 1 else "of each label against the others"
+    return curves(
+        lines,
+        x_label="share of the others taken for it",
+        y_label="share found",
+        caption=f"ROC curve {one}. Area {area:.3f}; the dashed line is guessing.",
+        alt=f"ROC curve {one}, area under it {area:.3f}.",
+        unit_square=True,
+    )
+
+
+def _calibration(judged: Judged) -> Any:
+    """How often what is said with a probability is so, in ten steps of probability."""
+    if judged.proba is None or judged.has_sets:
+        return None
+    proba, truth = judged.proba, judged.truth
+    if proba.shape[1] == 2:
+        said, right = proba[:, 1], truth == 1
+        what, of = f"probability of “{judged.names[1]}”", f"share of “{judged.names[1]}”"
+    else:
+        said, right = proba.max(axis=1), proba.argmax(axis=1) == truth
+        what, of = "probability of the predicted label", "share predicted right"
+    if not np.isfinite(said).all():
+        return None
+    bins = np.minimum((said * 10).astype(int), 9)
+    filled = np.unique(bins)
+    x = [float(said[bins == b].mean()) for b in filled]
+    y = [float(right[bins == b].mean()) for b in filled]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of one class only
+        brier = brier_score_loss(right.astype(int), said, pos_label=1)
+    return curves(
+        [Curve("", x, y, dots=True)],
+        x_label=what,
+        y_label=of,
+        caption=f"Calibration: on the dashed line probabilities are true. Brier score {brier:.3f}.",
+        alt=f"Calibration curve, Brier score {brier:.3f}.",
+        unit_square=True,
+    )

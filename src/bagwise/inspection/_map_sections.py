@@ -1,0 +1,226 @@
+"""The sections of a report that have a map: clusters, and learned distances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise.bags import Bags
+from bagwise.inspection._answers import Answers, are_those_of_fit
+from bagwise.inspection._charts import point_map
+from bagwise.inspection._known_labels import KnownLabels
+from bagwise.inspection._model_sections import steps_of
+from bagwise.inspection._page import Section, Table
+from bagwise.inspection._subject import Subject
+
+__all__ = ["cluster_section", "space_section"]
+
+MOST_ROWS = 40
+MOST_POINTS = 1000
+
+
+def cluster_section(
+    subject: Subject, answers: Answers, known: KnownLabels | None, names: list[str]
+) -> Section | None:
+    """Show the clusters: sizes, classes, and a map.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model and the bags.
+    answers : Answers
+        What it says.
+    known : KnownLabels or None
+        The labels of the bags.
+    names : list of str
+        Their names.
+
+    Returns
+    -------
+    Section or None
+    """
+    codes = answers.instance_codes
+    if not subject.is_clusterer or codes is None:
+        return None
+    estimator, bags = subject.estimator, subject.bags
+    found = np.unique(codes)
+    columns: dict[str, list[Any]] = {
+        "cluster": [answers.instance_names[k] for k in found],
+        "instances": [int((codes == k).sum()) for k in found],
+    }
+    if (bags.sizes > 1).any():
+        columns["bags"] = [len(np.unique(bags.bag_index[codes == k])) for k in found]
+    shares = getattr(estimator, "cluster_class_shares_", None)
+    if shares is not None:
+        columns["class"] = [str(estimator.cluster_classes_[k]) for k in found]
+        columns["its share"] = [float(shares[k].max()) for k in found]
+    elif known is not None and known.codes is not None and (bags.sizes == 1).all():
+        inside = [known.codes[(codes == k) & (known.codes >= 0)] for k in found]
+        counts = [np.bincount(part, minlength=len(known.names)) for part in inside]
+        columns["commonest label"] = [
+            known.names[int(c.argmax())] if c.any() else None for c in counts
+        ]
+        columns["its share"] = [float(c.max() / c.sum()) if c.any() else None for c in counts]
+    parts: list[Any] = [Table(columns, f"{len(found)} clusters")]
+    if "its share" in columns:
+        parts.append(
+            "The share of a class is estimated from the labels of the bags alone."
+            if shares is not None
+            else "The share is that of the commonest label among the labelled rows of a cluster."
+        )
+    space = getattr(estimator, "embedding_", None)
+    if space is None or not are_those_of_fit(getattr(estimator, "labels_", None), codes):
+        space = subject.seen.instances if subject.seen is not None else None
+        where = "the space of the features"
+    else:
+        where = "the space of the clustering"
+    parts.append(_map(space, answers, subject, names, f"Instances in {where}, coloured by cluster"))
+    return Section("Clusters", parts)
+
+
+def space_section(
+    subject: Subject, answers: Answers, known: KnownLabels | None, names: list[str]
+) -> Section | None:
+    """Show what a learned distance brings together, alone or as a step of a pipeline.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model and the bags.
+    answers : Answers
+        What it says.
+    known : KnownLabels or None
+        The labels of the bags.
+    names : list of str
+        Their names.
+
+    Returns
+    -------
+    Section or None
+    """
+    learner, before = _metric_step(subject)
+    if learner is None or before is None:
+        return None
+    mapped = learner.transform(before)
+    parts: list[Any] = []
+    if subject.estimator is learner and answers.instance_codes is not None:
+        codes = answers.instance_codes
+        found, counts = np.unique(codes[codes >= 0], return_counts=True)
+        order = np.argsort(-counts, kind="stable")[:MOST_ROWS]
+        columns: dict[str, list[Any]] = {
+            answers.instance_heading: [answers.instance_names[k] for k in found[order]],
+            "instances": counts[order].tolist(),
+        }
+        left = int((codes < 0).sum())
+        beside = f"; {left:,} instances have none" if left else ""
+        parts.append(Table(columns, f"How many instances have each label{beside}"))
+        groups, group_names = codes, answers.instance_names
+    else:
+        groups, group_names = np.full(len(subject.bags.bag_index), -1), []
+        if known is not None and known.codes is not None:
+            groups, group_names = known.codes[subject.bags.bag_index], known.names
+    if known is not None and len(subject.bags) > 1:
+        parts.append(_neighbours(before, mapped, known))
+    shown = Answers(instance_codes=groups, instance_names=list(group_names))
+    by = answers.instance_heading if subject.estimator is learner else "label of their bag"
+    coloured = f", coloured by {by}" if (groups >= 0).any() else ""
+    parts.append(
+        _map(mapped.instances, shown, subject, names, f"Instances in the learned space{coloured}")
+    )
+    return Section("The learned distance", parts)
+
+
+def _metric_step(subject: Subject) -> tuple[Any, Bags | None]:
+    """The metric learner of a model, and the bags before it."""
+    steps = [step for _, step in steps_of(subject.model) if not hasattr(step, "best_estimator_")]
+    places = [i for i, step in enumerate(steps) if hasattr(step, "get_metric")]
+    if not places:
+        return None, None
+    bags = subject.bags
+    for step in steps[: places[0]]:
+        bags = step.transform(bags)
+    return steps[places[0]], bags
+
+
+def _neighbours(before: Bags, after: Bags, known: KnownLabels) -> Table:
+    """How often the nearest instance of another bag is in a bag that shares a label."""
+    from sklearn.neighbors import NearestNeighbors
+
+    sets = known.as_sets()
+    rows = _sample(before.n_instances)
+    index = before.bag_index[rows]
+    shares: list[float | None] = []
+    for bags in (before, after):
+        values = bags.instances[rows]
+        values = values.toarray() if sparse.issparse(values) else values
+        n_near = min(len(rows), int(np.bincount(index).max()) + 1)
+        near = NearestNeighbors(n_neighbors=n_near).fit(values).kneighbors(return_distance=True)[1]
+        hits = []
+        for place, others in enumerate(near):
+            own = index[place]
+            foreign = next((j for j in others if index[j] != own), None)
+            if foreign is not None and sets[own].min() >= 0 and sets[index[foreign]].min() >= 0:
+                hits.append(bool((sets[own] * sets[index[foreign]]).any()))
+        shares.append(float(np.mean(hits)) if hits else None)
+    columns: dict[str, list[Any]] = {
+        "space": ["as the features are", "as learned"],
+        "shares a label": [None if s is None else f"{s:.0%}" for s in shares],
+    }
+    return Table(
+        columns,
+        "How often the nearest instance of another bag is in a bag that shares a label "
+        f"({len(rows)} instances asked; bags the model was fitted on flatter it)",
+    )
+
+
+def _sample(n: int) -> NDArray[np.intp]:
+    rows = np.arange(n)
+    if n <= MOST_POINTS:
+        return rows
+    return np.sort(np.random.default_rng(0).permutation(n)[:MOST_POINTS])
+
+
+def _map(space: Any, answers: Answers, subject: Subject, names: list[str], caption: str) -> Any:
+    """Lay instances out in the plane: as they are in two dimensions, else by t-SNE."""
+    rows = _sample(space.shape[0])
+    codes = answers.instance_codes
+    assert codes is not None
+    bags, chosen = subject.bags, codes[rows]
+    points, by = _plane(space[rows])
+    index = bags.bag_index[rows]
+    titles = [
+        f"{names[i]}, row {row}" + ("" if code < 0 else f": {answers.instance_names[code]}")
+        for i, row, code in zip(index, rows - bags.offsets[index], chosen, strict=True)
+    ]
+    part = f"{len(rows):,} of {space.shape[0]:,} are drawn. " if len(rows) < space.shape[0] else ""
+    return point_map(
+        points,
+        chosen.tolist(),
+        answers.instance_names,
+        bags=index.tolist(),
+        titles=titles,
+        caption=f"{caption}{by}. {part}Click a point to open its bag.",
+        alt=f"Map. {caption}; the numbers are in the table.",
+    )
+
+
+def _plane(values: Any) -> tuple[NDArray[Any], str]:
+    from sklearn.decomposition import PCA, TruncatedSVD
+    from sklearn.manifold import TSNE
+
+    if sparse.issparse(values):
+        n_kept = min(30, *values.shape)
+        values = TruncatedSVD(max(n_kept - 1, 1), random_state=0).fit_transform(values)
+    values = np.asarray(values, dtype=float)
+    if values.shape[1] <= 2 or len(values) < 5:
+        return np.pad(values, ((0, 0), (0, 2)))[:, :2], ""
+    kept = min(30, *values.shape)
+    values = PCA(kept, random_state=0).fit_transform(values)
+    if values.std() == 0:
+        return values[:, :2], ""
+    near = min(30.0, (len(values) - 1) / 3)
+    layout = TSNE(perplexity=near, init="pca", random_state=0, max_iter=500)
+    return layout.fit_transform(values / values[:, 0].std()), ", laid out by t-SNE (near is alike)"

@@ -1,0 +1,272 @@
+"""Pictures, sounds and texts of instances, put into a page within a budget."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bagwise._warnings import warn_user
+from bagwise.bags import Bags
+from bagwise.exceptions import DataNotFoundError, InputError
+
+__all__ = ["Embedded", "Media", "embed_media"]
+
+IMAGES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".bmp": "image/bmp",
+}
+SOUNDS = {
+    ".wav": "audio/wav",
+    ".mp3": "audio/mpeg",
+    ".ogg": "audio/ogg",
+    ".oga": "audio/ogg",
+    ".opus": "audio/ogg",
+    ".flac": "audio/flac",
+    ".m4a": "audio/mp4",
+}
+LONGEST_TEXT = 1000
+
+
+@dataclass(frozen=True)
+class Media:
+    """What the instances of bags look or sound like, for a :class:`Report`.
+
+    Every list has one entry per instance, aligned with ``bags.instances``; None where there is
+    nothing. The page holds the files themselves: those of the first instances of each bag, as long
+    as there is room, the others by name.
+
+    Parameters
+    ----------
+    images : sequence, default=None
+        Image files (PNG, JPEG, GIF, WebP, BMP), or arrays of shape (height, width) or
+        (height, width, 3): bytes, or floats from 0 (black) to 1 (white).
+    audio : sequence of path, default=None
+        Sound files (WAV, MP3, Ogg, FLAC, M4A).
+    texts : sequence of str, default=None
+        A text for each instance.
+    sources : sequence, default=None
+        The image each instance was cut from: an image file or array, as in `images`.
+    boxes : array-like of shape (n_instances, 4), default=None
+        Where in its source each instance is: x, y (from the upper left), width, height in pixels;
+        NaN where it is not known.
+    per_bag : int, default=6
+        How many instances of a bag are shown with image and sound.
+    budget : int, default=20_000_000
+        How many bytes of files the page may hold.
+
+    Examples
+    --------
+    >>> from bagwise.inspection import Media
+    >>> Media(texts=["a cough", "silence"]).per_bag
+    6
+    """
+
+    images: Sequence[Any] | None = None
+    audio: Sequence[Any] | None = None
+    texts: Sequence[str | None] | None = None
+    sources: Sequence[Any] | None = None
+    boxes: ArrayLike | None = None
+    per_bag: int = 6
+    budget: int = 20_000_000
+
+    def check(self, bags: Bags) -> None:
+        """Refuse lists that are not one entry per instance."""
+        for name in ("images", "audio", "texts", "sources", "boxes"):
+            values = getattr(self, name)
+            if values is not None and len(values) != bags.n_instances:
+                raise InputError(
+                    f"media.{name} has {len(values)} entries for {bags.n_instances} instances: "
+                    "give one each, None where there is nothing."
+                )
+        if self.boxes is not None:
+            shape = np.shape(self.boxes)
+            if len(shape) != 2 or shape[1] != 4:
+                raise InputError(
+                    f"media.boxes has shape {shape}: expected x, y, width and height of each "
+                    "instance."
+                )
+            if self.sources is None:
+                raise InputError("media.boxes needs media.sources: the images they lie in.")
+
+
+@dataclass
+class Embedded:
+    """The media of the shown instances, as the page keeps them.
+
+    Attributes
+    ----------
+    files : list of str
+        Addresses that hold the files themselves.
+    columns : dict
+        For ``image``, ``audio`` and ``source``: the place in `files` of each shown instance (-1:
+        not embedded) and its name; for ``text`` the texts; for ``box`` the boxes.
+    note : str
+        What was left out.
+    """
+
+    files: list[str] = field(default_factory=list)
+    columns: dict[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+
+def embed_media(media: Media | None, rows: NDArray[np.int64], ranks: NDArray[np.int64]) -> Embedded:
+    """Read the files of the shown instances, the best of each bag first, within the budget.
+
+    Parameters
+    ----------
+    media : Media or None
+        The media of all instances.
+    rows : ndarray of int
+        The instances that the page shows.
+    ranks : ndarray of int
+        The place of each of them in its bag.
+
+    Returns
+    -------
+    Embedded
+    """
+    found = Embedded()
+    if media is None:
+        return found
+    if media.texts is not None:
+        found.columns["text"] = [_text(media.texts[i]) for i in rows]
+    shelf = _Shelf(found.files, media.budget)
+    first = np.argsort(ranks, kind="stable")
+    if media.sources is not None:
+        place = np.full(len(rows), -1)
+        for j in first:
+            place[j] = shelf.put(media.sources[rows[j]], IMAGES, "source image")
+        found.columns["source"] = place.tolist()
+        boxes = np.asarray(media.boxes, dtype=float)[rows] if media.boxes is not None else None
+        found.columns["box"] = [
+            box.round(2).tolist() if box is not None and np.isfinite(box).all() else None
+            for box in (boxes if boxes is not None else [None] * len(rows))
+        ]
+    for kind, items, endings in (
+        ("image", media.images, IMAGES),
+        ("audio", media.audio, SOUNDS),
+    ):
+        if items is None:
+            continue
+        place = np.full(len(rows), -1)
+        for j in first[ranks[first] < media.per_bag]:
+            place[j] = shelf.put(items[rows[j]], endings, kind)
+        names = [_name(items[i]) for i in rows]
+        found.columns[kind] = {"place": place.tolist(), "name": names}
+    found.note = shelf.note(media.per_bag)
+    return found
+
+
+class _Shelf:
+    """Files that a page holds: each once, and no more than there is room for."""
+
+    def __init__(self, files: list[str], budget: int) -> None:
+        self._files, self._left = files, budget
+        self._places: dict[Any, int] = {}
+        self._too_much = 0
+        self._missing: list[str] = []
+
+    def put(self, item: Any, endings: dict[str, str], kind: str) -> int:
+        """Keep an item; returns its place, -1 where there is none or no room."""
+        if item is None:
+            return -1
+        key = item.tobytes() if isinstance(item, np.ndarray) else str(item)
+        if key in self._places:
+            return self._places[key]
+        self._places[key] = self._put(item, endings, kind)
+        return self._places[key]
+
+    def _put(self, item: Any, endings: dict[str, str], kind: str) -> int:
+        if isinstance(item, np.ndarray):
+            data, mime = png(item), "image/png"
+        else:
+            path = Path(item)
+            mime = endings.get(path.suffix.lower(), "")
+            if not mime:
+                known = ", ".join(endings)
+                raise InputError(f"{path.name!r} is no {kind} a page can show: expected {known}.")
+            if not path.is_file():
+                self._missing.append(str(item))
+                return -1
+            if path.stat().st_size > self._left:
+                self._too_much += 1
+                return -1
+            data = path.read_bytes()
+        if len(data) > self._left:
+            self._too_much += 1
+            return -1
+        self._left -= len(data)
+        self._files.append(f"data:{mime};base64,{base64.b64encode(data).decode()}")
+        return len(self._files) - 1
+
+    def note(self, per_bag: int) -> str:
+        """What a reader should know; files that are not there are told to the user."""
+        if self._missing:
+            if not self._files:
+                raise DataNotFoundError(f"no file {self._missing[0]!r}, nor any other of them.")
+            warn_user(
+                f"{len(self._missing)} media files were not found, {self._missing[0]!r} among "
+                "them: they are shown by name."
+            )
+        text = f"Images and sounds are shown for the first {per_bag} instances of a bag."
+        if self._too_much:
+            text += f" {self._too_much} files found no room in the page and are only named."
+        return text if self._files or self._too_much else ""
+
+
+def png(image: NDArray[Any]) -> bytes:
+    """Write an array as a PNG file.
+
+    Parameters
+    ----------
+    image : ndarray of shape (height, width) or (height, width, 3)
+        Bytes, or floats from 0 (black) to 1 (white).
+
+    Returns
+    -------
+    bytes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.inspection._media import png
+    >>> png(np.zeros((8, 8)))[1:4]
+    b'PNG'
+    """
+    if image.ndim not in (2, 3) or (image.ndim == 3 and image.shape[2] != 3) or 0 in image.shape:
+        raise InputError(
+            f"an image of shape {image.shape}: expected (height, width) or (height, width, 3)."
+        )
+    if image.dtype != np.uint8:
+        image = (np.clip(np.nan_to_num(image.astype(float)), 0, 1) * 255).round().astype(np.uint8)
+    height, width = image.shape[:2]
+    # Each line of pixels begins with the number of its filter: 0, none.
+    lines = np.column_stack([np.zeros(height, np.uint8), image.reshape(height, -1)]).tobytes()
+    kind = 0 if image.ndim == 2 else 2
+    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in chunks
+    )
+
+
+def _text(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+
+
+def _name(item: Any) -> str:
+    return "" if item is None or isinstance(item, np.ndarray) else Path(item).name

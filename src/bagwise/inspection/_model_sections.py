@@ -1,0 +1,193 @@
+"""The sections of a report about the model: what it is, what it is least certain of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from bagwise.inspection._answers import Answers
+from bagwise.inspection._charts import Curve, curves
+from bagwise.inspection._page import Section, SideBySide, Table
+from bagwise.inspection._subject import Subject
+
+__all__ = ["annotation_section", "model_section", "row_section", "steps_of"]
+
+MOST_ROWS = 40
+LONGEST = 200  # letters of a parameter
+
+
+def model_section(subject: Subject, facts: Mapping[str, Any]) -> Section:
+    """Show what the model is, and how its training went.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model.
+    facts : mapping of str to object
+        What else is known of it.
+
+    Returns
+    -------
+    Section
+    """
+    rows: dict[str, str] = {name: str(value) for name, value in facts.items()}
+    for name, step in steps_of(subject.model):
+        chosen = getattr(step, "best_params_", None) or _chosen_parameters(step)
+        own = (f"{key} = {_short(value)}" for key, value in chosen.items())
+        rows[name] = f"{type(step).__name__}({', '.join(own)})"
+    parts: list[Any] = [
+        Table({"": list(rows), "what it is": list(rows.values())}, "Parameters not by default")
+    ]
+    for _, step in steps_of(subject.model):
+        if (drawing := _training_curve(step)) is not None:
+            parts.append(drawing)
+    return Section("The model", parts)
+
+
+def steps_of(model: Any) -> list[tuple[str, Any]]:
+    """Name the parts of a model, those inside searches and pipelines too.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model.
+
+    Returns
+    -------
+    list of (str, estimator)
+    """
+    if hasattr(model, "best_estimator_"):
+        return [("search", model), *steps_of(model.best_estimator_)]
+    if isinstance(model, Pipeline):
+        return [
+            (name if inner == "model" else inner, step)
+            for name, part in model.steps
+            for inner, step in steps_of(part)
+        ]
+    return [("model", model)]
+
+
+def _chosen_parameters(step: Any) -> dict[str, Any]:
+    """The parameters that differ from the defaults of their class."""
+    try:
+        plain = type(step)().get_params(deep=False)
+    except TypeError:
+        plain = {}
+    found = step.get_params(deep=False)
+    return {
+        key: value
+        for key, value in found.items()
+        if key not in plain or repr(plain[key]) != repr(value)
+    }
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _training_curve(step: Any) -> Any:
+    curve = np.asarray(getattr(step, "objective_curve_", ()), dtype=float).ravel()
+    curve = curve[np.isfinite(curve)]
+    if len(curve) < 2:
+        return None
+    rows = np.unique(np.linspace(0, len(curve) - 1, 300).astype(int))
+    name = type(step).__name__
+    return curves(
+        [Curve("", rows + 1, curve[rows])],
+        x_label="iteration",
+        y_label="objective",
+        caption=f"The objective of {name} while it was trained.",
+        alt=f"Objective of {name}: {curve[0]:.4g} at first, {curve[-1]:.4g} after {len(curve)}.",
+    )
+
+
+def annotation_section(subject: Subject, answers: Answers, names: list[str]) -> Section | None:
+    """Show the instances whose label is least certain, given the labels of their bags.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model and the bags.
+    answers : Answers
+        What it says.
+    names : list of str
+        The names of the bags.
+
+    Returns
+    -------
+    Section or None
+    """
+    posterior, codes = answers.posterior, answers.instance_codes
+    if posterior is None or codes is None:
+        return None
+    bags, rows = subject.bags, np.arange(len(posterior))
+    best = posterior[rows, codes]
+    others = posterior.copy()
+    others[rows, codes] = -1.0
+    second = others.argmax(axis=1)
+    order = np.argsort(best, kind="stable")[:MOST_ROWS]
+    order = order[best[order] < 1 - 1e-9]
+    sure = float(np.mean(best >= 0.95))
+    text = (
+        "Each instance is named given the labels of its bag. "
+        f"{sure:.0%} of the {len(best):,} names have a probability of at least 0.95."
+    )
+    if len(order) == 0:
+        return Section("Annotation", [text])
+    columns = {
+        "bag": [names[i] for i in bags.bag_index[order]],
+        "row": (order - bags.offsets[bags.bag_index[order]]).tolist(),
+        "label": [answers.instance_names[k] for k in codes[order]],
+        "probability": best[order].tolist(),
+        "or else": [answers.instance_names[k] for k in second[order]],
+        "its probability": np.maximum(others[order, second[order]], 0.0).tolist(),
+    }
+    table = Table(
+        columns, f"The {len(order)} least certain instances", bags=bags.bag_index[order].tolist()
+    )
+    return Section("Annotation", [text, table])
+
+
+def row_section(subject: Subject, answers: Answers, names: list[str]) -> Section | None:
+    """Show the rows of which a semi-supervised model is least, and most, certain.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model and the rows.
+    answers : Answers
+        What it says.
+    names : list of str
+        The names of the rows.
+
+    Returns
+    -------
+    Section or None
+    """
+    if not subject.works_on_rows or answers.codes is None or answers.certainty is None:
+        return None
+    order = np.argsort(answers.certainty, kind="stable")
+    said = answers.texts(subject.names)
+    assert said is not None
+
+    def table(chosen: NDArray[np.intp], caption: str) -> Table:
+        columns = {
+            "row": [names[i] for i in chosen],
+            "predicted": [said[i] for i in chosen],
+            "certainty": answers.certainty[chosen].tolist(),  # type: ignore[index]
+        }
+        return Table(columns, caption, bags=chosen.tolist())
+
+    few = min(15, len(order))
+    text = (
+        "Certainty is the distance from the nearest other answer: the size of the score for two "
+        "classes, for more the lead of the first class over the second. A label given to one of "
+        "the least certain rows tells the model most."
+    )
+    tables = [table(order[:few], "Least certain"), table(order[::-1][:few], "Most certain")]
+    return Section("Certain and uncertain rows", [text, SideBySide(tables)])

@@ -1,0 +1,157 @@
+"""ObjectiveDisplay: did the fit come to rest?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.pipeline import Pipeline
+
+from bagwise.exceptions import InputError
+from bagwise.extras import import_extra
+
+__all__ = ["ObjectiveDisplay"]
+
+
+class ObjectiveDisplay:
+    """Show the objective of one fit, or of several, against the iteration.
+
+    Make one with `from_estimator` or `from_predictions`.
+
+    Parameters
+    ----------
+    curves : mapping of str to ndarray of shape (n_iter,)
+        The objective after each iteration, by the name of the model.
+    excess : bool, default=False
+        Whether to show how far each curve is above the lowest value of all, on a logarithmic axis,
+        instead of the objective itself. Only models of one objective can be compared so.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes with the plot.
+    figure_ : matplotlib Figure
+        The figure with the axes.
+
+    Examples
+    --------
+    >>> from bagwise.annotation import ORedLogisticRegression
+    >>> from bagwise.inspection import ObjectiveDisplay
+    >>> bags = [[[0.0], [1.1]], [[0.2]], [[0.9]]]
+    >>> model = ORedLogisticRegression().fit(bags, [{"owl", "wren"}, {"owl"}, {"wren"}])
+    >>> ObjectiveDisplay.from_estimator(model)  # doctest: +SKIP
+    """
+
+    def __init__(self, curves: Mapping[str, NDArray[Any]], *, excess: bool = False) -> None:
+        self.curves = curves
+        self.excess = excess
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, excess: bool = False, ax: Any = None) -> Self:
+        """Plot the curve that a fit has left.
+
+        Parameters
+        ----------
+        estimator : estimator or mapping of str to estimator
+            A fitted model with ``objective_curve_``, a pipeline or a search that ends in one; or
+            several by name.
+        excess : bool, default=False
+            Whether to show how far each curve is above the lowest value of all.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ObjectiveDisplay
+        """
+        if not isinstance(estimator, Mapping):
+            estimator = {type(_last_step(estimator)).__name__: estimator}
+        curves = {name: _curve(model) for name, model in estimator.items()}
+        return cls.from_predictions(curves, excess=excess, ax=ax)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        curves: ArrayLike | Mapping[str, ArrayLike],
+        *,
+        excess: bool = False,
+        ax: Any = None,
+    ) -> Self:
+        """Plot curves that are known already.
+
+        Parameters
+        ----------
+        curves : array-like of shape (n_iter,), or mapping of str to such
+            The objective after each iteration; several by name.
+        excess : bool, default=False
+            Whether to show how far each curve is above the lowest value of all.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ObjectiveDisplay
+        """
+        if not isinstance(curves, Mapping):
+            curves = {"objective": curves}
+        values = {name: np.asarray(curve, dtype=float) for name, curve in curves.items()}
+        for name, curve in values.items():
+            if curve.ndim != 1 or not len(curve):
+                raise InputError(
+                    f"the curve of {name} has shape {curve.shape}: one value per iteration is "
+                    "needed, and at least one iteration."
+                )
+        return cls(values, excess=excess).plot(ax=ax)
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ObjectiveDisplay
+        """
+        if ax is None:
+            pyplot = import_extra("matplotlib.pyplot", extra="plot")
+            _, ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+        lowest = min(curve.min() for curve in self.curves.values()) if self.excess else 0.0
+        for name, curve in self.curves.items():
+            above = curve - lowest
+            if self.excess:
+                above = np.where(above > 0, above, np.nan)  # the lowest has no logarithm
+            few = len(curve) <= 30
+            ax.plot(
+                np.arange(1, len(curve) + 1), above, marker="o" if few else "", ms=4, label=name
+            )
+        ax.set_xlabel("iteration")
+        ax.set_ylabel("objective, above the lowest" if self.excess else "objective")
+        if self.excess:
+            ax.set_yscale("log")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(color="0.5", alpha=0.3, linewidth=0.6)
+        for text in ax.legend(frameon=False).get_texts():
+            text.set_parse_math(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _last_step(model: Any) -> Any:
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
+    return model
+
+
+def _curve(model: Any) -> NDArray[Any]:
+    last = _last_step(model)
+    if not hasattr(last, "objective_curve_"):
+        raise InputError(
+            f"{type(last).__name__} has no objective_curve_: it is not fitted, or not iterative."
+        )
+    return last.objective_curve_

@@ -1,0 +1,337 @@
+"""Report: everything there is to see about a model and bags, as one page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+import bagwise
+from bagwise._validation import check_bags
+from bagwise.bags import Bags
+from bagwise.engines import is_local
+from bagwise.exceptions import InputError, LabelError
+from bagwise.inspection._answers import Answers, collect_answers
+from bagwise.inspection._data_section import data_section
+from bagwise.inspection._evaluation import (
+    HeldOut,
+    evaluation_section,
+    judge,
+    judge_held_out,
+    plain_baseline,
+)
+from bagwise.inspection._known_labels import KnownLabels, read_labels
+from bagwise.inspection._map_sections import cluster_section, space_section
+from bagwise.inspection._media import Media, embed_media
+from bagwise.inspection._model_sections import annotation_section, model_section, row_section
+from bagwise.inspection._page import Explorer, Section, render_page
+from bagwise.inspection._subject import Subject, look_into
+from bagwise.io.files import replacing
+
+__all__ = ["Report"]
+
+MOST_INSTANCES = 400_000  # that a page lists
+LEAST_PER_BAG = 20
+
+_TOO_GOOD = (
+    "these figures are too good: a model remembers. Ask it about {unit}s it has not seen, or "
+    "cross-validate (bagwise report --cv 5; held_out= in Python)."
+)
+
+
+class Report:
+    """One self-contained page about a fitted model and bags: data, figures, every bag.
+
+    It shows what the data is, how well the model does where labels are given, every bag with its
+    instances in the order of their contribution, and what else the model can tell: clusters on a
+    map, the least certain annotations, the learned distance, the course of the training. What does
+    not apply is absent. The page needs no network.
+
+    Parameters
+    ----------
+    model : estimator
+        Any fitted estimator of bagwise, alone or in a pipeline or a search.
+    bags : Bags or anything accepted as bags
+        The bags; rows, for models of rows.
+    y : array-like of shape (n_bags,), 0/1 array or list of sets, default=None
+        Their labels, where they are known: None (or -1) for a bag whose label is not.
+    title : str, default=None
+        Title of the page; made from the model by default.
+    media : Media, default=None
+        Images, sounds and texts of the instances.
+    groups : array-like of shape (n_bags,), default=None
+        What belongs together, such as the patient of each slide: told where it spans labels.
+    held_out : HeldOut, default=None
+        Answers for these bags by models that had not seen them; the figures are then theirs.
+    seen : array-like of bool of shape (n_bags,), default=None
+        Which bags the model was fitted on: figures are of the others, where there are any.
+    classes : sequence, default=None
+        Names to show instead of the values of ``classes_``, in their order.
+    facts : mapping of str to object, default=None
+        What else to tell about the model, such as the file it came from.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SingleInstanceClassifier
+    >>> from bagwise.inspection import Report
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = SingleInstanceClassifier().fit(bags, ["no", "no", "yes", "yes"])
+    >>> page = Report(model, bags, ["no", "no", "yes", "yes"]).to_html()  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        bags: Any,
+        y: Any = None,
+        *,
+        title: str | None = None,
+        media: Media | None = None,
+        groups: ArrayLike | None = None,
+        held_out: HeldOut | None = None,
+        seen: ArrayLike | None = None,
+        classes: Sequence[Any] | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self.bags = bags
+        self.y = y
+        self.title = title
+        self.media = media
+        self.groups = groups
+        self.held_out = held_out
+        self.seen = seen
+        self.classes = classes
+        self.facts = facts
+
+    def to_html(self) -> str:
+        """Ask the model, and write the page.
+
+        Returns
+        -------
+        str
+            The HTML text.
+        """
+        bags = check_bags(None, self.bags, reset=True, allow_nan=True)
+        if not is_local(bags):
+            raise InputError(
+                f"the bags are on {bags.device}: a report is made of bags in memory here."
+            )
+        if self.media is not None:
+            self.media.check(bags)
+        seen = None if self.seen is None else np.asarray(self.seen, dtype=bool)
+        if seen is not None and seen.shape != (len(bags),):
+            raise InputError(f"seen has shape {seen.shape} for {len(bags)} bags: give one each.")
+        subject = look_into(self.model, bags, self.classes)
+        known = read_labels(self.y, subject)
+        answers = collect_answers(subject, known)
+        names = [str(i) for i in (range(len(bags)) if bags.ids is None else bags.ids.tolist())]
+        unit = "row" if subject.works_on_rows and (bags.sizes == 1).all() else "bag"
+        title = self.title or f"{type(subject.estimator).__name__} on {len(bags):,} {unit}s"
+        found = [
+            data_section(bags, known, names, self.groups, seen, unit),
+            self._figures(subject, known, answers, seen, unit),
+            self._all_bags(subject, known, answers, names, unit),
+            annotation_section(subject, answers, names),
+            row_section(subject, answers, names),
+            cluster_section(subject, answers, known, names),
+            space_section(subject, answers, known, names),
+            model_section(subject, self.facts or {}),
+        ]
+        return render_page(
+            title,
+            [section for section in found if section is not None],
+            lead=f"What {type(subject.estimator).__name__} says about these {unit}s, and why.",
+            footer=f"Made by bagwise {bagwise.__version__}. This page needs no network and sends "
+            "nothing.",
+        )
+
+    def save(self, path: str | os.PathLike[str], force: bool = False) -> Path:
+        """Write the page to a file, which appears when it is complete.
+
+        Parameters
+        ----------
+        path : path
+            The file, by custom ``.html``.
+        force : bool, default=False
+            Whether an existing file may be replaced.
+
+        Returns
+        -------
+        Path
+            Where it is.
+
+        Raises
+        ------
+        OutputExistsError
+            When the file exists and `force` is False.
+        """
+        file = Path(path)
+        with replacing(file, force=force) as temporary:
+            temporary.write_text(self.to_html(), encoding="utf-8")
+        return file
+
+    def _figures(
+        self,
+        subject: Subject,
+        known: KnownLabels | None,
+        answers: Answers,
+        seen: NDArray[np.bool_] | None,
+        unit: str,
+    ) -> Section | None:
+        if known is None or (answers.codes is None and answers.sets is None):
+            return None
+        if answers.codes is not None and known.sets is not None:
+            raise LabelError(
+                "the model predicts one label per bag, and y holds label sets: give one label per "
+                "bag, or none."
+            )
+        if self.held_out is None:
+            asked, how = _fairly(known, seen, unit)
+            judged = judge(asked, answers)
+            return evaluation_section(judged, how, dict([plain_baseline(judged)]), unit)
+        judged = judge_held_out(known, self.held_out, subject)
+        rivals = {
+            f"baseline: {name}": judge_held_out(known, answer, subject)
+            for name, answer in self.held_out.baselines.items()
+        }
+        how = (
+            f"Figures by {self.held_out.how}: each {unit} was judged by a model that had not seen "
+            "it, and all answers were put together."
+        )
+        return evaluation_section(judged, how, rivals or dict([plain_baseline(judged)]), unit)
+
+    def _all_bags(
+        self,
+        subject: Subject,
+        known: KnownLabels | None,
+        answers: Answers,
+        names: list[str],
+        unit: str,
+    ) -> Section:
+        bags = subject.bags
+        rows, ranks, offsets = _ranked(bags, answers)
+        embedded = embed_media(self.media, rows, ranks)
+        held_out = None if self.held_out is None else _coded(self.held_out.predicted, subject)
+        judged = answers if held_out is None else held_out
+        place = {int(row): j for j, row in enumerate(rows)}
+        codes = answers.instance_codes
+        data = {
+            "unit": unit,
+            "bags": {
+                "id": names,
+                "size": bags.sizes.tolist(),
+                "truth": None if known is None else known.texts,
+                "predicted": answers.texts(subject.names),
+                "heldOut": None if held_out is None else held_out.texts(subject.names),
+                "score": _numbers(answers.scores),
+                "probability": _numbers(_of_predicted(answers)),
+                "certainty": _numbers(answers.certainty),
+                "wrong": _wrong(known, judged),
+            },
+            "offsets": offsets.tolist(),
+            "instances": {
+                "row": (rows - bags.offsets[bags.bag_index[rows]]).tolist(),
+                "score": _numbers(answers.instance_scores, rows),
+                "label": None if codes is None else codes[rows].tolist(),
+                "probability": _numbers(answers.instance_proba, rows),
+                "keys": [[place[row], text] for row, text in answers.keys.items() if row in place],
+                **dict.fromkeys(("image", "audio", "text", "source", "box")),
+                **embedded.columns,
+            },
+            "labels": answers.instance_names,
+            "media": embedded.files,
+            "heads": {
+                "score": answers.instance_score_name,
+                "label": answers.instance_heading,
+                "probability": "probability",
+                "bagScore": answers.score_name,
+            },
+        }
+        texts = [text for text in (_what_order(answers, unit), embedded.note) if text]
+        return Section(f"All {unit}s", [*texts, Explorer(data)])
+
+
+def _fairly(
+    known: KnownLabels, seen: NDArray[np.bool_] | None, unit: str
+) -> tuple[KnownLabels, str]:
+    """The labels by which a model is judged itself, and how fair that is."""
+    if seen is None:
+        start = f"The model was asked about the {unit}s of this report. If it was fitted on them, "
+        return known, start + _TOO_GOOD.format(unit=unit)
+    new = known.known & ~seen
+    if not new.any():
+        start = f"The model was fitted on these {unit}s, so "
+        return known, start + _TOO_GOOD.format(unit=unit)
+    if not seen.any():
+        return known, f"The model was not fitted on any of these {unit}s."
+    return known.without(seen), (
+        f"Figures are of the {int(new.sum()):,} labelled {unit}s that the model was not fitted on; "
+        f"{int(seen.sum()):,} others were in its training."
+    )
+
+
+def _what_order(answers: Answers, unit: str) -> str:
+    if unit == "row" or answers.instance_scores is None:
+        return "The key instance of a bag is marked." if answers.keys else ""
+    return f"Instances are in the order of their scores. {answers.explanation}"
+
+
+def _coded(predicted: NDArray[Any], subject: Subject) -> Answers:
+    """Held-out predictions as places among the classes of the model."""
+    if predicted.ndim == 2:
+        return Answers(sets=(predicted > 0).astype(np.int8))
+    place = {label: k for k, label in enumerate(subject.classes)}
+    return Answers(codes=np.array([place.get(label, -1) for label in predicted.tolist()]))
+
+
+def _of_predicted(answers: Answers) -> NDArray[Any] | None:
+    """The probability of the predicted class of each bag."""
+    if answers.raw_proba is None or answers.codes is None:
+        return None
+    return answers.raw_proba[np.arange(len(answers.codes)), answers.codes]
+
+
+def _ranked(
+    bags: Bags, answers: Answers
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The instances the page lists, best first in each bag; of large bags only the best."""
+    index = bags.bag_index
+    key = np.ones(bags.n_instances)
+    key[list(answers.keys)] = 0
+    scores = answers.instance_scores
+    order = np.lexsort((key, index) if scores is None else (key, -scores, index))
+    ranks = np.arange(bags.n_instances) - bags.offsets[index]
+    most = max(LEAST_PER_BAG, MOST_INSTANCES // len(bags))
+    kept = ranks < most
+    offsets = np.concatenate([[0], np.cumsum(np.minimum(bags.sizes, most))])
+    return order[kept], ranks[kept], offsets
+
+
+def _wrong(known: KnownLabels | None, answers: Answers) -> list[int | None] | None:
+    """1 where the answer is not the label, None where no label is known."""
+    if known is None or (answers.codes is None and answers.sets is None):
+        return None
+    if answers.codes is not None:
+        assert known.codes is not None
+        wrong = answers.codes != known.codes
+    else:
+        assert answers.sets is not None
+        truth = known.as_sets()
+        said = np.pad(answers.sets, ((0, 0), (0, truth.shape[1] - answers.sets.shape[1])))
+        wrong = (said != truth).any(axis=1)
+    return [int(w) if told else None for w, told in zip(wrong, known.known, strict=True)]
+
+
+def _numbers(
+    values: NDArray[Any] | None, rows: NDArray[np.int64] | None = None
+) -> list[float | None] | None:
+    """Numbers as short as a reader needs them; None for what no number is."""
+    if values is None:
+        return None
+    chosen = np.asarray(values if rows is None else values[rows], dtype=float)
+    return [float(f"{v:.4g}") if abs(v) < 1e300 else None for v in chosen.tolist()]

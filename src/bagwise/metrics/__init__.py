@@ -1,0 +1,43 @@
+"""How good are the answers? Measures for rankings of labels, instance labels, clusters and regions.
+
+Three families, each in the words of the paper that uses it:
+
+- rankings of labels per bag: :func:`one_error`, :func:`coverage`, :func:`average_precision`;
+- one label per instance: :func:`instance_accuracy`, :func:`per_category_accuracy`,
+  :func:`naming_precision`, :func:`class_purity`, :func:`normalized_mutual_info`;
+- regions of interest: :func:`roi_success_rate`, :func:`roi_success_rate_relevant`,
+  :func:`roi_success_rate_predicted`, fed by :func:`roi_hits`.
+
+Instances whose true label is -1 (unknown) are left out of every instance measure, and bags whose
+row of `label_sets` is -1 throughout (nothing known) are left out of every ranking measure.
+"""
+
+from bagwise.metrics._instances import (
+    class_purity,
+    instance_accuracy,
+    naming_precision,
+    normalized_mutual_info,
+    per_category_accuracy,
+)
+from bagwise.metrics._rankings import average_precision, coverage, one_error
+from bagwise.metrics._regions import (
+    roi_hits,
+    roi_success_rate,
+    roi_success_rate_predicted,
+    roi_success_rate_relevant,
+)
+
+__all__ = [
+    "average_precision",
+    "class_purity",
+    "coverage",
+    "instance_accuracy",
+    "naming_precision",
+    "normalized_mutual_info",
+    "one_error",
+    "per_category_accuracy",
+    "roi_hits",
+    "roi_success_rate",
+    "roi_success_rate_predicted",
+    "roi_success_rate_relevant",
+]

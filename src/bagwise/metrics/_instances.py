@@ -1,0 +1,270 @@
+"""One label, or one cluster, per instance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from bagwise.exceptions import LabelError
+from bagwise.metrics._labels import as_labels, kind_of
+
+__all__ = [
+    "class_purity",
+    "instance_accuracy",
+    "naming_precision",
+    "normalized_mutual_info",
+    "per_category_accuracy",
+]
+
+
+def instance_accuracy(instance_labels: ArrayLike, predictions: ArrayLike) -> float:
+    r"""Share of instances that received their true label.
+
+    .. math:: \frac{1}{n} \sum_j [\hat y_j = y_j]
+
+    Instances whose true label is -1 (unknown) are left out; a prediction of -1 (unassigned) is
+    an answer like any other, and wrong.
+
+    Parameters
+    ----------
+    instance_labels : array-like of shape (n_instances,)
+        True labels, integers or strings; -1 where unknown.
+    predictions : array-like of shape (n_instances,)
+        Predicted labels, of the same kind.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    References
+    ----------
+    Pham, Raich & Fern, "Efficient instance annotation in multi-instance learning", SSP 2014
+    (Table 2).
+
+    Examples
+    --------
+    >>> from bagwise.metrics import instance_accuracy
+    >>> instance_accuracy([0, 1, 2, -1], [0, 1, 1, 2])
+    0.6666666666666666
+    """
+    truth, predicted = _known_pairs(instance_labels, predictions, "predictions")
+    return float((truth == predicted).mean())
+
+
+def per_category_accuracy(
+    instance_labels: ArrayLike, predictions: ArrayLike, *, min_category_size: int = 1
+) -> float:
+    r"""Accuracy inside each category, averaged over categories.
+
+    .. math:: \frac{1}{|\mathcal C|} \sum_{c \in \mathcal C}
+              \frac{|\{j : y_j = c, \hat y_j = c\}|}{|\{j : y_j = c\}|}
+
+    Every category weighs the same, however rare: scikit-learn calls this the balanced accuracy.
+    It is the "accuracy" of Tables 1-3 of Law et al., who count only categories with at least
+    five test instances (``min_category_size=5``). Predictions may be any category, counted or
+    not.
+
+    Parameters
+    ----------
+    instance_labels : array-like of shape (n_instances,)
+        True labels, integers or strings; instances with -1 (unknown) are left out.
+    predictions : array-like of shape (n_instances,)
+        Predicted labels, of the same kind.
+    min_category_size : int, default=1
+        Categories with fewer instances are left out.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    References
+    ----------
+    Law, Yu, Urtasun, Zemel & Xing, "Efficient multiple instance metric learning using weakly
+    supervised data", CVPR 2017 (Section 4.1).
+
+    Examples
+    --------
+    >>> from bagwise.metrics import per_category_accuracy
+    >>> per_category_accuracy([0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 1])
+    0.75
+    """
+    category, right = _large_categories(instance_labels, predictions, min_category_size)
+    per_category = np.bincount(category, weights=right) / np.bincount(category)
+    return float(per_category.mean())
+
+
+def naming_precision(
+    instance_labels: ArrayLike, predictions: ArrayLike, *, min_category_size: int = 5
+) -> float:
+    r"""Share of correctly named instances among those of the larger categories.
+
+    .. math:: \frac{\sum_{c \in \mathcal C} |\{j : y_j = c, \hat y_j = c\}|}
+                   {\sum_{c \in \mathcal C} |\{j : y_j = c\}|},
+              \qquad \mathcal C = \{c : |\{j : y_j = c\}| \ge m\}
+
+    The "precision" of Tables 1-3 of Law et al.: correctly named faces over all faces with a
+    known name, in categories with at least `min_category_size` test faces. Unlike
+    :func:`per_category_accuracy`, a frequent person weighs more. With ``min_category_size=1`` it
+    is :func:`instance_accuracy`.
+
+    Parameters
+    ----------
+    instance_labels : array-like of shape (n_instances,)
+        True labels, integers or strings; instances with -1 (unknown) are left out.
+    predictions : array-like of shape (n_instances,)
+        Predicted labels, of the same kind.
+    min_category_size : int, default=5
+        Categories with fewer instances are left out.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    References
+    ----------
+    Guillaumin, Verbeek & Schmid, "Multiple instance metric learning from automatically labeled
+    bags of faces", ECCV 2010; Law et al., CVPR 2017 (Section 4.1, Tables 1-3).
+
+    Examples
+    --------
+    >>> from bagwise.metrics import naming_precision
+    >>> naming_precision([0] * 5 + [1], [0, 0, 0, 0, 1, 0])
+    0.8
+    """
+    _, right = _large_categories(instance_labels, predictions, min_category_size)
+    return float(right.mean())
+
+
+def class_purity(instance_labels: ArrayLike, clusters: ArrayLike) -> float:
+    r"""Accuracy when each cluster is given its most frequent class.
+
+    .. math:: \frac{1}{N} \sum_k \max_c |X_k \cap C_c|
+
+    1 is best, and is reached by one cluster per instance: compare equal numbers of clusters.
+    Instances whose true label is -1 (unknown) are left out; a cluster called -1 is a cluster.
+
+    Parameters
+    ----------
+    instance_labels : array-like of shape (n_instances,)
+        True labels, integers or strings; -1 where unknown.
+    clusters : array-like of shape (n_instances,)
+        The cluster of each instance; names are arbitrary.
+
+    Returns
+    -------
+    float
+        In (0, 1].
+
+    References
+    ----------
+    Pei & Fern, "Constrained instance clustering in multi-instance multi-label learning",
+    Pattern Recognition Letters 37, 2014 (Eq. 16).
+
+    Examples
+    --------
+    >>> from bagwise.metrics import class_purity
+    >>> class_purity([0, 0, 1, 1, 1], [7, 7, 7, 8, 8])
+    0.8
+    """
+    counts = _contingency(instance_labels, clusters)
+    return float(counts.max(axis=0).sum() / counts.sum())
+
+
+def normalized_mutual_info(instance_labels: ArrayLike, clusters: ArrayLike) -> float:
+    r"""Information shared by clusters and classes, between 0 and 1.
+
+    .. math:: \frac{2 I(X; C)}{H(X) + H(C)}
+
+    ``sklearn.metrics.normalized_mutual_info_score`` with its arithmetic mean, on the instances
+    with a known label. One class in one cluster counts 1, as there.
+
+    Parameters
+    ----------
+    instance_labels : array-like of shape (n_instances,)
+        True labels, integers or strings; -1 where unknown.
+    clusters : array-like of shape (n_instances,)
+        The cluster of each instance; names are arbitrary.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    References
+    ----------
+    Pei & Fern 2014 (Eq. 15).
+
+    Examples
+    --------
+    >>> from bagwise.metrics import normalized_mutual_info
+    >>> normalized_mutual_info([0, 0, 1, 1], [5, 5, 9, 9])
+    1.0
+    >>> normalized_mutual_info([0, 0, 1, 1], [5, 9, 5, 9])
+    0.0
+    """
+    counts = _contingency(instance_labels, clusters).tocoo()
+    n = counts.sum()
+    in_class, in_cluster = (np.asarray(counts.sum(axis=axis)).ravel() for axis in (1, 0))
+    entropies = _entropy(in_class / n) + _entropy(in_cluster / n)
+    if entropies == 0:
+        return 1.0
+    joint = counts.data / n
+    independent = in_class[counts.row] * in_cluster[counts.col] / n**2
+    information = float(np.sum(joint * np.log(joint / independent)))
+    return min(max(2 * information / entropies, 0.0), 1.0)
+
+
+def _entropy(shares: NDArray[np.float64]) -> float:
+    return float(-np.sum(shares * np.log(shares)))
+
+
+def _contingency(instance_labels: ArrayLike, clusters: ArrayLike) -> Any:
+    """Instances per class (rows) and cluster (columns), as a sparse matrix."""
+    truth, cluster = _known_pairs(instance_labels, clusters, "clusters", same_kind=False)
+    rows = np.unique(truth, return_inverse=True)[1]
+    columns = np.unique(cluster, return_inverse=True)[1]
+    return sparse.coo_array((np.ones(len(rows)), (rows, columns))).tocsr()
+
+
+def _large_categories(
+    instance_labels: ArrayLike, predictions: ArrayLike, min_category_size: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Of the instances of categories large enough: the category, numbered anew, and if right."""
+    truth, predicted = _known_pairs(instance_labels, predictions, "predictions")
+    _, category, sizes = np.unique(truth, return_inverse=True, return_counts=True)
+    large = sizes >= min_category_size
+    if not large.any():
+        raise LabelError(
+            f"no category has min_category_size={min_category_size} instances (the largest has "
+            f"{sizes.max()}): lower min_category_size."
+        )
+    renumbered = np.cumsum(large) - 1
+    kept = large[category]
+    return renumbered[category[kept]], (truth == predicted)[kept]
+
+
+def _known_pairs(
+    instance_labels: ArrayLike, other: ArrayLike, name: str, *, same_kind: bool = True
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Both arrays checked, on the instances whose true label is known."""
+    truth, values = as_labels(instance_labels, "instance_labels"), as_labels(other, name)
+    if len(truth) != len(values):
+        raise LabelError(
+            f"instance_labels has {len(truth)} entries and {name} {len(values)}: give one each "
+            "per instance."
+        )
+    known = truth != (-1 if truth.dtype.kind in "iu" else "-1")
+    if not known.any():
+        raise LabelError("no instance has a known label (all are -1): nothing to measure.")
+    if same_kind and (truth.dtype.kind == "U") != (values.dtype.kind == "U"):
+        raise LabelError(
+            f"instance_labels holds {kind_of(truth)} and {name} {kind_of(values)}: translate one "
+            "into the other, for example with classes[instance_labels]."
+        )
+    return truth[known], values[known]

@@ -1,0 +1,49 @@
+"""Labels as the measures compare them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bagwise.exceptions import LabelError
+
+__all__ = ["as_labels", "kind_of"]
+
+
+def as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
+    """Labels as a 1-D array of integers or strings."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as cause:
+        raise LabelError(f"{name} is not a list of labels: {cause}") from cause
+    if array.ndim != 1:
+        raise LabelError(f"{name} has shape {array.shape}: expected one label per instance, 1-D.")
+    if array.dtype.kind == "O":
+        array = _plain(array)
+    # A float label is fine while it is exactly a whole number.
+    whole = array.dtype.kind == "f" and np.all((array == np.round(array)) & (abs(array) < 2**53))
+    if whole or array.dtype.kind in "iub":
+        return array.astype(np.int64)
+    if array.dtype.kind == "U":
+        return array
+    raise LabelError(
+        f"{name} has type {array.dtype}: expected labels, as whole numbers or strings (-1 where "
+        "unknown)."
+    )
+
+
+def _plain(labels: NDArray[Any]) -> NDArray[Any]:
+    """Python objects as integers, or as strings among which -1 stays the unknown label."""
+    integers = [isinstance(v, int | np.integer) for v in labels]
+    if all(integers) and all(abs(int(v)) < 2**63 for v in labels):
+        return labels.astype(np.int64)
+    if all(isinstance(v, str) or (i and v == -1) for v, i in zip(labels, integers, strict=True)):
+        return labels.astype(str)
+    return labels
+
+
+def kind_of(labels: NDArray[Any]) -> str:
+    """Say in a word what the labels are."""
+    return "strings" if labels.dtype.kind == "U" else "integers"

@@ -1,0 +1,181 @@
+"""Rankings of the labels of each bag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from bagwise.exceptions import InputError, LabelError
+
+__all__ = ["average_precision", "coverage", "one_error"]
+
+
+def one_error(label_sets: ArrayLike, scores: ArrayLike) -> float:
+    r"""Share of bags whose highest-scored label is not in their label set.
+
+    .. math:: \frac{1}{n} \sum_i [\arg\max_c s_{ic} \notin Y_i]
+
+    0 is best. Labels tied for the highest score must all be in the set: the measure is that of
+    the least lucky order, as in :func:`coverage` and :func:`average_precision`. A bag with an
+    empty label set asks for nothing and counts 0.
+
+    Parameters
+    ----------
+    label_sets : array-like or sparse of shape (n_bags, n_classes)
+        1 where the bag carries the label, 0 where not; a row of -1 leaves the bag out.
+    scores : array-like of shape (n_bags, n_classes)
+        The higher, the more likely. Only their order inside a row matters; infinities are fine.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    References
+    ----------
+    Schapire & Singer, "BoosTexter: a boosting-based system for text categorization", Machine
+    Learning 39, 2000; used by Jin, Wang & Zhou, "Learning a distance metric from multi-instance
+    multi-label data", CVPR 2009, and Law et al., CVPR 2017 (Table 4).
+
+    Examples
+    --------
+    >>> from bagwise.metrics import one_error
+    >>> one_error([[1, 0, 1], [0, 1, 0]], [[0.9, 0.1, 0.5], [0.8, 0.7, 0.1]])
+    0.5
+    """
+    relevant, score = _ranked_bags(label_sets, scores)
+    top = score == score.max(axis=1, keepdims=True)
+    wrong = (top & ~relevant).any(axis=1) & relevant.any(axis=1)
+    return float(wrong.mean())
+
+
+def coverage(label_sets: ArrayLike, scores: ArrayLike) -> float:
+    r"""How far down the ranking one must go to meet every label of a bag, on average.
+
+    .. math:: \frac{1}{n} \sum_i \Bigl(\max_{c \in Y_i} \mathrm{rank}_i(c) - 1\Bigr),
+              \qquad \mathrm{rank}_i(c) = |\{k : s_{ik} \ge s_{ic}\}|
+
+    Counted from 0: a bag with one label, ranked first, has coverage 0. Where no label set is
+    empty this is ``sklearn.metrics.coverage_error`` minus 1. Tied labels all take their last
+    place, as there. A bag with an empty label set counts 0; one that carries every label counts
+    ``n_classes - 1``.
+
+    Parameters
+    ----------
+    label_sets : array-like or sparse of shape (n_bags, n_classes)
+        1 where the bag carries the label, 0 where not; a row of -1 leaves the bag out.
+    scores : array-like of shape (n_bags, n_classes)
+        The higher, the more likely. Only their order inside a row matters; infinities are fine.
+
+    Returns
+    -------
+    float
+        In [0, n_classes - 1]; lower is better.
+
+    References
+    ----------
+    Schapire & Singer 2000; Jin, Wang & Zhou, CVPR 2009; Law et al., CVPR 2017 (Table 4).
+
+    Examples
+    --------
+    >>> from bagwise.metrics import coverage
+    >>> coverage([[1, 0, 1], [0, 1, 0]], [[0.9, 0.1, 0.5], [0.8, 0.7, 0.1]])
+    1.0
+    """
+    relevant, score = _ranked_bags(label_sets, scores)
+    deepest = np.where(relevant, _ranks(score), 1).max(axis=1)
+    return float((deepest - 1).mean())
+
+
+def average_precision(label_sets: ArrayLike, scores: ArrayLike) -> float:
+    r"""Label ranking average precision: how pure the ranking is above each label of a bag.
+
+    .. math:: \frac{1}{n} \sum_i \frac{1}{|Y_i|} \sum_{c \in Y_i}
+              \frac{|\{k \in Y_i : s_{ik} \ge s_{ic}\}|}{|\{k : s_{ik} \ge s_{ic}\}|}
+
+    1 is best. Equal to ``sklearn.metrics.label_ranking_average_precision_score``: ties count
+    against the ranking, and a bag whose label set is empty or full, where every order is right,
+    counts 1.
+
+    Parameters
+    ----------
+    label_sets : array-like or sparse of shape (n_bags, n_classes)
+        1 where the bag carries the label, 0 where not; a row of -1 leaves the bag out.
+    scores : array-like of shape (n_bags, n_classes)
+        The higher, the more likely. Only their order inside a row matters; infinities are fine.
+
+    Returns
+    -------
+    float
+        In (0, 1].
+
+    References
+    ----------
+    Schapire & Singer 2000; Jin, Wang & Zhou, CVPR 2009; Law et al., CVPR 2017 (Table 4).
+
+    Examples
+    --------
+    >>> from bagwise.metrics import average_precision
+    >>> average_precision([[1, 0, 1], [0, 1, 0]], [[0.9, 0.1, 0.5], [0.8, 0.7, 0.1]])
+    0.75
+    """
+    relevant, score = _ranked_bags(label_sets, scores)
+    rank = _ranks(score)
+    # Rank among the labels of the bag: the others are sent past every possible rank.
+    rank_inside = _ranks(-np.where(relevant, rank, rank.shape[1] + 1))
+    n_labels = relevant.sum(axis=1)
+    precision = np.where(relevant, rank_inside / rank, 0.0).sum(axis=1)
+    per_bag = np.where(n_labels > 0, precision / np.maximum(n_labels, 1), 1.0)
+    return float(per_bag.mean())
+
+
+def _ranks(scores: NDArray[Any]) -> NDArray[Any]:
+    """Rank 1 for the highest score of each row; tied scores all take their last place."""
+    from scipy.stats import rankdata  # heavy to import, and only rankings need it
+
+    return rankdata(-scores, method="max", axis=1)
+
+
+def _ranked_bags(
+    label_sets: ArrayLike, scores: ArrayLike
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Check label sets and scores, and leave out the bags about which nothing is known."""
+    sets = _numbers(label_sets, "label_sets", LabelError)
+    score = _numbers(scores, "scores", InputError)
+    if sets.ndim != 2 or score.shape != sets.shape:
+        raise LabelError(
+            f"label_sets have shape {sets.shape} and scores {score.shape}: expected both as "
+            "(n_bags, n_classes)."
+        )
+    if 0 in sets.shape:
+        raise LabelError(f"label_sets have shape {sets.shape}: there is nothing to measure.")
+    known = ~(sets == -1).all(axis=1)
+    strange = np.argwhere(~np.isin(sets, (0, 1)) & known[:, None])
+    if len(strange):
+        bag, label = strange[0]
+        raise LabelError(
+            f"label_sets hold {sets[bag, label]} for bag {bag}, class {label}: expected 0 or 1 "
+            "(or a whole row of -1 for a bag about which nothing is known)."
+        )
+    if not known.any():
+        raise LabelError("every row of label_sets is -1 (nothing known): nothing to measure.")
+    missing = np.argwhere(np.isnan(score) & known[:, None])
+    if len(missing):
+        bag, label = missing[0]
+        raise InputError(f"scores are NaN for bag {bag}, class {label}: expected numbers.")
+    return sets[known] == 1, score[known]
+
+
+def _numbers(values: Any, name: str, error: type[InputError]) -> NDArray[np.float64]:
+    if sparse.issparse(values):
+        values = values.toarray()
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as cause:
+        raise error(
+            f"{name} cannot be read as numbers ({cause}): expected an array of shape "
+            "(n_bags, n_classes)."
+        ) from cause

@@ -1,0 +1,227 @@
+"""Regions of interest: does the model point at the right instance?"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bagwise.bags import Bags
+from bagwise.exceptions import LabelError
+from bagwise.metrics._labels import as_labels, kind_of
+
+__all__ = [
+    "roi_hits",
+    "roi_success_rate",
+    "roi_success_rate_predicted",
+    "roi_success_rate_relevant",
+]
+
+
+def roi_hits(
+    bags: Bags, key_instances: ArrayLike, instance_labels: ArrayLike, *, label: Any = 1
+) -> NDArray[np.bool_]:
+    """Whether the key instance of each bag is a true region of interest.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags (images).
+    key_instances : array-like of shape (n_bags,)
+        The row, from 0 inside its bag, that the model points to: ``key_instances(bags)`` of an
+        estimator.
+    instance_labels : array-like of shape (n_instances,)
+        True labels; an instance with -1 (unknown) is never a hit.
+    label : default=1
+        The label of true regions of interest.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_bags,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise import Bags
+    >>> from bagwise.metrics import roi_hits
+    >>> bags = Bags(np.zeros((5, 1)), [0, 2, 5])
+    >>> roi_hits(bags, [1, 0], [0, 1, 0, 1, 1])
+    array([ True, False])
+    """
+    rows = as_labels(key_instances, "key_instances")
+    truth = as_labels(instance_labels, "instance_labels")
+    if rows.dtype.kind == "U" or len(rows) != len(bags):
+        raise LabelError(
+            f"key_instances has {len(rows)} entries ({kind_of(rows)}) for {len(bags)} bags: "
+            "expected one row number per bag."
+        )
+    if len(truth) != bags.n_instances:
+        raise LabelError(
+            f"instance_labels has {len(truth)} entries for {bags.n_instances} instances."
+        )
+    outside = np.flatnonzero((rows < 0) | (rows >= bags.sizes))
+    if len(outside):
+        bag = int(outside[0])
+        raise LabelError(
+            f"the key instance of {bags.name_of(bag)} is row {rows[bag]}, but the bag has "
+            f"{bags.sizes[bag]} instances: rows count from 0 inside each bag."
+        )
+    return _carries(truth, label, "instance_labels")[bags.offsets[:-1] + rows]
+
+
+def roi_success_rate(
+    y_true: ArrayLike, y_pred: ArrayLike, hits: ArrayLike, *, pos_label: Any = 1
+) -> float:
+    r"""Success in locating regions of interest: the F-mean of the two rates below.
+
+    .. math:: \frac{2 \, \#\text{successes}}{\#\text{relevant} + \#\text{predicted relevant}}
+
+    A success is a relevant bag (image), predicted relevant, whose returned instance is a true
+    region of interest. This is the harmonic mean of :func:`roi_success_rate_relevant` (Eq. 33)
+    and :func:`roi_success_rate_predicted` (Eq. 34), and the measure of Table 10 of the paper.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_bags,)
+        True bag labels.
+    y_pred : array-like of shape (n_bags,)
+        Predicted bag labels.
+    hits : array-like of bool of shape (n_bags,)
+        Whether the instance returned for the bag is a true region of interest, as
+        :func:`roi_hits` says; read only where the bag is relevant and predicted so.
+    pos_label : default=1
+        The label of a relevant bag.
+
+    Returns
+    -------
+    float
+        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` where nothing is relevant
+        and nothing predicted so.
+
+    References
+    ----------
+    Li, Tsang, Kwok & Zhou, "Convex and scalable weakly labeled SVMs", JMLR 14, 2013
+    (Section 5.2).
+
+    Examples
+    --------
+    >>> from bagwise.metrics import roi_success_rate
+    >>> roi_success_rate([1, 1, 1, 0], [1, 1, 0, 1], [True, False, True, False])
+    0.3333333333333333
+    """
+    successes, relevant, predicted = _roi_counts(y_true, y_pred, hits, pos_label)
+    return _rate(2 * successes, relevant + predicted, "no bag is relevant or predicted relevant")
+
+
+def roi_success_rate_relevant(
+    y_true: ArrayLike, y_pred: ArrayLike, hits: ArrayLike, *, pos_label: Any = 1
+) -> float:
+    r"""Success rate of relevant images (Eq. 33): successes among the relevant bags.
+
+    .. math:: \frac{\#\text{successes}}{\#\text{relevant}}
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_bags,)
+        True bag labels.
+    y_pred : array-like of shape (n_bags,)
+        Predicted bag labels.
+    hits : array-like of bool of shape (n_bags,)
+        Whether the returned instance is a true region of interest (:func:`roi_hits`).
+    pos_label : default=1
+        The label of a relevant bag.
+
+    Returns
+    -------
+    float
+        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` where no bag is relevant.
+
+    See Also
+    --------
+    roi_success_rate : What counts as a success, and the reference.
+
+    Examples
+    --------
+    >>> from bagwise.metrics import roi_success_rate_relevant
+    >>> roi_success_rate_relevant([1, 1, 0, 0], [1, 1, 1, 0], [True, False, False, False])
+    0.5
+    """
+    successes, relevant, _ = _roi_counts(y_true, y_pred, hits, pos_label)
+    return _rate(successes, relevant, "no bag is relevant")
+
+
+def roi_success_rate_predicted(
+    y_true: ArrayLike, y_pred: ArrayLike, hits: ArrayLike, *, pos_label: Any = 1
+) -> float:
+    r"""Success rate of regions of interest (Eq. 34): successes among the bags predicted relevant.
+
+    .. math:: \frac{\#\text{successes}}{\#\text{predicted relevant}}
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_bags,)
+        True bag labels.
+    y_pred : array-like of shape (n_bags,)
+        Predicted bag labels.
+    hits : array-like of bool of shape (n_bags,)
+        Whether the returned instance is a true region of interest (:func:`roi_hits`).
+    pos_label : default=1
+        The label of a relevant bag.
+
+    Returns
+    -------
+    float
+        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` where none is predicted.
+
+    See Also
+    --------
+    roi_success_rate : What counts as a success, and the reference.
+
+    Examples
+    --------
+    >>> from bagwise.metrics import roi_success_rate_predicted
+    >>> roi_success_rate_predicted([1, 1, 0, 0], [1, 0, 1, 0], [True, True, False, False])
+    0.5
+    """
+    successes, _, predicted = _roi_counts(y_true, y_pred, hits, pos_label)
+    return _rate(successes, predicted, "no bag is predicted relevant")
+
+
+def _roi_counts(
+    y_true: ArrayLike, y_pred: ArrayLike, hits: ArrayLike, pos_label: Any
+) -> tuple[int, int, int]:
+    truth, prediction = as_labels(y_true, "y_true"), as_labels(y_pred, "y_pred")
+    hit = as_labels(hits, "hits")
+    if not len(truth) == len(prediction) == len(hit):
+        raise LabelError(
+            f"y_true has {len(truth)} entries, y_pred {len(prediction)} and hits {len(hit)}: give "
+            "one each per bag."
+        )
+    if not np.isin(hit, (0, 1)).all():
+        raise LabelError("hits hold something other than True and False: see roi_hits.")
+    relevant = _carries(truth, pos_label, "y_true")
+    predicted = _carries(prediction, pos_label, "y_pred")
+    # An irrelevant image has no true region of interest, whatever its instances are called.
+    successes = relevant & predicted & (hit == 1)
+    return int(successes.sum()), int(relevant.sum()), int(predicted.sum())
+
+
+def _carries(labels: NDArray[Any], label: Any, name: str) -> NDArray[np.bool_]:
+    """Where `labels` equal `label`; a string is never compared with a number."""
+    if len(labels) and isinstance(label, str) != (labels.dtype.kind == "U"):
+        raise LabelError(
+            f"{name} holds {kind_of(labels)}, and the label to look for is {label!r}: name one of "
+            f"{np.unique(labels)[:5].tolist()}."
+        )
+    return labels == label
+
+
+def _rate(numerator: int, denominator: int, undefined: str) -> float:
+    if denominator == 0:
+        from sklearn.exceptions import UndefinedMetricWarning
+
+        warnings.warn(f"{undefined}: the rate is set to 0.", UndefinedMetricWarning, stacklevel=3)
+        return 0.0
+    return numerator / denominator

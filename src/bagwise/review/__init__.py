@@ -1,0 +1,18 @@
+"""Correct what a model is unsure of: a page for a person, and a file that keeps every decision."""
+
+from __future__ import annotations
+
+from bagwise.review.card import Media
+from bagwise.review.queue import ReviewQueue
+from bagwise.review.server import ReviewServer
+from bagwise.review.store import Correction, Corrections, match_corrections, read_corrections
+
+__all__ = [
+    "Correction",
+    "Corrections",
+    "Media",
+    "ReviewQueue",
+    "ReviewServer",
+    "match_corrections",
+    "read_corrections",
+]

@@ -1,0 +1,180 @@
+"""What the page shows of an instance: plain values that go to the page as JSON."""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise.bags import Bags
+from bagwise.review.queue import DECIDED, ReviewQueue
+
+__all__ = ["Media", "Strips", "card"]
+
+MOST_NEIGHBOURS = 60
+MOST_BARS = 128
+MOST_VALUES = 2**22  # from which the spread of the features is estimated
+UNUSUAL = 4  # features named in words
+
+
+@dataclass(frozen=True)
+class Media:
+    """Something to look at, listen to or read for each instance.
+
+    Attributes
+    ----------
+    kind : {"image", "audio", "text"}
+        What it is.
+    values : sequence of str or None
+        For each instance the text, or the name of the file; None where there is none.
+    folder : Path
+        Where files are whose names do not begin at the root.
+    """
+
+    kind: str
+    values: Sequence[str | None]
+    folder: Path = Path()
+
+    def file_of(self, instance: str) -> tuple[str, bytes] | None:
+        """Read the file of an instance.
+
+        Parameters
+        ----------
+        instance : str
+            Its number, as a page asks for it.
+
+        Returns
+        -------
+        tuple (type, bytes) or None
+            None where there is no such file, or it is of another kind.
+        """
+        if not (instance.isascii() and instance.isdecimal()) or self.kind == "text":
+            return None
+        name = self.values[int(instance)] if int(instance) < len(self.values) else None
+        kind = mimetypes.guess_type(name or "")[0] or ""
+        if name is None or not kind.startswith(f"{self.kind}/"):
+            return None
+        try:
+            return kind, (self.folder / name).read_bytes()
+        except OSError:
+            return None
+
+
+class Strips:
+    """Features of instances as bars: how far each is from its mean, in standard deviations.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags, as the person knows them.
+    """
+
+    def __init__(self, bags: Bags) -> None:
+        self._bags = bags
+        n_rows = min(bags.n_instances, max(2, MOST_VALUES // bags.n_features))
+        rows = np.unique(np.linspace(0, bags.n_instances - 1, n_rows).astype(np.int64))
+        sample = np.ma.masked_invalid(self._dense(rows))
+        spread = sample.std(axis=0).filled(0.0)
+        self._mean = sample.mean(axis=0).filled(0.0)
+        self._spread = np.where(spread > 0, spread, 1.0)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of the features."""
+        given = self._bags.feature_names
+        return given or [f"x{j}" for j in range(self._bags.n_features)]
+
+    def bars(self, instances: Any) -> list[list[float]]:
+        """The bars of some instances; neighbouring features are averaged where there are many."""
+        z = self._standardised(instances)
+        n_features = z.shape[1]
+        if n_features > MOST_BARS:
+            bounds = np.linspace(0, n_features, MOST_BARS + 1).astype(np.int64)
+            z = np.add.reduceat(z, bounds[:-1], axis=1) / np.diff(bounds)
+        return np.round(np.clip(z, -3, 3), 2).tolist()
+
+    def unusual(self, instance: int) -> list[str]:
+        """The features that are furthest from their mean, in words."""
+        value, z = self._dense([instance])[0], self._standardised([instance])[0]
+        furthest = np.argsort(-np.abs(z), kind="stable")[:UNUSUAL]
+        return [f"{self.names[j]} {value[j]:.3g} ({z[j]:+.1f} sd)" for j in furthest]
+
+    def _standardised(self, instances: Any) -> NDArray[np.float64]:
+        z = (self._dense(instances) - self._mean) / self._spread
+        return np.nan_to_num(z, nan=0.0)  # a gap, for the model to fill, is nothing unusual
+
+    def _dense(self, instances: Any) -> NDArray[np.float64]:
+        rows = self._bags.instances[instances]
+        rows = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
+        return rows.astype(np.float64)
+
+
+def card(
+    instance: int, queue: ReviewQueue, bags: Bags, media: Media | None, strips: Strips
+) -> dict[str, Any]:
+    """Collect what a person needs to see to judge an instance.
+
+    Parameters
+    ----------
+    instance : int
+        A row of ``bags.instances``.
+    queue : ReviewQueue
+        What the model says, and what is decided.
+    bags : Bags
+        The bags, as the person knows them.
+    media : Media or None
+        What to show of instances.
+    strips : Strips
+        Their features.
+
+    Returns
+    -------
+    dict
+        Texts, numbers and lists.
+    """
+    bag = queue.bag_of(instance)
+    first, last = int(bags.offsets[bag]), int(bags.offsets[bag + 1])
+    start = max(first, min(instance - MOST_NEIGHBOURS // 2, last - MOST_NEIGHBOURS))
+    near = np.arange(start, min(start + MOST_NEIGHBOURS, last))
+    choices = queue.choices(instance)
+    chance = {name: float(queue.posterior[instance, k]) for k, name in enumerate(queue.names)}
+    if len(choices) > 9:  # there are nine keys: for the likeliest
+        choices = sorted(choices, key=lambda name: -chance[name])
+    return {
+        "instance": instance,
+        "bag": str(bag if bags.ids is None else bags.ids[bag]),
+        "row": instance - first,
+        "size": last - first,
+        "guess": queue.guess(instance),
+        "decided": bool(queue.state[instance] == DECIDED),
+        "choices": [{"label": name, "probability": chance[name]} for name in choices],
+        "neighbours": _neighbours(near, first, queue, media, strips),
+        "media": None if media is None else {"kind": media.kind, "text": media.values[instance]},
+        "bars": strips.bars([instance])[0],
+        "unusual": strips.unusual(instance),
+    }
+
+
+def _neighbours(
+    near: NDArray[np.int64], first: int, queue: ReviewQueue, media: Media | None, strips: Strips
+) -> list[dict[str, Any]]:
+    bars = strips.bars(near) if media is None else [[]] * len(near)
+    return [
+        {
+            "instance": i,
+            "row": i - first,
+            "label": queue.guess(i),
+            "probability": float(queue.certainty(i)),
+            "decided": bool(queue.state[i] == DECIDED),
+            "bars": own,
+            "text": None if media is None else media.values[i],
+        }
+        for i, own in zip(near.tolist(), bars, strict=True)
+    ]

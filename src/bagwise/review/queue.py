@@ -1,0 +1,253 @@
+"""Which instance to look at next: the one the model is least sure of, given all that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise._validation import check_label_sets
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError
+from bagwise.review.store import Correction, match_corrections
+
+__all__ = ["ReviewQueue"]
+
+OPEN, DECIDED, PASSED = 0, 1, 2
+
+
+class ReviewQueue:
+    """Instances, the least certain first; what is decided speaks of the other instances at once.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted annotator with ``annotate_proba(bags, label_sets, instance_labels=...)``.
+    bags : Bags
+        The bags, as the model wants them.
+    label_sets : 0/1 array, list of sets, or one label per bag
+        What is known of each bag.
+    names : sequence of str, default=None
+        How the classes are written; as Python writes them by default.
+    corrections : iterable of Correction, default=()
+        What is decided already.
+    limit : int, default=None
+        How many instances are to be looked at, those decided already included; by default all whose
+        bag leaves a choice.
+
+    Attributes
+    ----------
+    chosen : ndarray of shape (n_chosen,)
+        The instances to be looked at.
+    posterior : ndarray of shape (n_instances, n_classes)
+        The probability of each label, given the label sets and the decisions.
+    names : list of str
+        How the columns are called, background last where there is one.
+
+    Examples
+    --------
+    >>> from bagwise.annotation import ORedLogisticRegression
+    >>> from bagwise import Bags
+    >>> from bagwise.review import ReviewQueue
+    >>> bags = Bags.from_arrays([[[0.0], [3.1]], [[0.2]], [[2.9], [1.4]], [[3.2]]])
+    >>> label_sets = [{"wren", "robin"}, {"wren"}, {"robin", "wren"}, {"robin"}]
+    >>> model = ORedLogisticRegression().fit(bags, label_sets)
+    >>> queue = ReviewQueue(model, bags, label_sets)
+    >>> queue.next(), queue.guess(3), queue.guess(4)
+    (3, 'robin', 'wren')
+    >>> queue.decide(3, "wren")
+    >>> queue.guess(4), queue.next()
+    ('robin', 0)
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        bags: Bags,
+        label_sets: Any,
+        *,
+        names: Iterable[str] | None = None,
+        corrections: Iterable[Correction] = (),
+        limit: int | None = None,
+    ) -> None:
+        if not hasattr(model, "annotate_proba"):
+            raise InputError(
+                f"{type(model).__name__} does not say how sure it is of an instance: review with "
+                "an annotator such as ORedLogisticRegression (-m orlr)."
+            )
+        self._model, self._bags = model, bags
+        labels = model.classes_.tolist()
+        sets = check_label_sets(label_sets, bags, classes=model.classes_)
+        self._sets = [
+            {labels[k] for k in row.nonzero()[0]} if known else None
+            for row, known in zip(sets.indicator, sets.known, strict=True)
+        ]
+        self.names = [str(name) for name in (labels if names is None else names)]
+        background = getattr(model, "background_label_", None)
+        if background is not None and background != -1:  # -1 would mean "not known"
+            labels, self.names = [*labels, background], [*self.names, str(background)]
+        self._labels = dict(zip(self.names, labels, strict=True))
+        ids = range(len(bags)) if bags.ids is None else bags.ids.tolist()
+        self._position = {str(name): i for i, name in enumerate(ids)}
+        self._known, _ = match_corrections(corrections, bags, self._labels)
+        self.posterior = self._annotated(slice(0, len(bags)))
+        self.state = np.array([OPEN if label is None else DECIDED for label in self._known])
+        self._turn = np.zeros(bags.n_instances, np.int64)
+        self.chosen = self._least_certain(limit)
+
+    def next(self) -> int | None:
+        """Choose the instance to look at.
+
+        Returns
+        -------
+        int or None
+            The least certain that is open; where none is, the one passed over longest ago; None
+            where all are decided.
+        """
+        left = self.chosen[self.state[self.chosen] == OPEN]
+        if len(left):
+            return int(left[self.certainty(left).argmin()])
+        left = self.chosen[self.state[self.chosen] == PASSED]
+        return int(left[self._turn[left].argmin()]) if len(left) else None
+
+    def certainty(self, instances: Any) -> NDArray[np.float64]:
+        """The probability of the likeliest label.
+
+        Parameters
+        ----------
+        instances : array-like of int
+            Rows of ``bags.instances``.
+
+        Returns
+        -------
+        ndarray
+        """
+        return self.posterior[instances].max(axis=-1)
+
+    def guess(self, instance: int) -> str:
+        """What the model says, given all decisions; the decision itself where there is one.
+
+        Parameters
+        ----------
+        instance : int
+            A row of ``bags.instances``.
+
+        Returns
+        -------
+        str
+        """
+        return self.names[int(self.posterior[instance].argmax())]
+
+    def choices(self, instance: int) -> list[str]:
+        """The labels that the instance may have: those of its bag, and the background.
+
+        Parameters
+        ----------
+        instance : int
+            A row of ``bags.instances``.
+
+        Returns
+        -------
+        list of str
+        """
+        carried = self._sets[self.bag_of(instance)]
+        labels = self._model.classes_.tolist()
+        return [
+            name
+            for name, label in self._labels.items()
+            if carried is None or label in carried or label not in labels
+        ]
+
+    def decide(self, instance: int, label: str | None) -> None:
+        """Take a decision into account.
+
+        Parameters
+        ----------
+        instance : int
+            A row of ``bags.instances``.
+        label : str or None
+            Its label as it is written; None to take the decision back.
+        """
+        self._known[instance] = None if label is None else self._labels[label]
+        self.state[instance] = OPEN if label is None else DECIDED
+        bag = self.bag_of(instance)
+        rows = slice(self._bags.offsets[bag], self._bags.offsets[bag + 1])
+        self.posterior[rows] = self._annotated(slice(bag, bag + 1))
+
+    def pass_over(self, instance: int) -> None:
+        """Put an open instance behind all others.
+
+        Parameters
+        ----------
+        instance : int
+            A row of ``bags.instances``.
+        """
+        if self.state[instance] != DECIDED:
+            self.state[instance] = PASSED
+            self._turn[instance] = self._turn.max() + 1
+
+    def unmet(self, instance: int) -> list[str]:
+        """Labels of the bag that nobody shows, where too few instances are left to show them.
+
+        Parameters
+        ----------
+        instance : int
+            A row of ``bags.instances``.
+
+        Returns
+        -------
+        list of str
+            Empty where decisions and label set can both be right.
+        """
+        bag = self.bag_of(instance)
+        known = self._known[self._bags.offsets[bag] : self._bags.offsets[bag + 1]]
+        left = (self._sets[bag] or set()) - set(known)
+        return sorted(map(str, left)) if len(left) > known.count(None) else []
+
+    def bag_of(self, instance: int) -> int:
+        """The bag of an instance.
+
+        Parameters
+        ----------
+        instance : int
+            A row of ``bags.instances``.
+
+        Returns
+        -------
+        int
+        """
+        return int(np.searchsorted(self._bags.offsets, instance, side="right")) - 1
+
+    def find(self, bag: str, row: int) -> int | None:
+        """Find an instance by its bag, as that is written, and its row there.
+
+        Parameters
+        ----------
+        bag : str
+            The id of the bag.
+        row : int
+            The row inside it.
+
+        Returns
+        -------
+        int or None
+            A row of ``bags.instances``; None where there is no such bag.
+        """
+        place = self._position.get(bag)
+        return None if place is None else int(self._bags.offsets[place]) + row
+
+    def _annotated(self, part: slice) -> NDArray[np.float64]:
+        offsets = self._bags.offsets
+        known = self._known[offsets[part.start] : offsets[part.stop]]
+        proba = self._model.annotate_proba(
+            self._bags[part], self._sets[part], instance_labels=known
+        )
+        return proba[:, : len(self.names)]
+
+    def _least_certain(self, limit: int | None) -> NDArray[np.intp]:
+        n_choices = [len(self.choices(int(first))) for first in self._bags.offsets[:-1]]
+        open_bags = np.array(n_choices) > 1  # else there is nothing to choose
+        order = np.lexsort((self.certainty(slice(None)), self.state != DECIDED))
+        return order[open_bags[self._bags.bag_index[order]]][:limit]

@@ -1,0 +1,303 @@
+"""A page on this machine where a person confirms or corrects labels of instances.
+
+Only this machine can reach it (loopback), and of its users only who knows the address: it holds a
+random word. Another web site that the person visits meanwhile can neither read nor write: the
+address is secret, requests must name this host (so that a foreign name that resolves to 127.0.0.1
+is refused), and decisions must come from the page itself. Media are asked for by the number of an
+instance, never by a path.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+import sqlite3
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
+from typing import Any, Self
+
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError
+from bagwise.review.card import Media, Strips, card
+from bagwise.review.queue import DECIDED, ReviewQueue
+from bagwise.review.store import Corrections
+
+__all__ = ["ReviewServer"]
+
+HOST = "127.0.0.1"
+LARGEST_REQUEST = 2**16
+_PAGES = {
+    "": ("review.html", "text/html"),
+    "review.css": ("review.css", "text/css"),
+    "review.js": ("review.js", "text/javascript"),
+}
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+        "media-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class _RefusedError(Exception):
+    """A request that is answered with an error."""
+
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status, self.reason = status, reason
+
+
+@dataclass
+class _Review:
+    """What the page shows and does, one request at a time."""
+
+    queue: ReviewQueue
+    corrections: Corrections
+    bags: Bags
+    media: Media | None = None
+    title: str = ""
+    lock: Any = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._strips = Strips(self.bags)
+        for bag, row in self.corrections.skipped():
+            instance = self.queue.find(bag, row)
+            if instance is not None:
+                self.queue.pass_over(instance)
+
+    def show(self, instance: int | None) -> dict[str, Any]:
+        """The card of an instance, or of the next one."""
+        instance = self.queue.next() if instance is None else instance
+        shown: dict[str, Any] = {"instance": None}
+        if instance is not None:
+            shown = card(instance, self.queue, self.bags, self.media, self._strips)
+        counts = self.corrections.counts()
+        decided = int((self.queue.state[self.queue.chosen] == DECIDED).sum())
+        progress = {"decided": decided, "total": len(self.queue.chosen), **counts}
+        return {**shown, "title": self.title, "progress": progress}
+
+    def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep a decision: in the file first, then in the queue."""
+        instance, label = self._instance(request), request.get("label")
+        if label not in self.queue.choices(instance):
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{label!r} is no label of this bag")
+        where, guess = self._where(instance), self._guess(instance)
+        self.corrections.decide(*where, label, **guess)
+        self.queue.decide(instance, label)
+        unmet = self.queue.unmet(instance)
+        if unmet:
+            note = f"Saved, but no instance of {where[0]} is left to be {' or '.join(unmet)}."
+            return {**self.show(None), "note": note}
+        return self.show(None)
+
+    def skip(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep that the person could not say."""
+        instance = self._instance(request)
+        self.corrections.skip(*self._where(instance), **self._guess(instance))
+        self.queue.pass_over(instance)
+        return self.show(None)
+
+    def move(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Look at another instance; with nothing said about which, at the next one."""
+        if "to" in request:
+            return self.show(self._instance({"instance": request["to"]}))
+        self.queue.pass_over(self._instance(request))
+        return self.show(None)
+
+    def undo(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Take the last decision back and show its instance again."""
+        last = self.corrections.undo()
+        if last is None:
+            return {**self.show(None), "note": "Nothing to undo."}
+        instance = self.queue.find(*last)
+        if instance is None:
+            return {**self.show(None), "note": f"Undone: a decision about {last[0]}."}
+        standing = {(c.bag, c.row): c.label for c in self.corrections.all()}
+        self.queue.decide(instance, standing.get(last))
+        return {**self.show(instance), "note": "Undone."}
+
+    def _instance(self, request: Mapping[str, Any]) -> int:
+        instance = request.get("instance")
+        if type(instance) is not int or not 0 <= instance < self.bags.n_instances:
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"there is no instance {instance!r}")
+        return instance
+
+    def _where(self, instance: int) -> tuple[str, int, int]:
+        bag = self.queue.bag_of(instance)
+        name = str(bag if self.bags.ids is None else self.bags.ids[bag])
+        return name, int(instance - self.bags.offsets[bag]), int(self.bags.sizes[bag])
+
+    def _guess(self, instance: int) -> dict[str, Any]:
+        certainty = float(self.queue.certainty(instance))
+        return {"guess": self.queue.guess(instance), "probability": certainty}
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that is closed meanwhile is no error."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
+
+
+class ReviewServer:
+    """Serves the page until it is told to stop.
+
+    Parameters
+    ----------
+    queue : ReviewQueue
+        What to look at.
+    corrections : Corrections
+        Where decisions go.
+    bags : Bags
+        The bags to show, as the person knows them.
+    media : Media, default=None
+        What to show of an instance instead of its features.
+    title : str, default=""
+        What is reviewed.
+    port : int, default=0
+        The port; 0 for any that is free.
+
+    Attributes
+    ----------
+    address : str
+        The address of the page, with its secret.
+    """
+
+    def __init__(
+        self,
+        queue: ReviewQueue,
+        corrections: Corrections,
+        bags: Bags,
+        *,
+        media: Media | None = None,
+        title: str = "",
+        port: int = 0,
+    ) -> None:
+        token = secrets.token_urlsafe(24)
+        review = _Review(queue, corrections, bags, media, title)
+        try:
+            self._server = _Server((HOST, port), _handler(review, token))
+        except OSError as error:
+            raise InputError(
+                f"port {port} cannot be used ({error.strerror}): leave it out to take a free one."
+            ) from error
+        self.address = f"http://{HOST}:{self._server.server_port}/{token}/"
+
+    def serve(self) -> None:
+        """Answer requests until `stop` is called, or the process is interrupted."""
+        self._server.serve_forever(poll_interval=0.2)
+
+    def stop(self) -> None:
+        """End `serve`, which runs in another thread."""
+        self._server.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.server_close()
+
+
+def _handler(review: _Review, token: str) -> type[BaseHTTPRequestHandler]:
+    actions: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+        "decide": review.decide,
+        "skip": review.skip,
+        "move": review.move,
+        "undo": review.undo,
+    }
+
+    class Handler(BaseHTTPRequestHandler):
+        server_version, sys_version = "bagwise", ""
+        timeout = 60
+
+        def do_GET(self) -> None:
+            self._answer(self._get)
+
+        def do_POST(self) -> None:
+            self._answer(self._post)
+
+        def _get(self) -> tuple[str, bytes]:
+            what = self._what()
+            if what in _PAGES:
+                name, kind = _PAGES[what]
+                page = resources.files("bagwise.review") / "pages" / name
+                return f"{kind}; charset=utf-8", page.read_bytes()
+            if what == "card":
+                with review.lock:
+                    return _as_json(review.show(None))
+            if what.startswith("media/") and review.media is not None:
+                found = review.media.file_of(what.removeprefix("media/"))
+                if found is not None:
+                    return found
+            raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
+
+        def _post(self) -> tuple[str, bytes]:
+            what = self._what()
+            if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
+                raise _RefusedError(HTTPStatus.FORBIDDEN, "this comes from another site")
+            if what not in actions:
+                raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such action")
+            with review.lock:
+                return _as_json(actions[what](self._body()))
+
+        def _what(self) -> str:
+            """What is asked for, once the request is seen to be ours."""
+            port = self.connection.getsockname()[1]
+            if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
+                raise _RefusedError(HTTPStatus.FORBIDDEN, "this server has another name")
+            given, _, rest = self.path.removeprefix("/").partition("/")
+            if not hmac.compare_digest(given.encode(), token.encode()):
+                raise _RefusedError(HTTPStatus.FORBIDDEN, "copy the whole address")
+            return rest
+
+        def _body(self) -> Mapping[str, Any]:
+            length = self.headers.get("Content-Length", "")
+            if not length.isdecimal() or int(length) > LARGEST_REQUEST:
+                raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is too long")
+            try:
+                found = json.loads(self.rfile.read(int(length)))
+            except ValueError as error:
+                raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is not JSON") from error
+            if not isinstance(found, dict):
+                raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is not an object")
+            return found
+
+        def _answer(self, make: Callable[[], tuple[str, bytes]]) -> None:
+            status = HTTPStatus.OK
+            try:
+                kind, body = make()
+            except _RefusedError as refused:
+                status = refused.status
+                kind, body = _as_json({"error": refused.reason})
+            except sqlite3.Error as error:
+                status = HTTPStatus.INTERNAL_SERVER_ERROR
+                kind, body = _as_json({"error": f"this was NOT saved: {error}"})
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            for name, value in _HEADERS.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """The terminal is for the person."""
+
+    return Handler
+
+
+def _as_json(value: Mapping[str, Any]) -> tuple[str, bytes]:
+    return "application/json", json.dumps(value, allow_nan=False).encode()

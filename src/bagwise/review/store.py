@@ -1,0 +1,333 @@
+"""The sidecar: every decision of a person about an instance, in a small SQLite file.
+
+Nothing in it is ever changed: a decision is a new row of ``decisions``, and so is its undoing. The
+view ``corrections`` (bag, row, size, label) is what holds now. Each row is one transaction that
+SQLite writes through to the disk, so that a crash loses nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from bagwise.bags import Bags
+from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
+
+__all__ = ["Correction", "Corrections", "match_corrections", "read_corrections"]
+
+APPLICATION = 0x62616773  # "bags", in the header of the file
+VERSION = 1
+_SCHEMA = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE decisions (
+    id INTEGER PRIMARY KEY,
+    time TEXT NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('confirmed', 'corrected', 'skipped', 'undone')),
+    bag TEXT NOT NULL,
+    row INTEGER NOT NULL,   -- of the instance inside its bag, from 0
+    size INTEGER NOT NULL,  -- instances of the bag at that time
+    label TEXT,             -- what the person said
+    guess TEXT,             -- what the model said
+    probability REAL,       -- and how sure it was
+    undoes INTEGER REFERENCES decisions (id),
+    CHECK (0 <= row AND row < size)
+);
+CREATE VIEW standing AS
+    SELECT * FROM decisions
+    WHERE kind != 'undone' AND id NOT IN (SELECT undoes FROM decisions WHERE undoes IS NOT NULL);
+CREATE VIEW corrections AS
+    SELECT bag, row, size, label FROM standing
+    WHERE kind IN ('confirmed', 'corrected')
+    AND id = (
+        SELECT max(id) FROM standing AS s
+        WHERE s.bag = standing.bag AND s.row = standing.row AND s.kind != 'skipped'
+    )
+    ORDER BY id;
+CREATE INDEX by_instance ON decisions (bag, row);
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {VERSION};
+COMMIT;
+"""
+
+
+@dataclass(frozen=True)
+class Correction:
+    """The label that a person gave to an instance.
+
+    Attributes
+    ----------
+    bag : str
+        The id of the bag, as it is written; its position where bags have no ids.
+    row : int
+        The instance, counted from 0 inside its bag.
+    size : int
+        How many instances the bag had at that time.
+    label : str
+        The label, as it is written.
+    """
+
+    bag: str
+    row: int
+    size: int
+    label: str
+
+
+class Corrections:
+    """The decisions of a person about instances, kept in a file from the moment they are made.
+
+    Parameters
+    ----------
+    path : path
+        The SQLite file; made where it does not exist, continued where it does.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from bagwise.review import Corrections
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> corrections = Corrections(Path(folder.name) / "syllables.corrections.sqlite")
+    >>> corrections.decide("rec1", 3, 8, "wren", guess="robin", probability=0.52)
+    >>> corrections.all()
+    [Correction(bag='rec1', row=3, size=8, label='wren')]
+    >>> corrections.undo()
+    ('rec1', 3)
+    >>> corrections.all()
+    []
+    >>> corrections.close()
+    >>> folder.cleanup()
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._lock = threading.Lock()
+        if not self.path.parent.is_dir():
+            raise DataNotFoundError(
+                f"there is no folder {str(self.path.parent)!r} to write {self.path.name} in."
+            )
+        with _reading(self.path):
+            self._file = _connect(self.path, "rwc")
+            self._file.execute("PRAGMA synchronous = FULL")
+            self._prepare()
+
+    def decide(
+        self, bag: str, row: int, size: int, label: str, *, guess: str, probability: float
+    ) -> None:
+        """Keep what a person said of an instance.
+
+        Parameters
+        ----------
+        bag, row, size, label : str, int, int, str
+            As in `Correction`.
+        guess : str
+            What the model said.
+        probability : float
+            How sure it was.
+        """
+        kind = "confirmed" if label == guess else "corrected"
+        self._add(kind, bag, row, size, label, guess, probability)
+
+    def skip(self, bag: str, row: int, size: int, *, guess: str, probability: float) -> None:
+        """Keep that a person could not say.
+
+        Parameters
+        ----------
+        bag, row, size : str, int, int
+            As in `Correction`.
+        guess : str
+            What the model said.
+        probability : float
+            How sure it was.
+        """
+        self._add("skipped", bag, row, size, None, guess, probability)
+
+    def undo(self) -> tuple[str, int] | None:
+        """Take the last decision that stands back.
+
+        Returns
+        -------
+        tuple (bag, row) or None
+            The instance it was about; None where there is none.
+        """
+        with self._lock, self._file:
+            self._file.execute("BEGIN IMMEDIATE")
+            last = self._file.execute(
+                "SELECT id, bag, row, size FROM standing ORDER BY id DESC LIMIT 1"
+            ).fetchone()
+            if last is None:
+                return None
+            self._insert("undone", *last[1:], None, None, None, undoes=last[0])
+        return last[1], last[2]
+
+    def all(self) -> list[Correction]:
+        """List what holds now.
+
+        Returns
+        -------
+        list of Correction
+            One per instance that was decided, in the order of the decisions.
+        """
+        with self._lock:
+            return _corrections(self._file)
+
+    def skipped(self) -> list[tuple[str, int]]:
+        """List the instances of which a person could not say what they are.
+
+        Returns
+        -------
+        list of tuple (bag, row)
+        """
+        with self._lock:
+            rows = self._file.execute(
+                "SELECT DISTINCT bag, row FROM standing WHERE kind = 'skipped'"
+                " EXCEPT SELECT bag, row FROM corrections"
+            )
+            return [tuple(row) for row in rows]
+
+    def counts(self) -> dict[str, int]:
+        """Count the decisions that stand, by kind.
+
+        Returns
+        -------
+        dict of str to int
+            ``confirmed``, ``corrected`` and ``skipped``.
+        """
+        with self._lock:
+            found = dict(self._file.execute("SELECT kind, count(*) FROM standing GROUP BY kind"))
+        return {kind: found.get(kind, 0) for kind in ("confirmed", "corrected", "skipped")}
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _add(self, *values: Any) -> None:
+        with self._lock, self._file:
+            self._file.execute("BEGIN IMMEDIATE")
+            self._insert(*values)
+
+    def _insert(self, *values: Any, undoes: int | None = None) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._file.execute(
+            "INSERT INTO decisions (time, kind, bag, row, size, label, guess, probability, undoes)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (now, *values, undoes),
+        )
+
+    def _prepare(self) -> None:
+        """Make the tables of a new file, or see that they are ours."""
+        empty = self._file.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+        if empty and _header(self._file) == (0, 0):
+            self._file.executescript(_SCHEMA)
+        _check_header(self._file, self.path)
+
+
+def read_corrections(path: str | Path) -> list[Correction]:
+    """Read what holds in a file of corrections.
+
+    Parameters
+    ----------
+    path : path
+        What `Corrections` (``bagwise review``) wrote.
+
+    Returns
+    -------
+    list of Correction
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataNotFoundError(f"no file of corrections {str(path)!r}: `bagwise review` makes it.")
+    with _reading(path), contextlib.closing(_connect(path, "rw")) as file:
+        _check_header(file, path)
+        return _corrections(file)
+
+
+def match_corrections(
+    corrections: Iterable[Correction], bags: Bags, names: Mapping[str, Any]
+) -> tuple[list[Any], int]:
+    """Find the instances that corrections speak of.
+
+    Parameters
+    ----------
+    corrections : iterable of Correction
+        What a person said.
+    bags : Bags
+        The bags, found by how their ids are written.
+    names : mapping of str to object
+        The label that each written label stands for; one that is not there stays a text.
+
+    Returns
+    -------
+    instance_labels : list of length n_instances
+        The label of each instance, None where nothing was said.
+    n_used : int
+        How many corrections are about these bags.
+    """
+    ids = range(len(bags)) if bags.ids is None else bags.ids.tolist()
+    position = {str(name): i for i, name in enumerate(ids)}
+    labels: list[Any] = [None] * bags.n_instances
+    n_used = 0
+    for correction in corrections:
+        bag = position.get(correction.bag)
+        if bag is None:
+            continue
+        if correction.size != bags.sizes[bag]:
+            raise InputError(
+                f"{bags.name_of(bag)} had {correction.size} instances when somebody looked at it, "
+                f"and has {bags.sizes[bag]} now: correct the file that was reviewed, or review "
+                "this one."
+            )
+        place = int(bags.offsets[bag]) + correction.row
+        labels[place] = names.get(correction.label, correction.label)
+        n_used += 1
+    return labels, n_used
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    address = f"{path.resolve().as_uri()}?mode={mode}"
+    # Threads of the server share it behind a lock; transactions begin where we say so.
+    return sqlite3.connect(
+        address, uri=True, check_same_thread=False, isolation_level=None, timeout=30
+    )
+
+
+def _corrections(file: sqlite3.Connection) -> list[Correction]:
+    return [Correction(*row) for row in file.execute("SELECT * FROM corrections")]
+
+
+def _header(file: sqlite3.Connection) -> tuple[int, int]:
+    application = file.execute("PRAGMA application_id").fetchone()[0]
+    return application, file.execute("PRAGMA user_version").fetchone()[0]
+
+
+def _check_header(file: sqlite3.Connection, path: Path) -> None:
+    application, version = _header(file)
+    if application != APPLICATION:
+        raise FileFormatError(f"{path} is not a file of corrections: `bagwise review` makes it.")
+    if version != VERSION:
+        raise FileFormatError(
+            f"{path} holds corrections of another version ({version}, and this is {VERSION}): "
+            "install the bagwise that wrote it."
+        )
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise FileFormatError(
+            f"{path} cannot be used as a file of corrections: {error}."
+        ) from error

@@ -1,0 +1,431 @@
+r"""What the label sets of bags say of pairs of instances, joined with their similarity.
+
+Spectral clustering with bag constraints (Pei and Fern 2014) takes the leading eigenvectors of
+D^-1/2 (W + alpha Q) D^-1/2, where W is the similarity of the N instances, D its degrees, and Q what
+the label sets say. With y_i the indicator of the label set of bag i divided by its size, and e the
+indicator of instances in labelled bags,
+
+    Q = B Y'Y B' - mu e e',    mu = sum(Y'Y) / M^2        (the sum of Eq. 9)
+
+over the M labelled bags. The paper prints B (Y'Y - mu I) B': its Appendix A takes the sum of
+b_s b_r' over all pairs of bags for B B', where it is (B 1)(B 1)'.
+
+Q is never formed. What it says of two instances depends on the label sets of their bags only, so it
+is a small matrix between groups: instances whose bags have the same label set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise.exceptions import InputError
+
+__all__ = ["CONSTRAINTS", "ConstrainedSimilarity", "GroupTerm", "LowRank", "constrain"]
+
+CONSTRAINTS = (
+    "bag",
+    "bag_as_printed",
+    "bag_only_ambiguous",
+    "spectral_learning",
+    "regularization",
+)
+# A matrix between this many label sets takes 3 GB.
+MOST_GROUPS = 20_000
+BLOCK = 512  # rows of a dense similarity handled at once
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """The symmetric matrix F diag(weights) F' + diag(diagonal).
+
+    Attributes
+    ----------
+    factor : ndarray of shape (n, rank)
+        F.
+    weights : ndarray of shape (rank,)
+        The weight of each column.
+    diagonal : float
+        What is added to the diagonal.
+    """
+
+    factor: Vector
+    weights: Vector
+    diagonal: float = 0.0
+
+    def __matmul__(self, z: Vector) -> Vector:
+        """Multiply by vectors."""
+        return (self.factor * self.weights) @ (self.factor.T @ z) + self.diagonal * z
+
+    def toarray(self) -> Vector:
+        """Write the matrix out."""
+        dense = (self.factor * self.weights) @ self.factor.T
+        return dense + self.diagonal * np.eye(len(dense))
+
+
+@dataclass(frozen=True)
+class GroupTerm:
+    """A matrix whose entry for two instances depends on their groups only: G core G'.
+
+    Attributes
+    ----------
+    groups : ndarray of int of shape (n_instances,)
+        The group of each instance.
+    core : ndarray or LowRank of shape (n_groups, n_groups)
+        The entry for each pair of groups.
+    """
+
+    groups: NDArray[np.intp]
+    core: Any
+
+    def __matmul__(self, z: Vector) -> Vector:
+        """Multiply by vectors, at the cost of adding them up by groups."""
+        return (self.core @ (self._members @ z))[self.groups]
+
+    @cached_property
+    def _members(self) -> sparse.csr_array:
+        """The instances of each group, as rows of zeros and ones."""
+        n = len(self.groups)
+        n_groups = len(self.core.factor if isinstance(self.core, LowRank) else self.core)
+        entries = np.ones(n), (self.groups, np.arange(n))
+        return sparse.csr_array(entries, shape=(n_groups, n))
+
+    def toarray(self) -> Vector:
+        """Write the matrix out, n_instances x n_instances."""
+        core = self.core.toarray() if isinstance(self.core, LowRank) else self.core
+        return core[np.ix_(self.groups, self.groups)]
+
+
+@dataclass(frozen=True)
+class ConstrainedSimilarity:
+    """The operator H (W + term + diag(diagonal)) H + diag(shift), with H = diag(scale).
+
+    Attributes
+    ----------
+    similarity : ndarray, CSR or anything with ``@``, of shape (n_instances, n_instances)
+        W, or what the constraints left of it.
+    term : GroupTerm or None
+        What the constraints add.
+    diagonal : ndarray of shape (n_instances,) or None
+        What they add to single instances.
+    scale : ndarray of shape (n_instances,)
+        D^-1/2, or ones.
+    shift : ndarray of shape (n_instances,) or None
+        Added last.
+    degrees : ndarray of shape (n_instances,)
+        D.
+    alpha : float
+        The weight that Q got: `alpha` itself, or adapted to the size of the graph.
+    """
+
+    similarity: Any
+    term: GroupTerm | None
+    diagonal: Vector | None
+    scale: Vector
+    shift: Vector | None
+    degrees: Vector
+    alpha: float
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_instances, n_instances)."""
+        return len(self.scale), len(self.scale)
+
+    @property
+    def dtype(self) -> Any:
+        """The precision of the similarity, in which products are made."""
+        return self.similarity.dtype
+
+    def __matmul__(self, v: Vector) -> Vector:
+        """Multiply by vectors, one or several in columns; the cost is that of W."""
+        column = (-1, *[1] * (v.ndim - 1))
+        scale = self.scale.astype(self.dtype).reshape(column)
+        z = scale * v.astype(self.dtype, copy=False)
+        product = self.similarity @ z
+        if self.term is not None:
+            product += (self.term @ z).astype(self.dtype, copy=False)
+        if self.diagonal is not None:
+            product += self.diagonal.astype(self.dtype).reshape(column) * z
+        product *= scale
+        if self.shift is not None:
+            product += self.shift.astype(self.dtype).reshape(column) * v
+        return product
+
+    def toarray(self) -> Vector:
+        """Write the matrix out; for few instances."""
+        W = self.similarity
+        dense = np.array(W if isinstance(W, np.ndarray) else W.toarray(), dtype=float)
+        if self.term is not None:
+            dense += self.term.toarray()
+        if self.diagonal is not None:
+            dense += np.diag(self.diagonal)
+        dense *= np.outer(self.scale, self.scale)
+        return dense if self.shift is None else dense + np.diag(self.shift)
+
+
+def constrain(
+    similarity: Any,
+    bag_index: NDArray[np.intp],
+    label_sets: NDArray[np.int8] | None,
+    *,
+    constraints: str | None,
+    alpha: float,
+    n_clusters: int,
+    adapt_alpha: bool,
+    normalization: str = "symmetric",
+    beta: float = 20.0,
+) -> ConstrainedSimilarity:
+    """Join a similarity of instances with what label sets of bags say.
+
+    Parameters
+    ----------
+    similarity : ndarray, CSR or the like, of shape (n_instances, n_instances)
+        W: symmetric, no negative entries.
+    bag_index : ndarray of int of shape (n_instances,)
+        The bag of each instance.
+    label_sets : ndarray of shape (n_bags, n_classes) or None
+        Zeros and ones; a row of -1 where nothing is known.
+    constraints : str or None
+        One of `CONSTRAINTS`, or None for plain spectral clustering.
+    alpha : float
+        The weight of Q.
+    n_clusters : int
+        The number of clusters; with more clusters than classes two instances of one class need
+        not be together.
+    adapt_alpha : bool
+        Whether W is a graph, whose degrees do not grow with the number of instances as the row
+        sums of Q do: alpha is then multiplied by their ratio.
+    normalization : {"symmetric", "additive"}, default="symmetric"
+        Of spectral learning.
+    beta : float, default=20.0
+        The weight of the regularization.
+
+    Returns
+    -------
+    ConstrainedSimilarity
+    """
+    degrees = _degrees(similarity)
+    plain = ConstrainedSimilarity(similarity, None, None, 1 / np.sqrt(degrees), None, degrees, 0.0)
+    if constraints is None or label_sets is None or not (label_sets >= 0).all(axis=1).any():
+        return plain
+    sets = _LabelSetGroups.of(bag_index, label_sets)
+    if sets.n_classes == 0:  # empty sets only: no label tells two bags apart
+        return plain
+    must_link = n_clusters <= sets.n_classes
+    if constraints == "spectral_learning":
+        return _spectral_learning(similarity, sets, must_link, additive=normalization == "additive")
+    if constraints == "regularization":
+        return _regularized(plain, sets, beta) if must_link else plain
+    core: Any
+    if constraints == "bag_as_printed":
+        groups, core = _as_printed(bag_index, label_sets)
+    elif constraints == "bag_only_ambiguous":
+        groups, core = sets.groups, _only_ambiguous(sets)
+    else:
+        groups, core = sets.groups, _corrected(sets)
+    if adapt_alpha:
+        alpha *= float(degrees.mean()) / sets.mean_row_sum()
+    term = GroupTerm(groups, _scaled(core, alpha))
+    return ConstrainedSimilarity(similarity, term, None, plain.scale, None, degrees, alpha)
+
+
+@dataclass(frozen=True)
+class _LabelSetGroups:
+    """Instances grouped by the label set of their bag; unlabelled ones are a group, too."""
+
+    groups: NDArray[np.intp]  # (n_instances,)
+    indicator: Vector  # (n_groups, n_classes), of zeros where unknown
+    known: NDArray[np.bool_]  # (n_groups,)
+    n_bags: NDArray[np.int64]  # (n_groups,) bags in each
+    n_classes: int  # that occur
+
+    @classmethod
+    def of(cls, bag_index: NDArray[np.intp], label_sets: NDArray[np.int8]) -> _LabelSetGroups:
+        found, group_of_bag, n_bags = np.unique(
+            label_sets, axis=0, return_inverse=True, return_counts=True
+        )
+        known: NDArray[np.bool_] = np.all(found >= 0, axis=1)
+        indicator = np.where(known[:, None], found, 0).astype(float)
+        n_classes = int(indicator.any(axis=0).sum())
+        return cls(group_of_bag.ravel()[bag_index], indicator, known, n_bags, n_classes)
+
+    @property
+    def sizes(self) -> Vector:
+        """How many labels each group has."""
+        return self.indicator.sum(axis=1)
+
+    @property
+    def profiles(self) -> Vector:
+        """The y of each group: its labels, which add up to 1."""
+        return self.indicator / np.maximum(self.sizes, 1)[:, None]
+
+    @property
+    def mu(self) -> float:
+        """The mean class-label similarity of all pairs of labelled bags."""
+        total = self.n_bags @ self.profiles
+        return float(total @ total) / float(self.n_bags[self.known].sum()) ** 2
+
+    def mean_row_sum(self) -> float:
+        """Of B Y'Y B'."""
+        n_instances = np.bincount(self.groups, minlength=len(self.known))
+        total = n_instances @ self.profiles
+        return float(total @ total) / len(self.groups)
+
+    def single(self) -> Vector:
+        """Columns that mark the groups with one label, that of the column."""
+        return self.indicator * (self.sizes == 1)[:, None]
+
+    def pairs(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which pairs of groups are a must-link and which a cannot-link (Table 1)."""
+        if len(self.known) > MOST_GROUPS:
+            raise InputError(
+                f"the bags have {len(self.known)} different label sets, and these constraints "
+                f"need a matrix of all pairs of them (at most {MOST_GROUPS}): use "
+                "constraints='bag', which does not."
+            )
+        single = self.single()
+        apart = (self.indicator @ self.indicator.T == 0) & np.outer(self.known, self.known)
+        return single @ single.T > 0, apart
+
+
+def _corrected(sets: _LabelSetGroups) -> LowRank:
+    factor = np.column_stack([sets.profiles, sets.known])
+    return LowRank(factor, np.append(np.ones(sets.profiles.shape[1]), -sets.mu))
+
+
+def _as_printed(
+    bag_index: NDArray[np.intp], label_sets: NDArray[np.int8]
+) -> tuple[NDArray[np.intp], LowRank]:
+    """Eq. 12: all bags count, each a group of its own."""
+    indicator = np.maximum(label_sets, 0).astype(float)
+    profiles = indicator / np.maximum(indicator.sum(axis=1), 1)[:, None]
+    total = profiles.sum(axis=0)
+    mu = float(total @ total) / len(profiles) ** 2
+    return bag_index, LowRank(profiles, np.ones(profiles.shape[1]), -mu)
+
+
+def _only_ambiguous(sets: _LabelSetGroups) -> Vector:
+    """The corrected matrix without the pairs that must-links and cannot-links know (w.o. clml)."""
+    must, cannot = sets.pairs()
+    ambiguous = np.outer(sets.known, sets.known) & ~must & ~cannot
+    return np.where(ambiguous, sets.profiles @ sets.profiles.T - sets.mu, 0.0)
+
+
+def _spectral_learning(
+    similarity: Any, sets: _LabelSetGroups, must_link: bool, *, additive: bool
+) -> ConstrainedSimilarity:
+    """Kamvar, Klein and Manning 2003: similarity 1 for must-links, 0 for cannot-links."""
+    must, cannot = sets.pairs()
+    changed = cannot | must if must_link else cannot
+    left = _without(similarity, sets.groups, changed)
+    single = sets.single() if must_link else np.zeros_like(sets.indicator)
+    term = GroupTerm(sets.groups, LowRank(single, np.ones(single.shape[1])))
+    linked = np.any(single > 0, axis=1)[sets.groups]
+    diagonal = np.where(linked, -1.0, 0.0)  # nobody is linked with himself
+    everyone = np.ones(len(sets.groups))
+    degrees = np.asarray(left.sum(axis=1), dtype=float).ravel() + term @ everyone + diagonal
+    if additive:
+        largest = max(float(degrees.max()), np.finfo(float).tiny)
+        scale, shift = np.full(len(degrees), largest**-0.5), 1 - degrees / largest
+    else:
+        scale, shift = 1 / np.sqrt(_positive(degrees)), None
+    return ConstrainedSimilarity(left, term, diagonal, scale, shift, _positive(degrees), 1.0)
+
+
+def _regularized(
+    plain: ConstrainedSimilarity, sets: _LabelSetGroups, beta: float
+) -> ConstrainedSimilarity:
+    """Ji and Xu 2006: a penalty on the distance of must-linked instances in the embedding.
+
+    The penalty of an instance is the mean over the instances it is linked with: as a sum it would
+    grow with their number, and a fixed beta would mean something else in every data set.
+    """
+    single = sets.single()
+    n_linked = np.bincount(sets.groups, minlength=len(single)) @ single
+    penalty = LowRank(single, beta / np.maximum(n_linked, 1))
+    scale = plain.scale
+    linked = np.any(single > 0, axis=1)[sets.groups]
+    return ConstrainedSimilarity(
+        _Normalized(plain.similarity, scale),
+        GroupTerm(sets.groups, penalty),
+        np.where(linked, -beta, 0.0),
+        np.ones(len(scale)),
+        None,
+        plain.degrees,
+        beta,
+    )
+
+
+@dataclass(frozen=True)
+class _Normalized:
+    """D^-1/2 W D^-1/2."""
+
+    similarity: Any
+    scale: Vector
+
+    @property
+    def dtype(self) -> Any:
+        return self.similarity.dtype
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.scale), len(self.scale)
+
+    def __matmul__(self, v: Vector) -> Vector:
+        scale = self.scale.astype(self.dtype).reshape(-1, *[1] * (v.ndim - 1))
+        return scale * (self.similarity @ (scale * v))
+
+    def toarray(self) -> Vector:
+        W = self.similarity
+        dense = W if isinstance(W, np.ndarray) else W.toarray()
+        return np.outer(self.scale, self.scale) * dense
+
+
+def _without(similarity: Any, groups: NDArray[np.intp], left_out: NDArray[np.bool_]) -> Any:
+    """A similarity without the pairs of instances whose groups are left out."""
+    if sparse.issparse(similarity):
+        entries = similarity.tocoo()
+        kept = ~left_out[groups[entries.row], groups[entries.col]]
+        rows, columns, data = entries.row[kept], entries.col[kept], entries.data[kept]
+        return sparse.csr_array((data, (rows, columns)), shape=similarity.shape)
+    if not isinstance(similarity, np.ndarray):
+        raise InputError(
+            "constraints='spectral_learning' change single similarities, which landmarks do not "
+            "have: use affinity='nearest_neighbors'."
+        )
+    left = similarity.copy()
+    for rows in _blocks(len(groups)):
+        left[rows][left_out[groups[rows]][:, groups]] = 0
+    return left
+
+
+def _degrees(similarity: Any) -> Vector:
+    return _positive(np.asarray(similarity.sum(axis=1), dtype=float).ravel())
+
+
+def _positive(degrees: Vector) -> Vector:
+    """Degrees, of a hundredth of the mean at least.
+
+    The labels of an instance count with the inverse of its degree: an instance far from all others
+    would outweigh them all.
+    """
+    mean = float(degrees.mean())
+    return np.maximum(degrees, 0.01 * mean) if mean > 0 else np.ones_like(degrees)
+
+
+def _scaled(core: Any, factor: float) -> Any:
+    if isinstance(core, LowRank):
+        return LowRank(core.factor, factor * core.weights, factor * core.diagonal)
+    return factor * core
+
+
+def _blocks(n: int) -> Iterator[slice]:
+    return (slice(start, start + BLOCK) for start in range(0, n, BLOCK))

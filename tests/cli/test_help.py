@@ -1,0 +1,133 @@
+"""Help texts: what a command does, and examples that run as they stand; completion in the shell."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from bagwise.cli import app
+
+SLOW = {  # run by test_demo.py and test_readme.py
+    "bagwise demo -o demo",
+    "bagwise cluster words.csv --bag bag --label-set label_set -k 24 -o clusters.parquet",
+}
+ASKS_A_PERSON = {  # tried by test_review.py
+    "bagwise review syllables.csv --model model.skops --audio clip",
+    "bagwise review syllables.csv --export corrections.csv",
+}
+NEEDS_NETWORK = {"bagwise datasets get musk2"}
+
+
+def commands(command, path=("bagwise",)):
+    yield path, command
+    for name, nested in getattr(command, "commands", {}).items():
+        yield from commands(nested, (*path, name))
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+def examples(command):
+    blocks = re.findall(r"```\n(.*?)```", command.help, flags=re.DOTALL)
+    return [line.strip() for block in blocks for line in block.strip().splitlines()]
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_command_has_examples_and_exit_codes(run, path):
+    lines = examples(COMMANDS[path])
+    assert lines
+    assert path == ("bagwise",) or all(line.startswith(" ".join(path)) for line in lines)
+    result = run(*path[1:], "--help")
+    assert result.exit_code == 0
+    assert all(line in result.stdout for line in lines if len(line) < 90)
+    if not hasattr(COMMANDS[path], "commands") or len(path) == 1:
+        assert "Exit codes: 0 done, 2 bad input" in result.stdout
+
+
+def test_commands_stand_in_panels(run):
+    text = run("--help").stdout
+    places = [text.index(f"─ {panel} ─") for panel in ("Data", "Models", "Look", "Project")]
+    assert places == sorted(places)
+    assert "─ Commands ─" not in text
+
+
+@pytest.mark.parametrize("width", ["60", "80"])
+def test_help_fits_the_terminal(width):
+    for path in COMMANDS:
+        environment = {"COLUMNS": width, "TERMINAL_WIDTH": width, "NO_COLOR": "1"}
+        result = CliRunner().invoke(app, [*path[1:], "--help"], env=environment)
+        assert max(map(len, result.stdout.splitlines())) <= int(width)
+
+
+def test_examples_run_on_shipped_data(run, tmp_path, monkeypatch):
+    for package in ("pyarrow", "skops", "jinja2", "matplotlib"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    order = sorted(COMMANDS, key=lambda path: "datasets" not in path)  # they write what others read
+    lines = dict.fromkeys(line for path in order for line in examples(COMMANDS[path]))
+    for line in lines:
+        if line not in SLOW | ASKS_A_PERSON | NEEDS_NETWORK:
+            result = run(*shlex.split(line)[1:])
+            assert result.exit_code == 0, f"{line}: {result.stderr}"
+
+
+def test_the_page_of_the_documentation_names_every_command_and_runs(run, tmp_path, monkeypatch):
+    pytest.importorskip("skops")
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    for name in COMMANDS[("bagwise",)].commands:
+        assert f"`bagwise {name}" in page
+    assert run("datasets", "export", "musk1", "-o", "musk1.csv").exit_code == 0
+    for line in re.findall(r"^\$ bagwise (.*)$", page, flags=re.MULTILINE):
+        result = run(*shlex.split(line))
+        assert result.exit_code == 0, f"{line}: {result.stderr}"
+    (kept,) = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    written = tomllib.loads((tmp_path / "run.toml").read_text())
+    assert written == tomllib.loads(kept) | {"separator": ";"}
+
+
+def complete(words):
+    """What the shell is offered after these words."""
+    line = " ".join(words)
+    environment = {
+        "_BAGWISE_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    return CliRunner().invoke(app, env=environment, prog_name="bagwise").stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["bagwise", "ev"], {"evaluate"}),
+        (["bagwise", "fit", "f.csv", "--method", "citation"], {"citation-knn"}),
+        (["bagwise", "fit", "f.csv", "-m", "nsk", "--set", "C"], {"C="}),
+        (["bagwise", "cluster", "f.csv", "--set", "alp"], {"alpha="}),
+        (["bagwise", "annotate", "f.csv", "--set", "re"], {"reg="}),
+        (["bagwise", "datasets", "describe", "musk"], {"musk1", "musk2"}),
+        (["bagwise", "reproduce", "pdm"], {"pdmisvm"}),
+        (["bagwise", "reproduce", "pdmisvm", "table1"], {"table1"}),
+        (["bagwise", "fit", "--save"], {"--save-config"}),
+    ],
+)
+def test_the_shell_is_offered_names(words, offered):
+    assert set(complete(words)) == offered
+
+
+def test_the_completion_script_can_be_shown():
+    done = subprocess.run(
+        [sys.executable, "-c", "from bagwise.cli import main; main()", "--show-completion", "bash"],
+        env=os.environ | {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "_BAGWISE_COMPLETE=complete_bash" in done.stdout

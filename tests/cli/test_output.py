@@ -1,0 +1,74 @@
+"""Tables in narrow terminals: numbers are never cut, columns go into blocks."""
+
+import pytest
+
+from bagwise.cli.output import noting_compilation, print_table
+
+WIDE = {"method": ["pdmisvm exact", "sil"]} | {
+    str(10**k): [f"0.9{k} ± 0.04", f"0.8{k} ± 0.05"] for k in range(9)
+}
+
+
+@pytest.fixture
+def printed(monkeypatch, capsys):
+    def call(columns, width, **settings):
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_table(columns, **settings)
+        return capsys.readouterr().out
+
+    return call
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_every_cell_is_whole_and_every_line_fits(printed, width):
+    text = printed(WIDE, width)
+    assert max(map(len, text.splitlines())) <= width
+    for values in WIDE.values():
+        assert all(value in text for value in values)
+
+
+def test_a_wide_table_becomes_blocks_that_begin_with_the_first_column(printed):
+    lines = printed(WIDE, 80).splitlines()
+    assert sum(line.startswith("method") for line in lines) == 2
+    assert sum(line.startswith("sil") for line in lines) == 2
+    assert sum(line.startswith("method") for line in printed(WIDE, 200).splitlines()) == 1
+
+
+def test_prose_is_wrapped_beside_numbers_that_are_not(printed):
+    columns = {"method": ["nsk"], "ours": ["0.900 ±0.040"], "verdict": ["below: " + "why " * 40]}
+    text = printed(columns, 80)
+    assert text.count("method") == 1
+    assert "0.900 ±0.040" in text
+    assert text.count("why") == 40
+
+
+def test_a_long_name_is_folded_not_cut(printed):
+    name = "a" * 100
+    text = printed({"name": [name], "bags": [3]}, 60)
+    assert text.count("a") == 100 + "name bags".count("a")
+
+
+def test_the_tables_of_a_paper_fit_80_columns(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    from typer.testing import CliRunner
+
+    from bagwise.cli import app
+
+    words = ["reproduce", "pdmisvm", "figure4", "--full", "--show", "-o", str(tmp_path)]
+    result = CliRunner().invoke(app, words, env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.stderr
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "…" not in result.stdout
+
+
+def test_compilation_is_told_afterwards_and_only_then(monkeypatch, tmp_path, capsys):
+    from bagwise import kernels
+
+    monkeypatch.setattr(kernels, "__path__", [str(tmp_path)])
+    (tmp_path / "__pycache__").mkdir()
+    with noting_compilation():
+        pass
+    assert capsys.readouterr().err == ""
+    with noting_compilation():
+        (tmp_path / "__pycache__" / "kernel.1.nbc").touch()
+    assert "compiling" in capsys.readouterr().err

@@ -1,0 +1,206 @@
+import json
+import re
+
+import numpy as np
+import pytest
+from cli.tables import COLUMNS, slide_rows, write_rows
+
+from bagwise.cluster import BagConstrainedSpectralClustering
+from bagwise.inspection._media import png
+from bagwise.io import read_bags
+from bagwise.persistence import save_model
+from bagwise.semi_supervised import WellSVMClassifier
+
+for needed in ("jinja2", "skops", "pyarrow"):
+    pytest.importorskip(needed)
+
+
+def payload(path):
+    text = path.read_text(encoding="utf-8")
+    found = re.search(r'<script type="application/json" id="explorer-data">(.*?)</script>', text)
+    return json.loads(found[1])
+
+
+@pytest.fixture
+def model(run, slides):
+    path = slides.parent / "model.skops"
+    result = run("fit", slides, *COLUMNS, "-m", "sil", "-o", path)
+    assert result.exit_code == 0, result.stderr
+    return path
+
+
+@pytest.fixture
+def page(tmp_path):
+    return tmp_path / "report.html"
+
+
+def test_the_page_is_written_and_named(run, slides, model, page):
+    result = run("report", model, slides, "-o", page)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.strip() == str(page.resolve())
+    data = payload(page)
+    assert data["bags"]["id"] == [f"s{i}" for i in range(24)]
+    assert data["bags"]["truth"] == ["no", "yes"] * 12
+    assert "sil on slides.csv" in page.read_text(encoding="utf-8")
+    told = run("report", model, slides, "-o", page, "--force", "--json")
+    assert json.loads(told.stdout)["bytes"] == page.stat().st_size
+    assert "fitted on these bags, so these figures are too good" in page.read_text(encoding="utf-8")
+
+
+def test_the_page_knows_which_bags_the_model_was_fitted_on(run, slides, page):
+    head, *rows = slide_rows()
+    few = [row for row in rows if int(row[0][1:]) < 20]
+    part = write_rows(slides.parent / "part.csv", [head, *few])
+    model = slides.parent / "part.skops"
+    assert run("fit", part, *COLUMNS, "-m", "sil", "-o", model).exit_code == 0
+    assert run("report", model, slides, "--group", "patient", "-o", page).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "of the 4 labelled bags that the model was not fitted on; 20 others were in" in text
+    assert "0 have bags the model was fitted on, and others" in text
+
+
+def test_folds_give_the_figures(run, slides, model, page):
+    words = ("report", model, slides, "--group", "patient", "-o", page)
+    result = run(*words, "--cv", 4)
+    assert result.exit_code == 0, result.stderr
+    text = page.read_text(encoding="utf-8")
+    assert "4-fold cross-validation, groups whole" in text
+    assert "baseline: majority" in text
+    assert "baseline: sil" in text
+    assert "12 groups. 12 of them hold bags of different labels" in text
+    evaluated = run(
+        *("evaluate", slides, *COLUMNS, "--group", "patient", "-m", "sil", "--folds", 4, "--json")
+    )
+    accuracy = json.loads(evaluated.stdout)["methods"][0]["accuracy"]["mean"]
+    shown = re.search(r'this model</th>\s*<td class="number short">([\d.]+)</td>', text)[1]
+    assert float(shown) == pytest.approx(accuracy, abs=0.02)  # folds are not all of one size
+
+
+def test_bags_need_no_labels(run, slides, model, page):
+    rows = [row[:2] + row[3:] for row in slide_rows()]
+    new = write_rows(slides.parent / "new.csv", rows)
+    assert run("report", model, new, "-o", page).exit_code == 0
+    assert payload(page)["bags"]["truth"] is None
+    page.unlink()
+    result = run("report", model, new, "--cv", 3, "-o", page)
+    assert result.exit_code == 2
+    assert "--cv needs labels" in result.stderr
+    known = [[f"s{i}", "yes" if i % 2 else "no"] for i in range(24)]
+    labels = write_rows(slides.parent / "labels.csv", [["slide", "ill"], *known])
+    words = ("--labels", labels, "--bag", "slide", "--label", "ill")
+    result = run("report", model, new, *words, "-o", page)
+    assert result.exit_code == 0, result.stderr
+    assert payload(page)["bags"]["truth"] == ["no", "yes"] * 12
+
+
+def test_a_positive_label_and_label_sets(run, slides, page):
+    other = slides.parent / "positive.skops"
+    run("fit", slides, *COLUMNS, "--positive", "no", "-m", "sil", "-o", other)
+    result = run("report", other, slides, "--cv", 3, "-o", page)
+    assert result.exit_code == 0, result.stderr
+    data = payload(page)
+    assert data["bags"]["truth"] == ["no", "yes"] * 12
+    assert data["heads"]["bagScore"] == "score for “no”"
+    sets = slides.parent / "sets.skops"
+    words = ("--bag", "slide", "--label-set", "tumour", "--features", "red,green,blue")
+    assert run("fit", slides, *words, "-m", "orlr", "-o", sets).exit_code == 0
+    result = run("report", sets, slides, "--cv", 3, "-o", page, "--force")
+    assert result.exit_code == 0, result.stderr
+    assert "one-error" in page.read_text(encoding="utf-8")
+
+
+def test_media_come_from_the_folder_of_the_table(run, slides, model, page):
+    folder = slides.parent / "tiles"
+    folder.mkdir()
+    head, *rows = slide_rows()
+    for i, row in enumerate(rows):
+        (folder / f"{i}.png").write_bytes(png(np.full((4, 4), i / len(rows))))
+        row += [f"tiles/{i}.png" if i else "", f"note {i}", f"tiles/{i}.png", 1, 2, 3, 4]
+    head += ["tile", "remark", "slide_image", "x", "y", "w", "h"]
+    order = np.random.default_rng(0).permutation(len(rows))  # rows of a bag need not be together
+    table = write_rows(slides.parent / "media.csv", [head, *(rows[i] for i in order)])
+    words = ("--image", "tile", "--text", "remark", "--source", "slide_image", "--box", "x,y,w,h")
+    result = run("report", model, table, *words, "--per-bag", 1, "-o", page)
+    assert result.exit_code == 0, result.stderr
+    data = payload(page)
+    bags = read_bags(table, bag="slide", label="tumour", features=["red", "green", "blue"]).bags
+    place = {tuple(row[3:6]): f"note {i}" for i, row in enumerate(rows)}
+    for i in range(len(bags)):
+        start, stop = data["offsets"][i : i + 2]
+        for j in range(start, stop):
+            instance = bags[i][data["instances"]["row"][j]]
+            assert data["instances"]["text"][j] == place[tuple(instance.tolist())]
+            assert data["instances"]["box"][j] == [1, 2, 3, 4]
+            assert data["instances"]["source"][j] >= 0
+        assert data["instances"]["image"]["place"][start + 1 : stop] == [-1] * (stop - start - 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--image", "nothing"), "there is no column 'nothing'"),
+        (("--image", "patient"), "'p0' is no image a page can show"),
+        (("--box", "x,y"), "expected four columns"),
+        (("--group", "nothing"), "no column 'nothing'"),
+        (("--label", "nothing"), "no column 'nothing'"),
+        (("--cv", 30), "30 folds"),
+        (("--budget", "much"), "much"),
+    ],
+)
+def test_bad_words_are_one_line(run, slides, model, page, words, told):
+    result = run("report", model, slides, *words, "-o", page)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not page.exists()
+
+
+def test_nothing_is_overwritten(run, slides, model, page):
+    page.write_text("mine")
+    result = run("report", model, slides, "-o", page)
+    assert (result.exit_code, page.read_text()) == (2, "mine")
+    for read in (model, slides):
+        before = read.read_bytes()
+        result = run("report", model, slides, "-o", read, "--force")
+        assert result.exit_code == 2
+        assert "is what is read" in result.stderr
+        assert read.read_bytes() == before
+    assert run("report", model, slides, "-o", page, "--force").exit_code == 0
+
+
+def test_missing_files(run, slides, model, page):
+    for words in ((model, "no.csv"), ("no.skops", slides), (slides, slides)):
+        result = run("report", *words, "-o", page)
+        assert result.exit_code == 2
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_models_that_do_not_classify_bags(run, slides, page):
+    data = read_bags(slides, bag="slide", label="tumour", features=["red", "green", "blue"])
+    path = slides.parent / "clusters.skops"
+    clusters = BagConstrainedSpectralClustering(2, random_state=0).fit(data.bags, data.y)
+    facts = {"columns": {"bag": "slide", "label": "tumour"}}
+    save_model(clusters, path, metadata=facts)
+    result = run("report", path, slides, "-o", page)
+    assert result.exit_code == 0, result.stderr
+    assert "Clusters" in page.read_text(encoding="utf-8")
+    result = run("report", path, slides, "--cv", 3, "-o", page, "--force")
+    assert "--cv is for models that predict the label of a bag" in result.stderr
+    rows = data.bags.instances
+    partly = np.where(np.arange(len(rows)) % 3 == 0, (rows[:, 0] > 2).astype(int), -1)
+    path = slides.parent / "rows.skops"
+    save_model(WellSVMClassifier().fit(rows, partly), path, metadata=facts)
+    result = run("report", path, slides, "--exclude", "patient", "-o", page, "--force")
+    assert "bags of one instance each" in result.stderr
+
+
+def test_arrays_in_a_file(run, tmp_path, page):
+    exported = tmp_path / "musk1.npz"
+    assert run("datasets", "export", "musk1", "-o", exported).exit_code == 0
+    model = tmp_path / "model.skops"
+    assert run("fit", exported, "-m", "sil", "-o", model).exit_code == 0
+    result = run("report", model, exported, "-o", page)
+    assert result.exit_code == 0, result.stderr
+    assert len(payload(page)["bags"]["id"]) == 92
+    result = run("report", model, exported, "--image", "X", "-o", page, "--force")
+    assert "read from CSV, TSV and Parquet tables" in result.stderr

@@ -1,0 +1,188 @@
+"""``bagwise review`` and ``--corrections``; the page itself is tested in tests/review."""
+
+import shlex
+
+import numpy as np
+import pytest
+from cli.tables import read_rows, write_rows
+
+from bagwise.persistence import load_model
+from bagwise.review import Corrections, ReviewServer
+from syllables import recordings, write_table
+
+WORDS = ("--bag", "recording", "--label-set", "species", "--exclude", "clip")
+
+
+@pytest.fixture
+def birds(tmp_path):
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("skops")
+    bags, sets, kinds = recordings()
+    clips = [f"clip{i}.wav" if i % 2 else "" for i in range(bags.n_instances)]
+    table = write_table(tmp_path / "birds.csv", bags, sets, clip=clips)
+    sidecar = tmp_path / "birds.corrections.sqlite"
+    with Corrections(sidecar) as corrections:
+        for i in range(0, bags.n_instances, 3):
+            bag = bags.bag_index[i]
+            where = bags.ids[bag], int(i - bags.offsets[bag]), int(bags.sizes[bag])
+            corrections.decide(*where, kinds[i], guess="wren", probability=0.5)
+    return bags, sets, kinds, table, sidecar
+
+
+def told(bags, kinds):
+    return [kind if i % 3 == 0 else None for i, kind in enumerate(kinds)]
+
+
+def test_a_fit_holds_corrections_fixed(run, birds, tmp_path):
+    bags, sets, kinds, table, sidecar = birds
+    out = tmp_path / "model.skops"
+    words = ("fit", table, "-m", "orlr", *WORDS, "-o", out, "--corrections", sidecar)
+    result = run(*words)
+    assert result.exit_code == 0, result.stderr
+    n_known = len(range(0, bags.n_instances, 3))
+    assert f"{n_known} instances are known from corrections." in result.stderr
+    model, facts = load_model(out)
+    assert facts["corrections"] == n_known
+    seen = model[:-1].transform(bags)
+    same = type(model[-1])().fit(seen, sets, instance_labels=told(bags, kinds))
+    np.testing.assert_allclose(model[-1].coef_, same.coef_, rtol=1e-6, atol=1e-9)
+    plain = run("fit", table, "-m", "orlr", *WORDS, "-o", tmp_path / "plain.skops")
+    assert plain.exit_code == 0
+    model, facts = load_model(tmp_path / "plain.skops")
+    assert facts["corrections"] == 0
+    assert np.abs(model[-1].coef_ - same.coef_).max() > 0.01
+
+
+def test_annotations_keep_corrections(run, birds, tmp_path):
+    _, _, kinds, table, sidecar = birds
+    out = tmp_path / "annotated.csv"
+    words = ("annotate", table, "--bag", "recording", "--labels", "species", "--exclude", "clip")
+    result = run(*words, "-o", out, "--corrections", sidecar)
+    assert result.exit_code == 0, result.stderr
+    for i, row in enumerate(read_rows(out)):
+        if i % 3 == 0:
+            assert (row["label"], float(row["probability"])) == (kinds[i], 1)
+
+
+def test_what_cannot_be_used_is_told(run, birds, tmp_path):
+    bags, sets, _, table, sidecar = birds
+    out = tmp_path / "model.skops"
+    fit = ("fit", table, *WORDS, "-o", out)
+    cases = {
+        "m3miml cannot hold": (*fit, "-m", "m3miml", "--corrections", sidecar),
+        "no file of corrections": (*fit, "-m", "orlr", "--corrections", tmp_path / "none.sqlite"),
+        "file is not a database": (*fit, "-m", "orlr", "--corrections", table),
+    }
+    with Corrections(tmp_path / "empty.sqlite"):
+        cases["no corrections yet"] = (*fit, "-m", "orlr", "--corrections", "EMPTY")
+    with Corrections(tmp_path / "strange.sqlite") as strange:
+        strange.decide("r999", 0, 2, "wren", guess="wren", probability=0.5)
+        cases["none of the 1 corrections"] = (*fit, "-m", "orlr", "--corrections", "STRANGE")
+    lonely = next(i for i, s in enumerate(sets) if len(s) < 3)
+    missing = next(iter({"owl", "robin", "wren"} - sets[lonely]))
+    with Corrections(tmp_path / "wrong.sqlite") as wrong:
+        wrong.decide(f"r{lonely}", 1, int(bags.sizes[lonely]), missing, guess="owl", probability=1)
+        cases[f"instance 1 of bag {lonely} ('r{lonely}') is given the label '{missing}'"] = (
+            *fit, "-m", "orlr", "--corrections", "WRONG",
+        )  # fmt: skip
+    for message, words in cases.items():
+        words = [tmp_path / f"{w.lower()}.sqlite" if str(w).isupper() else w for w in words]
+        result = run(*words)
+        assert result.exit_code == 2, message
+        assert message in " ".join(result.stderr.split())
+        assert not out.exists()
+
+
+class TestReview:
+    @pytest.fixture
+    def model(self, run, birds, tmp_path):
+        table = birds[3]
+        out = tmp_path / "model.skops"
+        assert run("fit", table, "-m", "orlr", *WORDS, "--set", "reg=2", "-o", out).exit_code == 0
+        return out
+
+    def test_it_ends_with_what_to_type_next(self, run, birds, model, tmp_path, monkeypatch):
+        *_, table, sidecar = birds
+
+        def interrupted(server):
+            assert server.address.startswith("http://127.0.0.1:")
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(ReviewServer, "serve", interrupted)
+        opened = []
+        monkeypatch.setattr("webbrowser.open", opened.append)
+        result = run("review", table, "--model", model, "--audio", "clip", "--limit", 5)
+        assert result.exit_code == 0, result.stderr
+        assert opened == [result.stdout.strip()]
+        lines = result.stderr.splitlines()
+        assert "confirmed" in lines[-2]
+        assert str(sidecar) in lines[-2]
+        words = shlex.split(lines[-1].removeprefix("next: bagwise "))
+        again = run(*words)  # the line works as it stands
+        assert again.exit_code == 0, again.stderr
+        reviewed, facts = load_model(tmp_path / "model-reviewed.skops")
+        assert (reviewed[-1].reg, facts["corrections"] > 0) == (2, True)
+
+    def test_one_label_per_bag_kept_elsewhere(self, run, slides, tmp_path, monkeypatch):
+        pytest.importorskip("skops")
+        labels = tmp_path / "labels.csv"
+        rows = {(row["slide"], row["tumour"]) for row in read_rows(slides)}
+        write_rows(labels, [["slide", "tumour"], *sorted(rows)])
+        model, sidecar = tmp_path / "model.skops", tmp_path / "slides.corrections.sqlite"
+        words = ("--bag", "slide", "--label", "tumour", "--positive", "no", "--no-scale")
+        words += ("--features", "red,green,blue", "--set", "background=other", "--labels", labels)
+        assert run("fit", slides, "-m", "orlr", *words, "-o", model).exit_code == 0
+
+        def reviewed(server):
+            with Corrections(sidecar) as corrections:
+                corrections.decide("s0", 0, n_first, "other", guess="no", probability=0.6)
+            raise KeyboardInterrupt
+
+        n_first = sum(row["slide"] == "s0" for row in read_rows(slides))
+        monkeypatch.setattr(ReviewServer, "serve", reviewed)
+        words = ("review", slides, "--model", model, "--labels", labels, "--no-browser")
+        result = run(*words, "--text", "patient")
+        assert result.exit_code == 0, result.stderr
+        last = result.stderr.splitlines()[-1]
+        for part in ("--positive no", "--no-scale", f"--labels {labels}", "background=other"):
+            assert part in last
+        assert run(*shlex.split(last.removeprefix("next: bagwise "))).exit_code == 0
+        assert run(*words).exit_code == 0  # what was decided is known by its name
+
+    def test_corrections_leave_as_a_table(self, run, birds, tmp_path):
+        bags, _, kinds, table, sidecar = birds
+        out = tmp_path / "corrections.csv"
+        result = run("review", table, "--export", out)
+        assert result.exit_code == 0, result.stderr
+        rows = read_rows(out)
+        assert [row["label"] for row in rows] == kinds[::3].tolist()
+        assert rows[1]["bag"] == bags.ids[bags.bag_index[3]]
+        assert run("review", table, "--export", out).exit_code == 2  # nothing is overwritten
+        assert run("review", table, "--export", out, "--force").exit_code == 0
+        assert run("review", table, "--export", tmp_path / "c.txt").exit_code == 2
+        assert run("review", table, "--export", sidecar, "--force").exit_code == 2
+
+    def test_what_cannot_be_reviewed_is_told(self, run, birds, model, tmp_path):
+        table = birds[3]
+        other = tmp_path / "other.skops"
+        assert run("fit", table, "-m", "m3miml", *WORDS, "-o", other).exit_code == 0
+        cases = {
+            "which model": (table,),
+            "no model file": (table, "--model", tmp_path / "none.skops"),
+            "no file or folder": (tmp_path / "none.csv", "--model", model),
+            "does not say how sure": (table, "--model", other),
+            "exclude each other": (table, "--model", model, "--image", "clip", "--text", "clip"),
+            "no column 'klip'": (table, "--model", model, "--audio", "klip"),
+            "is what is read": (table, "--model", model, "-o", table),
+            "file is not a database": (table, "--model", model, "-o", tmp_path / "x.txt"),
+        }
+        (tmp_path / "x.txt").write_text("a text that somebody wants to keep")
+        before = table.read_bytes()
+        for message, words in cases.items():
+            words = words if "-o" in words else (*words, "-o", tmp_path / "new.sqlite")
+            result = run("review", *words, "--no-browser")
+            assert result.exit_code == 2, message
+            assert message in " ".join(result.stderr.split())
+        assert table.read_bytes() == before
+        assert not (tmp_path / "new.sqlite").exists()
+        assert (tmp_path / "x.txt").read_text() == "a text that somebody wants to keep"

@@ -1,0 +1,439 @@
+import json
+import re
+from html import unescape
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.metrics import brier_score_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from bagwise import Bags
+from bagwise.annotation import ORedLogisticRegression
+from bagwise.classification import (
+    CitationKNN,
+    PrimalDualMISVM,
+    SetKernelSVM,
+    SingleInstanceClassifier,
+    WellMISVM,
+)
+from bagwise.cluster import BagConstrainedSpectralClustering, WellSVMClustering
+from bagwise.embedding import BagDissimilarity
+from bagwise.exceptions import DataNotFoundError, InputError, LabelError, OutputExistsError
+from bagwise.inspection import HeldOut, Media, Report
+from bagwise.metric_learning import MIMLCA, MildML
+from bagwise.preprocessing import InstanceTransformer
+from bagwise.semi_supervised import WellSVMClassifier
+
+pytest.importorskip("jinja2")
+
+EVIL = "</script><script>alert('bag')</script>"
+
+
+def headings(html):
+    return re.findall(r"<h2[^>]*>([^<]*)</h2>", html)
+
+
+def payload(html):
+    found = re.search(r'<script type="application/json" id="explorer-data">(.*?)</script>', html)
+    return json.loads(found[1])
+
+
+def text_of(html):
+    """What a reader sees of the page outside the list of bags."""
+    bare = re.sub(r"<(script|style)\b.*?</\1>", " ", html, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", bare)).split())
+
+
+@pytest.fixture
+def bags(rng):
+    """Twelve bags; those of the class "yes" have one instance far away, the last of each."""
+    parts = []
+    for i in range(12):
+        rows = rng.normal(size=(2 + i % 3, 3))
+        if i % 2:
+            rows[-1] += 6
+        parts.append(rows)
+    return Bags.from_arrays(parts, ids=[f"slide {i}" for i in range(12)])
+
+
+@pytest.fixture
+def y():
+    return np.array(["no", "yes"] * 6)
+
+
+@pytest.fixture
+def words(rng):
+    """Bags of label sets: an instance of the class k lies near 5 e_k."""
+    sets, parts = [], []
+    for i in range(20):
+        labels = [i % 3] if i % 4 == 0 else [i % 3, (i + 1) % 3]
+        parts.append(np.array([5 * np.eye(3)[k] + rng.normal(scale=0.6, size=3) for k in labels]))
+        sets.append({"abc"[k] for k in labels})
+    return Bags.from_arrays(parts), sets
+
+
+def test_the_instances_are_in_the_order_of_their_scores_and_the_key_is_marked(bags, y):
+    model = make_pipeline(InstanceTransformer(StandardScaler()), SingleInstanceClassifier())
+    model.fit(bags, y)
+    data = payload(Report(model, bags, y).to_html())
+    scaled = model[0].transform(bags)
+    scores = bags.split(model[1].score_instances(scaled))
+    keys = model[1].key_instances(scaled)
+    marked = dict(data["instances"]["keys"])
+    for i in range(len(bags)):
+        start, stop = data["offsets"][i : i + 2]
+        rows = data["instances"]["row"][start:stop]
+        assert rows == np.argsort(-scores[i], kind="stable").tolist()
+        np.testing.assert_allclose(
+            data["instances"]["score"][start:stop], scores[i][rows], rtol=1e-3
+        )
+        assert [j - start for j in range(start, stop) if j in marked] == [rows.index(keys[i])]
+    assert data["bags"]["id"] == [f"slide {i}" for i in range(12)]
+    assert data["bags"]["predicted"] == model.predict(bags).tolist()
+
+
+def test_figures_are_those_of_scikit_learn(bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    truth = y.copy()
+    truth[:3] = ["yes", "no", "yes"]  # three labels the model gets wrong
+    html = Report(model, bags, truth).to_html()
+    text = text_of(html)
+    accuracy = np.mean(model.predict(bags) == truth)
+    assert f"this model {accuracy:.3f}" in text
+    assert "commonest label 0.583 0.500" in text  # 7 of 12 are "yes"
+    wrong = (model.predict(bags) != truth).astype(int).tolist()
+    assert payload(html)["bags"]["wrong"] == wrong
+    assert "too good" in text  # asked about the bags it may have been fitted on
+
+
+def test_held_out_answers_make_the_figures(bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    flipped = np.where(y == "yes", "no", "yes")
+    baselines = {"sil": HeldOut(y)}
+    held_out = HeldOut(flipped, how="5-fold cross-validation", baselines=baselines)
+    html = Report(model, bags, y, held_out=held_out).to_html()
+    assert payload(html)["bags"]["heldOut"] == flipped.tolist()
+    assert payload(html)["bags"]["predicted"] == model.predict(bags).tolist()
+    assert payload(html)["bags"]["wrong"] == [1] * 12
+    text = text_of(html)
+    assert "this model 0.000" in text
+    assert "baseline: sil 1.000" in text
+    assert "5-fold cross-validation" in text
+    assert "too good" not in text
+    with pytest.raises(InputError, match="2 held-out answers were given for 12 bags"):
+        Report(model, bags, y, held_out=HeldOut(flipped[:2])).to_html()
+
+
+def test_what_people_write_stays_text(bags, y):
+    named = Bags(bags.instances, bags.offsets, [f"{EVIL}{i}" for i in range(12)])
+    labels = np.where(y == "yes", EVIL, "no")
+    model = SingleInstanceClassifier().fit(named, labels)
+    media = Media(texts=[EVIL] * bags.n_instances)
+    report = Report(model, named, labels, title=EVIL, media=media, facts={EVIL: EVIL})
+    html = report.to_html()
+    assert "alert('bag')</script>" not in html
+    assert html.count("<script") == 2  # the data and the program
+    assert payload(html)["bags"]["id"][0] == f"{EVIL}0"
+
+
+def test_only_the_program_of_the_page_may_run(bags, y):
+    html = Report(SingleInstanceClassifier().fit(bags, y), bags).to_html()
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)[1]
+    assert policy.startswith("default-src 'none'")
+    assert re.search(r"script-src 'sha256-[\w+/=]{44}';", policy)
+    assert "http:" not in html.replace("http://www.w3.org/2000/svg", "")
+    assert "https:" not in html
+
+
+COMMON = ["The data", "All bags", "The model"]
+WITH_FIGURES = ["The data", "How well it does", "All bags", "The model"]
+
+
+@pytest.mark.parametrize(
+    "model", [PrimalDualMISVM(random_state=0), WellMISVM(), SetKernelSVM(), CitationKNN()]
+)
+def test_sections_of_classifiers(model, bags, y):
+    model.fit(bags, y)
+    assert headings(Report(model, bags, y).to_html()) == WITH_FIGURES
+    assert headings(Report(model, bags).to_html()) == COMMON
+
+
+def test_sections_of_annotators(words):
+    bags, sets = words
+    model = ORedLogisticRegression().fit(bags, sets)
+    html = Report(model, bags, sets).to_html()
+    assert headings(html) == [*WITH_FIGURES[:3], "Annotation", "The model"]
+    data, posterior = payload(html), model.annotate_proba(bags, sets)
+    shown = bags.offsets[bags.bag_index] + data["instances"]["row"]
+    np.testing.assert_allclose(
+        data["instances"]["probability"], posterior.max(axis=1)[shown], rtol=1e-3
+    )
+    named = [data["labels"][k] for k in data["instances"]["label"]]
+    assert named == model.annotate(bags, sets)[shown].tolist()
+    rows = re.findall(r'<th scope="row"[^>]*><a href="#bag-(\d+)">', html)
+    least = bags.bag_index[np.argsort(posterior.max(axis=1), kind="stable")[: len(rows)]]
+    assert rows == [str(i) for i in least]
+    assert all(label in text_of(html) for label in ("one-error", "coverage", "average precision"))
+    assert headings(Report(model, bags).to_html()) == COMMON
+
+
+def test_sections_of_clusterers(words):
+    bags, sets = words
+    model = BagConstrainedSpectralClustering(3, random_state=0).fit(bags, sets)
+    html = Report(model, bags, sets).to_html()
+    assert headings(html) == ["The data", "All bags", "Clusters", "The model"]
+    data = payload(html)
+    shown = bags.offsets[bags.bag_index] + data["instances"]["row"]
+    assert data["instances"]["label"] == model.labels_[shown].tolist()
+    assert html.count("data-bag=") == bags.n_instances  # the map
+    rows = bags.instances
+    model = WellSVMClustering(2, random_state=0).fit(rows)
+    html = Report(model, rows, ["far" if row[0] > 2 else "near" for row in rows]).to_html()
+    assert headings(html) == ["The data", "All rows", "Clusters", "The model"]
+    assert "commonest label" in text_of(html)
+
+
+def test_new_instances_of_a_clustering_are_predicted(words):
+    bags, sets = words
+    model = BagConstrainedSpectralClustering(3, random_state=0).fit(bags, sets)
+    moved = bags.with_instances(bags.instances[::-1].copy())
+    data = payload(Report(model, moved).to_html())
+    shown = bags.offsets[bags.bag_index] + data["instances"]["row"]
+    assert data["instances"]["label"] == model.predict_instances(moved)[shown].tolist()
+
+
+def test_sections_of_metric_learners(words):
+    bags, sets = words
+    model = MIMLCA().fit(bags, sets)
+    html = Report(model, bags, sets).to_html()
+    assert headings(html) == ["The data", "All bags", "The learned distance", "The model"]
+    data = payload(html)
+    assert data["heads"]["label"] == "assigned label"
+    shown = bags.offsets[bags.bag_index] + data["instances"]["row"]
+    assert data["instances"]["label"] == model.assignments_[shown].tolist()
+    new = payload(Report(model, bags[::-1], sets[::-1]).to_html())
+    assert new["heads"]["label"] == "nearest label"  # other bags: nothing is assigned
+    pipeline = make_pipeline(MIMLCA(), CitationKNN()).fit(bags, sets)
+    assert headings(Report(pipeline, bags, sets).to_html()) == [
+        *WITH_FIGURES[:3],
+        "The learned distance",
+        "The model",
+    ]
+
+
+def test_a_metric_that_names_no_instances(bags, y):
+    html = Report(MildML().fit(bags, y), bags, y).to_html()
+    assert headings(html) == ["The data", "All bags", "The learned distance", "The model"]
+    assert payload(html)["instances"]["label"] is None
+
+
+def test_sections_of_semi_supervised_models(rng):
+    X = np.r_[rng.normal(size=(20, 2)), rng.normal(size=(20, 2)) + 4]
+    y = np.array([0] * 20 + [1] * 20)
+    partly = np.where(np.arange(40) % 5 == 0, y, -1)
+    model = WellSVMClassifier().fit(X, partly)
+    html = Report(model, X, partly).to_html()
+    assert headings(html) == [
+        "The data",
+        "How well it does",
+        "All rows",
+        "Certain and uncertain rows",
+        "The model",
+    ]
+    assert payload(html)["bags"]["truth"][:6] == ["0", None, None, None, None, "0"]
+    least = int(np.abs(model.decision_function(X)).argmin())
+    assert re.search(r'<th scope="row"[^>]*><a href="#bag-(\d+)">', html)[1] == str(least)
+    scaled = make_pipeline(StandardScaler(), WellSVMClassifier()).fit(X, partly)
+    said = payload(Report(scaled, X).to_html())["bags"]["predicted"]
+    assert said == [str(label) for label in scaled.predict(X)]
+    with pytest.raises(InputError, match="bags of one instance each"):
+        Report(model, [X[:2], X[2:]]).to_html()
+
+
+def test_a_model_that_knows_no_instances(bags, y):
+    model = make_pipeline(BagDissimilarity(), SVC(kernel="linear")).fit(bags, y)
+    data = payload(Report(model, bags, y).to_html())
+    assert data["instances"]["score"] is None
+    assert data["instances"]["keys"] == []
+    assert data["bags"]["predicted"] == model.predict(bags).tolist()
+
+
+def test_labels_may_be_missing(bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    partly = [None, None, *y[2:]]
+    html = Report(model, bags, partly).to_html()
+    assert payload(html)["bags"]["truth"][:3] == [None, None, "no"]
+    assert payload(html)["bags"]["wrong"][:2] == [None, None]
+    assert "10 labelled bags" in text_of(html)
+    assert headings(Report(model, bags, [None] * 12).to_html()) == COMMON
+
+
+def test_labels_the_model_does_not_know(bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    html = Report(model, bags, ["perhaps", *y[1:]]).to_html()
+    assert payload(html)["bags"]["wrong"][0] == 1
+    assert "perhaps" in text_of(html)
+
+
+def test_one_bag_and_one_class(bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    html = Report(model, bags[:1], y[:1]).to_html()
+    assert len(payload(html)["bags"]["id"]) == 1
+    assert "ROC" not in text_of(html)  # which needs both
+
+
+def test_many_classes_list_their_mistakes(rng):
+    X = rng.normal(size=(60, 2))
+    y = np.arange(60) % 20
+    model = CitationKNN().fit(X, y)
+    text = text_of(Report(model, X, y).to_html())
+    assert "The commonest mistakes" in text
+    assert "Confusion matrix" not in text
+
+
+def test_sparse_instances(bags, y):
+    thin = bags.with_instances(sparse.csr_array(np.maximum(bags.instances, 0)))
+    model = SingleInstanceClassifier().fit(thin, y)
+    full = thin.with_instances(thin.instances.toarray())
+    assert payload(Report(model, thin, y).to_html()) == payload(Report(model, full, y).to_html())
+
+
+def test_copies_and_groups_are_told(bags, y):
+    rows = bags.instances.copy()
+    rows[bags.offsets[3]] = rows[bags.offsets[0]]
+    model = SingleInstanceClassifier().fit(bags, y)
+    groups = ["p1"] * 2 + ["p2"] * 10
+    text = text_of(Report(model, bags.with_instances(rows), y, groups=groups).to_html())
+    assert "1 distinct instances occur in several bags (2 bags share at least one)" in text
+    assert "1 of these instances are in bags of different labels" in text
+    assert "1 are in different groups" in text
+    assert "2 groups. 2 of them hold bags of different labels" in text
+    with pytest.raises(InputError, match="1 groups for 12 bags"):
+        Report(model, bags, groups=["p1"]).to_html()
+
+
+def test_media_of_the_best_instances_are_in_the_page(bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    images = [np.full((4, 4), i / bags.n_instances) for i in range(bags.n_instances)]
+    report = Report(model, bags, y, media=Media(images=images, per_bag=1))
+    data = payload(report.to_html())
+    places = data["instances"]["image"]["place"]
+    assert [place >= 0 for place in places] == [
+        j == start
+        for start, stop in zip(data["offsets"][:-1], data["offsets"][1:], strict=True)
+        for j in range(start, stop)
+    ]
+    assert all(uri.startswith("data:image/png;base64,") for uri in data["media"])
+
+
+def test_media_keep_to_their_budget_and_best_instances_go_first(bags, y, tmp_path):
+    files = []
+    for i in range(bags.n_instances):
+        files.append(tmp_path / f"{i}.wav")
+        files[-1].write_bytes(bytes([i % 256]) * 100)
+    model = SingleInstanceClassifier().fit(bags, y)
+    html = Report(model, bags, y, media=Media(audio=files, budget=1500)).to_html()
+    data = payload(html)
+    assert len(data["media"]) == 15  # 12 bags, and three more
+    starts = data["offsets"][:-1]
+    assert all(data["instances"]["audio"]["place"][start] >= 0 for start in starts)
+    assert "found no room in the page" in text_of(html)
+    assert set(data["instances"]["audio"]["name"]) == {file.name for file in files}
+
+
+def test_bad_media_are_told(bags, y, tmp_path):
+    model = SingleInstanceClassifier().fit(bags, y)
+
+    def page(**media):
+        return Report(model, bags, media=Media(**media)).to_html()
+
+    with pytest.raises(InputError, match=r"media.images has 1 entries for \d+ instances"):
+        page(images=["a.png"])
+    with pytest.raises(InputError, match=r"'a.txt' is no image a page can show: expected .png"):
+        page(images=[tmp_path / "a.txt"] * bags.n_instances)
+    with pytest.raises(DataNotFoundError, match="no file"):
+        page(images=[tmp_path / "a.png"] * bags.n_instances)
+    with pytest.raises(InputError, match=r"media.boxes needs media.sources"):
+        page(boxes=np.zeros((bags.n_instances, 4)))
+    with pytest.raises(InputError, match=r"media.boxes has shape"):
+        page(boxes=np.zeros((bags.n_instances, 2)), sources=[None] * bags.n_instances)
+    with pytest.raises(InputError, match="an image of shape"):
+        page(images=[np.zeros(3)] * bags.n_instances)
+    (tmp_path / "b.png").write_bytes(b"x")
+    some = [tmp_path / "b.png", *[tmp_path / "a.png"] * (bags.n_instances - 1)]
+    with pytest.warns(UserWarning, match="media files were not found"):
+        page(images=some)
+
+
+def test_bad_labels_are_told(bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    with pytest.raises(LabelError, match="3 labels for 12 bags"):
+        Report(model, bags, y[:3]).to_html()
+    with pytest.raises(LabelError, match="y holds label sets"):
+        Report(model, bags, [{label} for label in y]).to_html()
+    with pytest.raises(InputError, match="classes has 3 names"):
+        Report(model, bags, classes=["a", "b", "c"]).to_html()
+
+
+def test_names_for_classes(bags, y):
+    model = SingleInstanceClassifier().fit(bags, (y == "yes").astype(int))
+    data = payload(Report(model, bags, y, classes=["no", "yes"]).to_html())
+    assert set(data["bags"]["predicted"]) <= {"no", "yes"}
+    assert data["bags"]["truth"] == y.tolist()
+
+
+def test_a_file_is_not_overwritten(bags, y, tmp_path):
+    report = Report(SingleInstanceClassifier().fit(bags, y), bags)
+    path = report.save(tmp_path / "report.html")
+    written = path.read_text(encoding="utf-8")
+    assert written.startswith("<!doctype html>")
+    with pytest.raises(OutputExistsError):
+        report.save(path)
+    assert report.save(path, force=True).read_text(encoding="utf-8") == written
+
+
+def test_large_bags_show_their_best_instances(monkeypatch, bags, y):
+    monkeypatch.setattr("bagwise.inspection._report.MOST_INSTANCES", 12)
+    monkeypatch.setattr("bagwise.inspection._report.LEAST_PER_BAG", 1)
+    data = payload(Report(SingleInstanceClassifier().fit(bags, y), bags).to_html())
+    assert data["offsets"] == list(range(13))
+    assert data["bags"]["size"] == bags.sizes.tolist()
+    assert [j for j, _ in data["instances"]["keys"]] == list(range(12))
+
+
+def test_calibration_of_a_search_over_calibrated_models(bags, y):
+    search = GridSearchCV(CalibratedClassifierCV(SetKernelSVM(), cv=2), {"method": ["sigmoid"]})
+    search.fit(bags, y)
+    text = text_of(Report(search, bags, y).to_html())
+    brier = brier_score_loss(y == "yes", search.predict_proba(bags)[:, 1])
+    assert f"Brier score {brier:.3f}" in text
+    assert "GridSearchCV(method = 'sigmoid')" in text
+
+
+def test_bags_elsewhere_are_refused(bags, y):
+    pytest.importorskip("torch")
+    model = PrimalDualMISVM(random_state=0).fit(bags, y)
+    with pytest.raises(InputError, match="the bags are on cpu"):
+        Report(model, bags.to("cpu")).to_html()
+
+
+def test_figures_are_of_bags_the_model_has_not_seen(bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    truth = y.copy()
+    truth[6:] = np.where(model.predict(bags)[6:] == "yes", "no", "yes")  # wrong where unseen
+    seen, groups = np.arange(12) < 6, ["p1"] * 7 + ["p2"] * 5
+    text = text_of(Report(model, bags, truth, seen=seen, groups=groups).to_html())
+    assert "of the 6 labelled bags that the model was not fitted on; 6 others were in" in text
+    assert "this model 0.000" in text
+    assert "1 have bags the model was fitted on, and others" in text
+    text = text_of(Report(model, bags, y, seen=np.ones(12)).to_html())
+    assert "The model was fitted on these bags, so these figures are too good" in text
+    text = text_of(Report(model, bags, y, seen=np.zeros(12)).to_html())
+    assert "The model was not fitted on any of these bags." in text
+    with pytest.raises(InputError, match="seen has shape"):
+        Report(model, bags, seen=[True]).to_html()

@@ -1,0 +1,216 @@
+"""The report as a person meets it, in Chromium. `open_page` fails a test whose page complains."""
+
+import re
+
+import numpy as np
+import pytest
+
+from bagwise import Bags
+from bagwise.classification import SingleInstanceClassifier
+from bagwise.cluster import BagConstrainedSpectralClustering
+from bagwise.inspection import Media, Report
+
+pytest.importorskip("jinja2")
+expect = pytest.importorskip("playwright.sync_api").expect
+
+EVIL = "</script><script>window.hacked = true</script><img src=x onerror='window.hacked = true'>"
+
+
+@pytest.fixture
+def bags(rng):
+    """Sixty bags of three; in every other the second instance is far away."""
+    rows = rng.normal(size=(180, 2))
+    rows[4::6] += 8
+    ids = [f"slide {i}" for i in range(60)]
+    return Bags(rows, np.arange(0, 181, 3), ids)
+
+
+@pytest.fixture
+def y():
+    return np.array(["healthy", "tumour"] * 30)
+
+
+@pytest.fixture
+def saved(tmp_path, bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    return Report(model, bags, y).save(tmp_path / "report.html")
+
+
+def shown_bags(page):
+    return page.locator("#list .id").all_text_contents()
+
+
+def open_bag(page):
+    return page.locator("#bag h3").text_content()
+
+
+def test_the_page_opens_from_disk(open_page, saved):
+    page = open_page(saved)
+    assert page.locator("h1").text_content() == "SingleInstanceClassifier on 60 bags"
+    assert page.get_by_role("heading", level=2).all_text_contents() == [
+        "The data",
+        "How well it does",
+        "All bags",
+        "The model",
+    ]
+    assert open_bag(page) == "slide 0"
+    assert page.locator("#count").text_content() == "60 bags"
+    for landmark in ("banner", "main", "contentinfo"):
+        assert page.get_by_role(landmark).count() == 1
+    assert page.get_by_role("navigation", name="Bags").count() == 1
+    assert page.get_by_label("Search bags").count() == 1
+
+
+def test_search_and_filters(open_page, saved):
+    page = open_page(saved)
+    page.get_by_label("Search bags").fill("slide 5")
+    assert shown_bags(page) == ["slide 5", *(f"slide {i}" for i in range(50, 60))]
+    assert page.locator("#count").text_content() == "11 bags of 60"
+    page.get_by_label("Search bags").fill("no such bag")
+    assert shown_bags(page) == []
+    assert page.locator("#count").text_content() == "0 bags of 60"
+    page.get_by_label("Search bags").press("Escape")
+    page.get_by_label("Show").select_option("label: tumour")
+    assert shown_bags(page) == [f"slide {i}" for i in range(1, 60, 2)]
+    page.get_by_label("Order").select_option("highest score first")
+    assert len(shown_bags(page)) == 30
+
+
+def test_a_bag_opens_by_mouse_and_its_key_instance_shows(open_page, saved, bags, y):
+    page = open_page(saved)
+    page.get_by_role("link", name=re.compile(r"^slide 3\b")).click()
+    assert open_bag(page) == "slide 3"
+    assert page.url.endswith("#bag-3")
+    keys = SingleInstanceClassifier().fit(bags, y).key_instances(bags)
+    rows = page.locator("#bag tbody tr")
+    assert rows.count() == 3
+    assert rows.first.locator(".badge").text_content() == "key instance"
+    assert rows.first.locator("th").text_content() == str(keys[3])
+    assert page.locator("#bag .badge").count() == 1
+    assert page.locator("[aria-current]").get_attribute("data-bag") == "3"
+    page.get_by_role("link", name=re.compile(r"^slide 4\b")).click()
+    page.go_back()
+    expect(page).to_have_url(re.compile("#bag-3$"))
+    expect(page.locator("#bag h3")).to_have_text("slide 3")
+
+
+def test_a_bag_opens_by_keyboard(open_page, saved):
+    page = open_page(saved)
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.keyboard.type("slide 1")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert open_bag(page) == "slide 10"
+    assert page.locator("#told").text_content().startswith("slide 10: ")
+    page.keyboard.press("ArrowUp")
+    assert open_bag(page) == "slide 1"
+    page.keyboard.press("Enter")
+    expect(page.locator("#bag")).to_be_focused()
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.dataset.bag") == "1"
+
+
+def test_arrow_keys_turn_the_pages(open_page, saved):
+    page = open_page(saved)
+    page.locator("#list a").last.focus()
+    page.keyboard.press("ArrowDown")
+    assert open_bag(page) == "slide 50"
+    assert page.locator("#place").text_content() == "2 of 2"
+    page.keyboard.press("ArrowUp")
+    assert open_bag(page) == "slide 49"
+    page.get_by_role("button", name="Next").click()
+    assert shown_bags(page) == [f"slide {i}" for i in range(50, 60)]
+
+
+def test_an_address_opens_its_bag(open_page, saved):
+    page = open_page(saved.as_uri() + "#bag-55")
+    assert open_bag(page) == "slide 55"
+    assert page.locator("#place").text_content() == "2 of 2"
+
+
+def test_what_people_write_stays_text(open_page, tmp_path, bags, y):
+    named = Bags(bags.instances, bags.offsets, [f"{EVIL} {i}" for i in range(60)])
+    labels = np.where(y == "tumour", EVIL, "healthy")
+    model = SingleInstanceClassifier().fit(named, labels)
+    media = Media(texts=[EVIL] * bags.n_instances)
+    report = Report(model, named, labels, title=EVIL, media=media)
+    page = open_page(report.save(tmp_path / "report.html"))
+    assert open_bag(page) == f"{EVIL} 0"
+    assert page.locator("h1").text_content() == EVIL
+    assert page.locator("#bag td.text").first.text_content() == EVIL
+    assert page.locator("img").count() == 0
+    assert page.evaluate("window.hacked") is None
+
+
+def test_images_and_boxes_show(open_page, tmp_path, bags, y):
+    patches = [np.full((4, 4), i / bags.n_instances) for i in range(bags.n_instances)]
+    sources = [np.full((20, 30, 3), 0.2 + i / 100) for i in range(60) for _ in range(3)]
+    boxes = [[2 + 8 * j, 3, 6, 5] for _ in range(60) for j in range(3)]
+    media = Media(images=patches, sources=sources, boxes=boxes, texts=["patch"] * 180, per_bag=2)
+    model = SingleInstanceClassifier().fit(bags, y)
+    page = open_page(Report(model, bags, y, media=media).save(tmp_path / "report.html"))
+    images = page.locator("#bag tbody img")
+    assert images.count() == 2
+    images.first.scroll_into_view_if_needed()
+    expect(images.first).to_have_js_property("naturalWidth", 4)
+    assert page.locator("#bag .source rect").count() == 3
+    assert page.locator("#bag .source rect.key").count() == 1
+    expect(page.locator("#bag .source svg")).to_have_attribute("viewBox", "0 0 30 20")
+
+
+def test_sounds_can_be_played(open_page, tmp_path, bags, y):
+    header = b"RIFF" + (36 + 8).to_bytes(4, "little") + b"WAVEfmt " + (16).to_bytes(4, "little")
+    numbers = [(1, 2), (1, 2), (8000, 4), (8000, 4), (1, 2), (8, 2)]
+    header += b"".join(value.to_bytes(size, "little") for value, size in numbers)
+    (tmp_path / "a.wav").write_bytes(header + b"data" + (8).to_bytes(4, "little") + b"\x80" * 8)
+    media = Media(audio=[tmp_path / "a.wav"] * bags.n_instances, per_bag=1)
+    model = SingleInstanceClassifier().fit(bags, y)
+    page = open_page(Report(model, bags, y, media=media).save(tmp_path / "report.html"))
+    assert page.locator("#bag audio").count() == 1
+    expect(page.locator("#bag audio")).to_have_js_property("duration", 0.001)
+    assert page.locator("#bag tbody .caption").all_text_contents() == ["a.wav", "a.wav"]
+
+
+def test_a_point_of_the_map_opens_its_bag(open_page, tmp_path, bags):
+    model = BagConstrainedSpectralClustering(2, random_state=0).fit(bags)
+    page = open_page(Report(model, bags).save(tmp_path / "report.html"))
+    point = page.locator("circle[data-bag='7']").first
+    point.dispatch_event("click")
+    expect(page.locator("#bag h3")).to_have_text("slide 7")
+    point.dispatch_event("pointerover")
+    assert "slide 7, row" in point.text_content()
+
+
+def test_thousands_of_bags_show_a_page_at_a_time(open_page, tmp_path):
+    rng = np.random.default_rng(0)
+    bags = Bags(rng.normal(size=(100_000, 2)), np.arange(0, 100_001, 20))
+    few = bags[:100]
+    model = SingleInstanceClassifier().fit(few, np.arange(100) % 2)
+    path = Report(model, bags).save(tmp_path / "report.html")
+    assert path.stat().st_size < 4_000_000
+    page = open_page(path)
+    assert page.locator("#count").text_content() == "5,000 bags"
+    assert page.locator("#list li").count() == 50
+    page.get_by_label("Search bags").fill("4999")
+    assert shown_bags(page) == ["4999"]
+    page.locator("#list a").click()
+    assert open_bag(page) == "4999"
+    assert page.locator("#bag tbody tr").count() == 20
+
+
+def test_large_bags_grow_when_asked(open_page, tmp_path, rng):
+    bags = Bags(rng.normal(size=(200, 2)), [0, 100, 200])
+    model = SingleInstanceClassifier().fit(bags, [0, 1])
+    page = open_page(Report(model, bags).save(tmp_path / "report.html"))
+    assert page.locator("#bag tbody tr").count() == 25
+    page.get_by_role("button", name="Show 75 more instances").click()
+    assert page.locator("#bag tbody tr").count() == 100
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_cut_off_on_a_telephone(open_page, saved, scheme):
+    page = open_page(saved, viewport={"width": 360, "height": 740}, color_scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert light == ("rgb(253, 253, 252)" if scheme == "light" else "rgb(21, 24, 26)")

@@ -1,0 +1,109 @@
+"""Which instance comes next."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from bagwise.annotation import ORedLogisticRegression, RankLossSIM
+from bagwise.exceptions import InputError
+from bagwise.review import Correction, ReviewQueue
+from syllables import BIRDS, fitted
+
+
+def test_the_least_certain_comes_first_given_all_decisions():
+    model, bags, sets, birds = fitted()
+    queue = ReviewQueue(model, bags, sets)
+    known = np.full(bags.n_instances, None)
+    several = np.array([len(s) > 1 for s in sets])[bags.bag_index]  # else there is no choice
+    for _ in range(several.sum()):
+        chosen = queue.next()
+        certainty = model.annotate_proba(bags, sets, instance_labels=known).max(axis=1)
+        left = np.flatnonzero(np.equal(known, None) & several)
+        assert certainty[chosen] == pytest.approx(certainty[left].min(), rel=1e-12)
+        assert queue.guess(chosen) in queue.choices(chosen)
+        known[chosen] = birds[chosen]
+        queue.decide(chosen, birds[chosen])
+    assert queue.next() is None
+    assert_array_equal(queue.posterior, np.equal.outer(birds, BIRDS))
+
+
+def test_what_is_passed_over_comes_last_and_what_is_undone_comes_back():
+    model, bags, sets, _ = fitted()
+    queue = ReviewQueue(model, bags, sets, limit=3)
+    before = queue.posterior.copy()
+    first = queue.next()
+    queue.pass_over(first)
+    second = queue.next()
+    queue.decide(second, queue.guess(second))
+    third = queue.next()
+    assert len({first, second, third}) == 3
+    queue.decide(third, queue.guess(third))
+    assert queue.next() == first
+    queue.decide(third, None)
+    queue.pass_over(third)
+    queue.pass_over(first)  # they take turns
+    assert queue.next() == third
+    for instance in (second, third):
+        queue.decide(instance, None)
+    assert_allclose(queue.posterior, before, rtol=1e-12)
+    assert queue.next() != first
+
+
+def test_a_review_goes_on_where_it_was_left():
+    model, bags, sets, birds = fitted()
+    queue = ReviewQueue(model, bags, sets, limit=10)
+    said = []
+    for _ in range(4):
+        chosen = queue.next()
+        bag = queue.bag_of(chosen)
+        row = chosen - int(bags.offsets[bag])
+        said.append(Correction(bags.ids[bag], row, int(bags.sizes[bag]), birds[chosen]))
+        assert queue.find(bags.ids[bag], row) == chosen
+        queue.decide(chosen, birds[chosen])
+    again = ReviewQueue(model, bags, sets, corrections=said, limit=10)
+    assert_allclose(again.posterior, queue.posterior, rtol=1e-12)
+    assert again.next() == queue.next()
+    assert len(again.chosen) == 10
+    assert queue.find("nobody", 0) is None
+
+
+def test_choices_are_the_labels_of_the_bag():
+    model, bags, sets, _ = fitted()
+    sets[0] = None
+    queue = ReviewQueue(model, bags, sets)
+    assert queue.choices(0) == BIRDS.tolist()
+    one = next(i for i, s in enumerate(sets) if s is not None and len(s) == 2)
+    assert queue.choices(int(bags.offsets[one])) == sorted(sets[one])
+    with_background = ORedLogisticRegression(background=True).fit(bags, sets)
+    queue = ReviewQueue(with_background, bags, sets)
+    assert queue.choices(int(bags.offsets[one])) == [*sorted(sets[one]), "background"]
+    queue.decide(int(bags.offsets[one]), "background")
+    assert queue.guess(int(bags.offsets[one])) == "background"
+
+
+def test_decisions_that_contradict_the_label_set_are_noticed():
+    model, bags, sets, _ = fitted()
+    bag = next(i for i, s in enumerate(sets) if len(s) == 2)
+    rows = range(bags.offsets[bag], bags.offsets[bag + 1])
+    one, other = sorted(sets[bag])
+    queue = ReviewQueue(model, bags, sets)
+    for i in rows:
+        assert queue.unmet(i) == []
+        queue.decide(i, one)
+    assert queue.unmet(rows[0]) == [other]
+    assert {queue.guess(i) for i in rows} == {one}
+
+
+def test_numbers_as_labels_leave_a_background_called_minus_one_out():
+    _, bags, sets, _ = fitted()
+    numbers = [{BIRDS.tolist().index(name) for name in s} for s in sets]
+    model = ORedLogisticRegression(background=True).fit(bags, numbers)
+    queue = ReviewQueue(model, bags, numbers, names=BIRDS)
+    assert queue.names == BIRDS.tolist()
+    assert all(queue.guess(i) in queue.choices(i) for i in range(bags.n_instances))
+
+
+def test_a_model_that_does_not_say_how_sure_it_is():
+    _, bags, sets, _ = fitted()
+    with pytest.raises(InputError, match="RankLossSIM does not say how sure"):
+        ReviewQueue(RankLossSIM().fit(bags, sets), bags, sets)

@@ -1,0 +1,149 @@
+"""The file of corrections: what was said stays said."""
+
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
+from bagwise.review import Correction, Corrections, match_corrections, read_corrections
+from syllables import recordings
+
+SURE = {"guess": "wren", "probability": 0.5}
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a file?.corrections.sqlite"  # a name that an address has to quote
+
+
+def test_decisions_come_back_in_another_process_of_thought(path):
+    with Corrections(path) as corrections:
+        corrections.decide("r1", 0, 3, "wren", **SURE)
+        corrections.decide("r1", 2, 3, "robin", **SURE)
+        corrections.skip("r2", 1, 2, **SURE)
+        assert corrections.counts() == {"confirmed": 1, "corrected": 1, "skipped": 1}
+        # While it is open, others read it.
+        assert read_corrections(path) == corrections.all()
+    with Corrections(path) as corrections:
+        assert corrections.all() == [
+            Correction("r1", 0, 3, "wren"),
+            Correction("r1", 2, 3, "robin"),
+        ]
+        assert corrections.skipped() == [("r2", 1)]
+
+
+operations = st.lists(
+    st.one_of(
+        st.tuples(st.just("decide"), st.integers(0, 2), st.sampled_from(["wren", "owl"])),
+        st.tuples(st.just("skip"), st.integers(0, 2)),
+        st.just(("undo",)),
+        st.just(("reopen",)),
+    ),
+    max_size=20,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(operations)
+def test_it_is_a_stack_of_decisions(tmp_path_factory, steps):
+    path = tmp_path_factory.mktemp("store") / "c.sqlite"
+    corrections, stack, n_rows = Corrections(path), [], 0
+    for step in steps:
+        n_rows += step[0] != "reopen" and not (step[0] == "undo" and not stack)
+        if step[0] == "decide":
+            corrections.decide("r", step[1], 3, step[2], **SURE)
+            stack.append((step[1], step[2]))
+        elif step[0] == "skip":
+            corrections.skip("r", step[1], 3, **SURE)
+            stack.append((step[1], None))
+        elif step[0] == "undo":
+            assert corrections.undo() == (("r", stack.pop()[0]) if stack else None)
+        else:
+            corrections.close()
+            corrections = Corrections(path)
+    labels = {row: label for row, label in stack if label is not None}
+    assert {c.row: c.label for c in corrections.all()} == labels
+    assert set(corrections.skipped()) == {("r", row) for row, _ in stack if row not in labels}
+    corrections.close()
+    with sqlite3.connect(path) as file:  # nothing is ever removed, not even by undoing
+        assert file.execute("SELECT count(*) FROM decisions").fetchone() == (n_rows,)
+    file.close()
+
+
+def test_a_killed_process_loses_nothing(path):
+    program = textwrap.dedent(
+        """
+        import os, signal, sys
+        from bagwise.review import Corrections
+        corrections = Corrections(sys.argv[1])
+        for row in range(5):
+            corrections.decide("r1", row, 9, "wren", guess="owl", probability=0.4)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    subprocess.run([sys.executable, "-c", program, str(path)], check=False, timeout=120)
+    assert [c.row for c in read_corrections(path)] == [0, 1, 2, 3, 4]
+
+
+def test_threads_take_turns(path):
+    with Corrections(path) as corrections:
+
+        def work(k):
+            for row in range(20):
+                corrections.decide(f"r{k}", row, 20, "owl", **SURE)
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(corrections.all()) == 80
+
+
+def test_other_files_are_left_alone(tmp_path):
+    text = tmp_path / "notes.sqlite"
+    text.write_text("these are notes, and no database at all")
+    other = tmp_path / "other.sqlite"
+    with sqlite3.connect(other) as file:
+        file.execute("CREATE TABLE mine (a)")
+    file.close()
+    for path in (text, other):
+        before = path.read_bytes()
+        for use in (Corrections, read_corrections):
+            with pytest.raises(FileFormatError, match="corrections"):
+                use(path)
+        assert path.read_bytes() == before
+    with pytest.raises(DataNotFoundError, match="bagwise review"):
+        read_corrections(tmp_path / "none.sqlite")
+    assert not (tmp_path / "none.sqlite").exists()
+    with pytest.raises(DataNotFoundError, match="no folder"):
+        Corrections(tmp_path / "none" / "c.sqlite")
+
+
+def test_another_version_is_told(path):
+    Corrections(path).close()
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA user_version = 7")
+    file.close()
+    with pytest.raises(FileFormatError, match="another version"):
+        Corrections(path)
+
+
+class TestMatch:
+    def test_by_how_ids_are_written(self):
+        bags, _, _ = recordings(ids=range(100, 112))
+        said = [Correction("103", 1, int(bags.sizes[3]), "wren"), Correction("9", 0, 1, "owl")]
+        labels, n_used = match_corrections(said, bags, {"wren": 7})
+        assert n_used == 1
+        assert [(i, v) for i, v in enumerate(labels) if v is not None] == [(bags.offsets[3] + 1, 7)]
+
+    def test_a_bag_that_has_changed(self):
+        bags, _, _ = recordings()
+        with pytest.raises(InputError, match=r"bag 0 \('r0'\) had 99 instances .* has"):
+            match_corrections([Correction("r0", 1, 99, "wren")], bags, {})

@@ -1,0 +1,129 @@
+"""The pages: what is public is in them, their links and commands lead somewhere."""
+
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import bagwise
+from bagwise.cli.methods import METHODS
+from estimators import public_estimators
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
+PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")] + sorted(
+    DOCS.glob("*.md")
+)
+PUBLIC = [(room, name) for room in bagwise._ROOMS for name in getattr(bagwise, room).__all__]
+
+
+@pytest.mark.parametrize(("room", "name"), PUBLIC, ids=lambda text: text)
+def test_every_public_name_is_in_the_reference(room, name):
+    listed = (DOCS / "api.md").read_text().splitlines()
+    assert listed.count(f"   {room}.{name}") == 1
+
+
+@pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
+def test_every_estimator_has_a_name_in_the_papers(cls):
+    room = cls.__module__.split(".")[1]
+    if room != "preprocessing":
+        assert f"{room}.{cls.__name__}" in (DOCS / "methods.md").read_text()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_of_the_command_line_is_told(name):
+    assert f"`{name}`" in (DOCS / "methods.md").read_text()
+
+
+def test_the_page_of_choices_names_every_model():
+    text = (DOCS / "choose.md").read_text()
+    rooms = ("classification", "annotation", "cluster", "metric_learning", "semi_supervised")
+    models = [cls for cls in public_estimators() if cls.__module__.split(".")[1] in rooms]
+    assert [cls for cls in models if f"`{cls.__name__}`" not in text] == []
+
+
+def slugs(page):
+    """The anchors of a page, as GitHub and MyST make them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        path, _, anchor = target.partition("#")
+        file = page.parent / path if path else page
+        if path.startswith("gallery/"):  # made from the examples when the pages are built
+            name = Path(path).stem
+            assert name == "index" or (ROOT / "examples" / f"{name}.py").exists(), target
+            continue
+        assert file.exists(), target
+        assert not anchor or anchor in slugs(file), target
+
+
+def test_every_page_is_in_one_list_of_contents():
+    listed = []
+    for page in DOCS.glob("*.md"):
+        for block in re.findall(r"```{toctree}\n(.*?)```", page.read_text(), flags=re.DOTALL):
+            lines = [line for line in block.splitlines() if line and not line.startswith(":")]
+            listed += [re.sub(r".*<(.+)>", r"\1", line) for line in lines]
+    pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
+    assert sorted(listed) == sorted(pages | {"gallery/index"})
+
+
+COMMANDS = [
+    line.removeprefix("$ ")
+    for page in ("choose.md", "scale.md")
+    for line in (DOCS / page).read_text().splitlines()
+    if line.startswith("$ bagwise ")
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_are_understood(command, tmp_path, monkeypatch):
+    """The file is the reader's, so it is missing here; nothing else may be wrong."""
+    from bagwise.cli.app import app
+
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(command)[1:]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert f"'{words[1]}'" in done.output
+
+
+def test_the_examples_are_told_in_the_header_of_the_gallery():
+    assert len(EXAMPLES) == 6
+    assert "Six stories" in (ROOT / "examples" / "GALLERY_HEADER.rst").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_run(example, monkeypatch, capsys):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    runpy.run_path(str(example), run_name="__main__")
+    assert pyplot.get_fignums()
+    assert capsys.readouterr().out
+    pyplot.close("all")
+
+
+@pytest.mark.slow
+def test_the_picture_can_be_drawn_again():
+    pytest.importorskip("matplotlib")
+    figure = runpy.run_path(str(DOCS / "pictures.py"))["overview"]()
+    figure.draw_without_rendering()
+    frames = [patch for patch in figure.axes[0].patches if patch.get_linewidth() > 2]
+    assert len(frames) == 2  # the key instances of the two bags said to hold a nine
+
+
+def test_the_picture_is_small():
+    assert (DOCS / "images" / "overview.png").stat().st_size < 150_000
