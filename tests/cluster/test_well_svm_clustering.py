@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn.datasets import make_blobs
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
@@ -19,6 +20,19 @@ def test_two_clouds_are_told_apart(kernel):
     assert adjusted_rand_score(truth, model.labels_) == 1.0
     np.testing.assert_array_equal(model.predict(X), model.labels_)
     assert (np.diff(model.objective_curve_) <= 0).all()
+
+
+def test_nearly_orthogonal_rows_do_not_hold_on_to_random_labels():
+    """Texts of 50 of 20,000 words, of which each topic prefers half."""
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1], 150)
+    usual, first_half = rng.random(20_000) ** 2, np.arange(20_000) < 10_000
+    X = sparse.lil_array((300, 20_000))
+    for row, topic in enumerate(truth):
+        share = usual * np.where(first_half == (topic == 0), 1.5, 0.5)
+        X[row, rng.choice(20_000, 50, replace=False, p=share / share.sum())] = 50**-0.5
+    model = WellSVMClustering(random_state=0).fit(X.tocsr())
+    assert adjusted_rand_score(truth, model.labels_) > 0.7
 
 
 @settings(deadline=None, max_examples=25)

@@ -57,7 +57,8 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         Value of the constant feature whose weight is the offset of the machine, in units of the
         root mean squared length of the rows.
     n_init : int, default=20
-        Random balanced labels to start from; the best by kernel alignment is taken.
+        Random balanced labels to start from, beside the two sides of the first principal component;
+        the best by kernel alignment is taken.
     tol : float, default=1e-2
         Violation of a new label vector, and decrease of the objective, to stop at; relative.
     max_cuts : int, default=50

@@ -17,11 +17,13 @@ bound that ends the search speaks of the label vectors it met, not of all of B.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from bagwise import kernels
 from bagwise.solvers.result import SolverResult
@@ -222,7 +224,10 @@ def canonical_order(rows: Rows, group: NDArray[Any]) -> NDArray[np.int64]:
 def aligned_start(
     rows: Rows, labels: LabelSet, order: NDArray[np.int64], n_starts: int, seed: int
 ) -> Column:
-    """Of random label vectors with equally many of both signs, the one of best kernel alignment.
+    """Of random labels, and the sides of the first principal component, the best by alignment.
+
+    Rows of many features are nearly orthogonal: each then holds on to its own label, and a search
+    that begins with random labels ends there. The component is not held by any.
 
     Parameters
     ----------
@@ -244,15 +249,31 @@ def aligned_start(
     """
     rng = np.random.RandomState(seed)
     n, highest, best = len(order), -np.inf, np.zeros(len(order))
-    for _ in range(n_starts):
+    for start in range(n_starts + 1):
         scores = np.empty(n)
         scores[order] = rng.permutation(n) - (n - 1) / 2  # half of them below 0
+        if start == n_starts:
+            scores = _principal(rows, scores)
         signs = labels.choose(scores, np.ones(n), scores)[1].astype(np.float64)
         v = kernels.dual_descent.combine(rows, signs)
         aligned = kernels.dual_descent.square(rows, signs, v)
         if aligned > highest:
             highest, best = aligned, scores
     return labels.choose(best, np.ones(n), best)
+
+
+def _principal(rows: Rows, start: Vector) -> Vector:
+    """Scores of the rows by their first principal component, as far as signs need it."""
+
+    def gram(scores: Vector) -> Vector:
+        return kernels.dual_descent.score(rows, kernels.dual_descent.combine(rows, scores.ravel()))
+
+    n = len(start)
+    if n > 2:
+        operator = LinearOperator((n, n), matvec=gram, dtype=np.float64)
+        with suppress(ArpackError):  # all rows at 0, or many components of one length
+            return eigsh(operator, 1, v0=start, tol=0.01, maxiter=20)[1][:, 0]
+    return gram(start)
 
 
 def supervised(
