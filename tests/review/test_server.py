@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from bagwise.persistence import save_model
-from bagwise.review import Corrections, Media, ReviewQueue, ReviewServer, read_corrections
+from bagwise.review import Corrections, ReviewQueue, ReviewServer, ServedMedia, read_corrections
 from syllables import BIRDS, fitted, recordings, write_table
 
 PIXEL = bytes.fromhex(
@@ -115,7 +115,7 @@ class TestDoor:
         (tmp_path / "clip.png").write_bytes(PIXEL)
         (tmp_path / "secret.txt").write_text("secret")
         names = ["clip.png", "secret.txt", "missing.png", None, *["clip.png"] * 100]
-        with serving(sidecar, media=Media("image", names, tmp_path)) as (address, _):
+        with serving(sidecar, media=ServedMedia("image", names, tmp_path)) as (address, _):
             answer, found = ask(address, "media/0")
             assert (answer.headers["Content-Type"], found) == ("image/png", PIXEL)
             for wrong in (
@@ -230,7 +230,7 @@ class TestPage:
     def test_media_are_shown(self, open_page, sidecar, tmp_path, kind):
         (tmp_path / "a.png").write_bytes(PIXEL)
         values = ["a.png" if kind == "image" else "<b>chirp</b>"] * 100
-        with serving(sidecar, media=Media(kind, values, tmp_path)) as (address, _):
+        with serving(sidecar, media=ServedMedia(kind, values, tmp_path)) as (address, _):
             page = open_page(address, color_scheme="dark")
             page.wait_for_selector("#choices button")
             if kind == "image":

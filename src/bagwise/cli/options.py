@@ -204,7 +204,8 @@ Corrections = Annotated[
     typer.Option(
         "--corrections",
         metavar="FILE",
-        help="Labels of instances that somebody looked at, from `bagwise review`; held fixed.",
+        help="Labels of instances that somebody looked at, from `bagwise review` or a table with "
+        "the columns bag, row and label; held fixed.",
         show_default=False,
     ),
 ]

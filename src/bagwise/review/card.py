@@ -16,7 +16,7 @@ from scipy import sparse
 from bagwise.bags import Bags
 from bagwise.review.queue import DECIDED, ReviewQueue
 
-__all__ = ["Media", "Strips", "card"]
+__all__ = ["ServedMedia", "Strips", "card"]
 
 MOST_NEIGHBOURS = 60
 MOST_BARS = 128
@@ -25,8 +25,8 @@ UNUSUAL = 4  # features named in words
 
 
 @dataclass(frozen=True)
-class Media:
-    """Something to look at, listen to or read for each instance.
+class ServedMedia:
+    """Something to look at, listen to or read for each instance, for a :class:`ReviewServer`.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Strips:
 
 
 def card(
-    instance: int, queue: ReviewQueue, bags: Bags, media: Media | None, strips: Strips
+    instance: int, queue: ReviewQueue, bags: Bags, media: ServedMedia | None, strips: Strips
 ) -> dict[str, Any]:
     """Collect what a person needs to see to judge an instance.
 
@@ -129,7 +129,7 @@ def card(
         What the model says, and what is decided.
     bags : Bags
         The bags, as the person knows them.
-    media : Media or None
+    media : ServedMedia or None
         What to show of instances.
     strips : Strips
         Their features.
@@ -163,7 +163,11 @@ def card(
 
 
 def _neighbours(
-    near: NDArray[np.int64], first: int, queue: ReviewQueue, media: Media | None, strips: Strips
+    near: NDArray[np.int64],
+    first: int,
+    queue: ReviewQueue,
+    media: ServedMedia | None,
+    strips: Strips,
 ) -> list[dict[str, Any]]:
     bars = strips.bars(near) if media is None else [[]] * len(near)
     return [

@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
-from bagwise.review.card import Media, Strips, card
+from bagwise.review.card import ServedMedia, Strips, card
 from bagwise.review.queue import DECIDED, ReviewQueue
 from bagwise.review.store import Corrections
 
@@ -65,7 +65,7 @@ class _Review:
     queue: ReviewQueue
     corrections: Corrections
     bags: Bags
-    media: Media | None = None
+    media: ServedMedia | None = None
     title: str = ""
     lock: Any = field(default_factory=threading.Lock)
 
@@ -163,7 +163,7 @@ class ReviewServer:
         Where decisions go.
     bags : Bags
         The bags to show, as the person knows them.
-    media : Media, default=None
+    media : ServedMedia, default=None
         What to show of an instance instead of its features.
     title : str, default=""
         What is reviewed.
@@ -182,7 +182,7 @@ class ReviewServer:
         corrections: Corrections,
         bags: Bags,
         *,
-        media: Media | None = None,
+        media: ServedMedia | None = None,
         title: str = "",
         port: int = 0,
     ) -> None:
