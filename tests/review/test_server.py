@@ -251,13 +251,17 @@ class TestPage:
         context.close()
 
 
-def start(table, model):
-    """Start ``bagwise review`` as a process of its own; returns it and the address of its page."""
+@contextmanager
+def started(table, model):
+    """``bagwise review`` as a process of its own, and the address of its page."""
     words = ["-m", "bagwise", "review", str(table), "--model", str(model), "--no-browser"]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    return process, process.stdout.readline().strip()
+    ) as process:
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()  # else a failure would wait for it for ever
 
 
 @pytest.mark.slow
@@ -271,8 +275,7 @@ def test_a_killed_server_loses_nothing_and_goes_on(tmp_path):
         fitted()[0], model, metadata={"columns": {"bag": "recording", "label_set": "species"}}
     )
     sidecar = tmp_path / "birds.corrections.sqlite"
-    process, address = start(table, model)
-    with process:
+    with started(table, model) as (process, address):
         _, card = ask(address, "card")
         seen = []
         for _ in range(3):
@@ -281,8 +284,7 @@ def test_a_killed_server_loses_nothing_and_goes_on(tmp_path):
             _, card = ask(address, "decide", request)
         os.kill(process.pid, signal.SIGKILL)
     assert [(c.bag, c.row, c.label) for c in read_corrections(sidecar)] == seen
-    process, address = start(table, model)
-    with process:
+    with started(table, model) as (process, address):
         _, again = ask(address, "card")
         assert (again["bag"], again["row"]) == (card["bag"], card["row"])
         assert again["progress"]["decided"] == 3

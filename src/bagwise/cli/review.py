@@ -138,11 +138,11 @@ def review(
 def _serve(server: Any, *, tell: Callable[[str], None], no_browser: bool) -> None:
     import webbrowser
 
-    tell(server.address)
-    note("Ctrl-C ends; every decision is saved at once.")
-    if not no_browser:
-        webbrowser.open(server.address)
     try:
+        tell(server.address)
+        note("Ctrl-C ends; every decision is saved at once.")
+        if not no_browser:
+            webbrowser.open(server.address)
         server.serve()
     except KeyboardInterrupt:
         note("")
