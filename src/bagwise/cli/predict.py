@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bagwise.cli.options import Bag, File, Force, Json, MemoryLimit
+from bagwise.cli.options import Bag, File, Force, Json, MemoryLimit, ModelFile
 from bagwise.cli.output import (
     instances_beside,
     note,
@@ -22,10 +22,7 @@ __all__ = ["predict"]
 
 
 def predict(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", show_default=False, help="What `bagwise fit` wrote."),
-    ],
+    model: ModelFile,
     file: File,
     output: Annotated[
         Path,

@@ -8,17 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bagwise.cli.options import (
+    COLUMNS,
+    Audio,
     Bag,
     Exclude,
     Features,
     File,
     Force,
+    Group,
+    Image,
     Json,
     Label,
     Labels,
     LabelSet,
     MemoryLimit,
+    ModelFile,
     Separator,
+    Text,
 )
 from bagwise.cli.output import note, print_json, progress, refuse_existing
 
@@ -30,15 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["report"]
 
 
-def _column_option(name: str, text: str) -> Any:
-    return typer.Option(name, metavar="COLUMN", help=text, show_default=False)
-
-
 def report(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", show_default=False, help="What `bagwise fit` wrote."),
-    ],
+    model: ModelFile,
     file: File,
     output: Annotated[
         Path,
@@ -51,9 +50,7 @@ def report(
     features: Features = None,
     exclude: Exclude = None,
     separator: Separator = ";",
-    group: Annotated[
-        str | None, _column_option("--group", "Column of what belongs together: the patient.")
-    ] = None,
+    group: Group = None,
     cv: Annotated[
         int,
         typer.Option(
@@ -65,18 +62,23 @@ def report(
         ),
     ] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the folds.")] = 0,
-    image: Annotated[
-        str | None, _column_option("--image", "Column of image files, from the folder of FILE.")
-    ] = None,
-    audio: Annotated[str | None, _column_option("--audio", "Column of sound files.")] = None,
-    text: Annotated[str | None, _column_option("--text", "Column of texts.")] = None,
+    image: Image = None,
+    audio: Audio = None,
+    text: Text = None,
     source: Annotated[
-        str | None, _column_option("--source", "Column of the images that instances are part of.")
+        str | None,
+        typer.Option(
+            "--source",
+            rich_help_panel=COLUMNS,
+            metavar="COLUMN",
+            help="Column with the image that an instance is part of.",
+        ),
     ] = None,
     box: Annotated[
         str | None,
         typer.Option(
             "--box",
+            rich_help_panel=COLUMNS,
             metavar="X,Y,WIDTH,HEIGHT",
             help="Four columns: where in its --source an instance is, in pixels.",
             show_default=False,

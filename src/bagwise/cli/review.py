@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bagwise.cli.options import Bag, File, Force, Json, Labels, flag
+from bagwise.cli.options import Audio, Bag, File, Force, Image, Json, Labels, Text, flag
 from bagwise.cli.output import note, print_json, progress, refuse_existing, write_columns
 from bagwise.exceptions import InputError, LabelError
 
@@ -32,17 +32,9 @@ def review(
             show_default=False,
         ),
     ] = None,
-    image: Annotated[
-        str | None,
-        typer.Option("--image", metavar="COLUMN", help="Column with an image file per row."),
-    ] = None,
-    audio: Annotated[
-        str | None,
-        typer.Option("--audio", metavar="COLUMN", help="Column with a sound file per row."),
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option("--text", metavar="COLUMN", help="Column with a text per row.")
-    ] = None,
+    image: Image = None,
+    audio: Audio = None,
+    text: Text = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", metavar="N", help="Look at the N least certain only.", min=1),
