@@ -21,7 +21,7 @@ from bagwise.io import read_bags
 from bagwise.io.columns import Request, listed
 from bagwise.io.files import format_of, reading
 from bagwise.io.memory import Workspace
-from bagwise.io.sources import CsvSource, ParquetSource, Source
+from bagwise.io.sources import Source
 from bagwise.io.table import open_table
 
 __all__ = [
@@ -286,16 +286,12 @@ def open_columns(path: Path, wanted: list[str], also: Iterable[str] = ()) -> Sou
     Source
     """
     format = format_of(path, None)
-    if format == "parquet":
-        table: Source = ParquetSource(path)
-    elif format in _TABLES:
-        delimiter = "\t" if format == "tsv" else ","
-        table = CsvSource(path, delimiter=delimiter, texts=[*wanted, *also], dtype=None)
-    else:
+    if format not in _TABLES:
         raise InputError(
             f"{path.name} has no such columns: {', '.join(wanted)} can be read from CSV, TSV and "
             "Parquet tables."
         )
+    table = open_table(path, format, Request({}), more_texts=[*wanted, *also])
     for name in wanted:
         if name not in table.names:
             raise InputError(
