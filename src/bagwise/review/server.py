@@ -82,7 +82,7 @@ class _Review:
         instance = self.queue.next() if instance is None else instance
         shown: dict[str, Any] = {"instance": None}
         if instance is not None:
-            shown = card(instance, self.queue, self.bags, self.media, self._strips)
+            shown = card(instance, self.queue, self.media, self._strips)
         counts = self.corrections.counts()
         decided = int((self.queue.state[self.queue.chosen] == DECIDED).sum())
         progress = {"decided": decided, "total": len(self.queue.chosen), **counts}
@@ -93,7 +93,7 @@ class _Review:
         instance, label = self._instance(request), request.get("label")
         if label not in self.queue.choices(instance):
             raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{label!r} is no label of this bag")
-        where, guess = self._where(instance), self._guess(instance)
+        where, guess = self.queue.place_of(instance), self._guess(instance)
         self.corrections.decide(*where, label, **guess)
         self.queue.decide(instance, label)
         unmet = self.queue.unmet(instance)
@@ -105,7 +105,7 @@ class _Review:
     def skip(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Keep that the person could not say."""
         instance = self._instance(request)
-        self.corrections.skip(*self._where(instance), **self._guess(instance))
+        self.corrections.skip(*self.queue.place_of(instance), **self._guess(instance))
         self.queue.pass_over(instance)
         return self.show(None)
 
@@ -133,11 +133,6 @@ class _Review:
         if type(instance) is not int or not 0 <= instance < self.bags.n_instances:
             raise _RefusedError(HTTPStatus.BAD_REQUEST, f"there is no instance {instance!r}")
         return instance
-
-    def _where(self, instance: int) -> tuple[str, int, int]:
-        bag = self.queue.bag_of(instance)
-        name = str(bag if self.bags.ids is None else self.bags.ids[bag])
-        return name, int(instance - self.bags.offsets[bag]), int(self.bags.sizes[bag])
 
     def _guess(self, instance: int) -> dict[str, Any]:
         certainty = float(self.queue.certainty(instance))
