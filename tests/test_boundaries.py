@@ -1,6 +1,7 @@
 """The house: a room imports only rooms above it."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,16 @@ def test_rooms_import_only_rooms_above(path):
         parts = name.split(".")
         if parts[0] == "bagwise" and len(parts) > 1 and parts[1] in known:
             assert parts[1] in allowed | {room}, f"{room} imports {name}"
+
+
+def test_the_page_of_the_house_names_the_rooms_from_top_to_door():
+    page = (Path(__file__).parents[1] / "docs" / "design.md").read_text()
+    house = page.partition("## The house")[2].partition("\n## ")[0]
+    named = re.findall(r"^\| `(\w+)/?` \|", house, flags=re.MULTILINE)
+    assert sorted(named) == sorted(ROOMS.keys() - {"__init__", "__main__"})
+    for place, room in enumerate(named):
+        below = (ROOMS[room] or set()) - {room, *named[:place]}
+        assert below == ({"engines"} if room == "bags" else set()), room
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))

@@ -573,7 +573,7 @@ def test_a_large_mapped_table_of_integers_is_refused(tmp_path, monkeypatch):
     model = PrimalDualMISVM(random_state=0)
     expected = model.fit(whole, y).coef_
     np.testing.assert_array_equal(model.fit(mapped(whole, tmp_path), y).coef_, expected)
-    monkeypatch.setattr(_validation, "LARGEST_CONVERTED", 100)
+    monkeypatch.setattr(_validation.instances, "LARGEST_CONVERTED", 100)
     with pytest.raises(InputError, match=r"int16.*read_bags\(\.\.\., dtype='float32'\)"):
         model.fit(mapped(whole, tmp_path), y)
 

@@ -19,6 +19,7 @@ READERS = {
     "evaluate": ("evaluate", "{}", *COLUMNS, *PLAIN, "-m", "sil", "--folds", "2"),
     "predict": ("predict", "model.skops", "{}", "-o", "new.csv"),
     "report": ("report", "model.skops", "{}", "-o", "new.html"),
+    "review": ("review", "{}", "--model", "orlr.skops", "--no-browser", "-o", "new.sqlite"),
     "annotate": (
         *("annotate", "{}", "--bag", "slide", "--labels", "tumour", *PLAIN, "-o", "new.csv"),
     ),
@@ -42,6 +43,7 @@ def folder(tmp_path_factory):
     write_rows(place / "slides.csv", rows)
     words = [str(place / "slides.csv"), *COLUMNS, *PLAIN, "-m", "sil"]
     CliRunner().invoke(app, ["fit", *words, "-o", str(place / "model.skops")])
+    CliRunner().invoke(app, ["fit", *words[:-1], "orlr", "-o", str(place / "orlr.skops")])
     (place / "empty.csv").write_bytes(b"")
     write_rows(place / "header.csv", rows[:1])
     rng = np.random.default_rng(0)
@@ -137,7 +139,7 @@ def test_a_column_that_is_not_there(refused, command):
     ("option", "value"),
     [("--label", "tumor"), ("--features", "red,purple"), ("--exclude", "purple")],
 )
-@pytest.mark.parametrize("command", ["info", "fit", "evaluate", "cluster"])
+@pytest.mark.parametrize("command", ["info", "fit", "evaluate", "cluster", "report"])
 def test_another_column_that_is_not_there(refused, command, option, value):
     words = [word.format("slides.csv") for word in READERS[command]]
     refused([*words, option, value], value.split(",")[-1])

@@ -6,7 +6,10 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from cli.tables import COLUMNS, write_rows
+
+from bagwise.cli import app
 
 SETS = ("--bag", "slide", "--label-set", "seen", "--exclude", "patient,tumour")
 
@@ -60,6 +63,18 @@ def test_a_document_with_these_keys(run, folder, words, keys):
     result = run(*words, "--json")
     assert result.exit_code == 0, result.stderr
     assert keys <= json.loads(result.stdout).keys()
+
+
+def test_every_command_can_print_json():
+    def leaves(command, path=()):
+        nested = getattr(command, "commands", None)
+        if nested is None:
+            yield " ".join(path), {option.name for option in command.params}
+        for name, inner in (nested or {}).items():
+            yield from leaves(inner, (*path, name))
+
+    options = dict(leaves(typer.main.get_command(app)))
+    assert not {name for name, names in options.items() if "json" not in names}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """``bagwise review`` and ``--corrections``; the page itself is tested in tests/review."""
 
+import json
 import shlex
 
 import numpy as np
@@ -64,6 +65,41 @@ def test_annotations_keep_corrections(run, birds, tmp_path):
             assert (row["label"], float(row["probability"])) == (kinds[i], 1)
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_fit_takes_the_exported_table_as_the_sidecar(run, birds, tmp_path, ending):
+    bags, _, _, table, sidecar = birds
+    n_said = len(range(0, bags.n_instances, 3))
+    exported = tmp_path / f"corrections.{ending}"
+    told = run("review", table, "--export", exported, "--json")
+    assert json.loads(told.stdout) == {"corrections": n_said, "written": [str(exported)]}
+    models = []
+    for given in (sidecar, exported):
+        out = tmp_path / f"{given.suffix[1:]}.skops"
+        words = ("fit", table, "-m", "orlr", *WORDS, "-o", out, "--corrections", given)
+        result = run(*words)
+        assert result.exit_code == 0, result.stderr
+        models.append(load_model(out)[0])
+    np.testing.assert_array_equal(models[0][-1].coef_, models[1][-1].coef_)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([["r0", 99, "wren"]], "there is no row 99"),
+        ([["r0", "first", "wren"]], "row first,"),
+        ([["r0", 0, ""]], "expected a bag, a label"),
+        ([], "no corrections yet"),
+    ],
+)
+def test_a_table_of_corrections_by_hand(run, birds, tmp_path, rows, message):
+    table, out, mine = birds[3], tmp_path / "model.skops", tmp_path / "mine.csv"
+    write_rows(mine, [["bag", "row", "label"], *rows])
+    result = run("fit", table, "-m", "orlr", *WORDS, "-o", out, "--corrections", mine)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert not out.exists()
+
+
 def test_what_cannot_be_used_is_told(run, birds, tmp_path):
     bags, sets, _, table, sidecar = birds
     out = tmp_path / "model.skops"
@@ -71,7 +107,7 @@ def test_what_cannot_be_used_is_told(run, birds, tmp_path):
     cases = {
         "m3miml cannot hold": (*fit, "-m", "m3miml", "--corrections", sidecar),
         "no file of corrections": (*fit, "-m", "orlr", "--corrections", tmp_path / "none.sqlite"),
-        "file is not a database": (*fit, "-m", "orlr", "--corrections", table),
+        "no column 'bag' in birds.csv": (*fit, "-m", "orlr", "--corrections", table),
     }
     with Corrections(tmp_path / "empty.sqlite"):
         cases["no corrections yet"] = (*fit, "-m", "orlr", "--corrections", "EMPTY")
@@ -122,6 +158,11 @@ class TestReview:
         assert again.exit_code == 0, again.stderr
         reviewed, facts = load_model(tmp_path / "model-reviewed.skops")
         assert (reviewed[-1].reg, facts["corrections"] > 0) == (2, True)
+        document = run("review", table, "--model", model, "--no-browser", "--json")
+        told = json.loads(document.stdout)
+        assert told["next"] == lines[-1].removeprefix("next: ")
+        assert told["written"] == [str(sidecar)]
+        assert "http://127.0.0.1:" in document.stderr
 
     def test_one_label_per_bag_kept_elsewhere(self, run, slides, tmp_path, monkeypatch):
         pytest.importorskip("skops")

@@ -39,7 +39,7 @@ def test_gaps_constants_and_many_features(rng):
 def test_a_card_is_plain_and_its_neighbours_are_near():
     model, bags, sets, _ = fitted()
     queue = ReviewQueue(model, bags, sets)
-    shown = card(5, queue, bags, None, Strips(bags))
+    shown = card(5, queue, None, Strips(bags))
     assert json.loads(json.dumps(shown, allow_nan=False)) == shown
     assert shown["instance"] == 5
     assert [n["instance"] for n in shown["neighbours"]] == [
@@ -48,6 +48,6 @@ def test_a_card_is_plain_and_its_neighbours_are_near():
     large = Bags(np.tile(bags.instances, (5, 1)), [0, 5 * bags.n_instances])
     queue = ReviewQueue(model, large, [{"owl", "robin", "wren"}])
     for i in (0, 80, large.n_instances - 1):
-        near = [n["instance"] for n in card(i, queue, large, None, Strips(large))["neighbours"]]
+        near = [n["instance"] for n in card(i, queue, None, Strips(large))["neighbours"]]
         assert i in near
         assert len(near) == MOST_NEIGHBOURS

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from bagwise.persistence import save_model
-from bagwise.review import Corrections, Media, ReviewQueue, ReviewServer, read_corrections
+from bagwise.review import Corrections, ReviewQueue, ReviewServer, ServedMedia, read_corrections
 from syllables import BIRDS, fitted, recordings, write_table
 
 PIXEL = bytes.fromhex(
@@ -115,7 +115,7 @@ class TestDoor:
         (tmp_path / "clip.png").write_bytes(PIXEL)
         (tmp_path / "secret.txt").write_text("secret")
         names = ["clip.png", "secret.txt", "missing.png", None, *["clip.png"] * 100]
-        with serving(sidecar, media=Media("image", names, tmp_path)) as (address, _):
+        with serving(sidecar, media=ServedMedia("image", names, tmp_path)) as (address, _):
             answer, found = ask(address, "media/0")
             assert (answer.headers["Content-Type"], found) == ("image/png", PIXEL)
             for wrong in (
@@ -230,7 +230,7 @@ class TestPage:
     def test_media_are_shown(self, open_page, sidecar, tmp_path, kind):
         (tmp_path / "a.png").write_bytes(PIXEL)
         values = ["a.png" if kind == "image" else "<b>chirp</b>"] * 100
-        with serving(sidecar, media=Media(kind, values, tmp_path)) as (address, _):
+        with serving(sidecar, media=ServedMedia(kind, values, tmp_path)) as (address, _):
             page = open_page(address, color_scheme="dark")
             page.wait_for_selector("#choices button")
             if kind == "image":
@@ -251,13 +251,17 @@ class TestPage:
         context.close()
 
 
-def start(table, model):
-    """Start ``bagwise review`` as a process of its own; returns it and the address of its page."""
+@contextmanager
+def started(table, model):
+    """``bagwise review`` as a process of its own, and the address of its page."""
     words = ["-m", "bagwise", "review", str(table), "--model", str(model), "--no-browser"]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    return process, process.stdout.readline().strip()
+    ) as process:
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()  # else a failure would wait for it for ever
 
 
 @pytest.mark.slow
@@ -271,8 +275,7 @@ def test_a_killed_server_loses_nothing_and_goes_on(tmp_path):
         fitted()[0], model, metadata={"columns": {"bag": "recording", "label_set": "species"}}
     )
     sidecar = tmp_path / "birds.corrections.sqlite"
-    process, address = start(table, model)
-    with process:
+    with started(table, model) as (process, address):
         _, card = ask(address, "card")
         seen = []
         for _ in range(3):
@@ -281,8 +284,7 @@ def test_a_killed_server_loses_nothing_and_goes_on(tmp_path):
             _, card = ask(address, "decide", request)
         os.kill(process.pid, signal.SIGKILL)
     assert [(c.bag, c.row, c.label) for c in read_corrections(sidecar)] == seen
-    process, address = start(table, model)
-    with process:
+    with started(table, model) as (process, address):
         _, again = ask(address, "card")
         assert (again["bag"], again["row"]) == (card["bag"], card["row"])
         assert again["progress"]["decided"] == 3

@@ -89,7 +89,7 @@ def annotate(
     """
     beside = review_beside(output)
     refuse_existing([output, beside], force=force, inputs=[file])
-    from bagwise.cli.reading import choose_columns, refuse_gaps
+    from bagwise.cli.reading import choose_columns, named_sets, refuse_gaps
 
     method = find_method("orlr")
     values = parse_parameters(parameters or ())
@@ -101,10 +101,7 @@ def annotate(
     said = read_known(corrections, method.make(values), method.name)
     data = choice.read(file)
     refuse_gaps(data.bags)
-    sets = [
-        None if min(row, default=0) < 0 else {data.classes[k] for k in row.nonzero()[0]}
-        for row in data.label_sets
-    ]
+    sets = named_sets(data)
     model = make_model(method, values, scale=not no_scale, sparse=_is_sparse(data.bags))
     written = {str(name): name for name in data.classes.tolist()}
     known = known_labels(said, data.bags, written, background=values.get("background"))

@@ -86,7 +86,7 @@ def cluster(
     instances_beside(output)  # tells of an ending that cannot be written
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
-    from bagwise.cli.reading import choose_columns, refuse_gaps
+    from bagwise.cli.reading import choose_columns, known_sets, refuse_gaps
     from bagwise.extras import import_extra
 
     if not no_report:
@@ -104,7 +104,7 @@ def cluster(
     )
     data = choice.read(file)
     refuse_gaps(data.bags)
-    known = _label_sets(data)
+    known = known_sets(data)
     with progress(f"Clustering {data.bags.n_instances} instances"):
         _fit(model, data.bags, known, scale=not no_scale)
     columns = _instance_columns(model, data.bags, known)
@@ -121,22 +121,6 @@ def cluster(
         print_json(facts | {"written": written, "clusters": as_records(summary)})
     else:
         print_table(summary, title="Clusters")
-
-
-def _label_sets(data: Bunch) -> list[set[Any] | None] | None:
-    """The labels of each bag as a set of names; None for a bag of which nothing is known."""
-    if data.label_sets is not None:
-        names = list(range(data.label_sets.shape[1])) if data.classes is None else data.classes
-        return [
-            None if (row < 0).any() else {names[k] for k in row.nonzero()[0]}
-            for row in data.label_sets
-        ]
-    if data.y is None:
-        return None
-    from bagwise.cli.reading import is_unlabelled
-
-    missing = is_unlabelled(data.y)
-    return [None if gap else {y} for y, gap in zip(data.y.tolist(), missing, strict=True)]
 
 
 def _fit(model: Any, bags: Any, known: Any, *, scale: bool) -> None:

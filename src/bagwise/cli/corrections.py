@@ -36,15 +36,41 @@ def read_known(path: Path | None, estimator: Any, method: str) -> list[Correctio
         return None
     from sklearn.utils.validation import has_fit_parameter
 
+    from bagwise.io.files import FORMATS
     from bagwise.review import read_corrections
 
     if not has_fit_parameter(estimator, "instance_labels"):
         raise InputError(
             f"{method} cannot hold labels of instances fixed: use --corrections with -m orlr."
         )
-    found = read_corrections(path)
+    endings = [ending for kind in ("csv", "tsv", "parquet") for ending in FORMATS[kind]]
+    is_table = path.name.lower().endswith(tuple(endings))
+    found = _read_table(path) if is_table else read_corrections(path)
     if not found:
         raise InputError(f"{path} holds no corrections yet: review some instances first.")
+    return found
+
+
+def _read_table(path: Path) -> list[Correction]:
+    """What ``bagwise review --export`` wrote; a table written by hand needs no sizes."""
+    from bagwise.cli.reading import as_written, open_columns
+    from bagwise.io.files import reading
+    from bagwise.review import Correction
+
+    with reading(path):
+        table = open_columns(path, ["bag", "row", "label"], also=["size"])
+        bags, rows, labels = (as_written(table, name) for name in ("bag", "row", "label"))
+        sizes = as_written(table, "size") if "size" in table.names else [None] * len(bags)
+    found = []
+    for bag, row, size, label in zip(bags, rows, sizes, labels, strict=True):
+        whole = all(str(number).isdecimal() for number in (row, 0 if size is None else size))
+        if bag is None or label is None or not whole:
+            raise InputError(
+                f"{path} holds a correction with bag {bag}, row {row}, size {size} and label "
+                f"{label}: expected a bag, a label, and whole numbers."
+            )
+        said = int(row), None if size is None else int(size)
+        found.append(Correction(str(bag), *said, str(label)))
     return found
 
 

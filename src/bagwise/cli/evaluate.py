@@ -12,6 +12,7 @@ from bagwise.cli.options import (
     Exclude,
     Features,
     File,
+    Group,
     Json,
     Label,
     Labels,
@@ -38,14 +39,7 @@ def evaluate(
     features: Features = None,
     exclude: Exclude = None,
     separator: Separator = ";",
-    group: Annotated[
-        str | None,
-        typer.Option(
-            "--group",
-            metavar="COLUMN",
-            help="Column whose equal values stay on one side of a split: the patient of a slide.",
-        ),
-    ] = None,
+    group: Group = None,
     folds: Annotated[int, typer.Option("--folds", min=2, help="Number of folds.")] = 5,
     repeats: Annotated[
         int, typer.Option("--repeats", min=1, help="How often the folds are drawn anew.")

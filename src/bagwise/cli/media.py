@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bagwise.cli.reading import as_written, open_columns
 from bagwise.exceptions import InputError
 from bagwise.inspection import Media
-from bagwise.io.columns import listed
-from bagwise.io.files import format_of, reading
+from bagwise.io.columns import Request, find_roles
+from bagwise.io.files import reading
 from bagwise.io.labels import group
-from bagwise.io.sources import CsvSource, ParquetSource, Source
+from bagwise.review import ServedMedia
 
-__all__ = ["read_media"]
+__all__ = ["read_media", "read_served"]
 
 
 def read_media(
@@ -59,16 +61,7 @@ def read_media(
             "they lie in."
         )
     wanted = [name for name in [*named.values(), *edges] if name is not None]
-    with reading(path):
-        table = _open(path, [bag or "bag", *wanted])
-        chosen = bag or str(table.notes.get("bag", "bag"))
-        for name in [chosen, *wanted]:
-            if name not in table.names:
-                raise InputError(
-                    f"there is no column {name!r}: the columns are {listed(table.names)}."
-                )
-        rows = group(table.column(chosen, "bag"), chosen)
-        columns = {name: _column(table, name, rows.order) for name in wanted}
+    columns = _read_columns(path, bag, wanted)
     lists: dict[str, Any] = {}
     for kind, column in named.items():
         if column is not None:
@@ -79,27 +72,45 @@ def read_media(
     return Media(**lists, per_bag=per_bag, budget=budget)
 
 
-def _open(path: Path, texts: list[str]) -> Source:
-    format = format_of(path, None)
-    if format == "parquet":
-        return ParquetSource(path)
-    if format in ("csv", "tsv"):
-        return CsvSource(path, delimiter="\t" if format == "tsv" else ",", texts=texts, dtype=None)
-    raise InputError(
-        f"{path.name} has no columns of images, sounds or texts: they are read from CSV, TSV and "
-        "Parquet tables with one row per instance."
-    )
+def read_served(
+    path: Path, bag: str | None, columns: Mapping[str, str | None]
+) -> ServedMedia | None:
+    """Read the one column of images, sounds or texts that a page of `bagwise review` shows.
+
+    Parameters
+    ----------
+    path : Path
+        A table with one row per instance; the files named in it are found from its folder.
+    bag : str or None
+        The column that names the bag, ``bag`` by default.
+    columns : mapping of {"image", "audio", "text"} to str or None
+        The column of each kind; one of them at most.
+
+    Returns
+    -------
+    ServedMedia or None
+        Aligned with the instances as `read_bags` orders them; None where no column was named.
+    """
+    given = [(kind, column) for kind, column in columns.items() if column is not None]
+    if len(given) > 1:
+        raise InputError("--image, --audio and --text exclude each other: show one of them.")
+    if not given:
+        return None
+    ((kind, column),) = given
+    values = _read_columns(path, bag, [column])[column]
+    return ServedMedia(kind, [None if v is None else str(v) for v in values], path.parent)
 
 
-def _column(table: Source, name: str, order: Any) -> list[Any]:
-    if "list" in table.kind(name) or table.kind(name) in ("numbers", "vectors"):
-        raise InputError(
-            f"the column {name!r} holds lists: images, sounds and texts are read from tables with "
-            "one row per instance."
-        )
-    column = table.column(name, "label_set")  # as it is written
-    values = [*column.values, None]  # code -1, a gap, is the last
-    return [values[code] for code in column.codes[order]]
+def _read_columns(path: Path, bag: str | None, wanted: list[str]) -> dict[str, list[Any]]:
+    """Columns as they are written, in the order of the instances."""
+    with reading(path):
+        table = open_columns(path, wanted, also=[bag or "bag"])
+        columns = {name: as_written(table, name) for name in wanted}
+        chosen = find_roles(table, Request({"bag": bag}), ("bag",))["bag"]
+        if chosen is None:
+            raise InputError(f"which column of {path.name} says the bag of a row? Name it: --bag.")
+        order = group(table.column(chosen, "bag"), chosen).order
+    return {name: [values[i] for i in order] for name, values in columns.items()}
 
 
 def _beside(path: Path, value: Any) -> Path | None:

@@ -10,6 +10,8 @@ import typer
 from bagwise.cli.methods import CSP, METHODS
 
 __all__ = [
+    "COLUMNS",
+    "Audio",
     "Bag",
     "CheckpointFile",
     "Corrections",
@@ -17,21 +19,25 @@ __all__ = [
     "Features",
     "File",
     "Force",
+    "Group",
+    "Image",
     "Json",
     "Label",
     "LabelSet",
     "Labels",
     "MemoryLimit",
     "MethodName",
+    "ModelFile",
     "NoScale",
     "Parameters",
     "Positive",
     "Separator",
+    "Text",
     "flag",
     "matching_methods",
 ]
 
-_COLUMNS = "Columns of the file"
+COLUMNS = "Columns of the file"
 
 
 def flag(*names: str, help: str) -> Any:
@@ -82,11 +88,15 @@ File = Annotated[
         help="CSV, TSV, Parquet or npz file, or a folder of HDF5 files.",
     ),
 ]
+ModelFile = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", show_default=False, help="What `bagwise fit` wrote."),
+]
 Bag = Annotated[
     str | None,
     typer.Option(
         "--bag",
-        rich_help_panel=_COLUMNS,
+        rich_help_panel=COLUMNS,
         metavar="COLUMN",
         help="Column that names the bag of a row, `bag` by default.",
     ),
@@ -95,7 +105,7 @@ Label = Annotated[
     str | None,
     typer.Option(
         "--label",
-        rich_help_panel=_COLUMNS,
+        rich_help_panel=COLUMNS,
         metavar="COLUMN",
         help="Column with the label of the bag, `label` by default.",
     ),
@@ -104,7 +114,7 @@ LabelSet = Annotated[
     str | None,
     typer.Option(
         "--label-set",
-        rich_help_panel=_COLUMNS,
+        rich_help_panel=COLUMNS,
         metavar="COLUMN",
         help='Column with several labels of the bag, as "a;b".',
     ),
@@ -113,7 +123,7 @@ Labels = Annotated[
     Path | None,
     typer.Option(
         "--labels",
-        rich_help_panel=_COLUMNS,
+        rich_help_panel=COLUMNS,
         metavar="TABLE",
         help="Labels kept elsewhere: a table with the columns --bag and --label.",
     ),
@@ -122,7 +132,7 @@ Positive = Annotated[
     str | None,
     typer.Option(
         "--positive",
-        rich_help_panel=_COLUMNS,
+        rich_help_panel=COLUMNS,
         metavar="LABEL",
         help="Of two labels, the one that a single instance can cause; the last in order by "
         "default.",
@@ -132,7 +142,7 @@ Features = Annotated[
     list[str] | None,
     typer.Option(
         "--features",
-        rich_help_panel=_COLUMNS,
+        rich_help_panel=COLUMNS,
         metavar="A,B,...",
         help="Feature columns; all that are left by default.",
         show_default=False,
@@ -142,7 +152,7 @@ Exclude = Annotated[
     list[str] | None,
     typer.Option(
         "--exclude",
-        rich_help_panel=_COLUMNS,
+        rich_help_panel=COLUMNS,
         metavar="A,B,...",
         help="Columns to leave out.",
         show_default=False,
@@ -152,9 +162,42 @@ Separator = Annotated[
     str,
     typer.Option(
         "--separator",
-        rich_help_panel=_COLUMNS,
+        rich_help_panel=COLUMNS,
         metavar="TEXT",
         help="What separates labels of a set.",
+    ),
+]
+Group = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        rich_help_panel=COLUMNS,
+        metavar="COLUMN",
+        help="Column whose equal values stay on one side of a split: the patient of a slide.",
+    ),
+]
+Image = Annotated[
+    str | None,
+    typer.Option(
+        "--image",
+        rich_help_panel=COLUMNS,
+        metavar="COLUMN",
+        help="Column with an image file per row, from the folder of FILE.",
+    ),
+]
+Audio = Annotated[
+    str | None,
+    typer.Option(
+        "--audio",
+        rich_help_panel=COLUMNS,
+        metavar="COLUMN",
+        help="Column with a sound file per row.",
+    ),
+]
+Text = Annotated[
+    str | None,
+    typer.Option(
+        "--text", rich_help_panel=COLUMNS, metavar="COLUMN", help="Column with a text per row."
     ),
 ]
 MethodName = Annotated[
@@ -204,7 +247,8 @@ Corrections = Annotated[
     typer.Option(
         "--corrections",
         metavar="FILE",
-        help="Labels of instances that somebody looked at, from `bagwise review`; held fixed.",
+        help="Labels of instances that somebody looked at, from `bagwise review` or a table with "
+        "the columns bag, row and label; held fixed.",
         show_default=False,
     ),
 ]

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bagwise.cli.options import Bag, File, Force, Json, MemoryLimit
+from bagwise.cli.options import Bag, File, Force, Json, MemoryLimit, ModelFile
 from bagwise.cli.output import (
     instances_beside,
     note,
@@ -22,10 +22,7 @@ __all__ = ["predict"]
 
 
 def predict(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", show_default=False, help="What `bagwise fit` wrote."),
-    ],
+    model: ModelFile,
     file: File,
     output: Annotated[
         Path,
@@ -55,18 +52,16 @@ def predict(
     """
     beside = instances_beside(output)
     refuse_existing([output, beside], force=force, inputs=[model, file])
-    from bagwise.cli.reading import read_for_model
+    from bagwise.cli.reading import choose_columns, read_for_model
     from bagwise.inspection import bag_table, instance_model, instance_table
     from bagwise.persistence import load_model
 
     fitted, metadata = load_model(model)
-    columns, classes = metadata.get("columns", {}), metadata.get("classes")
-    names = getattr(fitted, "feature_names_in_", None)
-    bags = read_for_model(
-        file, columns, None if names is None else list(names), bag=bag, memory_limit=memory_limit
-    )
+    choice = choose_columns(bag, None, None, memory_limit=memory_limit)
+    bags = read_for_model(file, fitted, metadata, choice, labelled=False).bags
+    classes = metadata.get("classes")
     with progress(f"Predicting {len(bags)} bags"):
-        separator = columns.get("separator", ";")
+        separator = metadata.get("columns", {}).get("separator", ";")
         predictions = bag_table(fitted, bags, classes=classes, separator=separator)
         estimator, seen = instance_model(fitted, bags)
         has_scores = seen is not None and hasattr(estimator, "score_instances")

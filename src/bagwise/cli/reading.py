@@ -17,23 +17,24 @@ from bagwise._validation import check_bags, is_mapped
 from bagwise.bags import Bags
 from bagwise.cli.output import note, progress
 from bagwise.exceptions import InputError, LabelError
-from bagwise.extras import import_extra
 from bagwise.io import read_bags
-from bagwise.io.columns import Request
+from bagwise.io.columns import Request, listed
 from bagwise.io.files import format_of, reading
 from bagwise.io.memory import Workspace
+from bagwise.io.sources import Source
 from bagwise.io.table import open_table
 
 __all__ = [
     "ColumnChoice",
     "Labelled",
+    "as_written",
     "choose_columns",
-    "is_unlabelled",
+    "known_sets",
+    "named_labels",
+    "named_sets",
+    "open_columns",
     "read_for_model",
-    "read_for_report",
     "read_labelled",
-    "read_sets_for_model",
-    "read_texts",
     "refuse_gaps",
 ]
 
@@ -193,7 +194,7 @@ def read_labelled(path: Path, choice: ColumnChoice, *, positive: str | None = No
             raise LabelError("the bags have labels and label sets: choose label= or label_set=.")
         y, known = data.label_sets, np.all(data.label_sets >= 0, axis=1)
     else:
-        y, known = data.y, ~is_unlabelled(data.y)
+        y, known = data.y, ~_is_unlabelled(data.y)
     if not known.all():
         note(f"{(~known).sum()} of {len(known)} bags have no label and are left out.")
     if not known.any():
@@ -230,201 +231,190 @@ def refuse_gaps(bags: Bags) -> Bags:
 
 def read_for_model(
     path: Path,
-    columns: Mapping[str, Any],
-    names: list[str] | None,
+    model: Any,
+    metadata: Mapping[str, Any],
+    said: ColumnChoice,
     *,
-    bag: str | None,
-    memory_limit: str | None = None,
-) -> Bags:
-    """Read the columns a saved model was fitted on, in its order.
+    labelled: bool = True,
+) -> Bunch:
+    """Read the columns a saved model was fitted on, in its order, and labels where there are any.
 
     Parameters
     ----------
     path : Path
         The file of bags.
-    columns : mapping
-        What was asked for when it was fitted: ``bag``, ``label``, ``label_set``, ``features`` and
-        ``exclude``.
-    names : list of str or None
-        The names of its features, where they have any.
-    bag : str or None
-        Another name for the bag column.
-    memory_limit : str or None
-        The size from which instances are kept in a file instead of memory.
+    model : estimator
+        The saved model.
+    metadata : mapping
+        What is known of it: under ``columns``, what was asked for when it was fitted.
+    said : ColumnChoice
+        What the user says now; the rest is as it was then. A label column that is not there is no
+        error: new bags need no labels.
+    labelled : bool, default=True
+        Whether labels are read; without, the label columns of the model are left out.
 
     Returns
     -------
-    Bags
+    Bunch
+        What `read_bags` gives, the features in the order of the model; and ``groups``, the group of
+        each bag, None where no column of groups was named.
     """
-    choice = _choice_of_model(path, columns, names, bag)
-    nested = _columns_of_lists(path, names) if _is_table(path) else None
-    if nested is not None:  # leave out labels, which new bags need not have
-        labels = (columns.get("label"), columns.get("label_set"))
-        choice.exclude.extend(name for name in labels if name in nested)
-    bags = replace(choice, memory_limit=memory_limit).read(path).bags
-    return bags if names is None or bags.feature_names is None else _in_order(bags, names)
-
-
-def read_for_report(
-    path: Path, columns: Mapping[str, Any], names: list[str] | None, choice: ColumnChoice
-) -> tuple[Bunch, NDArray[Any] | None]:
-    """Read the columns a saved model was fitted on, and the labels and groups where there are any.
-
-    Parameters
-    ----------
-    path : Path
-        The file of bags.
-    columns : mapping
-        What was asked for when the model was fitted.
-    names : list of str or None
-        The names of its features, where they have any.
-    choice : ColumnChoice
-        What the user said; what is not said is as it was when the model was fitted. A label column
-        that the file does not have is no error then: new bags need no labels.
-
-    Returns
-    -------
-    data : Bunch
-        What `read_bags` gives, the features in the order of the model.
-    groups : ndarray of shape (n_bags,) or None
-        The group of each bag.
-    """
-    if _is_table(path):
-        with reading(path):
-            source = open_table(path, format_of(path, None), Request({}))
-        said = choice.label is not None or choice.label_set is not None or choice.labels is not None
-        usual: dict[str, Any] = {
-            role: columns.get(role)
-            for role in ("label", "label_set")
-            if not said and columns.get(role) in source.names
-        }
-        nested = names is not None and not set(names) & set(source.names)
-        left_out = [*choice.exclude, *(columns.get("exclude") or [])]
-        choice = replace(
-            choice,
-            bag=choice.bag or columns.get("bag"),
-            features=choice.features or (columns.get("features") if nested else names),
-            exclude=[name for name in dict.fromkeys(left_out) if name in source.names],
-            **usual,
-        )
-    elif format_of(path, None) == "hdf5":
-        choice = replace(choice, features=choice.features or columns.get("features"))
-    else:
-        choice = replace(choice, features=choice.features or names)
+    names = getattr(model, "feature_names_in_", None)
+    names = None if names is None else list(names)
+    choice = _as_fitted(path, metadata.get("columns", {}), names, said, labelled=labelled)
     data = choice.read(path)
     if names is not None and data.bags.feature_names is not None:
         data.bags = _in_order(data.bags, names)
-    return data, None if choice.group is None else _groups(path, choice, data)
+    data.groups = None if choice.group is None else _groups(path, choice, data)
+    return data
 
 
-def read_sets_for_model(
-    path: Path,
-    columns: Mapping[str, Any],
-    names: list[str] | None,
-    *,
-    bag: str | None,
-    labels: Path | None = None,
-) -> tuple[Bags, list[set[Any] | None], ColumnChoice]:
-    """Read the columns a saved model was fitted on, and what is known of each bag.
-
-    Parameters
-    ----------
-    path, columns, names, bag
-        As in `read_for_model`.
-    labels : Path or None
-        The table in which labels stand, where it is not the file itself.
-
-    Returns
-    -------
-    bags : Bags
-        The bags.
-    label_sets : list of set or None
-        The labels of each bag; None where nothing is known.
-    choice : ColumnChoice
-        The columns that were read.
-    """
-    choice = _choice_of_model(path, columns, names, bag)
-    choice = replace(
-        choice,
-        label=columns.get("label"),
-        label_set=columns.get("label_set"),
-        separator=columns.get("separator", ";"),
-        labels=labels,
-    )
-    data = choice.read(path)
-    bags = data.bags
-    if names is not None and bags.feature_names is not None:
-        bags = _in_order(bags, names)
-    sets: list[set[Any] | None]
-    if choice.label is None and data.label_sets is not None:
-        classes = list(range(data.label_sets.shape[1])) if data.classes is None else data.classes
-        sets = [
-            None if (row < 0).any() else {classes[k] for k in row.nonzero()[0]}
-            for row in data.label_sets
-        ]
-    elif data.y is not None:
-        unknown = is_unlabelled(data.y)
-        sets = [
-            None if gone else {label} for label, gone in zip(data.y.tolist(), unknown, strict=True)
-        ]
-    else:
-        raise LabelError(f"{path} has no labels of bags: say where they are with labels=.")
-    return bags, sets, choice
-
-
-def read_texts(path: Path, choice: ColumnChoice, column: str) -> list[str | None]:
-    """Read a column with a text per row, in the order of the instances.
+def open_columns(path: Path, wanted: list[str], also: Iterable[str] = ()) -> Source:
+    """Open a table of which some columns are read as they are written.
 
     Parameters
     ----------
     path : Path
-        A table.
-    choice : ColumnChoice
-        Its other columns.
-    column : str
+        A CSV, TSV or Parquet file.
+    wanted : list of str
+        Columns that must be there.
+    also : iterable of str, default=()
+        Columns that are read where they are there.
+
+    Returns
+    -------
+    Source
+    """
+    format = format_of(path, None)
+    if format not in _TABLES:
+        raise InputError(
+            f"{path.name} has no such columns: {', '.join(wanted)} can be read from CSV, TSV and "
+            "Parquet tables."
+        )
+    table = open_table(path, format, Request({}), more_texts=[*wanted, *also])
+    for name in wanted:
+        if name not in table.names:
+            raise InputError(
+                f"there is no column {name!r} in {path.name}: the columns are "
+                f"{listed(table.names)}."
+            )
+    return table
+
+
+def as_written(table: Source, name: str) -> list[Any]:
+    """Read a column with one value per row.
+
+    Parameters
+    ----------
+    table : Source
+        What `open_columns` gives.
+    name : str
         The column.
 
     Returns
     -------
-    list of str or None
-        None where there is nothing.
+    list
+        The value of each row as it is written, None where there is nothing.
     """
-    if not _is_table(path):
-        raise InputError(f"{path} is no table: a column of texts or files needs CSV or Parquet.")
-    # To the reader it is one more label of the row.
-    data = read_bags(
-        path,
-        bag=choice.bag,
-        label=choice.label,
-        label_set=choice.label_set,
-        instance_label=column,
-        features=choice.features[:1] if choice.features else None,
-        exclude=choice.exclude,
-        separator=choice.separator,
-    )
-    codes = data.instance_labels
-    if data.classes is None:
-        return [None if code == -1 else str(code) for code in codes]
-    return [None if code == -1 else str(data.classes[code]) for code in codes]
-
-
-def _choice_of_model(
-    path: Path, columns: Mapping[str, Any], names: list[str] | None, bag: str | None
-) -> ColumnChoice:
-    if not _is_table(path):
-        is_folder = path.exists() and format_of(path, None) == "hdf5"
-        return (
-            ColumnChoice(features=columns.get("features"))
-            if is_folder
-            else (ColumnChoice(bag, features=names))
+    if "list" in table.kind(name) or table.kind(name) in ("numbers", "vectors"):
+        raise InputError(
+            f"the column {name!r} holds lists: it is read from tables with one row per instance."
         )
-    bag = bag or columns.get("bag")
-    nested = _columns_of_lists(path, names)
-    if nested is None:
-        return ColumnChoice(bag, features=names)
-    # Features inside lists have no columns of their own: ask as the model was asked.
-    exclude = [name for name in columns.get("exclude") or [] if name in nested]
-    return ColumnChoice(bag, features=columns.get("features"), exclude=exclude)
+    column = table.column(name, "label_set")  # as it is written
+    values = [*column.values, None]  # code -1, a gap, is the last
+    return [values[code] for code in column.codes]
+
+
+def named_sets(data: Bunch) -> list[set[Any] | None]:
+    """Name the labels of each bag that has a label set.
+
+    Parameters
+    ----------
+    data : Bunch
+        What `read_bags` gives, with label sets.
+
+    Returns
+    -------
+    list of set or None
+        None where nothing is known.
+    """
+    n_classes = data.label_sets.shape[1]
+    names = list(range(n_classes)) if data.classes is None else data.classes.tolist()
+    return [
+        None if (row < 0).any() else {names[k] for k in row.nonzero()[0]} for row in data.label_sets
+    ]
+
+
+def named_labels(data: Bunch) -> list[Any]:
+    """List the label of each bag.
+
+    Parameters
+    ----------
+    data : Bunch
+        What `read_bags` gives, with one label per bag.
+
+    Returns
+    -------
+    list
+        None where nothing is known.
+    """
+    gone = _is_unlabelled(data.y)
+    return [None if g else label for label, g in zip(data.y.tolist(), gone, strict=True)]
+
+
+def known_sets(data: Bunch, *, single: bool = False) -> list[set[Any] | None] | None:
+    """List what is known of each bag as a set, also where it has one label.
+
+    Parameters
+    ----------
+    data : Bunch
+        What `read_bags` gives.
+    single : bool, default=False
+        Whether one label per bag is meant, where a file has labels and label sets.
+
+    Returns
+    -------
+    list of set or None, or None
+        None for a bag of which nothing is known; None where there are no labels at all.
+    """
+    if data.label_sets is not None and not (single and data.y is not None):
+        return named_sets(data)
+    if data.y is None:
+        return None
+    return [None if label is None else {label} for label in named_labels(data)]
+
+
+def _as_fitted(
+    path: Path,
+    columns: Mapping[str, Any],
+    names: list[str] | None,
+    said: ColumnChoice,
+    *,
+    labelled: bool,
+) -> ColumnChoice:
+    """Fill in what the user did not say with what was said when the model was fitted."""
+    present = _column_names(path)
+    beside = present if said.labels is None else _column_names(said.labels)
+    then = {role: columns.get(role) for role in ("label", "label_set")}
+    usual: dict[str, Any] = {}
+    left_out = list(columns.get("exclude") or [])
+    if not labelled:
+        left_out += [name for name in then.values() if name is not None]
+    elif said.label is None and said.label_set is None:
+        usual = {role: name for role, name in then.items() if name in beside}
+    # A folder of HDF5 files, and lists in Parquet, are asked as the model was asked: their
+    # features have no columns of their own.
+    format = format_of(path, None) if path.exists() else None
+    has_lists = format == "parquet" and not set(names or ()) & set(present)
+    features = columns.get("features") if has_lists or format == "hdf5" else names
+    return replace(
+        said,
+        bag=said.bag or (columns.get("bag") if beside else None),
+        features=said.features or features,
+        exclude=list(dict.fromkeys([*said.exclude, *(n for n in left_out if n in present)])),
+        separator=said.separator if said.separator != ";" else columns.get("separator") or ";",
+        **usual,
+    )
 
 
 @contextmanager
@@ -496,30 +486,19 @@ def _split(names: Iterable[str] | None) -> list[str]:
     return [part.strip() for name in names or () for part in name.split(",") if part.strip()]
 
 
-def is_unlabelled(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where the reader put -1 for a missing label; but -1 and one other number are two classes.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_bags,)
-        Labels as they were read.
-
-    Returns
-    -------
-    ndarray of bool of shape (n_bags,)
-    """
+def _is_unlabelled(y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where the reader put -1 for a missing label; but -1 and one other number are two classes."""
     if y.dtype.kind not in "iO" or (y.dtype.kind == "i" and len(np.unique(y)) <= 2):
         return np.zeros(len(y), dtype=bool)
     return np.array([label == -1 for label in y.tolist()])
 
 
-def _columns_of_lists(path: Path, names: list[str] | None) -> list[str] | None:
-    """The columns of a Parquet file in which none is called as a feature; None for other files."""
-    if format_of(path, None) != "parquet":
-        return None
+def _column_names(path: Path) -> list[str]:
+    """The columns of a table; none for other files."""
+    if not _is_table(path):
+        return []
     with reading(path):
-        present = import_extra("pyarrow.parquet", extra="io").read_schema(path).names
-    return None if set(names or ()) & set(present) else present
+        return open_table(path, format_of(path, None), Request({})).names
 
 
 def _in_order(bags: Bags, names: list[str]) -> Bags:

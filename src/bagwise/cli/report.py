@@ -8,22 +8,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bagwise.cli.options import (
+    COLUMNS,
+    Audio,
     Bag,
     Exclude,
     Features,
     File,
     Force,
+    Group,
+    Image,
     Json,
     Label,
     Labels,
     LabelSet,
     MemoryLimit,
+    ModelFile,
     Separator,
+    Text,
 )
 from bagwise.cli.output import note, print_json, progress, refuse_existing
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from sklearn.utils import Bunch
 
     from bagwise.inspection import HeldOut
@@ -31,15 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["report"]
 
 
-def _column_option(name: str, text: str) -> Any:
-    return typer.Option(name, metavar="COLUMN", help=text, show_default=False)
-
-
 def report(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", show_default=False, help="What `bagwise fit` wrote."),
-    ],
+    model: ModelFile,
     file: File,
     output: Annotated[
         Path,
@@ -52,9 +50,7 @@ def report(
     features: Features = None,
     exclude: Exclude = None,
     separator: Separator = ";",
-    group: Annotated[
-        str | None, _column_option("--group", "Column of what belongs together: the patient.")
-    ] = None,
+    group: Group = None,
     cv: Annotated[
         int,
         typer.Option(
@@ -66,18 +62,23 @@ def report(
         ),
     ] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the folds.")] = 0,
-    image: Annotated[
-        str | None, _column_option("--image", "Column of image files, from the folder of FILE.")
-    ] = None,
-    audio: Annotated[str | None, _column_option("--audio", "Column of sound files.")] = None,
-    text: Annotated[str | None, _column_option("--text", "Column of texts.")] = None,
+    image: Image = None,
+    audio: Audio = None,
+    text: Text = None,
     source: Annotated[
-        str | None, _column_option("--source", "Column of the images that instances are part of.")
+        str | None,
+        typer.Option(
+            "--source",
+            rich_help_panel=COLUMNS,
+            metavar="COLUMN",
+            help="Column with the image that an instance is part of.",
+        ),
     ] = None,
     box: Annotated[
         str | None,
         typer.Option(
             "--box",
+            rich_help_panel=COLUMNS,
             metavar="X,Y,WIDTH,HEIGHT",
             help="Four columns: where in its --source an instance is, in pixels.",
             show_default=False,
@@ -110,7 +111,7 @@ def report(
     """
     refuse_existing([output], force=force, inputs=[model, file])
     from bagwise.cli.media import read_media
-    from bagwise.cli.reading import choose_columns, read_for_report
+    from bagwise.cli.reading import choose_columns, read_for_model
     from bagwise.extras import import_extra
     from bagwise.inspection import Report
     from bagwise.io.memory import byte_count
@@ -119,22 +120,19 @@ def report(
     import_extra("jinja2", extra="report")
     fitted, metadata = load_model(model)
     columns = metadata.get("columns", {})
-    names = getattr(fitted, "feature_names_in_", None)
     shown = [name for name in (image, audio, text, source) if name is not None]
     choice = choose_columns(
         bag, label, label_set, group=group, features=features,
         exclude=[*(exclude or []), *shown, *([] if box is None else [box])],
-        separator=columns.get("separator") or separator, labels=labels, memory_limit=memory_limit,
+        separator=separator, labels=labels, memory_limit=memory_limit,
     )  # fmt: skip
     media = read_media(
         file, bag or columns.get("bag"), image=image, audio=audio, text=text, source=source,
         box=box, per_bag=per_bag, budget=byte_count(budget),
     )  # fmt: skip
-    data, groups = read_for_report(file, columns, None if names is None else list(names), choice)
-    y = _labels(data, has_sets=_predicts_sets(fitted, data))
-    held_out = None
-    if cv:
-        held_out = _held_out(fitted, data, y, metadata, folds=cv, seed=seed, groups=groups)
+    data = read_for_model(file, fitted, metadata, choice)
+    y = _labels(fitted, data)
+    held_out = _held_out(fitted, data, y, metadata, folds=cv, seed=seed) if cv else None
     facts = {"file": str(file), "model file": str(model), "method": metadata.get("method")}
     page = Report(
         fitted,
@@ -142,7 +140,7 @@ def report(
         y,
         title=title or f"{metadata.get('method') or 'A model'} on {file.name}",
         media=media,
-        groups=groups,
+        groups=data.groups,
         held_out=held_out,
         seen=_seen(data, metadata.get("training")),
         classes=metadata.get("classes"),
@@ -171,32 +169,19 @@ def _seen(data: Bunch, training: list[str] | None) -> list[bool] | None:
     return [mark in marks for mark in fingerprints(data.bags)]
 
 
+def _labels(fitted: Any, data: Bunch) -> list[Any] | None:
+    """What is known of each bag: a label, a set, or None."""
+    from bagwise.cli.reading import named_labels, named_sets
+
+    if data.label_sets is not None and (data.y is None or _predicts_sets(fitted, data)):
+        return named_sets(data)
+    return None if data.y is None else named_labels(data)
+
+
 def _predicts_sets(fitted: Any, data: Bunch) -> bool:
     """Whether label sets are what the model is about, where a file has labels and label sets."""
-    if data.y is None or data.label_sets is None:
-        return data.label_sets is not None
     few = data.bags[:1]
     return not hasattr(fitted, "predict") or getattr(fitted.predict(few), "ndim", 1) == 2
-
-
-def _labels(data: Bunch, *, has_sets: bool) -> list[Any] | None:
-    """What is known of each bag: a label, a set, or None."""
-    import numpy as np
-
-    from bagwise.cli.reading import is_unlabelled
-
-    if has_sets:
-        names = list(range(data.label_sets.shape[1])) if data.classes is None else data.classes
-        return [
-            None if (row < 0).any() else {names[k] for k in np.flatnonzero(row == 1)}
-            for row in data.label_sets
-        ]
-    if data.y is None:
-        return None
-    gone = is_unlabelled(data.y)
-    return [
-        None if missing else value for value, missing in zip(data.y.tolist(), gone, strict=True)
-    ]
 
 
 def _held_out(
@@ -207,7 +192,6 @@ def _held_out(
     *,
     folds: int,
     seed: int,
-    groups: NDArray[Any] | None,
 ) -> HeldOut:
     """Judge each labelled bag by a model that was fitted without it; the baselines likewise."""
     import numpy as np
@@ -235,9 +219,8 @@ def _held_out(
         codes = {name: classes[k] for k, name in enumerate(names)} | {c: c for c in classes}
         targets = np.array([codes.get(label, label) for label in y if label is not None])
     bags = data.bags[np.flatnonzero(known)]
-    splits = make_folds(
-        targets, n_folds=folds, seed=seed, groups=None if groups is None else groups[known]
-    )
+    groups = None if data.groups is None else data.groups[known]
+    splits = make_folds(targets, n_folds=folds, seed=seed, groups=groups)
     models = {"": fitted} | baselines(
         label_sets=has_sets, sparse=bool(sparse.issparse(bags.instances))
     )

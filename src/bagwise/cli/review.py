@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bagwise.cli.options import Bag, File, Force, Labels, flag
-from bagwise.cli.output import note, progress, refuse_existing, write_columns
-from bagwise.exceptions import InputError
+from bagwise.cli.options import Audio, Bag, File, Force, Image, Json, Labels, Text, flag
+from bagwise.cli.output import note, print_json, progress, refuse_existing, write_columns
+from bagwise.exceptions import InputError, LabelError
 
 __all__ = ["review"]
 
@@ -32,17 +32,9 @@ def review(
             show_default=False,
         ),
     ] = None,
-    image: Annotated[
-        str | None,
-        typer.Option("--image", metavar="COLUMN", help="Column with an image file per row."),
-    ] = None,
-    audio: Annotated[
-        str | None,
-        typer.Option("--audio", metavar="COLUMN", help="Column with a sound file per row."),
-    ] = None,
-    text: Annotated[
-        str | None, typer.Option("--text", metavar="COLUMN", help="Column with a text per row.")
-    ] = None,
+    image: Image = None,
+    audio: Audio = None,
+    text: Text = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", metavar="N", help="Look at the N least certain only.", min=1),
@@ -65,12 +57,14 @@ def review(
         ),
     ] = None,
     force: Force = False,
+    json: Json = False,
 ) -> None:
     """Confirm or correct labels of instances by keyboard, least certain first.
 
-    Opens a page that only this machine can reach. Every decision is saved at once in
+    Reads a model and the file it was fitted on. Opens a page that only this machine can reach; its
+    address is printed (to stderr with --json). Every decision is saved at once in
     FILE.corrections.sqlite; start again to go on. Ctrl-C ends. `bagwise fit --corrections` learns
-    from the decisions.
+    from the decisions, or from the table of --export.
 
     ```
     bagwise review syllables.csv --model model.skops --audio clip
@@ -79,26 +73,30 @@ def review(
     """
     sidecar = output or file.with_name(f"{file.stem}.corrections.sqlite")
     if export is not None:
-        _export(sidecar, export, force=force)
+        told = _export(sidecar, export, force=force)
+        if json:
+            print_json(told)
         return
     if model is None:
         raise InputError("which model is unsure? Give --model model.skops.")
-    if sidecar.resolve() in (file.resolve(), model.resolve()):
-        raise InputError(f"{sidecar} is what is read: keep decisions in another file.")
+    refuse_existing([sidecar], force=True, inputs=[file, model])  # it is continued
     from sklearn.pipeline import Pipeline
 
-    from bagwise.cli.reading import read_sets_for_model
+    from bagwise.cli.media import read_served
+    from bagwise.cli.reading import choose_columns, known_sets, read_for_model
     from bagwise.inspection import instance_model
     from bagwise.persistence import load_model
     from bagwise.review import Corrections, ReviewQueue, ReviewServer, read_corrections
 
     fitted, facts = load_model(model)
-    names = getattr(fitted, "feature_names_in_", None)
     columns, classes = facts.get("columns", {}), facts.get("classes")
-    bags, sets, choice = read_sets_for_model(
-        file, columns, None if names is None else list(names), bag=bag, labels=labels
-    )
-    media = _media(file, choice, {"image": image, "audio": audio, "text": text})
+    shown = {"image": image, "audio": audio, "text": text}
+    media = read_served(file, bag or columns.get("bag"), shown)
+    choice = choose_columns(bag, None, None, labels=labels)
+    data = read_for_model(file, fitted, facts, choice)
+    bags, sets = data.bags, known_sets(data, single=columns.get("label") is not None)
+    if sets is None:
+        raise LabelError(f"{file} has no labels of bags: say where they are with --labels.")
     if classes is not None:  # two labels, one of them positive, are 0 and 1 to the model
         sets = [None if known is None else {classes.index(c) for c in known} for known in sets]
     estimator, seen = instance_model(fitted, bags)
@@ -111,45 +109,38 @@ def review(
         with ReviewServer(
             queue, corrections, bags, media=media, title=file.name, port=port
         ) as server:
-            _serve(server, no_browser=no_browser)
+            _serve(server, tell=note if json else typer.echo, no_browser=no_browser)
         counts = corrections.counts()
     note(
         f"{counts['confirmed']} confirmed, {counts['corrected']} corrected, {counts['skipped']} "
         f"skipped: {sidecar}"
     )
+    following = None
     if counts["confirmed"] + counts["corrected"]:
         chosen = ["--labels", str(labels)] if labels else []
         chosen += [] if isinstance(fitted, Pipeline) else ["--no-scale"]
         facts["columns"] = {**columns, "bag": bag or columns.get("bag")}
-        note(f"next: {_next_command(file, model, sidecar, facts, chosen)}")
+        following = _next_command(file, model, sidecar, facts, chosen)
+        note(f"next: {following}")
+    if json:
+        told = {"file": file, "model": model, "decisions": counts}
+        print_json(told | {"written": [sidecar], "next": following})
 
 
-def _serve(server: Any, *, no_browser: bool) -> None:
+def _serve(server: Any, *, tell: Callable[[str], None], no_browser: bool) -> None:
     import webbrowser
 
-    typer.echo(server.address)
-    note("Ctrl-C ends; every decision is saved at once.")
-    if not no_browser:
-        webbrowser.open(server.address)
     try:
+        tell(server.address)
+        note("Ctrl-C ends; every decision is saved at once.")
+        if not no_browser:
+            webbrowser.open(server.address)
         server.serve()
     except KeyboardInterrupt:
         note("")
 
 
-def _media(file: Path, choice: Any, columns: Mapping[str, str | None]) -> Any:
-    from bagwise.cli.reading import read_texts
-    from bagwise.review import Media
-
-    given = [(kind, column) for kind, column in columns.items() if column is not None]
-    if len(given) > 1:
-        raise InputError("--image, --audio and --text exclude each other: show one of them.")
-    for kind, column in given:
-        return Media(kind, read_texts(file, choice, column), file.parent)
-    return None
-
-
-def _export(sidecar: Path, table: Path, *, force: bool) -> None:
+def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
     import numpy as np
 
     from bagwise.review import read_corrections
@@ -158,11 +149,11 @@ def _export(sidecar: Path, table: Path, *, force: bool) -> None:
         raise InputError(f"corrections go into .parquet, .csv or .tsv, and {table.name!r} is none.")
     refuse_existing([table], force=force, inputs=[sidecar])
     found = read_corrections(sidecar)
-    columns = {
-        name: np.array([getattr(c, name) for c in found]) for name in ("bag", "row", "label")
-    }
+    names = ("bag", "row", "size", "label")
+    columns = {name: np.array([getattr(c, name) for c in found]) for name in names}
     write_columns(table, columns, force=force)
     note(f"{len(found)} corrections: {table}")
+    return {"corrections": len(found), "written": [table]}
 
 
 def _next_command(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bagwise.exceptions import InputError
 from bagwise.inspection._known_labels import KnownLabels, set_text
 from bagwise.inspection._subject import Subject
+from bagwise.inspection._tables import keys_of_sets
 
 __all__ = ["Answers", "are_those_of_fit", "collect_answers"]
 
@@ -207,10 +208,7 @@ def _keys(subject: Subject, answers: Answers) -> None:
         return
     assert answers.sets is not None
     found: dict[int, list[str]] = {}
-    for k in np.flatnonzero(answers.sets.any(axis=0)):
-        holders = np.flatnonzero(answers.sets[:, k])
-        label = subject.estimator.classes_[k]
-        rows = subject.estimator.key_instances(bags[holders], label=label)
+    for k, holders, rows in keys_of_sets(subject.estimator, bags, answers.sets):
         for row in (first[holders] + rows).tolist():
             found.setdefault(row, []).append(subject.names[k])
     answers.keys = {row: f"key for {', '.join(names)}" for row, names in sorted(found.items())}

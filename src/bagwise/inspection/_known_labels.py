@@ -47,8 +47,8 @@ class KnownLabels:
         if self.codes is not None:
             return [None if code < 0 else self.names[code] for code in self.codes]
         assert self.sets is not None
-        return [set_text(row, self.names) if known else None
-                for row, known in zip(self.sets, self.known, strict=True)]  # fmt: skip
+        rows = zip(self.sets, self.known, strict=True)
+        return [set_text(row, self.names) if known else None for row, known in rows]
 
     @property
     def counts(self) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 
-__all__ = ["bag_table", "instance_model", "instance_table", "key_instance_table"]
+__all__ = ["bag_table", "instance_model", "instance_table", "key_instance_table", "keys_of_sets"]
 
 Columns = dict[str, NDArray[Any]]
 
@@ -72,7 +72,7 @@ def bag_table(
         table |= _per_class("probability", estimator.predict_proba(seen), names)
     if has_keys and is_set:
         parts: list[list[str]] = [[] for _ in range(len(seen))]
-        for k, holders, rows in _keys_of_sets(estimator, seen, predicted):
+        for k, holders, rows in keys_of_sets(estimator, seen, predicted):
             for i, row in zip(holders, rows, strict=True):
                 parts[i].append(f"{names[k]}:{row}")
         table["key_instances"] = np.array([separator.join(part) for part in parts])
@@ -272,12 +272,12 @@ def _is_key(estimator: Any, bags: Bags) -> NDArray[np.bool_]:
     if predicted.ndim == 1:
         key[first + estimator.key_instances(bags)] = True
     else:
-        for _, holders, rows in _keys_of_sets(estimator, bags, predicted):
+        for _, holders, rows in keys_of_sets(estimator, bags, predicted):
             key[first[holders] + rows] = True
     return key
 
 
-def _keys_of_sets(
+def keys_of_sets(
     estimator: Any, bags: Bags, predicted: NDArray[Any]
 ) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any]]]:
     """For each label: its column, the bags predicted to carry it, the rows that speak for it."""

@@ -30,15 +30,15 @@ from bagwise.io.workers import Cluster, on_workers
 __all__ = ["open_frame", "open_table", "read_table"]
 
 
-def open_table(path: Path, format: str, request: Request) -> Source:
-    """Open a CSV or Parquet file as a source of columns."""
+def open_table(path: Path, format: str, request: Request, more_texts: Iterable[str] = ()) -> Source:
+    """Open a CSV or Parquet file as a source of columns; some are texts whatever they look like."""
     if format == "parquet":
         return ParquetSource(path)
-    texts = [request.roles.get(role) or role for role in ROLES]
+    texts = [*(request.roles.get(role) or role for role in ROLES), *more_texts]
     return CsvSource(
         path,
         delimiter="\t" if format == "tsv" else ",",
-        texts=[name for name in texts if name not in (request.features or ())],
+        texts=[name for name in dict.fromkeys(texts) if name not in (request.features or ())],
         dtype=request.dtype,
     )
 

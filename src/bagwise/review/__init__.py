@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bagwise.review.card import Media
+from bagwise.review.card import ServedMedia
 from bagwise.review.queue import ReviewQueue
 from bagwise.review.server import ReviewServer
 from bagwise.review.store import Correction, Corrections, match_corrections, read_corrections
@@ -10,9 +10,9 @@ from bagwise.review.store import Correction, Corrections, match_corrections, rea
 __all__ = [
     "Correction",
     "Corrections",
-    "Media",
     "ReviewQueue",
     "ReviewServer",
+    "ServedMedia",
     "match_corrections",
     "read_corrections",
 ]

@@ -16,7 +16,7 @@ from scipy import sparse
 from bagwise.bags import Bags
 from bagwise.review.queue import DECIDED, ReviewQueue
 
-__all__ = ["Media", "Strips", "card"]
+__all__ = ["ServedMedia", "Strips", "card"]
 
 MOST_NEIGHBOURS = 60
 MOST_BARS = 128
@@ -25,8 +25,8 @@ UNUSUAL = 4  # features named in words
 
 
 @dataclass(frozen=True)
-class Media:
-    """Something to look at, listen to or read for each instance.
+class ServedMedia:
+    """Something to look at, listen to or read for each instance, for a :class:`ReviewServer`.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Strips:
 
 
 def card(
-    instance: int, queue: ReviewQueue, bags: Bags, media: Media | None, strips: Strips
+    instance: int, queue: ReviewQueue, media: ServedMedia | None, strips: Strips
 ) -> dict[str, Any]:
     """Collect what a person needs to see to judge an instance.
 
@@ -127,9 +127,7 @@ def card(
         A row of ``bags.instances``.
     queue : ReviewQueue
         What the model says, and what is decided.
-    bags : Bags
-        The bags, as the person knows them.
-    media : Media or None
+    media : ServedMedia or None
         What to show of instances.
     strips : Strips
         Their features.
@@ -139,8 +137,8 @@ def card(
     dict
         Texts, numbers and lists.
     """
-    bag = queue.bag_of(instance)
-    first, last = int(bags.offsets[bag]), int(bags.offsets[bag + 1])
+    bag, row, size = queue.place_of(instance)
+    first, last = instance - row, instance - row + size
     start = max(first, min(instance - MOST_NEIGHBOURS // 2, last - MOST_NEIGHBOURS))
     near = np.arange(start, min(start + MOST_NEIGHBOURS, last))
     choices = queue.choices(instance)
@@ -149,9 +147,9 @@ def card(
         choices = sorted(choices, key=lambda name: -chance[name])
     return {
         "instance": instance,
-        "bag": str(bag if bags.ids is None else bags.ids[bag]),
-        "row": instance - first,
-        "size": last - first,
+        "bag": bag,
+        "row": row,
+        "size": size,
         "guess": queue.guess(instance),
         "decided": bool(queue.state[instance] == DECIDED),
         "choices": [{"label": name, "probability": chance[name]} for name in choices],
@@ -163,7 +161,11 @@ def card(
 
 
 def _neighbours(
-    near: NDArray[np.int64], first: int, queue: ReviewQueue, media: Media | None, strips: Strips
+    near: NDArray[np.int64],
+    first: int,
+    queue: ReviewQueue,
+    media: ServedMedia | None,
+    strips: Strips,
 ) -> list[dict[str, Any]]:
     bars = strips.bars(near) if media is None else [[]] * len(near)
     return [

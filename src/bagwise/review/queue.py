@@ -220,6 +220,23 @@ class ReviewQueue:
         """
         return int(np.searchsorted(self._bags.offsets, instance, side="right")) - 1
 
+    def place_of(self, instance: int) -> tuple[str, int, int]:
+        """Say where an instance is, as decisions are kept; `find` goes the other way.
+
+        Parameters
+        ----------
+        instance : int
+            A row of ``bags.instances``.
+
+        Returns
+        -------
+        tuple (bag, row, size)
+            The id of its bag as it is written, the row inside it, and how many rows there are.
+        """
+        bag, bags = self.bag_of(instance), self._bags
+        name = str(bag if bags.ids is None else bags.ids[bag])
+        return name, int(instance - bags.offsets[bag]), int(bags.sizes[bag])
+
     def find(self, bag: str, row: int) -> int | None:
         """Find an instance by its bag, as that is written, and its row there.
 

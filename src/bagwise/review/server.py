@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
-from bagwise.review.card import Media, Strips, card
+from bagwise.review.card import ServedMedia, Strips, card
 from bagwise.review.queue import DECIDED, ReviewQueue
 from bagwise.review.store import Corrections
 
@@ -37,6 +37,7 @@ _PAGES = {
     "review.css": ("review.css", "text/css"),
     "review.js": ("review.js", "text/javascript"),
 }
+_ACTIONS = ("decide", "skip", "move", "undo")  # of `_Review`, that a page may ask for
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -65,7 +66,7 @@ class _Review:
     queue: ReviewQueue
     corrections: Corrections
     bags: Bags
-    media: Media | None = None
+    media: ServedMedia | None = None
     title: str = ""
     lock: Any = field(default_factory=threading.Lock)
 
@@ -81,7 +82,7 @@ class _Review:
         instance = self.queue.next() if instance is None else instance
         shown: dict[str, Any] = {"instance": None}
         if instance is not None:
-            shown = card(instance, self.queue, self.bags, self.media, self._strips)
+            shown = card(instance, self.queue, self.media, self._strips)
         counts = self.corrections.counts()
         decided = int((self.queue.state[self.queue.chosen] == DECIDED).sum())
         progress = {"decided": decided, "total": len(self.queue.chosen), **counts}
@@ -92,7 +93,7 @@ class _Review:
         instance, label = self._instance(request), request.get("label")
         if label not in self.queue.choices(instance):
             raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{label!r} is no label of this bag")
-        where, guess = self._where(instance), self._guess(instance)
+        where, guess = self.queue.place_of(instance), self._guess(instance)
         self.corrections.decide(*where, label, **guess)
         self.queue.decide(instance, label)
         unmet = self.queue.unmet(instance)
@@ -104,7 +105,7 @@ class _Review:
     def skip(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Keep that the person could not say."""
         instance = self._instance(request)
-        self.corrections.skip(*self._where(instance), **self._guess(instance))
+        self.corrections.skip(*self.queue.place_of(instance), **self._guess(instance))
         self.queue.pass_over(instance)
         return self.show(None)
 
@@ -133,11 +134,6 @@ class _Review:
             raise _RefusedError(HTTPStatus.BAD_REQUEST, f"there is no instance {instance!r}")
         return instance
 
-    def _where(self, instance: int) -> tuple[str, int, int]:
-        bag = self.queue.bag_of(instance)
-        name = str(bag if self.bags.ids is None else self.bags.ids[bag])
-        return name, int(instance - self.bags.offsets[bag]), int(self.bags.sizes[bag])
-
     def _guess(self, instance: int) -> dict[str, Any]:
         certainty = float(self.queue.certainty(instance))
         return {"guess": self.queue.guess(instance), "probability": certainty}
@@ -145,6 +141,10 @@ class _Review:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+
+    def __init__(self, port: int, review: _Review, token: str) -> None:
+        self.review, self.token = review, token
+        super().__init__((HOST, port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that is closed meanwhile is no error."""
@@ -163,7 +163,7 @@ class ReviewServer:
         Where decisions go.
     bags : Bags
         The bags to show, as the person knows them.
-    media : Media, default=None
+    media : ServedMedia, default=None
         What to show of an instance instead of its features.
     title : str, default=""
         What is reviewed.
@@ -182,14 +182,14 @@ class ReviewServer:
         corrections: Corrections,
         bags: Bags,
         *,
-        media: Media | None = None,
+        media: ServedMedia | None = None,
         title: str = "",
         port: int = 0,
     ) -> None:
         token = secrets.token_urlsafe(24)
         review = _Review(queue, corrections, bags, media, title)
         try:
-            self._server = _Server((HOST, port), _handler(review, token))
+            self._server = _Server(port, review, token)
         except OSError as error:
             raise InputError(
                 f"port {port} cannot be used ({error.strerror}): leave it out to take a free one."
@@ -211,92 +211,85 @@ class ReviewServer:
         self._server.server_close()
 
 
-def _handler(review: _Review, token: str) -> type[BaseHTTPRequestHandler]:
-    actions: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-        "decide": review.decide,
-        "skip": review.skip,
-        "move": review.move,
-        "undo": review.undo,
-    }
+class _Handler(BaseHTTPRequestHandler):
+    """Answers one request: a page, a file, a card, or what an action leads to."""
 
-    class Handler(BaseHTTPRequestHandler):
-        server_version, sys_version = "bagwise", ""
-        timeout = 60
+    server: _Server
+    server_version, sys_version = "bagwise", ""
+    timeout = 60
 
-        def do_GET(self) -> None:
-            self._answer(self._get)
+    def do_GET(self) -> None:
+        self._answer(self._get)
 
-        def do_POST(self) -> None:
-            self._answer(self._post)
+    def do_POST(self) -> None:
+        self._answer(self._post)
 
-        def _get(self) -> tuple[str, bytes]:
-            what = self._what()
-            if what in _PAGES:
-                name, kind = _PAGES[what]
-                page = resources.files("bagwise.review") / "pages" / name
-                return f"{kind}; charset=utf-8", page.read_bytes()
-            if what == "card":
-                with review.lock:
-                    return _as_json(review.show(None))
-            if what.startswith("media/") and review.media is not None:
-                found = review.media.file_of(what.removeprefix("media/"))
-                if found is not None:
-                    return found
-            raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
+    def _get(self) -> tuple[str, bytes]:
+        what = self._what()
+        if what in _PAGES:
+            name, kind = _PAGES[what]
+            page = resources.files("bagwise.review") / "pages" / name
+            return f"{kind}; charset=utf-8", page.read_bytes()
+        if what == "card":
+            with self.server.review.lock:
+                return _as_json(self.server.review.show(None))
+        if what.startswith("media/") and self.server.review.media is not None:
+            found = self.server.review.media.file_of(what.removeprefix("media/"))
+            if found is not None:
+                return found
+        raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such page")
 
-        def _post(self) -> tuple[str, bytes]:
-            what = self._what()
-            if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
-                raise _RefusedError(HTTPStatus.FORBIDDEN, "this comes from another site")
-            if what not in actions:
-                raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such action")
-            with review.lock:
-                return _as_json(actions[what](self._body()))
+    def _post(self) -> tuple[str, bytes]:
+        what = self._what()
+        if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
+            raise _RefusedError(HTTPStatus.FORBIDDEN, "this comes from another site")
+        if what not in _ACTIONS:
+            raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such action")
+        with self.server.review.lock:
+            return _as_json(getattr(self.server.review, what)(self._body()))
 
-        def _what(self) -> str:
-            """What is asked for, once the request is seen to be ours."""
-            port = self.connection.getsockname()[1]
-            if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
-                raise _RefusedError(HTTPStatus.FORBIDDEN, "this server has another name")
-            given, _, rest = self.path.removeprefix("/").partition("/")
-            if not hmac.compare_digest(given.encode(), token.encode()):
-                raise _RefusedError(HTTPStatus.FORBIDDEN, "copy the whole address")
-            return rest
+    def _what(self) -> str:
+        """What is asked for, once the request is seen to be ours."""
+        port = self.connection.getsockname()[1]
+        if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
+            raise _RefusedError(HTTPStatus.FORBIDDEN, "this server has another name")
+        given, _, rest = self.path.removeprefix("/").partition("/")
+        if not hmac.compare_digest(given.encode(), self.server.token.encode()):
+            raise _RefusedError(HTTPStatus.FORBIDDEN, "copy the whole address")
+        return rest
 
-        def _body(self) -> Mapping[str, Any]:
-            length = self.headers.get("Content-Length", "")
-            if not length.isdecimal() or int(length) > LARGEST_REQUEST:
-                raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is too long")
-            try:
-                found = json.loads(self.rfile.read(int(length)))
-            except ValueError as error:
-                raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is not JSON") from error
-            if not isinstance(found, dict):
-                raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is not an object")
-            return found
+    def _body(self) -> Mapping[str, Any]:
+        length = self.headers.get("Content-Length", "")
+        if not length.isdecimal() or int(length) > LARGEST_REQUEST:
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is too long")
+        try:
+            found = json.loads(self.rfile.read(int(length)))
+        except ValueError as error:
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is not JSON") from error
+        if not isinstance(found, dict):
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is not an object")
+        return found
 
-        def _answer(self, make: Callable[[], tuple[str, bytes]]) -> None:
-            status = HTTPStatus.OK
-            try:
-                kind, body = make()
-            except _RefusedError as refused:
-                status = refused.status
-                kind, body = _as_json({"error": refused.reason})
-            except sqlite3.Error as error:
-                status = HTTPStatus.INTERNAL_SERVER_ERROR
-                kind, body = _as_json({"error": f"this was NOT saved: {error}"})
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            for name, value in _HEADERS.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+    def _answer(self, make: Callable[[], tuple[str, bytes]]) -> None:
+        status = HTTPStatus.OK
+        try:
+            kind, body = make()
+        except _RefusedError as refused:
+            status = refused.status
+            kind, body = _as_json({"error": refused.reason})
+        except sqlite3.Error as error:
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+            kind, body = _as_json({"error": f"this was NOT saved: {error}"})
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """The terminal is for the person."""
-
-    return Handler
+    def log_message(self, format: str, *args: Any) -> None:
+        """The terminal is for the person."""
 
 
 def _as_json(value: Mapping[str, Any]) -> tuple[str, bytes]:

@@ -66,15 +66,15 @@ class Correction:
         The id of the bag, as it is written; its position where bags have no ids.
     row : int
         The instance, counted from 0 inside its bag.
-    size : int
-        How many instances the bag had at that time.
+    size : int or None
+        How many instances the bag had at that time; None where that is not known.
     label : str
         The label, as it is written.
     """
 
     bag: str
     row: int
-    size: int
+    size: int | None
     label: str
 
 
@@ -283,7 +283,13 @@ def match_corrections(
         bag = position.get(correction.bag)
         if bag is None:
             continue
-        if correction.size != bags.sizes[bag]:
+        if correction.size is None:
+            if not 0 <= correction.row < bags.sizes[bag]:
+                raise InputError(
+                    f"there is no row {correction.row} in {bags.name_of(bag)}, which has "
+                    f"{bags.sizes[bag]} instances: rows are counted from 0 inside the bag."
+                )
+        elif correction.size != bags.sizes[bag]:
             raise InputError(
                 f"{bags.name_of(bag)} had {correction.size} instances when somebody looked at it, "
                 f"and has {bags.sizes[bag]} now: correct the file that was reviewed, or review "

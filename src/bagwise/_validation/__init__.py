@@ -1,0 +1,30 @@
+"""The door: the only code that doubts input."""
+
+from __future__ import annotations
+
+from bagwise._validation.instances import check_bags, check_rows, check_similarity, is_table
+from bagwise._validation.labels import (
+    LabelSets,
+    check_bag_labels,
+    check_instance_labels,
+    check_label,
+    check_label_sets,
+    check_length,
+    check_partial_labels,
+)
+from bagwise.engines.mapped import is_mapped
+
+__all__ = [
+    "LabelSets",
+    "check_bag_labels",
+    "check_bags",
+    "check_instance_labels",
+    "check_label",
+    "check_label_sets",
+    "check_length",
+    "check_partial_labels",
+    "check_rows",
+    "check_similarity",
+    "is_mapped",
+    "is_table",
+]

@@ -1,0 +1,316 @@
+"""Bags, rows and similarities, as they come in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils.validation import validate_data
+
+from bagwise.bags import Bags
+from bagwise.engines import is_local
+from bagwise.engines.mapped import is_mapped
+from bagwise.exceptions import InputError, SparseInputError
+
+__all__ = ["check_bags", "check_rows", "check_similarity", "is_table"]
+
+FLOATS = (np.float64, np.float32)
+LARGEST_CONVERTED = 2**28  # bytes of a memory-mapped table that are converted in memory
+
+
+def check_bags(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    accept_sparse: bool = True,
+    allow_nan: bool = False,
+) -> Bags:
+    """Turn any accepted input into `Bags` of finite floats, or say what is wrong with it.
+
+    Parameters
+    ----------
+    estimator : estimator or None
+        Remembers (``reset=True``) or is asked for the number and names of the features; None for
+        a function that has no memory.
+    X : Bags, list of 2-D arrays, 3-D array, or 2-D array / data frame
+        The bags; the rows of a 2-D table are bags of one instance.
+    reset : bool
+        True in ``fit``, False elsewhere.
+    accept_sparse : bool, default=True
+        Whether the model can work on CSR instances.
+    allow_nan : bool, default=False
+        Whether missing and infinite values may pass, for somebody else to judge.
+
+    Returns
+    -------
+    Bags
+        At least one bag, no empty bag, float32 or float64, all values finite.
+    """
+    estimator = BaseEstimator() if estimator is None else estimator
+    bags = _as_bags(X)
+    if bags is not None and not is_local(bags):
+        return _checked_elsewhere(estimator, bags, reset=reset, allow_nan=allow_nan)
+    table = X if bags is None else bags.instances
+    if sparse.issparse(table) and not accept_sparse:
+        raise SparseInputError(
+            f"sparse instances were passed, but {type(estimator).__name__} needs dense ones: "
+            "use bags.with_instances(bags.instances.toarray())."
+        )
+    if bags is None:
+        rows = _checked_rows(estimator, X, reset=reset)
+        bags = Bags(rows, np.arange(rows.shape[0] + 1))
+    else:
+        _check_structure(bags)
+        rows = _checked_instances(bags)
+        _check_features(estimator, bags, reset=reset)
+        bags = bags.with_instances(rows, feature_names=bags.feature_names)
+    if not allow_nan:
+        _check_finite(bags)
+    return bags
+
+
+def check_rows(
+    estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = True, min_rows: int = 1
+) -> Any:
+    """Read plain rows, for models on which bags have no say.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Remembers (``reset=True``) or is asked for the number and names of the features.
+    X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
+        The rows.
+    reset : bool
+        True in ``fit``, False elsewhere.
+    accept_sparse : bool, default=True
+        Whether the model can work on CSR rows.
+    min_rows : int, default=1
+        How many rows the model needs.
+
+    Returns
+    -------
+    ndarray or CSR of shape (n_rows, n_features)
+        float32 or float64, all values finite.
+    """
+    if not is_table(X):
+        raise InputError(
+            f"{type(estimator).__name__} works on rows, and bags were passed: give bags.instances, "
+            "or one row per bag (bagwise.embedding)."
+        )
+    if sparse.issparse(X) and not accept_sparse:
+        raise SparseInputError(
+            f"sparse rows were passed, but {type(estimator).__name__} needs dense ones: use "
+            "X.toarray()."
+        )
+    rows = _checked_rows(estimator, X, reset=reset, min_rows=min_rows)
+    try:
+        assert_all_finite(rows, input_name="X")
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return _narrow(rows) if sparse.issparse(rows) else rows
+
+
+def is_table(X: Any) -> bool:
+    """Tell whether X is a 2-D table, whose rows are bags of one instance.
+
+    Parameters
+    ----------
+    X : object
+        What an estimator was given.
+
+    Returns
+    -------
+    bool
+    """
+    return not isinstance(X, Bags) and _dimensions(X) < 3
+
+
+def check_similarity(similarity: Any, n_instances: int) -> Any:
+    """Read a matrix of similarities between instances.
+
+    Parameters
+    ----------
+    similarity : array-like or CSR of shape (n_instances, n_instances)
+        Symmetric, finite and nowhere negative.
+    n_instances : int
+        The number of instances.
+
+    Returns
+    -------
+    ndarray or CSR
+        A copy with zeros on the diagonal.
+    """
+    try:
+        checked = check_array(similarity, accept_sparse="csr", dtype=FLOATS, copy=True)
+    except ValueError as error:
+        raise InputError(f"the similarities cannot be used: {error}") from error
+    if checked.shape != (n_instances, n_instances):
+        raise InputError(
+            f"the similarities have shape {checked.shape} for {n_instances} instances: expected a "
+            "square matrix, one row and one column per instance."
+        )
+    if checked.min() < 0:
+        raise InputError(f"similarities must not be negative: the smallest is {checked.min():.3g}.")
+    asymmetry = abs(checked - checked.T).max()
+    if asymmetry > 1e-6 * max(checked.max(), 1e-300):
+        raise InputError(
+            f"the similarities are not symmetric (they differ by {asymmetry:.3g}): use "
+            "(W + W.T) / 2."
+        )
+    if sparse.issparse(checked):
+        return checked - sparse.diags_array(checked.diagonal(), format="csr")
+    np.fill_diagonal(checked, 0)
+    return checked
+
+
+def _as_bags(X: Any) -> Bags | None:
+    """Bags for ragged input; None for a 2-D table (and for what scikit-learn should refuse)."""
+    if isinstance(X, Bags):
+        return X
+    is_object_array = isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1
+    if is_object_array and len(X) and np.ndim(X[0]) >= 1:
+        raise InputError(
+            "an object array of arrays was passed: pass a list of 2-D arrays, "
+            "Bags.from_arrays(list(X))."
+        )
+    return None if is_table(X) else Bags.from_arrays(X)
+
+
+def _dimensions(value: Any) -> int:
+    if hasattr(value, "ndim"):
+        return int(value.ndim)
+    if isinstance(value, list | tuple):
+        filled = (v for v in value if not (isinstance(v, list | tuple) and len(v) == 0))
+        return 1 + _dimensions(next(filled, None))
+    return 0
+
+
+def _check_structure(bags: Bags) -> None:
+    if len(bags) == 0:
+        raise InputError("there are no bags: expected at least one.")
+    empty = np.flatnonzero(bags.sizes == 0)
+    if len(empty):
+        more = f" ({len(empty)} bags are empty in all)" if len(empty) > 1 else ""
+        raise InputError(
+            f"{bags.name_of(empty[0])} is empty{more}: leave it out with bags[bags.sizes > 0]."
+        )
+
+
+def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bool) -> Bags:
+    """Bags on a device or a cluster, checked there."""
+    on_device = type(bags) is Bags
+    if ("device" if on_device else "cluster") not in getattr(estimator, "_runs_elsewhere", ()):
+        way = "bags.to('numpy')" if on_device else "bags.collect()"
+        place = f"on {bags.device}" if on_device else "on a cluster"
+        raise InputError(
+            f"the bags are {place}, and {type(estimator).__name__} works on arrays in this "
+            f"process: use {way}."
+        )
+    _check_structure(bags)
+    _check_features(estimator, bags, reset=reset)
+    if not on_device:
+        if not allow_nan:
+            bags.map(_check_finite)  # type: ignore[attr-defined]
+        return bags
+    if not bags.instances.is_floating_point() or bags.instances.element_size() < 4:
+        rows = bags.instances.double()
+        bags = bags.with_instances(rows, feature_names=bags.feature_names)
+    if not allow_nan and not bool(bags.instances.isfinite().all()):
+        _check_finite(bags.to("numpy"))
+    return bags
+
+
+def _checked_instances(bags: Bags) -> Any:
+    table = bags.instances
+    if is_mapped(table):
+        if table.dtype in FLOATS:
+            return table
+        if table.nbytes > LARGEST_CONVERTED:
+            raise InputError(
+                f"the memory-mapped instances are of type {table.dtype} and would be converted in "
+                "memory: store them as float32, for example with read_bags(..., dtype='float32')."
+            )
+    if sparse.issparse(table):
+        table = _narrow(table)
+    try:
+        return check_array(table, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
+    except ValueError as error:
+        raise InputError(f"the instances cannot be used: {error}") from error
+
+
+def _narrow(table: Any) -> Any:
+    """The same table with 32-bit indices where they suffice: most solvers know no others."""
+    if table.indices.dtype == np.int32 or max(*table.shape, table.nnz) >= np.iinfo(np.int32).max:
+        return table
+    indices, indptr = table.indices.astype(np.int32), table.indptr.astype(np.int32)
+    return sparse.csr_array((table.data, indices, indptr), shape=table.shape)
+
+
+def _checked_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
+    """A 2-D table through scikit-learn's own checks, which know its data frames and messages."""
+    try:
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=FLOATS,
+            ensure_all_finite=False,
+            ensure_min_samples=min_rows,
+        )
+    except ValueError as error:
+        hint = ""
+        if "could not convert" in str(error) or "non-numeric" in str(error):
+            hint = (
+                " To read a table with a bag column use Bags.from_frame(df, bag=..., "
+                "features=[...])."
+            )
+        raise InputError(f"{error}{hint}") from error
+
+
+def _check_features(estimator: Any, bags: Bags, *, reset: bool) -> None:
+    names = bags.feature_names
+    if reset:
+        estimator.n_features_in_ = bags.n_features
+        vars(estimator).pop("feature_names_in_", None)
+        if names is not None:
+            estimator.feature_names_in_ = np.asarray(names, dtype=object)
+        return
+    if bags.n_features != estimator.n_features_in_:
+        raise InputError(
+            f"X has {bags.n_features} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input: give the columns it was fitted on."
+        )
+    known = getattr(estimator, "feature_names_in_", None)
+    if known is not None and names is not None and list(known) != names:
+        place = next(i for i, (a, b) in enumerate(zip(known, names, strict=True)) if a != b)
+        raise InputError(
+            f"feature {place} is {names[place]!r}, but {type(estimator).__name__} was fitted with "
+            f"{known[place]!r} there: give the same columns in the same order."
+        )
+
+
+def _check_finite(bags: Bags) -> None:
+    try:
+        assert_all_finite(bags.instances, input_name="X")
+    except ValueError as error:
+        values = bags.instances
+        if sparse.issparse(values):
+            entry = np.flatnonzero(~np.isfinite(values.data))[0]
+            row = int(np.searchsorted(values.indptr, entry, side="right")) - 1
+            column, value = values.indices[entry], values.data[entry]
+        else:
+            row = next(i for i in range(len(values)) if not np.isfinite(values[i]).all())
+            column = np.flatnonzero(~np.isfinite(values[row]))[0]
+            value = values[row, column]
+        bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
+        kind = "NaN" if np.isnan(value) else "infinity"
+        raise InputError(
+            f"Input X contains {kind}: {bags.name_of(bag)}, instance {row - bags.offsets[bag]}, "
+            f"feature {column}. Leave the instance out, or fill the gaps with "
+            "InstanceTransformer(SimpleImputer()) in a pipeline."
+        ) from error
