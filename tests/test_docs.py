@@ -27,6 +27,12 @@ def test_every_public_name_is_in_the_reference(room, name):
     assert listed.count(f"   {room}.{name}") == 1
 
 
+def test_the_reference_names_nothing_else():
+    listed = re.findall(r"^   (\w+)\.(\w+)$", (DOCS / "api.md").read_text(), flags=re.M)
+    assert set(listed) <= set(PUBLIC)
+    assert "automodule" not in (DOCS / "api.md").read_text()
+
+
 @pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
 def test_every_estimator_has_a_name_in_the_papers(cls):
     room = cls.__module__.split(".")[1]
