@@ -256,3 +256,10 @@ def test_bad_indices_are_index_errors(key):
 def test_repr_shows_bags_instances_features():
     bags = Bags(sparse.csr_array(np.eye(3)), [0, 1, 3])
     assert repr(bags) == "Bags(n_bags=2, n_instances=3, n_features=3, dtype=float64, sparse)"
+
+
+def test_names_are_ids_or_positions():
+    assert Bags.from_arrays([[[1.0]], [[2.0]]]).names.tolist() == [0, 1]
+    bags = Bags.from_groups([[1.0], [2.0], [3.0]], ["b", "a", "b"])
+    assert bags.names.tolist() == ["b", "a"]
+    assert bags[1:].names.tolist() == ["a"]

@@ -252,6 +252,11 @@ class Bags:
         return self._ids
 
     @property
+    def names(self) -> NDArray[Any]:
+        """What to call each bag: its id, or its position where bags have no ids."""
+        return np.arange(len(self)) if self._ids is None else self._ids
+
+    @property
     def feature_names(self) -> list[str] | None:
         """The name of each feature, or None."""
         return None if self._feature_names is None else list(self._feature_names)

@@ -144,9 +144,8 @@ def _annotated(
     others = proba.copy()
     others[rows, first] = -1.0
     second = others.argmax(axis=1) if proba.shape[1] > 1 else first
-    ids = bags.bag_index if bags.ids is None else bags.ids[bags.bag_index]
     columns = {
-        "bag": ids,
+        "bag": bags.names[bags.bag_index],
         "row": rows - bags.offsets[bags.bag_index],
         "label": estimator.annotate(seen, sets, instance_labels=known),
         "probability": proba[rows, first],

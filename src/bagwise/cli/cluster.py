@@ -139,9 +139,8 @@ def _instance_columns(model: Any, bags: Any, known: Any) -> dict[str, Any]:
     """Bag, row, cluster and, where labels are known, the likeliest class of each instance."""
     import numpy as np
 
-    names = np.arange(len(bags)) if bags.ids is None else bags.ids
     rows = np.arange(bags.n_instances) - bags.offsets[bags.bag_index]
-    columns = {"bag": names[bags.bag_index], "row": rows, "cluster": model.labels_}
+    columns = {"bag": bags.names[bags.bag_index], "row": rows, "cluster": model.labels_}
     if model.classes_ is None:
         return columns
     # Of the labels of its bag, the one most frequent in its cluster; of all, where none is known.

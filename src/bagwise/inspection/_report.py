@@ -129,7 +129,7 @@ class Report:
         subject = look_into(self.model, bags, self.classes)
         known = read_labels(self.y, subject)
         answers = collect_answers(subject, known)
-        names = [str(i) for i in (range(len(bags)) if bags.ids is None else bags.ids.tolist())]
+        names = [str(name) for name in bags.names.tolist()]
         unit = "row" if subject.works_on_rows and (bags.sizes == 1).all() else "bag"
         title = self.title or f"{type(subject.estimator).__name__} on {len(bags):,} {unit}s"
         found = [

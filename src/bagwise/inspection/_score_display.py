@@ -132,8 +132,7 @@ class InstanceScoreDisplay:
         """
         parts = bags.split(np.asarray(scores))
         marked = [int(part.argmax()) for part in parts] if keys is None else keys
-        names = range(len(bags)) if bags.ids is None else bags.ids
-        display = cls(parts, marked, [str(name) for name in names], score_name=score_name)
+        display = cls(parts, marked, [str(name) for name in bags.names], score_name=score_name)
         return display.plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:

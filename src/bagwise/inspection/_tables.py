@@ -65,7 +65,7 @@ def bag_table(
     predicted = estimator.predict(seen)
     is_set = predicted.ndim == 2
     answer = _joined(predicted, names, separator) if is_set else _named(predicted, estimator, names)
-    table = {"bag": _names(bags), "predicted": answer}
+    table = {"bag": bags.names, "predicted": answer}
     if hasattr(estimator, "decision_function"):
         table |= _per_class("score", estimator.decision_function(seen), names)
     if hasattr(estimator, "predict_proba"):
@@ -117,7 +117,7 @@ def instance_table(model: Any, X: Any, *, classes: ArrayLike | None = None) -> C
     [False, True, True, False, True, True]
     """
     estimator, bags = _scoring_model(model, X)
-    table = {"bag": _names(bags)[bags.bag_index], "row": _rows(bags)}
+    table = {"bag": bags.names[bags.bag_index], "row": _rows(bags)}
     names = _class_names(estimator, classes)
     table |= _per_class("score", estimator.score_instances(bags), names)
     if hasattr(estimator, "predict_proba_instances"):
@@ -164,7 +164,7 @@ def key_instance_table(model: Any, X: Any, *, label: Any = None) -> Columns:
     if bags is None or not hasattr(estimator, "key_instances"):
         raise InputError(f"{type(estimator).__name__} names no key instances.")
     keys = estimator.key_instances(bags, label=label)
-    table = {"bag": _names(bags), "n_instances": bags.sizes}
+    table = {"bag": bags.names, "n_instances": bags.sizes}
     if label is None:
         table["predicted"] = estimator.predict(bags)
         asked = np.searchsorted(estimator.classes_, table["predicted"])
@@ -216,10 +216,6 @@ def _scoring_model(model: Any, X: Any) -> tuple[Any, Bags]:
     if bags is None or not hasattr(estimator, "score_instances"):
         raise InputError(f"{type(estimator).__name__} has no instance scores.")
     return estimator, bags
-
-
-def _names(bags: Bags) -> NDArray[Any]:
-    return np.arange(len(bags)) if bags.ids is None else bags.ids
 
 
 def _rows(bags: Bags) -> NDArray[np.int64]:

@@ -304,7 +304,7 @@ def _read(
 def _relabel(contents: Contents, labels: Any, request: Request) -> Contents:
     """Replace the labels of bags by those of a dict or a table, matched by the ids as written."""
     bags = contents.bags
-    ids = [str(i) for i in (range(len(bags)) if bags.ids is None else bags.ids.tolist())]
+    ids = [str(name) for name in bags.names.tolist()]
     if isinstance(labels, Mapping):
         columns = _mapped_labels(labels, ids)
     elif isinstance(labels, str | os.PathLike):

@@ -84,7 +84,7 @@ class _Columns:
             raise InputError("these bags have no features: a table needs at least one column.")
         self._features = bags.feature_names or [f"x{j}" for j in range(bags.n_features)]
         self._number = _number_type(pa, bags.dtype)
-        self._ids = self._array(np.arange(len(bags)) if bags.ids is None else bags.ids, "ids")
+        self._ids = self._array(bags.names, "ids")
         self._labels = None if contents.y is None else self._array(_with_gaps(contents.y), "y")
         self._sets = (
             None if contents.label_sets is None else pa.array(self._set_texts(), pa.string())

@@ -89,8 +89,7 @@ class ReviewQueue:
         if background is not None and background != -1:  # -1 would mean "not known"
             labels, self.names = [*labels, background], [*self.names, str(background)]
         self._labels = dict(zip(self.names, labels, strict=True))
-        ids = range(len(bags)) if bags.ids is None else bags.ids.tolist()
-        self._position = {str(name): i for i, name in enumerate(ids)}
+        self._position = {str(name): i for i, name in enumerate(bags.names.tolist())}
         self._known, _ = match_corrections(corrections, bags, self._labels)
         self.posterior = self._annotated(slice(0, len(bags)))
         self.state = np.array([OPEN if label is None else DECIDED for label in self._known])

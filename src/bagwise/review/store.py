@@ -275,8 +275,7 @@ def match_corrections(
     n_used : int
         How many corrections are about these bags.
     """
-    ids = range(len(bags)) if bags.ids is None else bags.ids.tolist()
-    position = {str(name): i for i, name in enumerate(ids)}
+    position = {str(name): i for i, name in enumerate(bags.names.tolist())}
     labels: list[Any] = [None] * bags.n_instances
     n_used = 0
     for correction in corrections:
