@@ -14,6 +14,7 @@ ROOT = Path(bagwise.__file__).parent
 FOUNDATION = {
     "exceptions",
     "_warnings",
+    "_memory",
     "extras",
     "bags",
     "kernels",
@@ -29,13 +30,14 @@ QUESTIONS = {"annotation", "classification", "cluster", "metric_learning", "semi
 ROOMS = {
     "exceptions": set(),
     "_warnings": set(),
+    "_memory": {"exceptions"},
     "extras": {"exceptions"},
     "bags": {"exceptions", "engines"},  # Bags.to and Bags.distribute are doors to engines
     "kernels": set(),
     "engines": {"exceptions", "extras", "bags", "kernels"},
-    "solvers": {"exceptions", "_warnings", "bags", "kernels", "engines"},
+    "solvers": {"exceptions", "_warnings", "_memory", "bags", "kernels", "engines"},
     "_validation": {"exceptions", "bags", "engines"},
-    "base": {"exceptions", "bags", "kernels", "engines", "_validation"},
+    "base": {"exceptions", "_memory", "bags", "kernels", "engines", "_validation"},
     "pairwise": FOUNDATION - {"base", "pairwise", "solvers", "_kernel_machine", "_label_machine"},
     "_kernel_machine": FOUNDATION - {"_label_machine"},
     "_label_machine": FOUNDATION,
@@ -44,11 +46,11 @@ ROOMS = {
     "classification": FOUNDATION | {"embedding"},
     "cluster": FOUNDATION,
     "semi_supervised": FOUNDATION,
-    "annotation": FOUNDATION | {"io"},  # io tells how much memory is free
+    "annotation": FOUNDATION,
     "metric_learning": FOUNDATION,
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
-    "io": {"exceptions", "extras", "bags", "engines"},
+    "io": {"exceptions", "_memory", "extras", "bags", "engines"},
     "persistence": {"exceptions", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics", "io"},  # io: a report's file appears whole
     "reproduction": FOUNDATION

@@ -15,6 +15,7 @@ __all__ = [
     "LabelError",
     "MissingExtraError",
     "ModelFileError",
+    "NotEnoughMemoryError",
     "OutputExistsError",
     "SparseInputError",
     "WorkerLostError",
@@ -35,6 +36,10 @@ class SparseInputError(InputError, TypeError):
 
 class LabelError(InputError):
     """The labels do not fit the bags, or the classes the model knows."""
+
+
+class NotEnoughMemoryError(InputError, MemoryError):
+    """A computation on this input would need more memory than is available."""
 
 
 class FileFormatError(InputError):

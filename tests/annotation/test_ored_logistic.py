@@ -10,9 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from bagwise import Bags
+from bagwise import Bags, _memory
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.annotation import _cost as cost
 from bagwise.datasets import load_hja_birdsong, load_letter_frost
 from bagwise.engines import Journal
 from bagwise.engines.parts import LocalParts
@@ -367,8 +366,9 @@ class TestEdges:
 
     def test_what_does_not_fit_into_memory_is_refused(self, monkeypatch):
         bags, sets, _ = drawn()
-        monkeypatch.setattr(cost, "available_memory", lambda: 1000)
-        with pytest.raises(InputError, match=r"4 classes with 3 features need .* GB"):
+        monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
+        monkeypatch.setattr(_memory, "_ALWAYS_GRANTED", 0)
+        with pytest.raises(InputError, match=r"4 classes with 3 features .* needs .* GB"):
             ORedLogisticRegression().fit(bags, sets)
         many = Bags(sparse.csr_array((60_000, 3)), np.arange(60_001))
         with pytest.raises(LabelError, match=r"60,000 bags with 100,000 classes .* 6\.0 GB"):

@@ -10,9 +10,10 @@ import pytest
 from scipy import sparse
 
 from bagwise import Bags
+from bagwise._memory import available_memory, byte_count
 from bagwise.exceptions import BagwiseError, InputError
 from bagwise.io import read_bags, write_bags
-from bagwise.io.memory import Workspace, available_memory, byte_count
+from bagwise.io.memory import Workspace
 
 FORMATS = ["bags.csv", "bags.parquet", "lists.parquet", "bags.npz", "bags/"]
 

@@ -6,6 +6,7 @@ from sklearn.datasets import make_moons
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
+from bagwise import _memory
 from bagwise.exceptions import InputError
 from bagwise.semi_supervised import LaplacianSVM
 from bagwise.solvers import laplacian_svm as solver
@@ -105,7 +106,8 @@ def test_one_label_per_moon_is_enough():
 
 def test_too_large_a_matrix_is_refused_before_it_is_made(cloud, monkeypatch):
     X, y = cloud
-    monkeypatch.setattr(solver, "LIMIT", 3 * 8 * 10**2)
+    monkeypatch.setattr(_memory, "available_memory", lambda: 3 * 8 * 10**2)
+    monkeypatch.setattr(_memory, "_ALWAYS_GRANTED", 0)
     with pytest.raises(InputError, match="24 rows"):
         LaplacianSVM().fit(X, y)
     assert LaplacianSVM(kernel="linear").fit(X, y).coef_.shape == (1, 3)

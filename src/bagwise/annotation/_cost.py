@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from bagwise._memory import require_memory
 from bagwise.bags import Bags
-from bagwise.exceptions import InputError
-from bagwise.io.memory import available_memory
 from bagwise.solvers.orlr import BLOCK
 
 __all__ = ["check_memory"]
@@ -27,12 +26,10 @@ def check_memory(bags: Bags, n_classes: int, *, keeps_posterior: bool) -> None:
     rows = bags.n_instances if keeps_posterior else int(bags.sizes.max())
     scores = max(rows * n_classes, min(BLOCK, bags.n_instances * n_classes))
     needed = 8 * (VECTORS * n_classes * (bags.n_features + 1) + 3 * scores)
-    available = available_memory()
-    if needed > available:
-        products = 4e-9 * bags.n_instances * n_classes * bags.n_features
-        raise InputError(
-            f"{n_classes:,} classes with {bags.n_features:,} features need {needed / 1e9:.1f} GB "
-            f"to fit, and {available / 1e9:.1f} GB are free (each pass would multiply "
-            f"{products:.1f} billion numbers): leave out rare labels, or reduce the features "
-            "first."
-        )
+    products = 4e-9 * bags.n_instances * n_classes * bags.n_features
+    require_memory(
+        needed,
+        purpose=f"a fit of {n_classes:,} classes with {bags.n_features:,} features (each pass "
+        f"multiplies {products:.1f} billion numbers)",
+        remedy="leave out rare labels, or reduce the features first",
+    )

@@ -108,12 +108,12 @@ def report(
     ```
     """
     refuse_existing([output], force=force, inputs=[model, file])
+    from bagwise._memory import byte_count
     from bagwise.cli.held_out import judged_in_folds
     from bagwise.cli.media import read_media
     from bagwise.cli.reading import choose_columns, read_for_model
     from bagwise.extras import import_extra
     from bagwise.inspection import Report
-    from bagwise.io.memory import byte_count
     from bagwise.persistence import load_model
 
     import_extra("jinja2", extra="report")

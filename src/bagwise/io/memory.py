@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import weakref
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,14 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bagwise._memory import byte_count
 from bagwise.engines.mapped import mapped_array
 from bagwise.exceptions import DataNotFoundError, InputError
 
-__all__ = ["Workspace", "byte_count", "make_workspace"]
+__all__ = ["Workspace", "make_workspace"]
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-_FALLBACK = 4 * 2**30  # assumed to be there where the system does not say what is
 _BLOCK = 2**22  # values copied at a time
 
 
@@ -79,44 +75,6 @@ def make_workspace(
     if folder is not None and not folder.is_dir():
         raise DataNotFoundError(f"scratch={str(folder)!r} is not a folder.")
     return Workspace(byte_count(memory_limit), folder)
-
-
-def byte_count(limit: int | float | str | None) -> int:
-    """Turn ``"2GB"``, ``"512MiB"`` or a number into bytes; None is half of what is available.
-
-    Examples
-    --------
-    >>> from bagwise.io.memory import byte_count
-    >>> byte_count("1.5GB"), byte_count("2 MiB"), byte_count(1000)
-    (1500000000, 2097152, 1000)
-    """
-    if limit is None:
-        return available_memory() // 2
-    if isinstance(limit, int | float) and not isinstance(limit, bool) and 0 <= limit < np.inf:
-        return int(limit)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", str(limit).lower())
-    units = _UNITS | _BINARY_UNITS
-    if not isinstance(limit, str) or match is None or match[2] not in units:
-        raise InputError(
-            f"memory_limit={limit!r} is not a size: give bytes, or a text such as '2GB' or "
-            "'512MiB'."
-        )
-    return int(float(match[1]) * units[match[2]])
-
-
-def available_memory() -> int:
-    """Bytes that can be used without swapping, also inside a container with a limit."""
-    found = [_FALLBACK]
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        text = Path("/proc/meminfo").read_text()
-        found.append(1024 * int(text.partition("MemAvailable:")[2].split()[0]))
-    with contextlib.suppress(OSError, ValueError):
-        group = Path("/sys/fs/cgroup")
-        ceiling = int((group / "memory.max").read_text())
-        found.append(max(0, ceiling - int((group / "memory.current").read_text())))
-    return min(found)
 
 
 def assign(target: NDArray[Any], values: NDArray[Any]) -> None:

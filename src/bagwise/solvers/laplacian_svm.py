@@ -26,13 +26,11 @@ from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
 from sklearn.neighbors import kneighbors_graph
 from sklearn.svm import SVC
 
-from bagwise.exceptions import InputError
+from bagwise._memory import require_memory
 from bagwise.solvers.feature_space import FeatureSpace, LinearFeatures, dense_gram
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["graph_laplacian", "laplacian_svm"]
-
-LIMIT = 8 * 2**30  # bytes
 
 
 def graph_laplacian(rows: Any, n_neighbors: int) -> sparse.csr_array:
@@ -132,13 +130,12 @@ def _deformed(
 
 def _check_memory(size: int) -> None:
     """Two square matrices and a copy."""
-    need = 3 * 8 * size**2
-    if need > LIMIT:
-        raise InputError(
-            f"LaplacianSVM would need {need / 2**30:.0f} GB for square matrices of {size} rows "
-            "(the smaller of rows and features with the linear kernel, rows with others): take "
-            "part of the unlabelled rows, or AnnealedSVM."
-        )
+    require_memory(
+        3 * 8.0 * size**2,
+        purpose=f"LaplacianSVM with square matrices of {size:,} rows (the smaller of rows and "
+        "features with the linear kernel, rows with others)",
+        remedy="use part of the unlabelled rows, or AnnealedSVM",
+    )
 
 
 def _dense(matrix: Any) -> NDArray[np.float64]:

@@ -1,0 +1,115 @@
+"""How much memory there is, and a refusal before a computation that needs more."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+
+from bagwise.exceptions import InputError, NotEnoughMemoryError
+
+__all__ = ["available_memory", "byte_count", "require_memory"]
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_FALLBACK = 4 * 2**30  # assumed to be there where the system does not say what is
+_ALWAYS_GRANTED = 2**26  # bytes: below this the system is not asked
+
+
+def require_memory(n_bytes: float, *, purpose: str, remedy: str) -> None:
+    """Refuse a computation whose largest arrays do not fit into memory, before it starts.
+
+    Parameters
+    ----------
+    n_bytes : float
+        Bytes that will be held at once.
+    purpose : str
+        What they hold, with the sizes that matter: the subject of the message.
+    remedy : str
+        What the user can do instead.
+
+    Raises
+    ------
+    NotEnoughMemoryError
+        Where less is available.
+
+    Examples
+    --------
+    >>> from bagwise._memory import require_memory
+    >>> require_memory(1e30, purpose="the kernel of 10**14 bags", remedy="use fewer bags")
+    Traceback (most recent call last):
+        ...
+    bagwise.exceptions.NotEnoughMemoryError: the kernel of 10**14 bags needs
+    1000000000000000000000.0 GB of memory, and ... GB are available: use fewer bags.
+    """
+    if n_bytes <= _ALWAYS_GRANTED:
+        return
+    available = available_memory()
+    if n_bytes > available:
+        raise NotEnoughMemoryError(
+            f"{purpose} needs {n_bytes / 1e9:.1f} GB of memory, and {available / 1e9:.1f} GB are "
+            f"available: {remedy}."
+        )
+
+
+def byte_count(limit: int | float | str | None) -> int:
+    """Turn ``"2GB"``, ``"512MiB"`` or a number into bytes; None is half of what is available.
+
+    Examples
+    --------
+    >>> from bagwise._memory import byte_count
+    >>> byte_count("1.5GB"), byte_count("2 MiB"), byte_count(1000)
+    (1500000000, 2097152, 1000)
+    """
+    if limit is None:
+        return available_memory() // 2
+    if isinstance(limit, int | float) and not isinstance(limit, bool) and 0 <= limit < np.inf:
+        return int(limit)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", str(limit).lower())
+    units = _UNITS | _BINARY_UNITS
+    if not isinstance(limit, str) or match is None or match[2] not in units:
+        raise InputError(
+            f"memory_limit={limit!r} is not a size: give bytes, or a text such as '2GB' or "
+            "'512MiB'."
+        )
+    return int(float(match[1]) * units[match[2]])
+
+
+def available_memory() -> int:
+    """Bytes that can be used without swapping, also inside a container with a limit."""
+    found = [_FALLBACK]
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        text = Path("/proc/meminfo").read_text()
+        found.append(1024 * int(text.partition("MemAvailable:")[2].split()[0]))
+    with contextlib.suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        ceiling = int((group / "memory.max").read_text())
+        used = int((group / "memory.current").read_text())
+        found.append(max(0, ceiling - used + _reclaimable(group)))
+    found += _process_limits()
+    return min(found)
+
+
+def _reclaimable(group: Path) -> int:
+    """Bytes of files read that the system keeps, and gives up where a process needs memory."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        text = (group / "memory.stat").read_text()
+        return int(text.partition("\ninactive_file ")[2].split()[0])
+    return 0
+
+
+def _process_limits() -> list[int]:
+    """What ``ulimit -v`` leaves to this process; nothing where there is no such limit."""
+    with contextlib.suppress(ImportError, OSError, ValueError, IndexError):
+        import resource  # not on Windows
+
+        ceiling = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if ceiling != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            return [max(0, ceiling - pages * os.sysconf("SC_PAGE_SIZE"))]
+    return []
