@@ -16,6 +16,8 @@ from bagwise.exceptions import InputError, LabelError
 
 __all__ = ["Contents", "check_contents", "plain_array", "sorted_labels"]
 
+_PADDED = 2**22  # characters that texts may take when padded, whatever their lengths
+
 
 @dataclass
 class Contents:
@@ -71,7 +73,11 @@ def check_contents(
 
 
 def plain_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-    """Values as a 1-D array: bool, int, float or str when all are of that type, else object."""
+    """Values as a 1-D array: bool, int, float or str when all are of that type, else object.
+
+    NumPy pads texts to the longest: where that would take far more memory than the texts, they
+    stay Python objects.
+    """
     array = values if isinstance(values, np.ndarray) else np.empty(len(values), dtype=object)
     if array is not values:
         array[:] = values
@@ -79,9 +85,16 @@ def plain_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
         return array
     items = [v.item() if isinstance(v, np.generic) else v for v in array]
     kinds = {type(v) for v in items}
-    if len(kinds) == 1 and kinds <= {bool, int, float, str}:
-        return np.array(items)
-    return array
+    if len(kinds) != 1 or not kinds <= {bool, int, float, str}:
+        return array
+    if kinds == {str} and _padding_is_large([len(text) for text in items]):
+        return array
+    return np.array(items)
+
+
+def _padding_is_large(lengths: Sequence[int]) -> bool:
+    padded = max(lengths) * len(lengths)
+    return padded > _PADDED and padded > 8 * sum(lengths)
 
 
 def sorted_labels(labels: Collection[Any]) -> list[Any]:

@@ -19,13 +19,15 @@ from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
 from bagwise.io.labels import Column, typed_texts
 from bagwise.io.memory import assign
+from bagwise.io.quotes import quoted_columns
 
 __all__ = ["METADATA", "CsvSource", "FrameSource", "ParquetSource", "Source", "TableSource"]
 
 METADATA = b"bagwise"  # key of our notes in the schema of a Parquet file
 BLOCK_VALUES = 2**22  # numbers in one block of features
 _BLOCK_BYTES = 2**25
-_CSV_BLOCK = 2**22  # bytes; a row must fit into one
+_CSV_BLOCK = 2**22  # bytes; a row must fit into one, or blocks are enlarged
+_CSV_LARGEST_BLOCK = 2**30
 
 
 class Source(Protocol):
@@ -277,9 +279,8 @@ class CsvSource(TableSource):
         self._csv = import_extra("pyarrow.csv", extra="io")
         self._path = path
         self._parse = self._csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-        self._read = self._csv.ReadOptions(block_size=_CSV_BLOCK)
-        with self._open() as stream:
-            inferred = stream.schema  # of the first block
+        self._block = _CSV_BLOCK
+        inferred = self._inferred()
         super().__init__(inferred, where=str(path))
         self._texts = [name for name in texts if name in self.names]
         self._types = {field.name: _csv_type(pa, field.type, dtype) for field in inferred}
@@ -297,48 +298,74 @@ class CsvSource(TableSource):
     def read(self, names: Sequence[str]) -> Any:
         """The given columns of texts as one pyarrow table; all are parsed at once."""
         if self._table is None:
-            with self._open(self._types, self._texts) as stream:
-                self._table = stream.read_all()
+            schema = self._pa.schema([(name, self._types[name]) for name in self._texts])
+            batches = list(self._parsed(self._texts))
+            self._table = self._pa.Table.from_batches(batches, schema)
         return super().read(names)
 
     def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
         """The given columns as record batches, parsed as they are asked for."""
-        with self._open(self._types, names) as stream:
-            for batch in stream:
-                for start in range(0, batch.num_rows, n_rows):
-                    yield batch.slice(start, n_rows)
+        for batch in self._parsed(names):
+            for start in range(0, batch.num_rows, n_rows):
+                yield batch.slice(start, n_rows)
 
-    def _open(
-        self, types: Any = None, names: Sequence[str] = (), null_values: Iterable[str] = ()
-    ) -> Any:
+    def _parsed(self, names: Sequence[str]) -> Iterator[Any]:
+        """The given columns block by block; blocks become larger where a row does not fit."""
+        n_done = 0
+        while True:
+            skipped = 0  # of the rows that came out of smaller blocks
+            try:
+                with self._open(self._types, names) as stream:
+                    for batch in stream:
+                        again = min(n_done - skipped, batch.num_rows)
+                        skipped += again
+                        if again < batch.num_rows:
+                            skipped = n_done = n_done + batch.num_rows - again
+                            yield batch.slice(again)
+                return
+            except self._pa.ArrowInvalid as error:
+                self._enlarge_blocks(error)
+
+    def _inferred(self) -> Any:
+        """Names and types of the columns, by the first block of the file."""
+        while True:
+            try:
+                with self._open() as stream:
+                    return stream.schema
+            except self._pa.ArrowInvalid as error:
+                self._enlarge_blocks(error)
+
+    def _enlarge_blocks(self, error: Exception) -> None:
+        """Take larger blocks after pyarrow found a row that does not fit, else raise the error."""
+        if "straddl" not in str(error):
+            raise error
+        if self._block >= _CSV_LARGEST_BLOCK:
+            raise FileFormatError(
+                f"{self._path} has a row of more than {_CSV_LARGEST_BLOCK} bytes: is a quote left "
+                "open?"
+            ) from error
+        self._block *= 16
+
+    def _open(self, types: Any = None, names: Sequence[str] = ()) -> Any:
+        read = self._csv.ReadOptions(block_size=self._block)
         convert = self._csv.ConvertOptions(
-            column_types=types or {},
+            column_types={name: types[name] for name in names} if types else {},
             include_columns=list(names),
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
         )
-        convert.null_values = [*convert.null_values, *null_values]
-        return self._csv.open_csv(self._path, self._read, self._parse, convert)
+        return self._csv.open_csv(self._path, read, self._parse, convert)
 
     def _quoted_columns(self) -> set[str]:
-        """Which columns are written in quotes, as far as the first block of the file shows."""
+        """Which columns of texts are written in quotes, as far as the beginning shows."""
         if not self._texts:
             return set()
-        as_text = dict.fromkeys(self.names, self._pa.string())
-        with self._open(as_text) as stream:
-            block = next(iter(stream), None)
-        if not block:
-            return set()
-        first = {name: block.column(name)[0].as_py() for name in self.names}
-        seen = {v for name in self._texts for v in block.column(name).unique().to_pylist()}
-        seen = {v for v in [*seen, *first.values()] if v is not None}
-        # Quoted texts are never taken for null: with everything seen declared to be null, what
-        # remains was quoted.
-        with self._open(as_text, null_values=seen) as stream:
-            rest = stream.read_next_batch()
-        if all(v is None or rest.column(name)[0].is_valid for name, v in first.items()):
-            return set()  # everything is quoted, so quotes tell nothing
-        return {n for n in self._texts if rest.column(n).null_count < len(rest.column(n))}
+        with self._pa.input_stream(str(self._path)) as stream:
+            head = stream.read(_CSV_BLOCK)
+        missing = self._csv.ConvertOptions().null_values
+        places = [self.names.index(name) for name in self._texts]
+        found = quoted_columns(head, self._parse.delimiter, places, missing)
+        return {self.names[place] for place in found}
 
 
 def _csv_type(pa: Any, inferred: Any, dtype: np.dtype[Any] | None) -> Any:

@@ -1,0 +1,105 @@
+"""CSV files as they come: many bags, long texts, wide tables, quotes."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from bagwise.exceptions import FileFormatError
+from bagwise.io import read_bags
+from bagwise.io.quotes import quoted_columns
+
+
+def write_ids(path, ids):
+    rows = "".join(f"{name},{i % 2},{i / 2}\n" for i, name in enumerate(ids))
+    path.write_text("bag,label,x\n" + rows)
+    return path
+
+
+def uuids(n):
+    digits = np.random.default_rng(0).bytes(16 * n).hex()
+    texts = (digits[32 * i : 32 * (i + 1)] for i in range(n))
+    return [f"{t[:8]}-{t[8:12]}-{t[12:16]}-{t[16:20]}-{t[20:]}" for t in texts]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [uuids(20_000), [f"TCGA-{i:06d}" for i in range(40_000)], list(range(50_000))],
+    ids=["uuid", "tcga", "integer"],
+)
+def test_many_bags(tmp_path, ids):
+    data = read_bags(write_ids(tmp_path / "bags.csv", ids))
+    assert data.bags.ids.tolist() == ids
+    assert data.y.tolist() == [i % 2 for i in range(len(ids))]
+
+
+@pytest.mark.slow
+def test_a_million_bags(tmp_path):
+    ids = uuids(1_000_000)
+    data = read_bags(write_ids(tmp_path / "bags.csv", ids))
+    assert len(data.bags) == 1_000_000
+    assert data.bags.ids[::1000].tolist() == ids[::1000]
+
+
+@pytest.mark.parametrize("place", [0, 2])
+@pytest.mark.parametrize("limit", [None, 0])
+def test_a_text_longer_than_a_block(tmp_path, place, limit):
+    ids = ["a", "b", "c", "d"]
+    ids[place] = "long " * 1_000_000
+    data = read_bags(write_ids(tmp_path / "bags.csv", ids), memory_limit=limit)
+    assert data.bags.ids.tolist() == ids
+    assert data.bags.instances.ravel().tolist() == [0, 0.5, 1, 1.5]
+
+
+def test_one_long_id_does_not_widen_all_others(tmp_path):
+    ids = ["long " * 100_000, *map(str, range(1, 2000))]
+    data = read_bags(write_ids(tmp_path / "bags.csv", ids))
+    assert data.bags.ids.tolist() == ids
+    assert data.bags.ids.nbytes < 10**6
+
+
+def test_rows_are_read_once_where_blocks_become_larger(tmp_path, monkeypatch):
+    monkeypatch.setattr("bagwise.io.sources._CSV_BLOCK", 64)
+    ids = ["a", "b", "c", "d" * 300, "e", "f" * 5000, "g"]
+    for limit in (None, 0):
+        data = read_bags(write_ids(tmp_path / "bags.csv", ids), memory_limit=limit)
+        assert data.bags.ids.tolist() == ids
+        assert data.bags.instances.ravel().tolist() == [i / 2 for i in range(7)]
+
+
+def test_a_row_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("bagwise.io.sources._CSV_BLOCK", 64)
+    monkeypatch.setattr("bagwise.io.sources._CSV_LARGEST_BLOCK", 1024)
+    path = write_ids(tmp_path / "bags.csv", ["a", '"' + "open " * 10_000, "c"])
+    with pytest.raises(FileFormatError, match=r"bags\.csv has a row of more than 1024 bytes"):
+        read_bags(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('bag,label,x\n"1",0,2\n', {0}),
+        ('bag,label,x\n1,"0",2\n', {1}),
+        ('bag,label,x\n"1","0","2"\n', set()),
+        ('bag,label,x\n"1",,"2"\n"2",0,"3"\n', set()),
+        ('bag,label,x\r\n\r\n,NA,1\r\n"a,""\r\n",NA,1\r\n1,"NA",1\r\n', {0, 1}),
+        ('"bag\n,",label,x\n1,2,3\n', set()),
+        ('bag,label,x\n5" pipe,"7",3\n', {1}),
+        ('bag,label,x\n1,"no end', {1}),
+        ('bag,label,x\n1\n2,"3",4\n', {1}),
+        ("bag,label,x\n", set()),
+        ("", set()),
+    ],
+)
+def test_quoted_columns(text, expected):
+    assert quoted_columns(text.encode(), ",", [0, 1], ["", "NA"]) == expected
+
+
+@pytest.mark.parametrize("name", ["bags.csv", "bags.csv.gz", "bags.tsv"])
+def test_quotes_make_a_text_of_a_number(tmp_path, name):
+    text = 'bag,label,x\n"1",,1\n"2",,2\n"3","0",3\n'.replace(",", "\t" if "tsv" in name else ",")
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    data = read_bags(path)
+    assert data.bags.ids.tolist() == ["1", "2", "3"]
+    assert data.y.tolist() == [-1, -1, "0"]
