@@ -1,0 +1,79 @@
+"""Bags, fits and faults that the tests of the engines share."""
+
+import os
+import signal
+
+import numpy as np
+
+from bagwise import Bags
+from bagwise.annotation import ORedLogisticRegression
+from bagwise.metric_learning import MIMLCA
+from bagwise.solvers.primal_dual import LinearSpace, primal_dual
+
+
+def mapped(bags, folder):
+    path = folder / f"{id(bags)}.npy"
+    np.save(path, bags.instances)
+    return Bags(np.load(path, mmap_mode="r"), bags.offsets, bags.ids)
+
+
+def relative(found, expected):
+    return np.abs(found - expected).max() / np.abs(expected).max()
+
+
+def with_label_sets(n_bags=60, n_classes=5, n_features=6, seed=0):
+    """Bags whose instances lie around the mean of their class; label sets are the unions."""
+    rng = np.random.default_rng(seed)
+    means = 3 * np.random.default_rng(1).normal(size=(n_classes, n_features))
+    sizes = rng.integers(3, 7, n_bags)
+    kinds = rng.integers(n_classes, size=sizes.sum())
+    table = means[kinds] + rng.normal(size=(len(kinds), n_features))
+    bags = Bags(table, np.concatenate([[0], np.cumsum(sizes)]))
+    sets = np.zeros((n_bags, n_classes), int)
+    sets[bags.bag_index, kinds] = 1
+    return bags, sets
+
+
+def solve(bags, codes, track=iter, path=None, exact=False):
+    return primal_dual(
+        LinearSpace(bags), codes, 3, C=1.0, mu=1e-2, rho=1.1, max_iter=40, tol=0.0, exact=exact,
+        shared=False, mask_own_class=True, fit_intercept=True, weights=np.ones(len(codes)),
+        rng=np.random.RandomState(0), track=track, checkpoint=path,
+    )  # fmt: skip
+
+
+def kill_a_worker(bags):
+    """End the process that holds the first partition."""
+    holder = bags.holders()[0]["workers"][0]
+    os.kill(bags._client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
+
+
+class Counter:
+    def __init__(self, bags, start=0):
+        self.value = start
+
+    def add(self, value):
+        self.value += value
+        return self.value
+
+    def identity(self):
+        return "counter"
+
+    def state(self):
+        return {"value": np.array(self.value)}
+
+    def restore(self, state):
+        self.value = int(state["value"])
+
+
+ANSWERS = [
+    "decision_function", "predict", "score_instances", "predict_instances", "key_instances",
+]  # fmt: skip
+
+
+MODELS = {
+    "orlr": ORedLogisticRegression(),
+    "orlr-em": ORedLogisticRegression(solver="em", max_iter=3),
+    "orlr-gem": ORedLogisticRegression(solver="gem", max_iter=5),
+    "mimlca": MIMLCA(n_init=3, random_state=0),
+}

@@ -1,0 +1,291 @@
+"""The same model wherever the bags are: here, in a mapped file, on a cluster, on a device."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from bagwise import Bags
+from bagwise.annotation import ORedLogisticRegression
+from bagwise.classification import PrimalDualMISVM, SetKernelSVM, WellMISVM
+from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
+from bagwise.exceptions import InputError
+from bagwise.metric_learning import MIMLCA
+from checks import example
+from engine_examples import ANSWERS, relative, with_label_sets
+from estimators import public_estimators
+
+
+@pytest.mark.parametrize(
+    ("solver", "splitting", "n_classes"),
+    [
+        ("exact", "paper", 3),
+        ("exact", "shared", 2),
+        ("inexact", "paper", 2),
+        ("inexact", "shared", 3),
+    ],
+)
+def test_engines_agree(move, solver, splitting, n_classes, rng):
+    bags, y = example(40, n_classes=n_classes)
+    test, _ = example(20, n_classes=n_classes, seed=1)
+    weights = rng.uniform(0.5, 2, len(bags))
+    model = PrimalDualMISVM(C=1, solver=solver, splitting=splitting, random_state=0)
+    here = model.fit(bags, y, sample_weight=weights)
+    expected = here.coef_, here.intercept_, here.objective_curve_, here.residuals_
+    answers = [getattr(here, name)(test) for name in ANSWERS]
+    there = model.fit(move(bags), y, sample_weight=weights)
+    found = there.coef_, there.intercept_, there.objective_curve_, there.residuals_
+    for a, b in zip(found, expected, strict=True):
+        assert isinstance(a, np.ndarray)
+        assert a.shape == b.shape
+        assert relative(a, b) < 1e-9
+    moved = move(test)
+    for name, answer in zip(ANSWERS, answers, strict=True):
+        again = getattr(there, name)(moved)
+        assert isinstance(again, np.ndarray)
+        np.testing.assert_allclose(again, answer, atol=1e-9) if again.dtype.kind == "f" else (
+            np.testing.assert_array_equal(again, answer)
+        )
+
+
+def test_engines_agree_on_tied_instances(move, rng):
+    X = rng.integers(-1, 2, size=(200, 3)).astype(float)  # most bags hold equal instances
+    bags, y = Bags(X, np.arange(0, 201, 5)), np.arange(40) % 3
+    model = PrimalDualMISVM(C=0.1, max_iter=60, tol=0.5, random_state=0)
+    expected = model.fit(bags, y).coef_
+    assert relative(model.fit(move(bags), y).coef_, expected) < 1e-6
+
+
+def test_engines_agree_in_single_precision(move):
+    bags, y = example(40, n_classes=3, dtype=np.float32)
+    model = PrimalDualMISVM(C=1, random_state=0)
+    expected, found = model.fit(bags, y).coef_, model.fit(move(bags), y).coef_
+    assert found.dtype == np.float32
+    assert relative(found, expected) < 1e-3
+
+
+def test_a_constant_feature_stays_out_everywhere(put):
+    bags, y = example(30)
+    table = np.hstack([bags.instances, np.ones((bags.n_instances, 1))])
+    model = PrimalDualMISVM(C=1, random_state=0)
+    assert model.fit(put(bags.with_instances(table)), y).coef_[0, 4] == 0
+
+
+def test_bad_values_are_found_where_they_are(put):
+    bags, y = example(30)
+    table = np.array(bags.instances)
+    table[bags.offsets[20], 2] = np.nan
+    with pytest.raises(InputError, match=r"contains NaN: bag .*'b20'.*feature 2"):
+        PrimalDualMISVM().fit(put(bags.with_instances(table)), y)
+
+
+def test_other_columns_are_refused(put):
+    bags, y = example(30)
+    model = PrimalDualMISVM(random_state=0, C=1).fit(bags, y)
+    narrow = bags.with_instances(bags.instances[:, :3])
+    with pytest.raises(InputError, match="3 features"):
+        model.predict(put(narrow))
+
+
+def test_models_of_one_process_say_so(client):
+    bags, y = example(30)
+    with pytest.raises(InputError, match=r"SetKernelSVM works on arrays.*bags\.collect\(\)"):
+        SetKernelSVM().fit(bags.distribute(client), y)
+    with pytest.raises(InputError, match="kernel='linear'"):
+        PrimalDualMISVM(kernel="rbf").fit(bags.distribute(client), y)
+    with pytest.raises(InputError, match="on the workers"):
+        _ = bags.distribute(client).instances
+    with pytest.raises(InputError, match="index first"):
+        bags.distribute(client)[:3]
+
+
+def test_models_of_one_process_say_so_of_tensors():
+    pytest.importorskip("torch")
+    bags, y = example(30)
+    with pytest.raises(InputError, match=r"on cpu, and SetKernelSVM.*bags\.to\('numpy'\)"):
+        SetKernelSVM().fit(bags.to("cpu"), y)
+    with pytest.raises(InputError, match="cannot go to 'nowhere'"):
+        bags.to("nowhere")
+
+
+@pytest.mark.parametrize("engine", ["cluster", "tensor"])
+def test_every_model_fits_there_or_says_where(engine, request):
+    bags, y = example(30)
+    if engine == "tensor":
+        pytest.importorskip("torch")
+        away, way = bags.to("cpu"), r"to\('numpy'\)"
+    else:
+        away, way = bags.distribute(request.getfixturevalue("client")), r"collect\(\)"
+    messages = {}
+    for estimator in public_estimators():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                estimator().fit(away, y)
+        except InputError as error:
+            messages[estimator.__name__] = str(error)
+    able = {estimator.__name__ for estimator in public_estimators()} - messages.keys()
+    anywhere = {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA"}
+    clusters = {"BagConstrainedSpectralClustering", "InstanceTransformer", "WellMISVM"}
+    assert able == (anywhere | clusters if engine == "cluster" else anywhere)
+    unclear = [m for m in messages.values() if not re.search(f"{way}|works on rows", m)]
+    assert not unclear
+
+
+def test_a_sparse_fit_on_a_cluster(client):
+    bags, y = example(30)
+    thin = bags.with_instances(sparse.csr_array(bags.instances))
+    model = PrimalDualMISVM(C=1, random_state=0)
+    expected = model.fit(bags, y).coef_
+    assert relative(model.fit(thin.distribute(client), y).coef_, expected) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"background": True}, {"solver": "em", "tol": 1e-3}],
+)
+def test_orlr_agrees(move, options):
+    bags, sets = with_label_sets(n_features=3)
+    if "background" in options:
+        sets = sets[:, :-1]  # the last class goes unnamed
+    model = ORedLogisticRegression(**({"reg": 10.0, "tol": 1e-9} | options))
+    here = model.fit(bags, sets)
+    expected = [here.coef_, here.intercept_, here.objective_curve_]
+    answers = [
+        here.predict_proba(bags),
+        here.predict_proba_instances(bags),
+        here.annotate_proba(bags, sets),
+    ]
+    labels = here.annotate(bags, sets), here.predict(bags), here.predict_instances(bags)
+    away = move(bags)
+    there = model.fit(away, sets)
+    for a, b in zip([there.coef_, there.intercept_, there.objective_curve_], expected, strict=True):
+        assert relative(a, b) < 1e-6
+    found = [
+        there.predict_proba(away),
+        there.predict_proba_instances(away),
+        there.annotate_proba(away, sets),
+    ]
+    for a, b in zip(found, answers, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+    again = there.annotate(away, sets), there.predict(away), there.predict_instances(away)
+    for a, b in zip(again, labels, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("options", [{"background": 9}, {"solver": "em", "tol": 1e-3}])
+def test_orlr_agrees_where_instances_are_known(move, options):
+    bags, sets = with_label_sets(n_features=3)
+    first = bags.offsets[:-1][sets.sum(axis=1) < bags.sizes]
+    known = np.full(bags.n_instances, -1)
+    known[first] = sets.argmax(axis=1)[bags.bag_index[first]]
+    if "background" in options:
+        known[first[::3]] = 9
+    sets[5] = -1  # of this bag only the known instances count
+    known[bags.offsets[5]] = 0
+    model = ORedLogisticRegression(**({"reg": 10.0, "tol": 1e-9} | options))
+    here = model.fit(bags, sets, instance_labels=known)
+    expected = here.coef_, here.annotate_proba(bags, sets, instance_labels=known)
+    away = move(bags)
+    there = model.fit(away, sets, instance_labels=known)
+    assert relative(there.coef_, expected[0]) < 1e-6
+    found = there.annotate_proba(away, sets, instance_labels=known)
+    np.testing.assert_allclose(found, expected[1], atol=1e-6)
+
+
+MIMLCA_OPTIONS = [
+    {},
+    {"instances_per_label": None},
+    {"n_components": 3},
+    {"ridge": 5.0},
+    {"n_init": 3, "random_state": 0, "center": False},
+]
+
+
+@pytest.mark.parametrize("options", MIMLCA_OPTIONS)
+def test_mimlca_agrees(move, options):
+    bags, sets = with_label_sets()
+    sets[7] = 0  # its instances have no label, but count for the space
+    model = MIMLCA(**options)
+    here = model.fit(bags, sets)
+    names = ["components_", "centroids_", "mean_", "objective_curve_"]
+    expected = {name: getattr(here, name) for name in [*names, "assignments_", "category_sizes_"]}
+    answers = [here.predict_instances(bags, rule=rule) for rule in ("centroid", "projection")]
+    away = move(bags)
+    there = model.fit(away, sets)
+    for name, value in expected.items():
+        if value.dtype.kind == "f":
+            np.testing.assert_allclose(getattr(there, name), value, rtol=1e-6, atol=1e-9)
+        else:
+            np.testing.assert_array_equal(getattr(there, name), value)
+    for rule, answer in zip(("centroid", "projection"), answers, strict=True):
+        np.testing.assert_array_equal(there.predict_instances(away, rule=rule), answer)
+
+
+def test_mimlca_agrees_on_dependent_columns(move):
+    bags, sets = with_label_sets()
+    table = np.hstack([bags.instances, bags.instances[:, :2].sum(axis=1, keepdims=True)])
+    bags = bags.with_instances(np.hstack([table, np.full((len(table), 1), 3.0)]))
+    expected = MIMLCA().fit(bags, sets)
+    found = MIMLCA().fit(move(bags), sets)
+    np.testing.assert_array_equal(found.assignments_, expected.assignments_)
+    np.testing.assert_allclose(found.components_, expected.components_, rtol=1e-6, atol=1e-8)
+
+
+def test_mimlca_of_few_or_kernel_instances_stays_here(client):
+    bags, sets = with_label_sets(n_features=400)
+    with pytest.raises(InputError, match="in this process"):
+        MIMLCA().fit(bags.distribute(client), sets)
+    with pytest.raises(InputError, match="kernel='linear'"):
+        MIMLCA(kernel="rbf").fit(bags.distribute(client), sets)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"affinity": "nearest_neighbors", "n_neighbors": 12},
+        {"affinity": "landmark", "n_landmarks": 20, "n_neighbors": 5},
+    ],
+)
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_spectral_clustering_agrees(client, options, as_sparse, monkeypatch):
+    monkeypatch.setattr(_placed_rows, "BLOCK", 300)  # of 45 rows
+    bags, sets = with_label_sets(80)
+    if as_sparse:
+        bags = bags.with_instances(sparse.csr_array(bags.instances))
+    model = BagConstrainedSpectralClustering(5, random_state=0, **options)
+    here = model.fit(bags, sets)
+    names = ["eigenvalues_", "embedding_", "cluster_class_shares_"]
+    expected = {name: getattr(here, name) for name in names}
+    labels, answers = here.labels_, here.predict_instances(bags)
+    away = bags.distribute(client, npartitions=3)
+    there = model.fit(away, sets)
+    for name, value in expected.items():
+        np.testing.assert_allclose(getattr(there, name), value, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(there.labels_, labels)
+    np.testing.assert_array_equal(there.predict_instances(away), answers)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_wellsvm_agrees(client, n_classes, as_sparse):
+    bags, y = example(60, n_classes=n_classes)
+    if as_sparse:
+        bags = bags.with_instances(sparse.csr_array(bags.instances))
+    away = bags.distribute(client, npartitions=2)
+    here, there = WellMISVM().fit(bags, y), WellMISVM().fit(away, y)
+    for name in ("coef_", "intercept_", "objective_curve_"):
+        assert relative(getattr(there, name), getattr(here, name)) < 1e-9
+    for name in ANSWERS:
+        np.testing.assert_allclose(
+            getattr(there, name)(away), getattr(here, name)(bags), atol=1e-9
+        ) if name in ("decision_function", "score_instances") else (
+            np.testing.assert_array_equal(getattr(there, name)(away), getattr(here, name)(bags))
+        )
+    for found, expected in zip(there.label_vectors_, here.label_vectors_, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(InputError, match="kernel='linear'"):
+        WellMISVM(kernel="rbf").fit(away, y)

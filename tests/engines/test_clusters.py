@@ -1,0 +1,140 @@
+"""Bags on the workers of a Dask cluster: how they get there, what is done there, what travels."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bagwise import _validation, preprocessing
+from bagwise.annotation import ORedLogisticRegression
+from bagwise.classification import PrimalDualMISVM
+from bagwise.engines.arrays import add
+from bagwise.engines.cluster import ClusterParts
+from bagwise.exceptions import InputError
+from bagwise.io import read_bags, write_bags
+from bagwise.metric_learning import MIMLCA
+from checks import example
+from engine_examples import kill_a_worker, mapped, with_label_sets
+
+
+def test_bags_come_back_as_they_went(client):
+    bags, _ = example(30)
+    away = bags.distribute(client, npartitions=3)
+    assert repr(away).endswith("npartitions=3)")
+    assert sum(away.map(len)) == len(away) == 30
+    back = away.collect()
+    np.testing.assert_array_equal(back.instances, bags.instances)
+    np.testing.assert_array_equal(back.ids, bags.ids)
+    narrow = bags.with_instances(sparse.csr_array(bags.instances))
+    np.testing.assert_array_equal(
+        narrow.distribute(client).collect().instances.toarray(), bags.instances
+    )
+
+
+def test_workers_map_a_mapped_file_themselves(client, tmp_path):
+    bags, _ = example(30)
+    there = mapped(bags, tmp_path).distribute(client)
+    assert all(loader.on_worker for loader in there._loaders)
+    assert there.map(_is_mapped) == [True, True]
+    np.testing.assert_array_equal(there.collect().instances, bags.instances)
+
+
+def _is_mapped(bags):
+    return _validation.is_mapped(bags.instances)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_only_what_the_mathematics_needs_crosses_the_wire(client, monkeypatch):
+    bags, sets = with_label_sets(200, n_features=100)
+    away, y = bags.distribute(client, npartitions=2), np.arange(200) % 5
+    real, crossed = ClusterParts._call, {}
+
+    def call(self, method, arguments):
+        answers = real(self, method, arguments)
+        crossed[method] = len(pickle.dumps(arguments[0])), len(pickle.dumps(answers[0]))
+        return answers
+
+    monkeypatch.setattr(ClusterParts, "_call", call)
+    PrimalDualMISVM(solver="inexact", max_iter=2, tol=10.0, random_state=0).fit(away, y)
+    ORedLogisticRegression(tol=1.0).fit(away, sets)
+    MIMLCA().fit(away, sets)
+    table, small = 8 * 5 * 100, 800  # K d numbers; O(K) numbers and what pickle writes around them
+    for method, down, up in [
+        ("change", table, 0), ("update", 0, table),  # pdMISVM
+        ("likelihood", table, table),  # ORLR
+        ("assign", table, 0), ("label_sums", 0, table), ("gram", 8 * 100, 8 * 100**2),  # MIMLCA
+    ]:  # fmt: skip
+        assert down <= crossed[method][0] < down + small
+        assert up <= crossed[method][1] < up + small
+
+
+def test_workers_read_their_own_files(client, tmp_path):
+    pytest.importorskip("h5py")
+    bags, y = example(12)
+    write_bags(tmp_path / "slides", bags, y=y, format="hdf5")
+    data = read_bags(tmp_path / "slides", client=client, npartitions=3)
+    assert data.bags.npartitions == 3
+    np.testing.assert_array_equal(data.y, y)
+    np.testing.assert_array_equal(data.bags.ids, bags.ids)
+    np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+
+
+def test_workers_read_their_own_row_groups(client, tmp_path):
+    pytest.importorskip("pyarrow")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    bags, y = example(12)
+    write_bags(tmp_path / "bags.parquet", bags, y=y)
+    small = tmp_path / "small.parquet"
+    pq.write_table(pq.read_table(tmp_path / "bags.parquet"), small, row_group_size=7)
+    data = read_bags(small, client=client, npartitions=3)
+    assert all(loader.on_worker for loader in data.bags._loaders)
+    np.testing.assert_array_equal(data.y, y)
+    np.testing.assert_array_equal(data.bags.ids, bags.ids)
+    np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+    kill_a_worker(data.bags)  # and read them again
+    np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+    table = pq.read_table(small)
+    order = np.random.default_rng(0).permutation(len(table))
+    pq.write_table(table.take(pa.array(order)), tmp_path / "mixed.parquet")
+    mixed = read_bags(tmp_path / "mixed.parquet", client=client, memory_limit="1GB")
+    assert not any(loader.on_worker for loader in mixed.bags._loaders)
+    assert mixed.bags.collect().n_instances == bags.n_instances
+
+
+def test_other_files_are_read_here_and_mapped_there(client, tmp_path):
+    bags, y = example(12)
+    write_bags(tmp_path / "bags.npz", bags, y=y, compress=False)
+    data = read_bags(tmp_path / "bags.npz", client=client, memory_limit=0)
+    assert all(loader.on_worker for loader in data.bags._loaders)
+    np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
+
+
+def test_a_pipeline_standardises_on_the_workers(client):
+    bags, y = example(40)
+    away = bags.distribute(client, npartitions=2)
+    scaler = preprocessing.InstanceTransformer(StandardScaler())
+    there = scaler.fit(away).transform(away)
+    assert there.npartitions == 2
+    expected = scaler.fit_transform(bags).instances
+    np.testing.assert_allclose(there.collect().instances, expected, atol=1e-12)
+    kill_a_worker(there)  # what was lost is made again
+    np.testing.assert_allclose(there.collect().instances, expected, atol=1e-12)
+    model = make_pipeline(scaler, PrimalDualMISVM(C=1, random_state=0))
+    here = model.fit(bags, y).predict(bags)
+    np.testing.assert_array_equal(model.fit(away, y).predict(away), here)
+    with pytest.raises(InputError, match="no partial_fit"):
+        preprocessing.InstanceTransformer(PCA()).fit(away)
+
+
+def test_answers_are_added():
+    assert add([(1, np.ones(2)), (2, np.ones(2)), (3, np.ones(2))])[0] == 6
+    assert add([None, None]) is None
+    first = np.ones(3)
+    add([first, first, first])
+    np.testing.assert_array_equal(first, 1)

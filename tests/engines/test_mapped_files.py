@@ -1,0 +1,111 @@
+"""Bags in a memory-mapped file."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+from typer.testing import CliRunner
+
+from bagwise import Bags, _validation, preprocessing
+from bagwise.annotation import ORedLogisticRegression
+from bagwise.classification import PrimalDualMISVM
+from bagwise.cli import app
+from bagwise.exceptions import InputError
+from bagwise.io import write_bags
+from bagwise.metric_learning import MIMLCA
+from bagwise.persistence import load_model
+from bagwise.solvers import column_span, mimlca, orlr
+from checks import example
+from engine_examples import mapped
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_mapped_table_is_not_copied(tmp_path, rng):
+    X = rng.normal(size=(40_000, 60)).astype(np.float32)
+    X[::10, 0] += np.repeat(np.arange(4000) % 2, 1)
+    bags = mapped(Bags(X, np.arange(0, 40_001, 10)), tmp_path)
+    model = PrimalDualMISVM(solver="inexact", max_iter=3, tol=10.0, random_state=0)
+    y = np.arange(4000) % 2
+    model.fit(bags[:100], y[:100]).predict(bags[:100])  # compiled kernels take memory too
+    tracemalloc.start()
+    model.fit(bags, y).predict(bags)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes  # two tables of scores, a block, and numbers per bag
+
+
+@pytest.mark.parametrize("model", [ORedLogisticRegression(max_iter=2), MIMLCA(max_iter=2)])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_mapped_table_of_label_sets_is_read_in_blocks(model, tmp_path, rng, monkeypatch):
+    for module in (column_span, mimlca):
+        monkeypatch.setattr(module, "BLOCK", 2**17)
+    monkeypatch.setattr(orlr, "BLOCK", 2**15)
+    X = rng.normal(size=(40_000, 60)).astype(np.float32)
+    bags = mapped(Bags(X, np.arange(0, 40_001, 5)), tmp_path)
+    sets = np.zeros((8000, 3), int)
+    sets[np.arange(8000), np.arange(8000) % 3] = 1
+    sets[::4, 0] = 1
+    expected = clone(model).fit(Bags(X, bags.offsets), sets).predict_instances(bags)
+    model.fit(bags[:100], sets[:100])  # compiled kernels take memory too
+    tracemalloc.start()
+    found = model.fit(bags, sets).predict_instances(bags)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < X.nbytes  # labels and costs per instance, blocks, and X'X
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_large_mapped_table_of_integers_is_refused(tmp_path, monkeypatch):
+    bags, y = example(30)
+    whole = bags.with_instances((10 * bags.instances).astype(np.int16))
+    model = PrimalDualMISVM(random_state=0)
+    expected = model.fit(whole, y).coef_
+    np.testing.assert_array_equal(model.fit(mapped(whole, tmp_path), y).coef_, expected)
+    monkeypatch.setattr(_validation.instances, "LARGEST_CONVERTED", 100)
+    with pytest.raises(InputError, match=r"int16.*read_bags\(\.\.\., dtype='float32'\)"):
+        model.fit(mapped(whole, tmp_path), y)
+
+
+def test_mapped_instances_are_standardised_into_a_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(preprocessing, "BLOCK", 40)
+    bags, y = example(30)
+    scaler = preprocessing.InstanceTransformer(StandardScaler())
+    expected = scaler.fit_transform(bags).instances
+    found = scaler.fit(mapped(bags, tmp_path), y).transform(mapped(bags, tmp_path)).instances
+    assert _validation.is_mapped(found)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("bags.csv", {}),
+        ("bags.parquet", {}),
+        ("folder", {"format": "hdf5"}),
+        ("small.npz", {}),
+        ("bags.npz", {"compress": False}),
+    ],
+)
+@pytest.mark.parametrize("method", ["pdmisvm", "orlr", "mimlca"])
+def test_the_command_line_fits_a_file_larger_than_memory(name, options, method, tmp_path):
+    for package in ("skops", "pyarrow", "h5py"):
+        pytest.importorskip(package)
+    bags, y = example(30, n_classes=2)
+    labels = y.astype(object)
+    if name.endswith("npz"):
+        labels[3] = -1  # a bag without label is left out, also of a mapped file
+    write_bags(tmp_path / name, bags, y=labels, **options)
+    models = []
+    for limit in ("1GB", "1KB"):
+        output = tmp_path / f"{limit}.skops"
+        command = ["fit", str(tmp_path / name), "-m", method, "--memory-limit", limit]
+        command += ["--checkpoint", str(tmp_path / "state.npz"), "-o", str(output)]
+        found = CliRunner().invoke(app, command)
+        assert found.exit_code == 0, found.output
+        models.append(load_model(output)[0])
+    first, second = (model.predict(bags) for model in models)
+    np.testing.assert_array_equal(first, second)
+    assert not (tmp_path / "state.npz").exists()
+    assert "state.npz" not in repr(models[0].get_params())

@@ -1,0 +1,70 @@
+"""Bags as torch tensors."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bagwise.kernels import segments
+from bagwise.solvers import orlr
+from bagwise.solvers.orlr import Demands
+from checks import example
+from engine_examples import with_label_sets
+
+
+def test_tensors_come_back_as_they_went():
+    torch = pytest.importorskip("torch")
+    bags, _ = example(10)
+    away = bags.to("cpu", dtype="float32")
+    assert away.instances.dtype == torch.float32
+    assert away.device == "cpu"
+    assert "device=cpu" in repr(away)
+    np.testing.assert_allclose(away.to("numpy").instances, bags.instances, rtol=1e-6)
+    np.testing.assert_allclose(away[[3, 1]][1], bags[1], rtol=1e-6)
+    away.instances[:] = 0  # torch has no read-only tensors: the array must not share memory
+    assert bags.instances.any()
+
+
+def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
+    pytest.importorskip("torch")
+    from bagwise.engines import tensor_orlr
+
+    bags, sets = with_label_sets()
+    how = Demands.of(bags.offsets, sets, background=False, max_operations=300.0).how
+    assert len(np.unique(how)) == 2  # some bags are approximated
+    theta = 100 * np.random.default_rng(0).normal(size=(5, 7))  # and some underflow
+    options = {
+        "background": False, "fit_intercept": True, "n_classes": 5, "max_operations": 300.0
+    }  # fmt: skip
+    arguments = sets.astype(np.int8), np.linspace(1, 2, len(bags)), how
+    expected = orlr.Part(bags, *arguments, **options).likelihood(theta)
+    for table in (tensor_orlr.TABLE, 200):  # all bags at once, and a few at a time
+        monkeypatch.setattr(tensor_orlr, "TABLE", table)
+        part = tensor_orlr.Part(bags.to("cpu"), *arguments, **options)
+        value, gradient = part.likelihood(theta)
+        assert value == pytest.approx(expected[0], rel=1e-12)
+        np.testing.assert_allclose(gradient, expected[1], atol=1e-10)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(0, 1000))
+@settings(deadline=None, max_examples=15)
+def test_reductions_on_tensors_are_those_on_arrays(sizes, seed):
+    torch = pytest.importorskip("torch")
+    from bagwise.engines import tensors
+
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    values = np.random.default_rng(seed).integers(0, 4, (offsets[-1], 2)).astype(float)
+    bag = torch.as_tensor(np.repeat(np.arange(len(sizes)), sizes))
+    table = torch.as_tensor(values)
+    first, second, row = segments.top2(values, offsets)
+    tops, rows = tensors.top_three(table, bag, len(sizes))
+    np.testing.assert_array_equal(tops[0], first)
+    np.testing.assert_array_equal(tops[1], second)
+    np.testing.assert_array_equal(rows[0], row + offsets[:-1, None])
+    np.testing.assert_array_equal((rows[1] < 0).all(1), np.array(sizes) == 1)
+    third = [np.sort(v, axis=0)[-3] if len(v) > 2 else [-np.inf] * 2 for v in
+             np.split(values, offsets[1:-1])]  # fmt: skip
+    np.testing.assert_array_equal(tops[2], third)
+    np.testing.assert_array_equal(
+        tensors.segment_sum(table, bag, len(sizes)), segments.sum(values, offsets)
+    )
