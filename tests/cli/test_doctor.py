@@ -57,3 +57,15 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(room.tempfile, "TemporaryFile", refuse)
     assert room._writable(tmp_path) == "cannot be written (Permission denied)"
+
+
+@pytest.mark.parametrize(
+    ("folder", "answer"), [("there", "there: can be written"), (None, "set NUMBA_CACHE_DIR")]
+)
+def test_the_folder_of_compiled_kernels_is_shown(run, monkeypatch, folder, answer):
+    from bagwise.kernels import compilation
+
+    monkeypatch.setattr(compilation, "cache_folder", lambda: folder)
+    result = run("doctor", "--json")
+    assert result.exit_code == 0
+    assert answer in json.loads(result.stdout)["files"]["compiled kernels"]

@@ -61,14 +61,14 @@ def test_the_tables_of_a_paper_fit_80_columns(run, tmp_path, monkeypatch):
     assert "…" not in result.stdout
 
 
-def test_compilation_is_told_afterwards_and_only_then(monkeypatch, tmp_path, capsys):
-    from bagwise import kernels
+def test_compilation_is_told_afterwards_and_only_then(monkeypatch, capsys):
+    from bagwise.kernels import compilation
 
-    monkeypatch.setattr(kernels, "__path__", [str(tmp_path)])
-    (tmp_path / "__pycache__").mkdir()
     with noting_compilation():
         pass
     assert capsys.readouterr().err == ""
-    with noting_compilation():
-        (tmp_path / "__pycache__" / "kernel.1.nbc").touch()
-    assert "compiling" in capsys.readouterr().err
+    for folder, remedy in (("here", "next time it is faster"), (None, "NUMBA_CACHE_DIR")):
+        monkeypatch.setattr(compilation, "cache_folder", lambda folder=folder: folder)
+        with noting_compilation():
+            compilation.compiled()(eval("lambda x: x"))(1)  # without a file to be cached by
+        assert remedy in capsys.readouterr().err

@@ -144,7 +144,20 @@ def _files() -> dict[str, str]:
 
     places = {"working folder": Path.cwd(), "temporary files": Path(tempfile.gettempdir())}
     places["cache"] = user_cache()
-    return {name: f"{path}: {_writable(path)}" for name, path in places.items()}
+    found = {name: f"{path}: {_writable(path)}" for name, path in places.items()}
+    return found | {"compiled kernels": _compiled_kernels()}
+
+
+def _compiled_kernels() -> str:
+    try:
+        from bagwise.kernels.compilation import cache_folder
+
+        folder = cache_folder()
+    except Exception as error:  # without numba, which is listed as broken
+        return f"unknown: {error}"
+    if folder is None:
+        return "kept nowhere, compiled by each process: set NUMBA_CACHE_DIR to a folder to write to"
+    return f"{folder}: can be written"
 
 
 def _writable(folder: Path) -> str:

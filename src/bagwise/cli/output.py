@@ -6,6 +6,7 @@ import csv
 import itertools
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -125,14 +126,24 @@ def note(message: str) -> None:
 
 @contextmanager
 def noting_compilation() -> Iterator[None]:
-    """Say afterwards where time went when numba compiled kernels: it keeps what it made."""
-    from bagwise import kernels
-
-    kept = Path(kernels.__path__[0]) / "__pycache__"
-    before = len(list(kept.glob("*.nbc")))
+    """Print afterwards that numba compiled kernels, and whether the next run has to do it again."""
+    before = _n_compilations()
     yield
-    if len(list(kept.glob("*.nbc"))) > before:
-        note("Some of that time went into compiling for this machine: next time it is faster.")
+    if _n_compilations() > before:
+        from bagwise.kernels.compilation import cache_folder
+
+        note(
+            "Some of that time went into compiling for this machine: next time it is faster."
+            if cache_folder()
+            else "Some of that time went into compiling, and no folder can be written to keep the "
+            "result. Set NUMBA_CACHE_DIR to one that can."
+        )
+
+
+def _n_compilations() -> int:
+    # Not imported for it: numba takes a third of a second, and many commands run no kernel.
+    loaded = sys.modules.get("bagwise.kernels.compilation")
+    return loaded.n_compilations() if loaded else 0
 
 
 @contextmanager

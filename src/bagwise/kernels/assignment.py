@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.kernels import threads
+from bagwise.kernels.compilation import compiled
 
 __all__ = ["assign", "block_offsets", "distances_to_candidates", "nearest", "nearest_rows"]
 
-_compiled = numba.njit(nogil=True, cache=True)
-_inlined = numba.njit(nogil=True, cache=True, inline="always")
+_compiled = compiled()
+_inlined = compiled(inline="always")
 # Sums may be taken in any order, which lets the compiler use vector instructions.
-_vectorised = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+_vectorised = compiled(fastmath={"reassoc", "contract"})
 
 Offsets = NDArray[np.int64]
 

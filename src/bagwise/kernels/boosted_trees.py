@@ -7,15 +7,15 @@ its feature is not above the threshold; a node that does not split has the thres
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise.kernels.compilation import compiled
 from bagwise.kernels.threads import SMALL, n_threads, run_blocks
 
 __all__ = ["grow_tree", "noisy_or_likelihood", "predict_trees"]
 
-_compiled = numba.njit(nogil=True, cache=True)
+_compiled = compiled()
 
 
 def grow_tree(

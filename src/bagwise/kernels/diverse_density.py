@@ -7,10 +7,10 @@ x is positive with probability ``exp(-d)``, ``d = sum_k s_k^2 (x_k - t_k)^2``; a
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise.kernels.compilation import compiled
 from bagwise.kernels.threads import n_threads, run_blocks
 
 __all__ = ["descend_from_all", "value_and_gradient"]
@@ -20,9 +20,9 @@ __all__ = ["descend_from_all", "value_and_gradient"]
 NEAREST = 1e-8
 MEMORY = 8  # pairs kept by L-BFGS
 
-_compiled = numba.njit(nogil=True, cache=True)
+_compiled = compiled()
 # Sums may be reordered, so that they run on vectors of numbers; infinities keep their meaning.
-_vectorised = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+_vectorised = compiled(fastmath={"reassoc", "contract", "nsz", "arcp"})
 
 
 def value_and_gradient(

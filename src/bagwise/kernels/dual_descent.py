@@ -17,18 +17,18 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.extmath import row_norms
 
+from bagwise.kernels.compilation import compiled
 from bagwise.kernels.threads import SMALL, n_threads, run_blocks
 
 __all__ = ["Descent", "Rows", "combine", "descend", "gram_rows", "rows_of", "score", "square"]
 
-_compiled = numba.njit(nogil=True, cache=True)
-_summing = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+_compiled = compiled()
+_summing = compiled(fastmath={"reassoc", "contract"})
 
 DENSE, SPARSE, GRAM = 0, 1, 2
 SHRINK = 0.05  # a variable at its bound and this far beyond the margin is left alone for a while

@@ -7,12 +7,13 @@ the member of highest gradient, which is exact along that line.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bagwise.kernels.compilation import compiled
 
 __all__ = ["descend"]
 
-_compiled = numba.njit(nogil=True, cache=True)
+_compiled = compiled()
 
 
 @_compiled

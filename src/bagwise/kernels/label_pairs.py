@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bagwise.kernels.compilation import compiled
 
 __all__ = ["rank_loss"]
 
-_compiled = numba.njit(nogil=True, cache=True)
+_compiled = compiled()
 
 
 @_compiled

@@ -15,8 +15,9 @@ Where the label of an instance is known, its q is a point mass: the recursions a
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bagwise.kernels.compilation import compiled
 
 __all__ = [
     "APPROXIMATE",
@@ -41,9 +42,9 @@ TINY = 1e-300
 SETTLED = 1e-10
 MAX_SWEEPS = 2000
 
-_compiled = numba.njit(nogil=True, cache=True)
+_compiled = compiled()
 # Sums may be reordered, so that they run on vector registers; infinities keep their meaning.
-_vectorised = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz"})
+_vectorised = compiled(fastmath={"reassoc", "contract", "nsz"})
 
 
 @_compiled

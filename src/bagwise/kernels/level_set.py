@@ -6,12 +6,13 @@ point where it is below a level.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bagwise.kernels.compilation import compiled
 
 __all__ = ["least", "nearest_below"]
 
-_compiled = numba.njit(nogil=True, cache=True)
+_compiled = compiled()
 
 
 @_compiled

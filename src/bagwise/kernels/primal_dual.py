@@ -6,14 +6,15 @@ do their multipliers. So each (bag, class) keeps one index and one number instea
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from bagwise.kernels.compilation import compiled
 
 __all__ = ["moments", "pull", "update_bags"]
 
-_compiled = numba.njit(nogil=True, cache=True)
+_compiled = compiled()
 # Short pieces on many arrays, for which a call would cost as much as they do.
-_inlined = numba.njit(nogil=True, cache=True, inline="always")
+_inlined = compiled(inline="always")
 
 
 @_compiled

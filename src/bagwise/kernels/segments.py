@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bagwise.kernels.compilation import compiled
 from bagwise.kernels.threads import over_bags
 
 __all__ = ["argmax", "logsumexp", "maximum", "mean", "noisy_or", "softmax", "sum", "top2"]
 
-_compiled = numba.njit(nogil=True, cache=True)
+_compiled = compiled()
 
 
 def maximum(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.kernels import threads
+from bagwise.kernels.compilation import compiled
 
 __all__ = [
     "closest_instances",
@@ -17,9 +17,9 @@ __all__ = [
     "nearest_of_pairs",
 ]
 
-_compiled = numba.njit(nogil=True, cache=True)
+_compiled = compiled()
 # Sums may be taken in any order, which lets the compiler use vector instructions.
-_vectorised = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+_vectorised = compiled(fastmath={"reassoc", "contract"})
 
 
 def nearest_in_bags(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise.kernels.compilation import compiled
+
 __all__ = ["project"]
 
-_compiled = numba.njit(nogil=True, cache=True)
+_compiled = compiled()
 
 
 def project(
