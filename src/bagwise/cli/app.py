@@ -37,7 +37,7 @@ BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
 
 # The library speaks of arguments, the command line of options.
 _ARGUMENT = re.compile(
-    r"\b(bag|label|label_set|labels|features|exclude|separator|force|wheel|positive)="
+    r"\b(bag|label|label_set|labels|features|exclude|separator|force|wheel|positive|memory_limit)="
     r"(\[\.\.\.\]|\.\.\.|True)?(?![\w'\"])"
 )
 

@@ -48,6 +48,8 @@ class _MappedRows:
         return True
 
     def load(self) -> Bags:
+        if not Path(self.path).is_file():  # opening a pipe of that name would wait for a writer
+            raise OSError(f"{self.path} is not a file here")
         table = np.memmap(self.path, self.dtype, "r", self.position, self.shape)
         bags = Bags(table, self.offsets, self.ids, feature_names=self.feature_names)
         if digest(bags) != self.sample:
@@ -532,7 +534,7 @@ def _mapped_rows(bags: Bags) -> _MappedRows | None:
         return None
     position = table.__array_interface__["data"][0] - origin.__array_interface__["data"][0]
     return _MappedRows(
-        str(Path(path).resolve()),
+        str(Path(path).absolute()),  # not resolved: a temporary file has no other name
         int(origin.offset + position),
         table.shape,
         table.dtype,

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 import weakref
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from bagwise.exceptions import InputError
+
 __all__ = ["empty_beside", "is_mapped", "mapped_array"]
+
+_PREFIX = "bagwise-"
+_OPEN_FILES = Path("/proc/self/fd")  # Linux
+_NOT_SUPPORTED = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
+_ZEROS = 2**22  # bytes written at a time where blocks cannot be claimed otherwise
 
 
 def is_mapped(table: Any) -> bool:
@@ -70,19 +81,78 @@ def mapped_array(
     -------
     array : ndarray
     remove : weakref.finalize
-        Detach it, and the file stays.
+        Detach it, and a file in a folder that was given stays.
+
+    Raises
+    ------
+    InputError
+        When there is not enough space.
     """
-    handle, path = tempfile.mkstemp(prefix="bagwise-", suffix=".npy", dir=folder)
-    os.close(handle)
+    dtype = np.dtype(dtype)
+    n_bytes = dtype.itemsize * int(np.prod(shape, dtype=object))
     try:
-        array = np.lib.format.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape)
-    except BaseException:
-        os.unlink(path)
-        raise
+        file, name, end = _new_file(folder)
+        try:
+            head = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False}
+            np.lib.format.write_array_header_2_0(file, {**head, "shape": shape})
+            file.flush()
+            start = file.tell()
+            _allocate(file.fileno(), start + n_bytes)
+            array = np.memmap(file, dtype, "r+", start, shape)
+        except BaseException:
+            file.close()
+            end()
+            raise
+    except OSError as error:
+        raise InputError(_no_room(folder, n_bytes, error)) from error
+    if end != file.close:
+        file.close()  # the mapping holds the file open
+    array.filename = name
     # Every view keeps the mmap object alive, so its end is the end of the last view.
-    return array, weakref.finalize(array._mmap, _remove, path)  # type: ignore[attr-defined]
+    return array, weakref.finalize(array._mmap, end)  # type: ignore[attr-defined]
+
+
+def _new_file(folder: str | os.PathLike[str] | None) -> tuple[Any, str, Callable[[], None]]:
+    """A file open for writing, a name by which other processes find it, and how to remove it.
+
+    On Linux a temporary file has no name in its folder, so that nothing is left of it however the
+    process ends. Processes of the same user find it among the open files of this one.
+    """
+    if folder is None and _OPEN_FILES.is_dir():
+        file = tempfile.TemporaryFile(prefix=_PREFIX)  # noqa: SIM115 it lives as long as the array
+        return file, f"/proc/{os.getpid()}/fd/{file.fileno()}", file.close
+    handle, path = tempfile.mkstemp(prefix=_PREFIX, suffix=".npy", dir=folder)
+    return os.fdopen(handle, "w+b"), path, partial(_remove, path)
 
 
 def _remove(path: str) -> None:
     with contextlib.suppress(OSError):
         os.unlink(path)
+
+
+def _allocate(handle: int, n_bytes: int) -> None:
+    """Claim the blocks of a file now: a write to a mapped page that has none is a SIGBUS."""
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(handle, 0, n_bytes)
+            return
+        except OSError as error:
+            if error.errno not in _NOT_SUPPORTED:
+                raise
+    zeros = memoryview(bytes(_ZEROS))
+    at = os.lseek(handle, 0, os.SEEK_END)
+    while at < n_bytes:
+        at += os.write(handle, zeros[: n_bytes - at])
+
+
+def _no_room(folder: str | os.PathLike[str] | None, n_bytes: int, error: OSError) -> str:
+    where = folder
+    if folder is None:
+        with contextlib.suppress(OSError):
+            where = tempfile.gettempdir()
+    return (
+        f"no file of {n_bytes / 1e9:.3g} GB can be made in {where or 'a temporary folder'} "
+        f"({error.strerror or error}), where an array larger than the memory allowed is kept: "
+        "free some space there, set the environment variable TMPDIR to a folder on a larger disk, "
+        "or allow more memory with memory_limit=."
+    )
