@@ -6,7 +6,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
 from bagwise import Bags, pairwise
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, SparseInputError
 from bagwise.kernels import threads
 from bagwise.pairwise import bag_distances, bag_kernel, minimax_statistics
 
@@ -175,3 +175,19 @@ def test_a_callable_kernel_and_metric(rng):
 def test_bad_options(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kernel_values_beyond_the_range_of_solvers_are_refused(dtype):
+    bags = Bags.from_arrays([np.full((2, 3), 1e8, dtype), np.ones((1, 3), dtype)])
+    with pytest.raises(InputError, match="kernel='poly' reaches"):
+        bag_kernel(bags, kernel="poly", degree=50)
+    with pytest.raises(InputError, match="kernel='poly' reaches nan"):
+        bag_kernel(bags, kernel="poly", degree=0.5, coef0=-1e30)
+
+
+@pytest.mark.parametrize("kernel", ["chi2", "additive_chi2"])
+def test_kernels_that_need_dense_instances_refuse_sparse_ones(kernel):
+    bags = Bags(sparse.csr_array(np.ones((3, 2))), [0, 1, 3])
+    with pytest.raises(SparseInputError, match="needs dense instances"):
+        bag_kernel(bags, kernel=kernel)

@@ -38,6 +38,8 @@ __all__ = [
 DISTANCES = ("minmin", "maxmin", "meanmin", "hausdorff")
 BAG_KERNELS = ("nsk", "minimax")
 NORMALIZATIONS = ("feature", "average", None)
+DENSE_KERNELS = ("additive_chi2", "chi2")
+LARGEST_VALUE = 1e100  # of a kernel: products of two, and sums of those, stay finite
 
 SPARSE_METRICS = ("cityblock", "cosine", "euclidean", "l1", "l2", "manhattan")
 METRICS = tuple(
@@ -457,14 +459,28 @@ def instance_kernel(
     -------
     ndarray of shape (n, m)
     """
-    if callable(kernel):
-        return pairwise_kernels(X, Y, metric=kernel)
     X, Y = _for_kernel(X, kernel), _for_kernel(Y, kernel)
+    given = {name: value for name, value in params.items() if value is not None}
+    options = {} if callable(kernel) else {"filter_params": True, **given}
+    name = getattr(kernel, "__name__", None) if callable(kernel) else repr(kernel)
+    if kernel in DENSE_KERNELS and (sparse.issparse(X) or sparse.issparse(Y)):
+        raise SparseInputError(
+            f"kernel={name} needs dense instances: use bags.with_instances("
+            "bags.instances.toarray()), or another kernel."
+        )
     try:
-        given = {name: value for name, value in params.items() if value is not None}
-        return pairwise_kernels(X, Y, metric=kernel, filter_params=True, **given)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            values = pairwise_kernels(X, Y, metric=kernel, **options)
+            largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     except ValueError as error:  # such as chi2 on negative values
-        raise InputError(f"kernel={kernel!r} does not suit these instances: {error}") from error
+        raise InputError(f"kernel={name} does not suit these instances: {error}") from error
+    if not largest <= LARGEST_VALUE:  # also where a value is NaN
+        raise InputError(
+            f"kernel={name} reaches {largest:.3g} on these instances, and solvers need values up "
+            f"to {LARGEST_VALUE:.0e}: scale the features (InstanceTransformer(StandardScaler())), "
+            f"or choose smaller parameters than {given}."
+        )
+    return values
 
 
 def _for_kernel(instances: Any, kernel: Any) -> Any:

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
+from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import Bags
-from bagwise.exceptions import LabelError
+from bagwise.exceptions import InputError, LabelError
+from bagwise.kernels.set_distances import closest_instances
 from bagwise.metric_learning import MildML
 from bagwise.pairwise import bag_distances
 from bagwise.solvers.mildml import pair_loss, sample_pairs
@@ -109,3 +111,35 @@ def test_pairs_are_drawn_alike_whatever_the_order_of_bags_with_equal_features():
     model = MildML(n_pairs=40, random_state=0)
     plain = model.fit(bags, label_sets).components_
     np.testing.assert_allclose(model.fit(bags[order], label_sets[order]).components_, plain)
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1e-30, 0.0), (1e50, 0.0), (1.0, 1e8)])
+def test_unit_and_origin_of_the_features_do_not_matter(factor, shift):
+    """Only `reg` has a unit: without it the metric is the same, in the new unit."""
+    bags, label_sets = example(n_bags=30)
+    plain = MildML(reg=0, max_iter=5)
+    moved = bags.with_instances(bags.instances * factor + shift)
+    with pytest.warns(ConvergenceWarning):
+        L = plain.fit(bags, label_sets).components_
+    with pytest.warns(ConvergenceWarning):
+        again = MildML(reg=0, max_iter=5).fit(moved, label_sets).components_ * factor
+    np.testing.assert_allclose(again.T @ again, L.T @ L, rtol=1e-4, atol=1e-5)
+
+
+def test_equal_instances_are_refused():
+    bags, label_sets = example()
+    with pytest.raises(InputError, match="instances are equal"):
+        MildML().fit(bags.with_instances(np.full(bags.instances.shape, 0.7)), label_sets)
+
+
+def test_a_penalty_beyond_the_range_of_floats_is_refused():
+    bags, label_sets = example()
+    with pytest.raises(InputError, match="exceeds the range"):
+        MildML(reg=1e300).fit(bags, label_sets)
+
+
+def test_closest_instances_without_a_distance_are_instances_of_the_bags():
+    """Memory that nobody had written was returned as rows."""
+    points, offsets = np.full((4, 2), np.nan), np.array([0, 2, 4])
+    left, right = closest_instances(points, offsets, np.array([0]), np.array([1]))
+    assert (left.tolist(), right.tolist()) == ([0], [2])

@@ -6,7 +6,7 @@ from scipy import linalg
 from scipy.optimize import minimize
 
 from bagwise import Bags
-from bagwise.exceptions import LabelError
+from bagwise.exceptions import InputError, LabelError
 from bagwise.metric_learning import MIMLMetric
 from bagwise.solvers.eigenvectors import some_eigenvectors
 from bagwise.solvers.miml_metric import best_directions, move_centres, spread
@@ -114,6 +114,30 @@ def test_labels_of_the_same_bags_cannot_be_told_apart():
     label_sets[:, :] = label_sets[:, :1]
     with pytest.raises(LabelError, match="by the same bags"):
         MIMLMetric().fit(bags, label_sets)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.7, 1e8])
+def test_equal_instances_are_refused(value):
+    """The directions of a matrix of NaN were searched for without end."""
+    bags, label_sets = example()
+    with pytest.raises(InputError, match="instances are equal"):
+        MIMLMetric().fit(bags.with_instances(np.full(bags.instances.shape, value)), label_sets)
+
+
+def test_labels_that_the_same_instances_stand_for_are_refused():
+    bags = Bags.from_arrays([[[0.0, 1.0], [2.0, 3.0]]] * 6)
+    with pytest.raises(InputError, match="same for all labels"):
+        MIMLMetric().fit(bags, np.arange(6) % 2)
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(1e-40, 0.0), (1e60, 0.0), (1.0, 1e8)])
+def test_unit_and_origin_of_the_features_do_not_matter(factor, shift):
+    bags, label_sets = example()
+    plain = MIMLMetric().fit(bags, label_sets)
+    moved = bags.with_instances(bags.instances * factor + shift)
+    model = MIMLMetric().fit(moved, label_sets)
+    np.testing.assert_allclose(model.components_, plain.components_, atol=1e-5)
+    np.testing.assert_array_equal(model.predict_instances(moved), plain.predict_instances(bags))
 
 
 def test_eigenvectors_where_lapack_gives_up_on_a_part_of_them(rng, monkeypatch):

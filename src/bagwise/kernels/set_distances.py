@@ -156,6 +156,7 @@ def closest_instances(
 def _closest_instances(start, stop, points, offsets, first, second, left, right):  # type: ignore[no-untyped-def]
     for pair in range(start, stop):
         best = np.inf
+        left[pair], right[pair] = offsets[first[pair]], offsets[second[pair]]  # if all are NaN
         for i in range(offsets[first[pair]], offsets[first[pair] + 1]):
             for j in range(offsets[second[pair]], offsets[second[pair] + 1]):
                 total = 0.0

@@ -137,10 +137,13 @@ class CentroidPredictor(MetricLearner):
     def _nearest_centroid(self, bags: Bags) -> NDArray[np.intp]:
         components = as_few_rows(self.components_)
         centroids = self._project(self.centroids_, components)
+        # From an origin amid the centroids: |a|^2 - 2ab of vectors far from 0 is rounding only.
+        origin = centroids[self.category_sizes_ > 0].mean(axis=0)
+        centroids -= origin
         penalty = self._penalty(centroids)
 
         def score(block: Any) -> NDArray[Any]:
-            return penalty - 2 * (self._project(block, components) @ centroids.T)
+            return penalty - 2 * ((self._project(block, components) - origin) @ centroids.T)
 
         return best_column(score, self._features(bags.instances), len(penalty), np.argmin)
 

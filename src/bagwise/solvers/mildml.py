@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from bagwise import kernels
+from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
+from bagwise.solvers.unit_variance import unit_variance
 
 __all__ = ["BagPairs", "mildml", "pair_loss", "sample_pairs"]
 
@@ -149,6 +150,10 @@ def mildml(
     SolverResult
         ``solution`` is (map, threshold).
     """
+    # Distances do not depend on the origin, and a change of unit rescales the map: what is left
+    # is reg, the only weight that has a unit.
+    X, _, unit = unit_variance(X)
+    reg = reg / unit**2
     start = _principal_directions(X, n_components)
     Y = X @ start.T
     left, right = kernels.set_distances.closest_instances(Y, offsets, *pairs[:2])
@@ -166,22 +171,23 @@ def mildml(
         curve.append(float(intermediate_result.fun))  # type: ignore[attr-defined]
         next(progress, None)
 
-    found = minimize(
+    found = lbfgs(
         objective,
         np.append(start.ravel(), 1.0),
-        jac=True,
-        method="L-BFGS-B",
+        max_iter=max_iter,
+        ftol=tol,
+        gtol=1e-8,
         callback=tell,
-        options={"maxiter": max_iter, "gtol": 1e-8, "ftol": tol, "maxcor": 20},
+        maxcor=20,
     )
-    solution = (found.x[:-1].reshape(shape), found.x[-1])
+    solution = (found.x[:-1].reshape(shape) / unit, found.x[-1])
     # A line search that finds nothing lower has come to an end, if only at a kink.
     return SolverResult(solution, np.array(curve), len(curve), found.nit < max_iter)
 
 
 def _principal_directions(X: Matrix, n: int) -> Matrix:
-    centred = X - X.mean(axis=0)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
+    """The n leading principal directions of centred rows."""
+    _, vectors = np.linalg.eigh(X.T @ X)
     vectors = vectors[:, ::-1][:, :n]
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(n)])
     return (vectors * np.where(signs == 0, 1, signs)).T

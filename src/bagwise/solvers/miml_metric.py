@@ -17,13 +17,18 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from bagwise import kernels
+from bagwise.exceptions import InputError
 from bagwise.solvers.eigenvectors import some_eigenvectors
 from bagwise.solvers.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
+from bagwise.solvers.unit_variance import unit_variance
 
 __all__ = ["best_directions", "miml_metric", "move_centres", "spread"]
 
 Matrix = NDArray[np.float64]
+
+MAX_ROUNDS = 100  # of the trace ratio, which converges quadratically: a handful do
+COINCIDE = 1e-24  # squared distance of centres, relative to that of instances: rounding only
 
 
 def miml_metric(
@@ -55,12 +60,19 @@ def miml_metric(
         ``solution`` is (directions A, centres, the row that stands for each candidate label).
     """
     labels = candidates.labels
-    scatter = np.square(X - X.mean(axis=0)).sum()
+    # The ratio depends neither on the origin nor on the unit of the features; rounding does.
+    X, origin, unit = unit_variance(X)
+    scatter = np.square(X).sum()
     ridge = 1e-9 * scatter * len(labels) / X.size  # keeps the ratio finite where all is separable
     Z = candidates.bag_means(X)
     A = np.eye(X.shape[1])
     keys = _key_rows(X, Z, candidates)
     Z = cluster_means(X[keys], labels, len(Z))
+    if spread(Z) <= COINCIDE * len(Z) ** 2 * scatter / len(X):
+        raise InputError(
+            "the instances nearest to the mean of each label are the same for all labels: no "
+            "direction separates the labels. Give bags in which instances of the labels differ."
+        )
     sizes = np.bincount(labels, minlength=len(Z)).astype(float)
     curve: list[float] = []
     converged = False
@@ -78,7 +90,7 @@ def miml_metric(
         converged = len(curve) > 1 and curve[-2] - curve[-1] <= tol * curve[-2]
         if converged:
             break
-    return SolverResult((A, Z, keys), np.array(curve), len(curve), converged)
+    return SolverResult((A, Z * unit + origin, keys), np.array(curve), len(curve), converged)
 
 
 def spread(Z: Matrix) -> float:
@@ -115,7 +127,7 @@ def best_directions(within: Matrix, between: Matrix, n: int, start: Matrix) -> M
     d = len(within)
     A = start
     ratio = 0.0
-    while True:
+    for _ in range(MAX_ROUNDS):
         best = np.trace(A.T @ between @ A) / np.trace(A.T @ within @ A)
         if A.shape[1] == n and best <= ratio * (1 + 1e-12):
             return A
@@ -124,6 +136,7 @@ def best_directions(within: Matrix, between: Matrix, n: int, start: Matrix) -> M
         vectors = vectors[:, ::-1]
         largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(n)]
         A = vectors * np.where(largest < 0, -1.0, 1.0)  # eigenvectors have no sign of their own
+    return A
 
 
 def move_centres(means: Matrix, centres: Matrix, sizes: NDArray[np.float64]) -> Matrix:
@@ -159,7 +172,7 @@ def move_centres(means: Matrix, centres: Matrix, sizes: NDArray[np.float64]) -> 
     highest = _largest_multiplier(sizes) * (1 - 1e-9)
     if spread(at(highest)) < target:
         return centres  # no multiplier does it: stay
-    root = brentq(lambda multiplier: spread(at(multiplier)) - target, 0.0, highest, xtol=1e-300)
+    root = brentq(lambda at_: spread(at(at_)) - target, 0.0, highest, xtol=1e-300, maxiter=1000)
     moved = at(root)
     # Rounding may leave it a hair too narrow: widen it about its own centre.
     middle = moved.mean(axis=0)

@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.utils.extmath import safe_sparse_dot
 
@@ -40,6 +39,7 @@ from bagwise.engines import (
     place,
 )
 from bagwise.kernels.threads import SMALL, block_bounds, n_threads, run_blocks
+from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["Demands", "Part", "infer", "ored_logistic"]
@@ -507,22 +507,13 @@ def _minimise(
     tol: float,
     after: Any = None,
 ) -> tuple[Vector, bool]:
-    def flat(x: Vector) -> tuple[float, Vector]:
-        value, gradient = function(x.reshape(theta.shape))
-        return value, gradient.ravel()
-
-    found = minimize(
-        flat,
-        theta.ravel(),
-        jac=True,
-        method="L-BFGS-B",
+    found = lbfgs(
+        function,
+        theta,
+        max_iter=max_iter,
+        ftol=64 * np.finfo(float).eps,
+        gtol=tol,
         callback=after,
-        options={
-            "maxiter": max_iter,
-            "maxfun": 4 * max_iter + 20,
-            "maxls": 50,
-            "gtol": tol,
-            "ftol": 64 * np.finfo(float).eps,
-        },
+        maxls=50,
     )
-    return found.x.reshape(theta.shape), bool(found.success)
+    return found.x, bool(found.success)

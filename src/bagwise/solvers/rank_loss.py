@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import kernels
+from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["rank_loss_sim"]
@@ -102,13 +102,10 @@ def _convex(
     reg: float,
     start: Vector,
 ) -> Vector:
-    def objective(flat: Vector) -> tuple[float, Vector]:
-        W = flat.reshape(start.shape)
+    def objective(W: Vector) -> tuple[float, Vector]:
         pooled = kernels.segments.sum(weights * _scores(X, W), offsets)
         loss, slope = _rank_loss(pooled, carried, ROUND)
         pulled = safe_sparse_dot(X.T, (weights * slope[bag]).astype(X.dtype), dense_output=True)
-        return loss + 0.5 * reg * float(np.sum(W**2)), (pulled.T + reg * W).ravel()
+        return loss + 0.5 * reg * float(np.sum(W**2)), pulled.T + reg * W
 
-    options = {"maxiter": 1000, "gtol": 1e-5, "ftol": 1e-7}
-    found = minimize(objective, start.ravel(), jac=True, method="L-BFGS-B", options=options)
-    return found.x.reshape(start.shape)
+    return lbfgs(objective, start, max_iter=1000, gtol=1e-5, ftol=1e-7).x

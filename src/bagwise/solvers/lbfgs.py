@@ -1,0 +1,82 @@
+"""L-BFGS (scipy's L-BFGS-B without bounds), refusing objectives that leave the range of floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, minimize
+
+from bagwise.exceptions import InputError
+
+__all__ = ["lbfgs"]
+
+Vector = NDArray[np.float64]
+
+
+def lbfgs(
+    objective: Callable[[Vector], tuple[float, Vector]],
+    start: Vector,
+    *,
+    max_iter: int,
+    ftol: float,
+    gtol: float,
+    callback: Any = None,
+    **options: Any,
+) -> OptimizeResult:
+    """Minimise a smooth function of an array.
+
+    Parameters
+    ----------
+    objective : callable
+        Gives value and gradient at an array of the shape of `start`.
+    start : ndarray
+        Where to begin.
+    max_iter : int
+        Most iterations; at most four evaluations each, and twenty more, are made.
+    ftol : float
+        Relative decrease of the objective at the end.
+    gtol : float
+        Largest entry of the gradient at the end.
+    callback : callable, default=None
+        Called after each iteration, as scipy does.
+    **options
+        Further options of scipy's L-BFGS-B.
+
+    Returns
+    -------
+    OptimizeResult
+        ``x`` has the shape of `start`.
+    """
+    shape = start.shape
+
+    def checked(point: Vector) -> tuple[float, Vector]:
+        value, gradient = objective(point.reshape(shape))
+        # A sum of squares overflows before its terms do; scipy would go on with NaN.
+        if not (np.isfinite(value) and np.isfinite(np.vdot(gradient, gradient))):
+            raise InputError(
+                "the objective exceeds the range of floating-point numbers: scale the features "
+                "(InstanceTransformer(StandardScaler())), and choose weights and regularisation "
+                "nearer to 1."
+            )
+        return value, gradient.ravel()
+
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        found = minimize(
+            checked,
+            start.ravel(),
+            jac=True,
+            method="L-BFGS-B",
+            callback=callback,
+            options={
+                "maxiter": max_iter,
+                "maxfun": 4 * max_iter + 20,
+                "ftol": min(ftol, 1.0),  # nothing falls by more than all of it
+                "gtol": gtol,
+                **options,
+            },
+        )
+    found.x = found.x.reshape(shape)
+    return found

@@ -1,0 +1,52 @@
+"""Instances from an origin amid them and in a unit of their own size."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.exceptions import InputError
+
+__all__ = ["unit_variance"]
+
+Matrix = NDArray[np.float64]
+
+
+def unit_variance(X: Matrix) -> tuple[Matrix, NDArray[np.float64], float]:
+    """Centre rows and divide them by one number, so that the mean variance of features is 1.
+
+    For methods whose result follows a change of origin and unit exactly, so that only rounding
+    depends on them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        The rows; not all equal.
+
+    Returns
+    -------
+    rows : ndarray of shape (n_rows, n_features)
+        ``(X - origin) / unit``; a new array.
+    origin : ndarray of shape (n_features,)
+        The mean of the rows.
+    unit : float
+        The root of the mean variance of the features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.solvers.unit_variance import unit_variance
+    >>> rows, origin, unit = unit_variance(np.array([[1e9], [3e9]]))
+    >>> rows.tolist(), origin.tolist(), unit
+    ([[-1.0], [1.0]], [2000000000.0], 1000000000.0)
+    """
+    if np.array_equal(X, np.broadcast_to(X[0], X.shape)):
+        raise InputError(
+            f"all {len(X)} instances are equal: nothing can be learned from their distances. Check "
+            "the features, or add some that vary."
+        )
+    origin = X.mean(axis=0)
+    rows = X - origin
+    unit = float(np.sqrt(np.mean(np.square(rows))))
+    rows /= unit
+    return rows, origin, unit
