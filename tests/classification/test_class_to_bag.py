@@ -36,11 +36,14 @@ def tables(seed, n_features=4):
 @pytest.mark.parametrize("seed", range(3))
 def test_steps_are_those_of_the_algorithm(seed):
     A, B = tables(seed)
+    # Some row of A U shrinks sevenfold a step, and the matrix to invert is as ill-conditioned:
+    # later steps compare rounding.
     result = minimise_norm_ratio(
-        A, B, n_components=4, orthonormal=False, reg=0.0, max_iter=20, tol=0.0
+        A, B, n_components=4, orthonormal=False, reg=0.0, max_iter=10, tol=0.0
     )
+    assert result.n_iter == 10
     expected = ratios_word_for_word(A, B, result.n_iter)
-    np.testing.assert_allclose(result.objective_curve, expected, rtol=1e-6)
+    np.testing.assert_allclose(result.objective_curve, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))

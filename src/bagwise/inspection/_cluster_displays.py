@@ -245,15 +245,16 @@ def _in_the_plane(rows: Any, layout: str, rng: Any) -> NDArray[Any]:
 
 def _principal_scores(rows: Any) -> NDArray[Any]:
     """The first two principal components, by the inner products: sparse rows stay sparse."""
-    from scipy.linalg import eigh
     from scipy.sparse import issparse
+
+    from bagwise.solvers.eigenvectors import some_eigenvectors
 
     gram = rows @ rows.T
     gram = np.asarray(gram.toarray() if issparse(gram) else gram, dtype=float)
     gram = gram - gram.mean(axis=0)
     gram -= gram.mean(axis=1, keepdims=True)
     n = len(gram)
-    values, vectors = eigh(gram, subset_by_index=[max(n - 2, 0), n - 1])
+    values, vectors = some_eigenvectors(gram, max(n - 2, 0), n - 1)
     scores = (vectors * np.sqrt(np.clip(values, 0, None)))[:, ::-1]
     return np.pad(scores, ((0, 0), (0, 2 - scores.shape[1])))
 

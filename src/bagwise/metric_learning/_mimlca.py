@@ -25,7 +25,7 @@ from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssi
 from bagwise.metric_learning._base import CentroidPredictor, as_few_rows, best_column
 from bagwise.pairwise import check_kernel, instance_kernel
 from bagwise.solvers.column_span import RANK_TOLERANCE, ColumnSpan
-from bagwise.solvers.eigenvectors import some_eigenvectors
+from bagwise.solvers.eigenvectors import some_eigenvectors, with_fixed_signs
 from bagwise.solvers.mimlca import instance_span, metric_map, usual_rank
 from bagwise.solvers.mimlca_parts import mimlca_by_parts
 from bagwise.solvers.multi_instance_kmeans import Candidates, cluster_means
@@ -168,7 +168,8 @@ def _leading_eigenvectors(gram: NDArray[np.float64], keep: int) -> Any:
     """The largest eigenvalues, rising, and their vectors; a few of many by Lanczos."""
     n = len(gram)
     if n > 1000 and 10 * keep < n:
-        return eigsh(gram, k=keep, which="LA", v0=gram.sum(axis=1))
+        values, vectors = eigsh(gram, k=keep, which="LA", v0=gram.sum(axis=1))
+        return values, with_fixed_signs(vectors)
     return some_eigenvectors(gram, n - keep, n - 1)
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from bagwise.kernels.threads import one_core_if_small
+from bagwise.solvers.eigenvectors import with_fixed_signs
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["SymmetricOperator", "leading_eigenvectors"]
@@ -68,7 +69,8 @@ def leading_eigenvectors(
     Returns
     -------
     SolverResult
-        ``solution`` is (vectors, values), largest first; the objective is the sum of the
+        ``solution`` is (vectors, values), largest first, with the signs of
+        `eigenvectors.with_fixed_signs`; the objective is the sum of the
         eigenvalues (Eq. 13), which never falls; the residuals are the largest of each restart.
     """
     n = operator.shape[0]
@@ -77,7 +79,7 @@ def leading_eigenvectors(
     size = kept + DEPTH * block
     if n <= size + block:  # the Krylov space would be the whole space
         values, vectors = linalg.eigh(operator.toarray())
-        leading = vectors[:, ::-1][:, :n_vectors], values[::-1][:n_vectors]
+        leading = with_fixed_signs(vectors[:, ::-1][:, :n_vectors]), values[::-1][:n_vectors]
         return SolverResult(leading, np.array([leading[1].sum()]), 1, True, np.zeros(1))
     basis = np.zeros((n, size), operator.dtype, order="F")
     projected = np.zeros((size, size))  # basis' A basis
@@ -112,7 +114,8 @@ def leading_eigenvectors(
             projected[:] = 0
             projected[range(kept), range(kept)] = values
             filled = kept
-    solution = np.ascontiguousarray(basis[:, :n_vectors]), values[:n_vectors]
+    found = with_fixed_signs(np.ascontiguousarray(basis[:, :n_vectors]))
+    solution = found, values[:n_vectors]
     return SolverResult(solution, np.array(curve), len(curve), converged, np.array(residuals))
 
 

@@ -8,7 +8,42 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-__all__ = ["some_eigenvectors"]
+__all__ = ["some_eigenvectors", "with_fixed_signs"]
+
+NEAR = 1e-6  # entries this near to the largest, relative to it, count as equal
+
+
+def with_fixed_signs(vectors: NDArray[Any]) -> NDArray[Any]:
+    """Give each column the sign that makes its largest entry positive.
+
+    An eigenvector has no sign of its own: which one comes out depends on the processor. As
+    :func:`sklearn.utils.extmath.svd_flip` does, the entry of largest absolute value decides; of
+    entries that differ by rounding only, the first. Where eigenvalues are equal, their eigenvectors
+    may still be any basis of the common space.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n, n_vectors)
+        Columns with arbitrary sign.
+
+    Returns
+    -------
+    ndarray of shape (n, n_vectors)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.solvers.eigenvectors import with_fixed_signs
+    >>> with_fixed_signs(np.array([[0.6, 0.8], [-0.8, 0.6]]))
+    array([[-0.6,  0.8],
+           [ 0.8,  0.6]])
+    """
+    if vectors.size == 0:
+        return vectors
+    sizes = np.abs(vectors)
+    first = (sizes >= (1 - NEAR) * sizes.max(axis=0)).argmax(axis=0)
+    negative = vectors[first, np.arange(vectors.shape[1])] < 0
+    return vectors * np.where(negative, -1, 1).astype(vectors.dtype)
 
 
 def some_eigenvectors(
@@ -32,10 +67,12 @@ def some_eigenvectors(
     -------
     values : ndarray of shape (last - first + 1,)
     vectors : ndarray of shape (n, last - first + 1)
+        With the signs of `with_fixed_signs`.
     """
     options = {"lower": lower, "check_finite": False}
     try:
-        return linalg.eigh(matrix, subset_by_index=[first, last], **options)
+        values, vectors = linalg.eigh(matrix, subset_by_index=[first, last], **options)
     except np.linalg.LinAlgError:
         values, vectors = linalg.eigh(matrix, driver="evd", **options)
-        return values[first : last + 1], vectors[:, first : last + 1]
+        values, vectors = values[first : last + 1], vectors[:, first : last + 1]
+    return values, with_fixed_signs(vectors)

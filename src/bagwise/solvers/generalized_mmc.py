@@ -33,6 +33,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 
 from bagwise.exceptions import InputError
 from bagwise.kernels.threads import one_core_if_small
+from bagwise.solvers.eigenvectors import some_eigenvectors
 from bagwise.solvers.feature_space import FeatureSpace, Vector, dense_gram
 from bagwise.solvers.result import SolverResult
 
@@ -85,7 +86,7 @@ def _relaxed(
     columns = M.sum(axis=0)
     Q = M - np.outer(columns, columns / columns.sum()) + balance / n
     _, relaxed, curve, converged = diagonal_bound(Q, tol=tol, steps=steps)
-    g = eigh(relaxed, subset_by_index=[n - 1, n - 1])[1][:, 0]
+    g = some_eigenvectors(relaxed, n - 1, n - 1)[1][:, 0]
     g *= np.sqrt(n)
     b = float(columns @ g / columns.sum())
     coef = M @ (g - b)

@@ -17,6 +17,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from bagwise import kernels
+from bagwise.solvers.eigenvectors import with_fixed_signs
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.unit_variance import unit_variance
@@ -188,6 +189,4 @@ def mildml(
 def _principal_directions(X: Matrix, n: int) -> Matrix:
     """The n leading principal directions of centred rows."""
     _, vectors = np.linalg.eigh(X.T @ X)
-    vectors = vectors[:, ::-1][:, :n]
-    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(n)])
-    return (vectors * np.where(signs == 0, 1, signs)).T
+    return with_fixed_signs(vectors[:, ::-1][:, :n]).T

@@ -133,9 +133,7 @@ def best_directions(within: Matrix, between: Matrix, n: int, start: Matrix) -> M
             return A
         ratio = best
         _, vectors = some_eigenvectors(between - ratio * within, d - n, d - 1)
-        vectors = vectors[:, ::-1]
-        largest = vectors[np.abs(vectors).argmax(axis=0), np.arange(n)]
-        A = vectors * np.where(largest < 0, -1.0, 1.0)  # eigenvectors have no sign of their own
+        A = vectors[:, ::-1]
     return A
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from bagwise.solvers.eigenvectors import some_eigenvectors
+from bagwise.solvers.eigenvectors import some_eigenvectors, with_fixed_signs
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["minimise_norm_ratio", "widest_directions"]
@@ -145,7 +145,7 @@ def widest_directions(B: Matrix, n_components: int) -> Matrix:
 
 
 def _leading_directions(B: Matrix, n_components: int) -> Matrix:
-    return np.linalg.eigh(B.T @ B)[1][:, : -n_components - 1 : -1]
+    return with_fixed_signs(np.linalg.eigh(B.T @ B)[1][:, : -n_components - 1 : -1])
 
 
 def _lengths(rows: Matrix) -> Matrix:

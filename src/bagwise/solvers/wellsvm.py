@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from bagwise import kernels
+from bagwise.solvers.eigenvectors import with_fixed_signs
 from bagwise.solvers.result import SolverResult
 
 if TYPE_CHECKING:  # numba loads when the first kernel runs
@@ -272,7 +273,8 @@ def _principal(rows: Rows, start: Vector) -> Vector:
     if n > 2:
         operator = LinearOperator((n, n), matvec=gram, dtype=np.float64)
         with suppress(ArpackError):  # all rows at 0, or many components of one length
-            return eigsh(operator, 1, v0=start, tol=0.01, maxiter=20)[1][:, 0]
+            found = eigsh(operator, 1, v0=start, tol=0.01, maxiter=20)[1]
+            return with_fixed_signs(found)[:, 0]
     return gram(start)
 
 
