@@ -1,5 +1,7 @@
 """Folders of HDF5 files, one per bag."""
 
+import os
+
 import h5py
 import numpy as np
 import pandas as pd
@@ -116,3 +118,95 @@ def test_empty_and_changed_folders(tmp_path, rng):
         read_bags(folder)
     (folder / "bags.json").unlink()
     assert read_bags(folder).bags.ids.tolist() == ["bag_0"]
+
+
+# Data that is kept in another file
+
+
+def write_outside(folder, kind, rng):
+    """A bag whose features lie in another file, and that file."""
+    secret = rng.normal(size=(3, 4))
+    path, other = folder / "bag.h5", folder / "other.bin"
+    if kind == "external storage":
+        other.write_bytes(secret.tobytes())
+        with h5py.File(path, "w") as file:
+            storage = [(str(other), 0, secret.nbytes)]
+            file.create_dataset("features", secret.shape, secret.dtype, external=storage)
+        return path, secret
+    with h5py.File(other, "w") as file:
+        file["hidden"] = secret
+        file["inner/features"] = secret
+    with h5py.File(path, "w") as file:
+        if kind == "virtual":
+            layout = h5py.VirtualLayout(secret.shape, secret.dtype)
+            layout[:] = h5py.VirtualSource(other, "hidden", secret.shape)
+            file.create_virtual_dataset("features", layout)
+        elif kind == "external link":
+            file["features"] = h5py.ExternalLink(str(other), "hidden")
+        elif kind == "soft link to an external link":
+            file["far"] = h5py.ExternalLink(str(other), "/")
+            file["features"] = h5py.SoftLink("/far/hidden")
+        else:
+            file["group"] = h5py.ExternalLink(str(other), "inner")
+    return path, secret
+
+
+OUTSIDE = [
+    "external storage",
+    "virtual",
+    "external link",
+    "soft link to an external link",
+    "external group",
+]
+
+
+@pytest.mark.parametrize("kind", OUTSIDE)
+def test_data_of_another_file_is_refused_unless_allowed(tmp_path, rng, kind):
+    path, secret = write_outside(tmp_path, kind, rng)
+    name = "group/features" if kind == "external group" else "features"
+    for source in (path, tmp_path):
+        with pytest.raises(FileFormatError, match=r"bag\.h5: .* another file.*allow_external=True"):
+            read_bags(source, features=name)
+    found = read_bags(path, features=name, allow_external=True).bags
+    np.testing.assert_array_equal(found[0], secret)
+
+
+@pytest.mark.parametrize("name", ["coords", "instance_labels"])
+def test_other_parts_of_another_file_are_refused_too(tmp_path, name):
+    with h5py.File(tmp_path / "bag.h5", "w") as file:
+        file["features"] = np.ones((2, 3))
+        file[name] = h5py.ExternalLink("/nowhere.h5", "x")
+    with pytest.raises(FileFormatError, match="another file"):
+        read_bags(tmp_path)
+
+
+def test_the_other_file_is_not_even_opened(tmp_path):
+    os.mkfifo(tmp_path / "pipe")  # opening it would wait for ever
+    with h5py.File(tmp_path / "bag.h5", "w") as file:
+        file["features"] = h5py.ExternalLink(str(tmp_path / "pipe"), "x")
+    with pytest.raises(FileFormatError, match="another file"):
+        read_bags(tmp_path / "bag.h5")
+
+
+def test_soft_links_inside_a_file_are_followed(tmp_path):
+    with h5py.File(tmp_path / "bag.h5", "w") as file:
+        file["deep/values"] = np.ones((2, 3))
+        file["deep/near"] = h5py.SoftLink("values")
+        file["features"] = h5py.SoftLink("/deep/near")
+        file["circle"] = h5py.SoftLink("/circle")
+        file["nowhere"] = h5py.SoftLink("/absent")
+    assert read_bags(tmp_path / "bag.h5").bags.n_instances == 2
+    assert read_bags(tmp_path / "bag.h5", features="deep/near").bags.n_instances == 2
+    with pytest.raises(FileFormatError, match="leads to itself"):
+        read_bags(tmp_path / "bag.h5", features="circle")
+    for name in ("nowhere", "absent", "deep/absent", "features/x", ""):
+        with pytest.raises(FileFormatError, match="has no dataset"):
+            read_bags(tmp_path / "bag.h5", features=name)
+
+
+def test_a_folder_larger_than_memory_is_read_in_two_passes(slides):
+    folder, features = slides
+    for limit in (0, 60, 100, 10**6):
+        data = read_bags(folder, memory_limit=limit)
+        np.testing.assert_array_equal(data.bags.instances, np.concatenate(features))
+        assert data.coords.tolist() == [[0, 1], [2, 3], [4, 5], [0, 1], [2, 3]]

@@ -46,6 +46,7 @@ def read_bags(
     scratch: str | os.PathLike[str] | None = None,
     client: Any = None,
     npartitions: int | None = None,
+    allow_external: bool = False,
 ) -> Bunch:
     """Read bags and their labels from a file, a folder or a data frame.
 
@@ -96,6 +97,10 @@ def read_bags(
         see it (give a `scratch` on a shared file system); others travel.
     npartitions : int, default=None
         Number of parts on the cluster; one per worker by default.
+    allow_external : bool, default=False
+        Whether an HDF5 file may bring in data of other files, by external links, external storage
+        or virtual datasets. Allow it only for files that you trust: they can name any file you
+        can read.
 
     Returns
     -------
@@ -146,7 +151,13 @@ def read_bags(
     workspace = make_workspace(memory_limit, scratch)
     cluster = None if client is None else Cluster(client, npartitions)
     contents = _read(
-        source, request, format, workspace, cluster, labels_elsewhere=labels is not None
+        source,
+        request,
+        format,
+        workspace,
+        cluster,
+        labels_elsewhere=labels is not None,
+        allow_external=allow_external,
     )
     if labels is not None:
         contents = _relabel(contents, labels, request)
@@ -279,6 +290,7 @@ def _read(
     cluster: Cluster | None,
     *,
     labels_elsewhere: bool,
+    allow_external: bool,
 ) -> Contents:
     if labels_elsewhere:
         request = request.without("label", "label_set")
@@ -290,7 +302,7 @@ def _read(
         if labels_elsewhere and format in ("hdf5", "npz"):
             request = request.without("bag")  # it names a column of the labels
         if format == "hdf5":
-            return read_hdf5(path, request, workspace, cluster)
+            return read_hdf5(path, request, workspace, cluster, allow_external=allow_external)
         if path.is_dir():
             raise InputError(f"{path} is a folder, which is read as HDF5 files only.")
         if format == "npz":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,8 +50,7 @@ def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
     """Turn whatever a format's own library raises on a damaged file into one clear error."""
-    if not path.exists():
-        raise DataNotFoundError(f"no file or folder {str(path)!r}.")
+    _refuse_special(path)
     try:
         yield
     except BagwiseError:
@@ -67,6 +67,27 @@ def reading(path: Path) -> Iterator[None]:
             f"{path} could not be read: {detail}. Is the file complete, and of the format its "
             "name says?"
         ) from error
+
+
+def _refuse_special(path: Path) -> None:
+    """Refuse what is neither a file nor a folder: reading a pipe could wait for ever."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+        raise DataNotFoundError(f"no file or folder {str(path)!r}.") from error
+    except OSError as error:
+        raise DataNotFoundError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise FileFormatError(
+            f"{path} is a {_special_kind(mode)}, and files are read more than once: write it to a "
+            "file first."
+        )
+
+
+def _special_kind(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "pipe"
+    return "socket" if stat.S_ISSOCK(mode) else "device"
 
 
 @contextlib.contextmanager

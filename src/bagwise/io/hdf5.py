@@ -42,6 +42,7 @@ __all__ = ["read_hdf5", "write_hdf5"]
 _SIDECAR = "bags.json"
 _VERSION = 1
 _RATIO = 10_000  # no filter makes a dataset of numbers smaller by more
+_MOST_LINKS = 16  # HDF5's own bound on soft links in a row
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,27 @@ class _BagFile:
     n_instances: int
     n_features: int
     dtype: np.dtype[Any]
-    coords_shape: tuple[int, ...] | None
+    coords: tuple[tuple[int, ...], np.dtype[Any]] | None  # shape per instance, and type
     has_labels: bool
+    n_bytes: int
+
+
+_Values = tuple[NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]
 
 
 def read_hdf5(
-    path: Path, request: Request, workspace: Workspace, cluster: Cluster | None = None
+    path: Path,
+    request: Request,
+    workspace: Workspace,
+    cluster: Cluster | None = None,
+    *,
+    allow_external: bool = False,
 ) -> Contents:
-    """Read a folder of HDF5 files, or one of them, as bags: shapes first, then the values."""
+    """Read a folder of HDF5 files, or one of them, as bags.
+
+    Opening a file takes longer than reading a small one, so each is opened once while the values
+    fit into memory; beyond that shapes come first and values later.
+    """
     if request.exclude or (request.features is not None and len(request.features) != 1):
         raise InputError(
             "in HDF5 files features= names the one dataset that holds the features, and exclude= "
@@ -73,8 +87,15 @@ def read_hdf5(
         )
     dataset = "features" if request.features is None else request.features[0]
     notes = _read_notes(path)
-    paths = _bag_paths(path, notes)
-    files = [_measure(p, dataset) for p in paths]
+    reader = _Reader(dataset, allow_external)
+    room = 0 if cluster is not None else workspace.limit // 2  # the values are copied once more
+    files: list[_BagFile] = []
+    early: list[_Values | None] = []
+    for p in (paths := _bag_paths(path, notes)):
+        file, values = reader.measure(p, room)
+        room -= 0 if values is None else file.n_bytes
+        files.append(file)
+        early.append(values)
     _same_width(files)
     offsets = np.concatenate([[0], np.cumsum([f.n_instances for f in files])]).astype(np.int64)
     dtype = request.dtype or np.result_type(*(f.dtype for f in files))
@@ -82,15 +103,18 @@ def read_hdf5(
     instances = None if cluster is not None else workspace.empty(shape, dtype)
     coords = _empty_coords(files, int(offsets[-1]))
     labels = np.full(offsets[-1], -1) if any(f.has_labels for f in files) else None
-    for file, start, stop in zip(files, offsets[:-1], offsets[1:], strict=True):
-        rows = None if instances is None else instances[start:stop]
-        _fill(file, dataset, rows, coords, labels, slice(start, stop))
+    if cluster is None or coords is not None or labels is not None:
+        for i, file in enumerate(files):
+            place = slice(offsets[i], offsets[i + 1])
+            values = early[i] or reader.read(file)
+            early[i] = None
+            _fill(file, values, instances, coords, labels, place)
     names = notes["ids"] if notes else [p.stem for p in paths]
     ids = None if names is None else plain_array(names)
     columns = notes.get("feature_names")
     if cluster is not None:
         dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
-        load = partial(_read_some, files, dataset, dtype, columns)
+        load = partial(_read_some, files, reader, dtype, columns)
         bags: Bags = on_workers(cluster, load, offsets, ids, columns, (shape[1], dtype))
     else:
         bags = Bags(instances, offsets, ids, feature_names=columns)
@@ -168,41 +192,115 @@ def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
     return told
 
 
-def _measure(path: Path, dataset: str) -> _BagFile:
-    h5py = import_extra("h5py", extra="io")
-    with reading(path), h5py.File(path, "r") as file:
-        values = _dataset(file, dataset, path)
+@dataclass(frozen=True)
+class _Reader:
+    """Opens the file of a bag, checks what is in it, and reads the values.
+
+    HDF5 can name other files: by an external link, by external storage, by a virtual dataset. A
+    file from elsewhere could so bring any file of the user's into the features; it is refused
+    before the other file is opened, unless that was allowed.
+    """
+
+    dataset: str
+    allow_external: bool
+
+    def measure(self, path: Path, room: int) -> tuple[_BagFile, _Values | None]:
+        """What is in a file, and its values where they take no more than `room` bytes."""
+        h5py = import_extra("h5py", extra="io")
+        with reading(path), h5py.File(path, "r") as file:
+            parts = self._parts(file, path)
+            bag = self._described(path, *parts)
+            return bag, _loaded(*parts) if bag.n_bytes <= room else None
+
+    def read(self, bag: _BagFile) -> _Values:
+        """The values of a file that was measured."""
+        h5py = import_extra("h5py", extra="io")
+        with reading(bag.path), h5py.File(bag.path, "r") as file:
+            return _loaded(*self._parts(file, bag.path))
+
+    def _parts(self, file: Any, path: Path) -> tuple[Any, Any, Any]:
+        values = self._found(file, self.dataset, path)
+        if values is None:
+            raise FileFormatError(
+                f"{path} has no dataset {self.dataset!r}: there are {listed(file.keys())}. Name "
+                "the one with the features with features=."
+            )
+        return (values, *(self._found(file, n, path) for n in ("coords", "instance_labels")))
+
+    def _found(self, file: Any, name: str, path: Path) -> Any:
+        """The dataset of a name, or None; never one that is kept in another file unasked."""
+        h5py = import_extra("h5py", extra="io")
+        if self.allow_external:
+            values = file.get(name)
+        else:
+            values = _inside(h5py, file, file, name, path)
+        if not isinstance(values, h5py.Dataset):
+            return None
+        if not self.allow_external:
+            created = values.id.get_create_plist()
+            if created.get_layout() == h5py.h5d.VIRTUAL or created.get_external_count():
+                raise FileFormatError(_elsewhere(path, name))
+            if values.size * values.dtype.itemsize > _RATIO * path.stat().st_size:
+                raise FileFormatError(f"{path}: {name!r} claims more than the file can hold.")
+        return values
+
+    def _described(self, path: Path, values: Any, coords: Any, labels: Any) -> _BagFile:
+        name = self.dataset
         if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[0] != 1):
             raise FileFormatError(
-                f"{path}: {dataset!r} has shape {values.shape}: expected instances x features."
+                f"{path}: {name!r} has shape {values.shape}: expected instances x features."
             )
         if values.dtype.kind not in "fiub":
-            raise FileFormatError(f"{path}: {dataset!r} holds {values.dtype}, not numbers.")
-        if values.size * values.dtype.itemsize > _RATIO * path.stat().st_size:
-            raise FileFormatError(f"{path}: {dataset!r} claims more than the file can hold.")
+            raise FileFormatError(f"{path}: {name!r} holds {values.dtype}, not numbers.")
         n_instances, n_features = values.shape[-2:]
-        coords_shape = None
-        if "coords" in file:
-            shape = _dataset(file, "coords", path).shape
+        per_instance = None
+        if coords is not None:
+            shape = coords.shape
             shape = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
             if shape[:1] != (n_instances,):
                 raise FileFormatError(
                     f"{path}: coords has shape {shape} for {n_instances} instances."
                 )
-            coords_shape = tuple(shape[1:])
-        labelled = "instance_labels" in file
-        return _BagFile(path, n_instances, n_features, values.dtype, coords_shape, labelled)
-
-
-def _dataset(file: Any, name: str, path: Path) -> Any:
-    h5py = import_extra("h5py", extra="io")
-    values = file.get(name)
-    if not isinstance(values, h5py.Dataset):
-        raise FileFormatError(
-            f"{path} has no dataset {name!r}: there are {listed(file.keys())}. Name the one with "
-            "the features with features=."
+            per_instance = tuple(shape[1:]), coords.dtype
+        n_bytes = sum(p.size * p.dtype.itemsize for p in (values, coords, labels) if p is not None)
+        return _BagFile(
+            path, n_instances, n_features, values.dtype, per_instance, labels is not None, n_bytes
         )
-    return values
+
+
+def _inside(h5py: Any, file: Any, group: Any, name: str, path: Path, depth: int = 0) -> Any:
+    """Follow a path inside a file link by link, and refuse a link to another file."""
+    if name.startswith("/"):
+        group = file
+    for part in filter(None, name.split("/")):
+        link = group.get(part, getlink=True) if isinstance(group, h5py.Group) else None
+        if isinstance(link, h5py.ExternalLink):
+            raise FileFormatError(_elsewhere(path, name))
+        if isinstance(link, h5py.SoftLink):
+            if depth == _MOST_LINKS:
+                raise FileFormatError(f"{path}: {name!r} is a link that leads to itself.")
+            group = _inside(h5py, file, group, link.path, path, depth + 1)
+        else:
+            group = None if link is None else group.get(part)
+        if group is None:
+            return None
+    return group
+
+
+def _elsewhere(path: Path, name: str) -> str:
+    return (
+        f"{path}: {name!r} is kept in another file, by a link, external storage or a virtual "
+        "dataset. A file from a stranger could so read any file of yours: if you trust it, call "
+        "read_bags with allow_external=True, or copy the data into one file (h5repack)."
+    )
+
+
+def _loaded(values: Any, coords: Any, labels: Any) -> _Values:
+    return (
+        values[0] if values.ndim == 3 else values[()],
+        None if coords is None else coords[()],
+        None if labels is None else labels[()],
+    )
 
 
 def _same_width(files: Sequence[_BagFile]) -> None:
@@ -215,42 +313,41 @@ def _same_width(files: Sequence[_BagFile]) -> None:
 
 
 def _empty_coords(files: Sequence[_BagFile], n_instances: int) -> NDArray[Any] | None:
-    shapes = {f.coords_shape for f in files}
-    if shapes == {None}:
-        return None
-    if len(shapes) > 1:
-        odd = next(f for f in files if f.coords_shape != files[0].coords_shape)
+    kinds = [f.coords for f in files]
+    shapes = [None if kind is None else kind[0] for kind in kinds]
+    if len(set(shapes)) > 1:
+        odd = next(i for i, shape in enumerate(shapes) if shape != shapes[0])
         raise FileFormatError(
-            f"{odd.path.name} has coords of shape {odd.coords_shape} per instance, while "
-            f"{files[0].path.name} has {files[0].coords_shape}."
+            f"{files[odd].path.name} has coords of shape {shapes[odd]} per instance, while "
+            f"{files[0].path.name} has {shapes[0]}."
         )
-    h5py = import_extra("h5py", extra="io")
-    with reading(files[0].path), h5py.File(files[0].path, "r") as file:
-        return np.zeros((n_instances, *(files[0].coords_shape or ())), file["coords"].dtype)
+    if shapes[0] is None:
+        return None
+    dtype = np.result_type(*(kind[1] for kind in kinds if kind is not None))
+    return np.zeros((n_instances, *shapes[0]), dtype)
 
 
 def _fill(
     file: _BagFile,
-    dataset: str,
-    rows: NDArray[Any] | None,
+    values: _Values,
+    instances: NDArray[Any] | None,
     coords: NDArray[Any] | None,
     labels: NDArray[Any] | None,
     place: slice,
 ) -> None:
-    h5py = import_extra("h5py", extra="io")
-    with reading(file.path), h5py.File(file.path, "r") as source:
-        values = source[dataset]
-        if rows is not None:
-            assign(rows, values[0] if values.ndim == 3 else values[()])
-        if coords is not None:
-            assign(coords[place], source["coords"][()].reshape(coords[place].shape))
-        if labels is not None and file.has_labels:
-            assign(labels[place], source["instance_labels"][()])
+    """Copy the values of a bag to its place among those of all bags."""
+    with reading(file.path):
+        if instances is not None:
+            assign(instances[place], values[0])
+        if coords is not None and values[1] is not None:
+            assign(coords[place], values[1].reshape(coords[place].shape))
+        if labels is not None and values[2] is not None:
+            assign(labels[place], values[2])
 
 
 def _read_some(
     files: list[_BagFile],
-    dataset: str,
+    reader: _Reader,
     dtype: np.dtype[Any],
     columns: list[str] | None,
     first: int,
@@ -261,7 +358,7 @@ def _read_some(
     offsets = np.concatenate([[0], np.cumsum([f.n_instances for f in mine])]).astype(np.int64)
     rows = np.empty((int(offsets[-1]), files[0].n_features), dtype)
     for file, start, stop in zip(mine, offsets[:-1], offsets[1:], strict=True):
-        _fill(file, dataset, rows[start:stop], None, None, slice(start, stop))
+        _fill(file, reader.read(file), rows, None, None, slice(start, stop))
     return Bags(rows, offsets, ids, feature_names=columns)
 
 
