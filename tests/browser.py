@@ -33,17 +33,20 @@ def chromium():
 
 @pytest.fixture
 def open_page(chromium):
-    """Open a file or an address; options go to Playwright's ``browser.new_context``."""
+    """Open a file or an address; options go to Playwright's ``browser.new_context``.
+
+    With `quiet` the console is ignored: the browser reports files there that are not found.
+    """
     contexts, troubles = [], []
 
-    def opened(where, **options):
+    def opened(where, quiet=False, **options):
         address = where.resolve().as_uri() if isinstance(where, Path) else where
         contexts.append(chromium.new_context(**options))
         page = contexts[-1].new_page()
         page.set_default_timeout(10_000)
 
         def listen(message):
-            if message.type in ("error", "warning"):
+            if message.type in ("error", "warning") and not quiet:
                 troubles.append(f"console: {message.text}")
 
         def watch(request):

@@ -164,6 +164,20 @@ class TestReview:
         assert told["written"] == [str(sidecar)]
         assert "http://127.0.0.1:" in document.stderr
 
+    def test_media_outside_of_the_folder_are_told(self, run, birds, model, tmp_path, monkeypatch):
+        bags, sets, _, table, _ = birds
+        names = ["/elsewhere/a.wav", "../b.wav", "c.wav", *["c.wav"] * bags.n_instances]
+        write_table(table, bags, sets, clip=names)
+
+        def interrupted(server):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(ReviewServer, "serve", interrupted)
+        words = ("review", table, "--model", model, "--no-browser", "--audio", "clip")
+        result = run(*words)
+        assert result.exit_code == 0, result.stderr
+        assert f"2 files are outside of {table.parent}" in " ".join(result.stderr.split())
+
     def test_one_label_per_bag_kept_elsewhere(self, run, slides, tmp_path, monkeypatch):
         pytest.importorskip("skops")
         labels = tmp_path / "labels.csv"

@@ -3,18 +3,33 @@
 import http.client
 import json
 import os
+import random
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import closing, contextmanager
 from urllib.parse import urlsplit
 
+import numpy as np
 import pytest
 
+from bagwise import Bags
+from bagwise.annotation import ORedLogisticRegression
+from bagwise.exceptions import InputError
 from bagwise.persistence import save_model
-from bagwise.review import Corrections, ReviewQueue, ReviewServer, ServedMedia, read_corrections
+from bagwise.review import (
+    Corrections,
+    ReviewQueue,
+    ReviewServer,
+    ServedMedia,
+    match_corrections,
+    read_corrections,
+    server,
+)
 from syllables import BIRDS, fitted, recordings, write_table
 
 PIXEL = bytes.fromhex(
@@ -26,15 +41,21 @@ PIXEL = bytes.fromhex(
 @contextmanager
 def serving(path, *, media=None, limit=None, **options):
     model, bags, sets, birds = fitted(**options)
+    with reviewing(model, bags, sets, path, media=media, limit=limit) as address:
+        yield address, birds
+
+
+@contextmanager
+def reviewing(model, bags, sets, path, *, limit=None, title="birds", **options):
     with Corrections(path) as corrections:
         queue = ReviewQueue(model, bags, sets, corrections=corrections.all(), limit=limit)
-        with ReviewServer(queue, corrections, bags, media=media, title="birds") as server:
-            thread = threading.Thread(target=server.serve)
+        with ReviewServer(queue, corrections, bags, title=title, **options) as running:
+            thread = threading.Thread(target=running.serve)
             thread.start()
             try:
-                yield server.address, birds
+                yield running.address
             finally:
-                server.stop()
+                running.stop()
                 thread.join()
 
 
@@ -98,6 +119,8 @@ class TestDoor:
             ("decide", '{"instance": -1, "label": "wren"}', 400),
             ("decide", '{"instance": 0, "label": "emu"}', 400),
             ("decide", '{"instance": 0, "label": ["wren"]}', 400),
+            ("decide", "[" * 50_000, 400),
+            ("decide", '{"instance": ' + "9" * 50_000 + "}", 400),
             ("skip", '{"instance": 100000}', 400),
             ("decide", " " * 100_000, 400),
             ("delete", "{}", 404),
@@ -132,6 +155,30 @@ class TestDoor:
             ):
                 assert ask(address, f"media/{wrong}")[0].status == 404, wrong
 
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+    def test_media_are_regular_files_of_the_folder(self, sidecar, tmp_path, monkeypatch):
+        folder, outside = tmp_path / "clips", tmp_path / "clips-private"
+        folder.mkdir()
+        outside.mkdir()
+        for place in (folder, outside):
+            (place / "clip.png").write_bytes(PIXEL)
+        os.mkfifo(folder / "pipe.png")
+        (folder / "endless.png").symlink_to("/dev/zero")
+        (folder / "out.png").symlink_to(outside / "clip.png")
+        (folder / "in.png").symlink_to(folder / "clip.png")
+        (folder / "loop.png").symlink_to(folder / "loop.png")
+        (folder / "folder.png").mkdir()
+        (folder / "large.png").write_bytes(b"0" * 2000)
+        monkeypatch.setattr("bagwise.review.card.LARGEST_FILE", 1000)
+        served = ["clip.png", "in.png", str(folder / "clip.png")]
+        refused = ["pipe.png", "endless.png", "out.png", "loop.png", "folder.png", "large.png"]
+        refused += ["../clips-private/clip.png", str(outside / "clip.png"), "a\0.png", "/dev/zero"]
+        names = [*served, *refused, *["clip.png"] * 100]
+        with serving(sidecar, media=ServedMedia("image", names, folder)) as (address, _):
+            for i, name in enumerate([*served, *refused]):
+                status = 200 if name in served else 404
+                assert ask(address, f"media/{i}")[0].status == status, name
+
     def test_a_full_disk_is_told(self, sidecar, monkeypatch):
         def fail(*_, **__):
             raise sqlite3.OperationalError("database or disk is full")
@@ -144,6 +191,188 @@ class TestDoor:
             assert answer.status == 500
             assert "NOT saved: database or disk is full" in found["error"]
             assert ask(address, "card")[1]["instance"] == card["instance"]
+
+
+@contextmanager
+def half_sent(address, *, n=1, what="decide"):
+    """Connections that promise a body and send half of it."""
+    parts = urlsplit(address)
+    lines = []
+    for _ in range(n):
+        lines.append(socket.create_connection((parts.hostname, parts.port), timeout=30))
+        head = f"POST {parts.path}{what} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+        head += f"Origin: http://{parts.netloc}\r\nContent-Length: 100\r\n\r\n" + '{"instance": 0'
+        lines[-1].sendall(head.encode())
+    try:
+        yield lines
+    finally:
+        for line in lines:
+            line.close()
+
+
+class TestSlowClients:
+    def test_a_half_sent_request_keeps_nobody_waiting(self, sidecar):
+        with serving(sidecar) as (address, _), half_sent(address):
+            time.sleep(0.05)  # the thread of the half request reads its body now
+            _, card = ask(address, "card")
+            request = json.dumps({"instance": card["instance"], "label": card["guess"]})
+            assert ask(address, "decide", request)[0].status == 200
+        assert len(read_corrections(sidecar)) == 1
+
+    def test_a_request_that_never_ends_is_disconnected(self, sidecar, monkeypatch):
+        monkeypatch.setattr(server, "LONGEST_CONNECTION", 0.3)
+        with serving(sidecar) as (address, _), half_sent(address) as (line,):
+            began = time.monotonic()
+            while time.monotonic() - began < 20:  # bytes that drip in do not prolong it
+                try:
+                    line.sendall(b" ")
+                    time.sleep(0.02)
+                except ConnectionError:
+                    break
+            else:
+                raise AssertionError("still connected")
+            assert ask(address, "card")[1]["progress"]["decided"] == 0
+
+    def test_a_request_that_ends_early_decides_nothing(self, sidecar):
+        with serving(sidecar) as (address, _):
+            with half_sent(address) as (line,):
+                line.sendall(b', "label": "wren"}')
+                line.shutdown(socket.SHUT_WR)
+                assert b"ended early" in line.recv(10_000)
+            assert ask(address, "card")[1]["progress"]["decided"] == 0
+
+    def test_many_connections_keep_nobody_out(self, sidecar, monkeypatch):
+        monkeypatch.setattr(server, "MOST_CONNECTIONS", 5)
+        with serving(sidecar) as (address, _), half_sent(address, n=20) as lines:
+            for _ in range(3):
+                assert ask(address, "card")[0].status == 200
+            assert all(line.recv(1000) == b"" for line in lines[:15])  # the oldest were closed
+
+
+class TestTwoPages:
+    """A decision is about what the person saw."""
+
+    def test_the_second_decision_is_refused_and_shown_the_first(self, sidecar):
+        with serving(sidecar) as (address, _):
+            card = ask(address, "card")[1]
+            first, second = (choice["label"] for choice in card["choices"][:2])
+            request = {"instance": card["instance"], "after": card["after"]}
+            for action in ("decide", "skip"):
+                told, shown = ask(address, action, json.dumps({**request, "label": first}))
+                if action == "decide":
+                    assert told.status == 200
+                    told, shown = ask(address, action, json.dumps({**request, "label": second}))
+                assert told.status == 409
+                assert f"decided as {first} elsewhere" in shown["error"]
+                assert (shown["instance"], shown["guess"], shown["decided"]) == (
+                    card["instance"], first, True,
+                )  # fmt: skip
+            assert [c.label for c in read_corrections(sidecar)] == [first]
+            request = {"instance": card["instance"], "after": shown["after"], "label": second}
+            assert ask(address, "decide", json.dumps(request))[0].status == 200
+            assert [c.label for c in read_corrections(sidecar)] == [second]
+
+    def test_undo_takes_back_what_the_page_knows(self, sidecar):
+        with serving(sidecar) as (address, _):
+            cards = [ask(address, "card")[1]]
+            for _ in range(2):
+                request = {"instance": cards[-1]["instance"], "label": cards[-1]["guess"]}
+                cards.append(ask(address, "decide", json.dumps(request))[1])
+            told, shown = ask(address, "undo", json.dumps({"last": cards[1]["last"]}))
+            assert told.status == 409
+            assert "another page has decided since" in shown["error"]
+            assert len(read_corrections(sidecar)) == 2
+            told, shown = ask(address, "undo", json.dumps({"last": shown["last"]}))
+            assert (told.status, shown["instance"]) == (200, cards[1]["instance"])
+            assert len(read_corrections(sidecar)) == 1
+
+    def test_two_servers_on_one_file(self, sidecar):
+        with serving(sidecar) as (one, _), serving(sidecar) as (other, _):
+            card = ask(one, "card")[1]
+            first, second = (choice["label"] for choice in card["choices"][:2])
+            for address, label, status in ((one, first, 200), (other, second, 409)):
+                request = {"instance": card["instance"], "after": card["after"], "label": label}
+                told, shown = ask(address, "decide", json.dumps(request))
+                assert told.status == status
+            assert (shown["guess"], shown["decided"]) == (first, True)
+            assert shown["progress"]["decided"] == 1
+        assert [c.label for c in read_corrections(sidecar)] == [first]
+
+
+@pytest.mark.parametrize("ids", [["a", "a"], [1, "1"]], ids=["equal", "as written"])
+def test_bags_that_share_a_name_are_refused(ids):
+    bags = Bags(np.eye(4), [0, 2, 4], np.array(ids, dtype=object))
+    model = ORedLogisticRegression().fit(bags, [{"wren"}, {"robin"}])
+    message = f"bags 0 and 1 are both called '{ids[0]}'"
+    with pytest.raises(InputError, match=message):
+        ReviewQueue(model, bags, [{"wren"}, {"robin"}])
+    with pytest.raises(InputError, match=message):
+        match_corrections([], bags, {})
+
+
+class TestKept:
+    """A decision that is acknowledged is kept; one that cannot be kept is not acknowledged."""
+
+    @pytest.fixture
+    def lost(self, sidecar):
+        """Decide while something stands in the way; then once more, when it is gone."""
+
+        @contextmanager
+        def attempt():
+            with serving(sidecar) as (address, _):
+                card = ask(address, "card")[1]
+                request = json.dumps({"instance": card["instance"], "label": card["guess"]})
+                told = []
+                yield lambda: told.append(ask(address, "decide", request))
+                ((answer, found),) = told
+                assert answer.status == 500
+                assert "NOT saved" in found["error"]
+                again = ask(address, "card")[1]
+                assert (again["instance"], again["progress"]["decided"]) == (card["instance"], 0)
+                if sidecar.exists():
+                    assert read_corrections(sidecar) == []
+                    assert ask(address, "decide", request)[0].status == 200
+                    assert len(read_corrections(sidecar)) == 1
+
+        return attempt
+
+    def test_disk_full(self, lost, sidecar):
+        resource = pytest.importorskip("resource")
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        with lost() as decide:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # no file may grow beyond
+            try:
+                decide()
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    @pytest.mark.skipif(
+        not hasattr(os, "geteuid") or os.geteuid() == 0, reason="permissions do not bind root"
+    )
+    def test_read_only_folder(self, lost, sidecar):
+        with lost() as decide:
+            sidecar.parent.chmod(0o500)
+            try:
+                decide()
+            finally:
+                sidecar.parent.chmod(0o700)
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed there")
+    @pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
+    def test_the_file_is_gone(self, lost, sidecar, how):
+        with lost() as decide:
+            sidecar.rename(sidecar.with_suffix(".moved"))
+            if how == "replaced":
+                sidecar.write_text("")
+            decide()
+            sidecar.unlink(missing_ok=True)
+
+    def test_another_process_writes(self, lost, sidecar, monkeypatch):
+        monkeypatch.setattr("bagwise.review.store.PATIENCE", 0.1)
+        with lost() as decide, closing(sqlite3.connect(sidecar, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            decide()
+            other.execute("ROLLBACK")
 
 
 def until(page, condition):
@@ -216,15 +445,45 @@ class TestPage:
             page.keyboard.press("u")
             page.wait_for_selector("#card:not([hidden])")
 
-    def test_names_stay_text(self, open_page, sidecar):
-        bad = '<script>document.title = "run"</script><img src=x onerror=alert(1)>'
-        with serving(sidecar, ids=[f"{bad}{i}" for i in range(12)]) as (address, _):
-            page = open_page(address)
+    @pytest.mark.parametrize("kind", [None, "image", "audio", "text"])
+    def test_names_stay_text(self, open_page, sidecar, tmp_path, kind):
+        bad = '"><script>document.title = "run"</script><img src=x onerror=alert(1)>'
+        bags, sets, _ = recordings(ids=[f"{bad}{i}" for i in range(12)])
+        bags = Bags(bags.instances, bags.offsets, bags.ids, feature_names=[bad + c for c in "abc"])
+        sets = [{bad + bird for bird in names} for names in sets]
+        model = ORedLogisticRegression().fit(bags, sets)
+        media = kind and ServedMedia(kind, [bad] * bags.n_instances, tmp_path)
+        with reviewing(model, bags, sets, sidecar, media=media, title=bad) as address:
+            # Chromium complains about images and sounds that are not there; scripts are caught.
+            page = open_page(address, quiet=kind in ("image", "audio"))
             page.wait_for_selector("#choices button")
-            assert bad in page.inner_text("#name")
-            assert bad in page.inner_text("#status")
+            for place in ("title", "name", "status", "choices", "neighbours"):
+                assert bad in page.inner_text(f"#{place}")
+            if kind is None:
+                assert bad in page.inner_text("#unusual")
             assert page.title() == "bagwise review"
-            assert page.query_selector("main script, main img") is None
+            assert page.query_selector("main script, main img[src=x], header script") is None
+
+    def test_the_second_page_is_shown_what_the_first_decided(self, chromium, sidecar):
+        # The browser itself complains about a status of 409, so these pages are not watched.
+        with serving(sidecar) as (address, _), closing(chromium.new_context()) as context:
+            pages = [context.new_page() for _ in range(2)]
+            for page in pages:
+                page.goto(address)
+                page.wait_for_selector("#choices button")
+            first, second = pages
+            before = second.evaluate("card")
+            decide(first, "1")
+            second.keyboard.press("2")
+            second.wait_for_selector("#alert:not([hidden])")
+            label = before["choices"][0]["label"]
+            assert f"decided as {label} elsewhere" in second.inner_text("#alert")
+            assert second.inner_text("#choices .guess .chance") == "decided"
+            assert [c.label for c in read_corrections(sidecar)] == [label]
+            decide(second, "2")
+            assert not second.is_visible("#alert")
+            (kept,) = read_corrections(sidecar)
+            assert kept.label == before["choices"][1]["label"]
 
     @pytest.mark.parametrize("kind", ["image", "text"])
     def test_media_are_shown(self, open_page, sidecar, tmp_path, kind):
@@ -264,18 +523,22 @@ def started(table, model):
             process.kill()  # else a failure would wait for it for ever
 
 
-@pytest.mark.slow
-def test_a_killed_server_loses_nothing_and_goes_on(tmp_path):
+@pytest.fixture
+def files(tmp_path):
+    """A table and a model of it."""
     pytest.importorskip("pyarrow")
     pytest.importorskip("skops")
-    bags, sets, _ = recordings()
+    bags, sets, _ = recordings(n_bags=100)
     table = write_table(tmp_path / "birds.csv", bags, sets)
     model = tmp_path / "model.skops"
-    save_model(
-        fitted()[0], model, metadata={"columns": {"bag": "recording", "label_set": "species"}}
-    )
-    sidecar = tmp_path / "birds.corrections.sqlite"
-    with started(table, model) as (process, address):
+    columns = {"bag": "recording", "label_set": "species"}
+    save_model(fitted(n_bags=100)[0], model, metadata={"columns": columns})
+    return table, model
+
+
+@pytest.mark.slow
+def test_a_killed_server_loses_nothing_and_goes_on(files, sidecar):
+    with started(*files) as (process, address):
         _, card = ask(address, "card")
         seen = []
         for _ in range(3):
@@ -284,7 +547,7 @@ def test_a_killed_server_loses_nothing_and_goes_on(tmp_path):
             _, card = ask(address, "decide", request)
         os.kill(process.pid, signal.SIGKILL)
     assert [(c.bag, c.row, c.label) for c in read_corrections(sidecar)] == seen
-    with started(table, model) as (process, address):
+    with started(*files) as (process, address):
         _, again = ask(address, "card")
         assert (again["bag"], again["row"]) == (card["bag"], card["row"])
         assert again["progress"]["decided"] == 3
@@ -294,3 +557,34 @@ def test_a_killed_server_loses_nothing_and_goes_on(tmp_path):
     assert "3 confirmed, 0 corrected, 0 skipped" in said
     assert "--corrections" in said
     assert BIRDS[0] not in address
+
+
+@pytest.mark.slow
+def test_decisions_survive_kills_at_random_moments(files, sidecar):
+    rng = random.Random(0)
+    kept, asked = [], []
+    for _ in range(20):
+        with started(*files) as (process, address):
+            if not address:
+                raise AssertionError(process.stderr.read())
+            killer = threading.Timer(rng.uniform(0.01, 0.3), process.kill)
+            killer.start()
+            try:
+                while True:
+                    card = ask(address, "card")[1]
+                    if card["instance"] is None:
+                        break
+                    decision = (card["bag"], card["row"], card["guess"])
+                    asked.append(decision)
+                    request = {name: card[name] for name in ("instance", "after")}
+                    request["label"] = card["guess"]
+                    if ask(address, "decide", json.dumps(request))[0].status == 200:
+                        kept.append(decision)
+            except (OSError, http.client.HTTPException, ValueError):
+                pass  # killed
+            killer.join()
+        found = [(c.bag, c.row, c.label) for c in read_corrections(sidecar)]
+        # One decision per kill may have been saved without the answer reaching anybody.
+        assert set(kept) <= set(found) <= set(asked)
+        assert len(found) == len({decision[:2] for decision in found})
+    assert len(kept) > 20

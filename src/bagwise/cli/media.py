@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bagwise.cli.output import note
 from bagwise.cli.reading import as_written, open_columns
 from bagwise.exceptions import InputError
 from bagwise.inspection import Media
@@ -97,8 +99,16 @@ def read_served(
     if not given:
         return None
     ((kind, column),) = given
-    values = _read_columns(path, bag, [column])[column]
-    return ServedMedia(kind, [None if v is None else str(v) for v in values], path.parent)
+    values = [None if v is None else str(v) for v in _read_columns(path, bag, [column])[column]]
+    folder = path.parent.resolve()
+    names = {} if kind == "text" else dict.fromkeys(v for v in values if v is not None)
+    outside = [v for v in names if not Path(os.path.normpath(folder / v)).is_relative_to(folder)]
+    if outside:
+        note(
+            f"{len(outside)} files are outside of {folder} and are not shown, {outside[0]!r} among "
+            "them: copy them into that folder, and name them from there."
+        )
+    return ServedMedia(kind, values, path.parent)
 
 
 def _read_columns(path: Path, bag: str | None, wanted: list[str]) -> dict[str, list[Any]]:

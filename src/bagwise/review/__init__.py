@@ -5,9 +5,16 @@ from __future__ import annotations
 from bagwise.review.card import ServedMedia
 from bagwise.review.queue import ReviewQueue
 from bagwise.review.server import ReviewServer
-from bagwise.review.store import Correction, Corrections, match_corrections, read_corrections
+from bagwise.review.store import (
+    ConflictError,
+    Correction,
+    Corrections,
+    match_corrections,
+    read_corrections,
+)
 
 __all__ = [
+    "ConflictError",
     "Correction",
     "Corrections",
     "ReviewQueue",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mimetypes
+import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +24,7 @@ MOST_NEIGHBOURS = 60
 MOST_BARS = 128
 MOST_VALUES = 2**22  # from which the spread of the features is estimated
 UNUSUAL = 4  # features named in words
+LARGEST_FILE = 2**27  # bytes of an image or sound
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class ServedMedia:
     values : sequence of str or None
         For each instance the text, or the name of the file; None where there is none.
     folder : Path
-        Where files are whose names do not begin at the root.
+        Where the files are. A file outside of it, also one that a link in it leads to, is not
+        served.
     """
 
     kind: str
@@ -53,7 +57,8 @@ class ServedMedia:
         Returns
         -------
         tuple (type, bytes) or None
-            None where there is no such file, or it is of another kind.
+            None where there is no such file, it is of another kind or larger than 128 MiB, or it
+            is outside of the folder.
         """
         if not (instance.isascii() and instance.isdecimal()) or self.kind == "text":
             return None
@@ -62,9 +67,25 @@ class ServedMedia:
         if name is None or not kind.startswith(f"{self.kind}/"):
             return None
         try:
-            return kind, (self.folder / name).read_bytes()
-        except OSError:
+            found = _read_inside(self.folder, name)
+        except (OSError, ValueError, RuntimeError):  # a name with a NUL byte, a loop of links
             return None
+        return None if found is None else (kind, found)
+
+
+def _read_inside(folder: Path, name: str) -> bytes | None:
+    """Read a regular file of a folder; None for a device, a pipe, or what lies elsewhere."""
+    root = folder.resolve()
+    path = (root / name).resolve()
+    if not path.is_relative_to(root):
+        return None
+    # A pipe without a writer would block a plain open for ever; Windows would translate newlines.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FILE:
+            return None
+        return file.read(found.st_size)
 
 
 class Strips:

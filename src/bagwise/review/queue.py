@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
-from bagwise.review.store import Correction, match_corrections
+from bagwise.review.store import Correction, match_corrections, written_names
 
 __all__ = ["ReviewQueue"]
 
@@ -89,7 +89,8 @@ class ReviewQueue:
         if background is not None and background != -1:  # -1 would mean "not known"
             labels, self.names = [*labels, background], [*self.names, str(background)]
         self._labels = dict(zip(self.names, labels, strict=True))
-        self._position = {str(name): i for i, name in enumerate(bags.names.tolist())}
+        self._names = written_names(bags)
+        self._position = {name: i for i, name in enumerate(self._names)}
         self._known, _ = match_corrections(corrections, bags, self._labels)
         self.posterior = self._annotated(slice(0, len(bags)))
         self.state = np.array([OPEN if label is None else DECIDED for label in self._known])
@@ -233,8 +234,7 @@ class ReviewQueue:
             The id of its bag as it is written, the row inside it, and how many rows there are.
         """
         bag, bags = self.bag_of(instance), self._bags
-        name = str(bag if bags.ids is None else bags.ids[bag])
-        return name, int(instance - bags.offsets[bag]), int(bags.sizes[bag])
+        return self._names[bag], int(instance - bags.offsets[bag]), int(bags.sizes[bag])
 
     def find(self, bag: str, row: int) -> int | None:
         """Find an instance by its bag, as that is written, and its row there.

@@ -9,13 +9,16 @@ instance, never by a path.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import secrets
+import socket
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,12 +29,14 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.review.card import ServedMedia, Strips, card
 from bagwise.review.queue import DECIDED, ReviewQueue
-from bagwise.review.store import Corrections
+from bagwise.review.store import ConflictError, Corrections
 
 __all__ = ["ReviewServer"]
 
 HOST = "127.0.0.1"
 LARGEST_REQUEST = 2**16
+LONGEST_CONNECTION = 30.0  # seconds; every connection carries one request
+MOST_CONNECTIONS = 64
 _PAGES = {
     "": ("review.html", "text/html"),
     "review.css": ("review.css", "text/css"),
@@ -52,11 +57,13 @@ _HEADERS = {
 
 
 class _RefusedError(Exception):
-    """A request that is answered with an error."""
+    """A request that is answered with an error, and with what the page is to show instead."""
 
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
+    def __init__(
+        self, status: HTTPStatus, reason: str, shown: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(reason)
-        self.status, self.reason = status, reason
+        self.status, self.answer = status, {**(shown or {}), "error": reason}
 
 
 @dataclass
@@ -83,10 +90,14 @@ class _Review:
         shown: dict[str, Any] = {"instance": None}
         if instance is not None:
             shown = card(instance, self.queue, self.media, self._strips)
+            bag, row, _ = self.queue.place_of(instance)
+            # What a decision about this card will be based on: see `_conflict`.
+            shown["after"] = self.corrections.last_about(bag, row)
         counts = self.corrections.counts()
         decided = int((self.queue.state[self.queue.chosen] == DECIDED).sum())
         progress = {"decided": decided, "total": len(self.queue.chosen), **counts}
-        return {**shown, "title": self.title, "progress": progress}
+        last = self.corrections.last()
+        return {**shown, "title": self.title, "progress": progress, "last": last}
 
     def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a decision: in the file first, then in the queue."""
@@ -94,7 +105,10 @@ class _Review:
         if label not in self.queue.choices(instance):
             raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{label!r} is no label of this bag")
         where, guess = self.queue.place_of(instance), self._guess(instance)
-        self.corrections.decide(*where, label, **guess)
+        try:
+            self.corrections.decide(*where, label, **guess, after=_number(request, "after"))
+        except ConflictError as error:
+            raise self._conflict(instance) from error
         self.queue.decide(instance, label)
         unmet = self.queue.unmet(instance)
         if unmet:
@@ -105,7 +119,11 @@ class _Review:
     def skip(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Keep that the person could not say."""
         instance = self._instance(request)
-        self.corrections.skip(*self.queue.place_of(instance), **self._guess(instance))
+        where, guess = self.queue.place_of(instance), self._guess(instance)
+        try:
+            self.corrections.skip(*where, **guess, after=_number(request, "after"))
+        except ConflictError as error:
+            raise self._conflict(instance) from error
         self.queue.pass_over(instance)
         return self.show(None)
 
@@ -118,15 +136,34 @@ class _Review:
 
     def undo(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Take the last decision back and show its instance again."""
-        last = self.corrections.undo()
+        try:
+            last = self.corrections.undo(after=_number(request, "last"))
+        except ConflictError as error:
+            reason = "Nothing was undone: another page has decided since. Press u to undo that."
+            raise _RefusedError(HTTPStatus.CONFLICT, reason, self.show(None)) from error
         if last is None:
             return {**self.show(None), "note": "Nothing to undo."}
         instance = self.queue.find(*last)
         if instance is None:
             return {**self.show(None), "note": f"Undone: a decision about {last[0]}."}
-        standing = {(c.bag, c.row): c.label for c in self.corrections.all()}
-        self.queue.decide(instance, standing.get(last))
+        self._read_again(instance)
         return {**self.show(instance), "note": "Undone."}
+
+    def _conflict(self, instance: int) -> _RefusedError:
+        """Another page, or another process, decided about the card that this page shows."""
+        self._read_again(instance)
+        state = "was taken back or skipped"
+        if self.queue.state[instance] == DECIDED:
+            state = f"was decided as {self.queue.guess(instance)}"
+        reason = f"Not saved: this instance {state} elsewhere meanwhile. Decide again to change it."
+        return _RefusedError(HTTPStatus.CONFLICT, reason, self.show(instance))
+
+    def _read_again(self, instance: int) -> None:
+        """Let the queue know what the file says of an instance."""
+        standing = {(c.bag, c.row): c.label for c in self.corrections.all()}
+        label = standing.get(self.queue.place_of(instance)[:2])
+        if label is None or label in self.queue.names:
+            self.queue.decide(instance, label)
 
     def _instance(self, request: Mapping[str, Any]) -> int:
         instance = request.get("instance")
@@ -140,11 +177,39 @@ class _Review:
 
 
 class _Server(ThreadingHTTPServer):
+    """A thread for each connection; connections are bounded in number and in time.
+
+    A browser opens connections ahead of need, and a broken client may never finish its request:
+    where there are too many the oldest are closed, so that a new request is always answered.
+    """
+
     daemon_threads = True
+    request_queue_size = MOST_CONNECTIONS
 
     def __init__(self, port: int, review: _Review, token: str) -> None:
         self.review, self.token = review, token
+        self._since: dict[socket.socket, float] = {}  # when each connection began, oldest first
+        self._guard = threading.Lock()
         super().__init__((HOST, port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._guard:
+            self._since[request] = time.monotonic()
+            too_many = list(self._since)[:-MOST_CONNECTIONS]
+        _disconnect(too_many)
+        super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Close connections that last too long; `serve_forever` calls this after every poll."""
+        limit = time.monotonic() - LONGEST_CONNECTION
+        with self._guard:
+            late = [request for request, since in self._since.items() if since < limit]
+        _disconnect(late)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._guard:
+            self._since.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that is closed meanwhile is no error."""
@@ -216,7 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     server: _Server
     server_version, sys_version = "bagwise", ""
-    timeout = 60
+    timeout = LONGEST_CONNECTION
 
     def do_GET(self) -> None:
         self._answer(self._get)
@@ -245,8 +310,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusedError(HTTPStatus.FORBIDDEN, "this comes from another site")
         if what not in _ACTIONS:
             raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such action")
+        request = self._body()  # before the lock: a slow client must not keep others waiting
         with self.server.review.lock:
-            return _as_json(getattr(self.server.review, what)(self._body()))
+            return _as_json(getattr(self.server.review, what)(request))
 
     def _what(self) -> str:
         """What is asked for, once the request is seen to be ours."""
@@ -260,11 +326,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _body(self) -> Mapping[str, Any]:
         length = self.headers.get("Content-Length", "")
-        if not length.isdecimal() or int(length) > LARGEST_REQUEST:
+        if not length.isdecimal() or len(length) > 9 or int(length) > LARGEST_REQUEST:
             raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is too long")
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request ended early")
         try:
-            found = json.loads(self.rfile.read(int(length)))
-        except ValueError as error:
+            found = json.loads(body)
+        except (ValueError, RecursionError) as error:
             raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is not JSON") from error
         if not isinstance(found, dict):
             raise _RefusedError(HTTPStatus.BAD_REQUEST, "the request is not an object")
@@ -276,7 +345,7 @@ class _Handler(BaseHTTPRequestHandler):
             kind, body = make()
         except _RefusedError as refused:
             status = refused.status
-            kind, body = _as_json({"error": refused.reason})
+            kind, body = _as_json(refused.answer)
         except sqlite3.Error as error:
             status = HTTPStatus.INTERNAL_SERVER_ERROR
             kind, body = _as_json({"error": f"this was NOT saved: {error}"})
@@ -290,6 +359,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """The terminal is for the person."""
+
+
+def _number(request: Mapping[str, Any], name: str) -> int:
+    """The number of a decision in a request; 0, none, where there is no such number."""
+    found = request.get(name, 0)
+    return found if type(found) is int else 0
+
+
+def _disconnect(connections: Iterable[socket.socket]) -> None:
+    """End what threads read from or write to them; each thread then closes its own."""
+    for connection in connections:
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
 
 
 def _as_json(value: Mapping[str, Any]) -> tuple[str, bytes]:

@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from bagwise.bags import Bags
-from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
+from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
 
-__all__ = ["Correction", "Corrections", "match_corrections", "read_corrections"]
+__all__ = ["ConflictError", "Correction", "Corrections", "match_corrections", "read_corrections"]
 
 APPLICATION = 0x62616773  # "bags", in the header of the file
 VERSION = 1
+PATIENCE = 30.0  # seconds to wait for another process that writes
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE decisions (
@@ -54,6 +55,11 @@ PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 COMMIT;
 """
+_LAST = "SELECT id, bag, row, size FROM standing ORDER BY id DESC LIMIT 1"
+
+
+class ConflictError(BagwiseError, RuntimeError):
+    """Another page or process decided since the decision that a new one is based on."""
 
 
 @dataclass(frozen=True)
@@ -113,11 +119,21 @@ class Corrections:
             )
         with _reading(self.path):
             self._file = _connect(self.path, "rwc")
-            self._file.execute("PRAGMA synchronous = FULL")
+            # A commit ends when the journal is deleted: EXTRA syncs its folder too, so that a power
+            # failure cannot bring the journal back and roll an acknowledged decision back.
+            self._file.execute("PRAGMA synchronous = EXTRA")
             self._prepare()
 
     def decide(
-        self, bag: str, row: int, size: int, label: str, *, guess: str, probability: float
+        self,
+        bag: str,
+        row: int,
+        size: int,
+        label: str,
+        *,
+        guess: str,
+        probability: float,
+        after: int | None = None,
     ) -> None:
         """Keep what a person said of an instance.
 
@@ -129,11 +145,23 @@ class Corrections:
             What the model said.
         probability : float
             How sure it was.
+        after : int, default=None
+            The number of the last decision about the instance that the person saw, as `last_about`
+            gives it: `ConflictError` where there is a later one. None: not checked.
         """
         kind = "confirmed" if label == guess else "corrected"
-        self._add(kind, bag, row, size, label, guess, probability)
+        self._add(kind, bag, row, size, label, guess, probability, after=after)
 
-    def skip(self, bag: str, row: int, size: int, *, guess: str, probability: float) -> None:
+    def skip(
+        self,
+        bag: str,
+        row: int,
+        size: int,
+        *,
+        guess: str,
+        probability: float,
+        after: int | None = None,
+    ) -> None:
         """Keep that a person could not say.
 
         Parameters
@@ -144,11 +172,19 @@ class Corrections:
             What the model said.
         probability : float
             How sure it was.
+        after : int, default=None
+            As in `decide`.
         """
-        self._add("skipped", bag, row, size, None, guess, probability)
+        self._add("skipped", bag, row, size, None, guess, probability, after=after)
 
-    def undo(self) -> tuple[str, int] | None:
+    def undo(self, after: int | None = None) -> tuple[str, int] | None:
         """Take the last decision that stands back.
+
+        Parameters
+        ----------
+        after : int, default=None
+            The number of the decision to take back, as `last` gives it: `ConflictError` where it is
+            not the last one. None: not checked.
 
         Returns
         -------
@@ -157,13 +193,41 @@ class Corrections:
         """
         with self._lock, self._file:
             self._file.execute("BEGIN IMMEDIATE")
-            last = self._file.execute(
-                "SELECT id, bag, row, size FROM standing ORDER BY id DESC LIMIT 1"
-            ).fetchone()
+            last = self._file.execute(_LAST).fetchone()
+            if after is not None and after != (0 if last is None else last[0]):
+                raise ConflictError("there is a later decision than the one to take back.")
             if last is None:
                 return None
             self._insert("undone", *last[1:], None, None, None, undoes=last[0])
         return last[1], last[2]
+
+    def last(self) -> int:
+        """Number the last decision that stands.
+
+        Returns
+        -------
+        int
+            0 where there is none.
+        """
+        with self._lock:
+            last = self._file.execute(_LAST).fetchone()
+        return 0 if last is None else int(last[0])
+
+    def last_about(self, bag: str, row: int) -> int:
+        """Number the last decision, skip or undo about an instance.
+
+        Parameters
+        ----------
+        bag, row : str, int
+            As in `Correction`.
+
+        Returns
+        -------
+        int
+            0 where there is none.
+        """
+        with self._lock:
+            return self._last_about(bag, row)
 
     def all(self) -> list[Correction]:
         """List what holds now.
@@ -213,10 +277,19 @@ class Corrections:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _add(self, *values: Any) -> None:
+    def _add(self, *values: Any, after: int | None) -> None:
         with self._lock, self._file:
-            self._file.execute("BEGIN IMMEDIATE")
+            self._file.execute("BEGIN IMMEDIATE")  # no other process writes until the commit
+            _, bag, row, *_ = values
+            if after is not None and after != self._last_about(bag, row):
+                raise ConflictError(f"instance {row} of {bag} was decided meanwhile.")
             self._insert(*values)
+
+    def _last_about(self, bag: str, row: int) -> int:
+        found = self._file.execute(
+            "SELECT max(id) FROM decisions WHERE bag = ? AND row = ?", (bag, row)
+        )
+        return int(found.fetchone()[0] or 0)
 
     def _insert(self, *values: Any, undoes: int | None = None) -> None:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -275,7 +348,7 @@ def match_corrections(
     n_used : int
         How many corrections are about these bags.
     """
-    position = {str(name): i for i, name in enumerate(bags.names.tolist())}
+    position = {name: i for i, name in enumerate(written_names(bags))}
     labels: list[Any] = [None] * bags.n_instances
     n_used = 0
     for correction in corrections:
@@ -300,11 +373,36 @@ def match_corrections(
     return labels, n_used
 
 
+def written_names(bags: Bags) -> list[str]:
+    """The ids of bags as decisions are kept by them; refused where two bags would share theirs.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    list of str
+        Positions where bags have no ids.
+    """
+    names = [str(name) for name in bags.names.tolist()]
+    if len(set(names)) < len(names):
+        first: dict[str, int] = {}
+        for i, name in enumerate(names):
+            if first.setdefault(name, i) != i:
+                raise InputError(
+                    f"bags {first[name]} and {i} are both called {name!r}, so that decisions about "
+                    "one would count for the other: give every bag an id of its own."
+                )
+    return names
+
+
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     address = f"{path.resolve().as_uri()}?mode={mode}"
     # Threads of the server share it behind a lock; transactions begin where we say so.
     return sqlite3.connect(
-        address, uri=True, check_same_thread=False, isolation_level=None, timeout=30
+        address, uri=True, check_same_thread=False, isolation_level=None, timeout=PATIENCE
     )
 
 

@@ -22,15 +22,24 @@ async function ask(action, request) {
     const options = request && { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(request) };
     const response = await fetch(action, options);
     const found = await response.json();
+    if (response.status === 409) { // decided elsewhere meanwhile: show what stands now
+      show(found);
+      complain(found.error);
+      return;
+    }
     if (!response.ok) throw new Error(found.error);
     show(found);
   } catch (error) {
     const gone = error instanceof TypeError;
-    at("alert").textContent = gone ? "The server has ended. All decisions shown as made are saved." : `Error: ${error.message}`;
-    at("alert").hidden = false;
+    complain(gone ? "The server has ended. All decisions shown as made are saved." : `Error: ${error.message}`);
   } finally {
     busy = false;
   }
+}
+
+function complain(text) {
+  at("alert").textContent = text;
+  at("alert").hidden = false;
 }
 
 function show(found) {
@@ -119,7 +128,7 @@ function neighbour(item) {
 
 function decide(label) {
   at("main").focus({ preventScroll: true });
-  ask("decide", { instance: card.instance, label });
+  ask("decide", { instance: card.instance, label, after: card.after });
 }
 
 function walk(step) {
@@ -134,8 +143,8 @@ function walk(step) {
 }
 
 const actions = {
-  u: () => ask("undo", {}),
-  s: () => ask("skip", { instance: card.instance }),
+  u: () => ask("undo", { last: card.last }),
+  s: () => ask("skip", { instance: card.instance, after: card.after }),
   ArrowLeft: () => walk(-1),
   ArrowRight: () => walk(1),
   "?": () => at("keys").showModal(),
