@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.kernels.compilation import compiled
-from bagwise.kernels.threads import n_threads, run_blocks
+from bagwise.kernels.threads import run_blocks
 
 __all__ = ["descend_from_all", "value_and_gradient"]
 
@@ -97,16 +97,11 @@ def descend_from_all(
     curves = np.full((n_starts, max_rounds if select else max_iter), np.nan)
     n_iter, converged = np.zeros(n_starts, np.int64), np.zeros(n_starts, np.bool_)
 
-    def work(first: int, last: int) -> None:
-        for i in range(first, last):
-            run = _select_and_descend if select else _descend_once
-            n_iter[i], converged[i] = run(
-                X, offsets, positive, concepts[i], curves[i], max_iter, tol
-            )
+    def work(i: int, _: int) -> None:
+        run = _select_and_descend if select else _descend_once
+        n_iter[i], converged[i] = run(X, offsets, positive, concepts[i], curves[i], max_iter, tol)
 
-    # Descents differ in length: more blocks than cores share them out evenly.
-    n_blocks = min(n_starts, 8 * n_threads())
-    run_blocks(work, np.linspace(0, n_starts, n_blocks + 1).astype(np.int64))
+    run_blocks(work, np.arange(n_starts + 1))  # one by one: descents differ in length
     return concepts, curves, n_iter, converged
 
 

@@ -3,16 +3,23 @@
 Kernels release the GIL, so plain Python threads run them side by side. Unlike numba's own
 parallel back ends this survives a fork and calls from several threads at once, and needs no
 OpenMP on the machine.
+
+Python handles Ctrl-C in the main thread, between two of its own instructions: a compiled call there
+delays it. A thread that only waits for others can be interrupted at once, so long work runs on
+other threads (`run_blocks`, `interruptible`). They are daemons: what is left of their work does not
+keep an interrupted process from ending.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from functools import cache
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
@@ -22,6 +29,7 @@ from threadpoolctl import threadpool_limits
 
 __all__ = [
     "block_bounds",
+    "interruptible",
     "n_threads",
     "one_core_if_small",
     "one_core_if_sparse",
@@ -31,6 +39,8 @@ __all__ = [
 
 # Below this many values the threads cost more than they save.
 SMALL = 100_000
+
+T = TypeVar("T")
 
 
 def n_threads() -> int:
@@ -116,7 +126,33 @@ def run_blocks(work: Callable[[int, int], Any], bounds: NDArray[np.int64]) -> li
     blocks = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
     if len(blocks) < 2 or n_threads() < 2:
         return [work(*block) for block in blocks]
-    return list(_pool(os.getpid(), n_threads()).map(lambda block: work(*block), blocks))
+    return _Job(work, blocks).run(_pool(os.getpid(), n_threads()))
+
+
+def interruptible(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """Call a compiled function so that Ctrl-C ends the wait for it at once.
+
+    In the main thread the call is made on a thread of its own; the function should release the GIL.
+    After an interrupt it runs on to its end in the background, and its result is dropped.
+
+    Parameters
+    ----------
+    function : callable
+        What takes long, such as a factorisation.
+    *arguments, **options : object
+        Its arguments.
+
+    Returns
+    -------
+    object
+        What the function returns.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return function(*arguments, **options)
+    context = copy_context()  # holds NumPy's error state
+    job = _Job(lambda _, __: context.run(function, *arguments, **options), [(0, 1)])
+    threading.Thread(target=job.step, args=(0,), name="bagwise-call", daemon=True).start()
+    return job.wait()[0]
 
 
 def over_bags(
@@ -147,7 +183,70 @@ def _cores() -> int:
     return joblib.cpu_count()  # counts what the container allows; reads several files
 
 
+class _Job:
+    """Blocks of work, their results, and the thread that waits for them."""
+
+    def __init__(self, work: Callable[[int, int], Any], blocks: Sequence[tuple[int, int]]) -> None:
+        self._work, self._blocks = work, blocks
+        self._results: list[Any] = [None] * len(blocks)
+        self._errors: dict[int, BaseException] = {}
+        self._left = len(blocks)
+        self._lock, self._done = threading.Lock(), threading.Event()
+        self._dropped = False
+
+    def run(self, tasks: SimpleQueue[tuple[_Job, int]]) -> list[Any]:
+        """Have all blocks done by the threads that serve a queue; the results in order."""
+        try:
+            for i in range(len(self._blocks)):
+                tasks.put((self, i))
+        except BaseException:  # Ctrl-C
+            self._dropped = True
+            raise
+        return self.wait()
+
+    def step(self, i: int) -> None:
+        """Do block i, unless an earlier one failed or nobody waits any more."""
+        if not self._dropped:
+            try:
+                self._results[i] = self._work(*self._blocks[i])
+            except BaseException as error:
+                self._errors[i] = error
+                self._dropped = True
+        with self._lock:
+            self._left -= 1
+            if self._left == 0:
+                self._done.set()
+
+    def wait(self) -> list[Any]:
+        """Wait for all blocks; blocks that are not begun are dropped where the wait is interrupted.
+
+        Returns
+        -------
+        list
+        """
+        try:
+            # With a limit, as Windows handles Ctrl-C only between two waits.
+            while not self._done.wait(0.5):
+                pass
+        except BaseException:
+            self._dropped = True
+            raise
+        if self._errors:
+            raise self._errors[min(self._errors)]
+        return self._results
+
+
 @cache
-def _pool(pid: int, n_workers: int) -> ThreadPoolExecutor:
+def _pool(pid: int, n_workers: int) -> SimpleQueue[tuple[_Job, int]]:
     # Keyed by process: a forked child must not wait for threads that stayed with its parent.
-    return ThreadPoolExecutor(n_workers, thread_name_prefix="bagwise")
+    tasks: SimpleQueue[tuple[_Job, int]] = SimpleQueue()
+    for i in range(n_workers):
+        threading.Thread(target=_serve, args=(tasks,), name=f"bagwise_{i}", daemon=True).start()
+    return tasks
+
+
+def _serve(tasks: SimpleQueue[tuple[_Job, int]]) -> None:
+    while True:
+        job, i = tasks.get()
+        job.step(i)
+        del job  # else the last one's arrays live until the next
