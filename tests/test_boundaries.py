@@ -50,7 +50,7 @@ ROOMS = {
     "metric_learning": FOUNDATION,
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
-    "io": {"exceptions", "_memory", "extras", "bags", "engines"},
+    "io": {"exceptions", "_warnings", "_memory", "extras", "bags", "engines"},
     "persistence": {"exceptions", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics", "io"},  # io: a report's file appears whole
     "reproduction": FOUNDATION

@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = [
     "BagwiseError",
     "DataNotFoundError",
+    "DataWarning",
     "DownloadError",
     "FileFormatError",
     "InputError",
@@ -68,3 +69,7 @@ class MissingExtraError(BagwiseError, ImportError):
 
 class WorkerLostError(BagwiseError, RuntimeError):
     """Workers of a cluster were lost more often than a fit could bear."""
+
+
+class DataWarning(UserWarning):
+    """Something in the data was read as it stands, and is probably not what was meant."""

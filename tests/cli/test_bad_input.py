@@ -51,7 +51,8 @@ def folder(tmp_path_factory):
         (place / f"garbage.{ending}").write_bytes(rng.bytes(2000))
     (place / "folder.csv").mkdir()
     write_rows(place / "text.csv", [rows[0], *([*row[:3], "dark", *row[4:]] for row in rows[1:])])
-    write_rows(place / "gap.csv", [rows[0], *([*row[:3], "nan", *row[4:]] for row in rows[1:])])
+    write_rows(place / "gap.csv", [rows[0], [*rows[1][:3], "nan", *rows[1][4:]], *rows[2:]])
+    write_rows(place / "void.csv", [rows[0], *([*row[:3], "", *row[4:]] for row in rows[1:])])
     write_rows(place / "other.csv", [["slide", "tumour", "patient", "x"], ["a", "yes", "p", 1.0]])
     write_rows(place / "one.csv", [rows[0], *([*row[:2], "no", *row[3:]] for row in rows[1:])])
     write_rows(place / "ragged.csv", [*rows[:3], rows[3][:2], *rows[4:]])
@@ -122,6 +123,21 @@ def test_a_file_that_cannot_be_read(refused, command, file, message):
 @pytest.mark.parametrize("command", [name for name in READERS if name != "info"])
 def test_missing_values(refused, command):
     refused([word.format("gap.csv") for word in READERS[command]], "s0")
+
+
+@pytest.mark.filterwarnings("always::bagwise.exceptions.DataWarning")
+def test_a_column_without_any_value(run, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    warning = "Warning: no row has a value in 1 of "
+    info = run(*(word.format("void.csv") for word in READERS["info"]))
+    assert info.exit_code == 0
+    assert info.stderr.startswith(warning)
+    fit = run(*(word.format("void.csv") for word in READERS["fit"]))
+    assert fit.exit_code == 2
+    first, second = fit.stderr.splitlines()
+    assert first.startswith(warning)
+    assert "--exclude" in first
+    assert second.startswith("Error: ")
 
 
 @pytest.mark.parametrize("command", ["fit", "evaluate"])

@@ -77,12 +77,16 @@ def _report(error: Exception, *, debug: bool) -> int:
         place = getattr(getattr(error, "ctx", None), "command_path", "bagwise")
         message += f"{'' if message.endswith(('.', '?')) else '.'} See `{place} --help`."
     elif isinstance(error, (BagwiseError, OSError, MemoryError)) or _is_wrong_parameter(error):
-        message = _ARGUMENT.sub(lambda m: f"--{m[1].replace('_', '-')}", message)
+        message = _as_options(message)
     else:
         message, code = f"{type(error).__name__}: {message}. This is a bug in bagwise", BUG
         message += "." if debug else ": add --debug to see where, and report it."
     typer.echo(typer.style("Error:", fg="red", bold=True) + f" {message}", err=True)
     return code
+
+
+def _as_options(message: str) -> str:
+    return _ARGUMENT.sub(lambda m: f"--{m[1].replace('_', '-')}", message)
 
 
 def _is_wrong_parameter(error: Exception) -> bool:
@@ -99,6 +103,7 @@ def _one_line(error: BaseException) -> str:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     line = next(iter(str(message).strip().splitlines()), "")
+    line = _as_options(line)
     typer.echo(typer.style("Warning:", fg="yellow", bold=True) + f" {line}", err=True)
 
 

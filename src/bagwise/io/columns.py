@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.exceptions import InputError
+from bagwise.exceptions import DataWarning, InputError
 from bagwise.io.contents import Contents, check_contents
 from bagwise.io.labels import Column, Grouping, bag_labels, constant_in_bags, encode_columns
 from bagwise.io.sources import Source
@@ -121,10 +122,31 @@ def listed(names: Iterable[str], most: int = 20) -> str:
     return ", ".join(repr(name) for name in names[:most]) + more
 
 
+def _with_names(source: Source, names: list[str]) -> list[str]:
+    """Leave out an empty column without a name; warn of one that is not empty."""
+    if "" not in names:
+        return names
+    if source.kind("") == "number" and source.is_empty(""):
+        warn_user(
+            "a column without a name and without values is left out: do all rows end with a "
+            "separator?",
+            DataWarning,
+        )
+        return [name for name in names if name]
+    warn_user(
+        "a column without a name is read as a feature. If it numbers the rows, as pandas writes "
+        "its index, leave it out of the file (index=False), or name the columns with "
+        "features=[...].",
+        DataWarning,
+    )
+    return names
+
+
 def _features(source: Source, request: Request, roles: dict[str, str | None]) -> list[str]:
     taken = {name for name in roles.values() if name is not None}
     if request.features is None:
-        left = [n for n in source.names if n not in taken and n not in request.exclude]
+        out = taken | set(request.exclude)
+        left = _with_names(source, [n for n in source.names if n not in out])
     else:
         left = list(request.features)
     leaked = [name for name in left if name in taken]

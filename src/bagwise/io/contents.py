@@ -57,6 +57,7 @@ def check_contents(
 ) -> Contents:
     """Check that labels of every kind fit the bags, and bring them into one form."""
     bags = bags if isinstance(bags, Bags) else Bags.from_arrays(bags)
+    _refuse_namesakes(bags)
     names = None if classes is None else _classes(classes)
     sets = None
     if label_sets is not None:
@@ -70,6 +71,21 @@ def check_contents(
         None if coords is None else _coords(coords, bags),
         {name: np.asarray(values) for name, values in (extras or {}).items()},
     )
+
+
+def _refuse_namesakes(bags: Bags) -> None:
+    """Labels, predictions and review decisions are kept by the id of a bag, as it is written."""
+    if bags.ids is None:
+        return
+    place: dict[str, int] = {}
+    for i, name in enumerate(bags.ids.tolist()):
+        first = place.setdefault(str(name), i)
+        if first != i:
+            raise InputError(
+                f"{bags.name_of(first)} and {bags.name_of(i)} have ids that are written the same, "
+                "and labels, predictions and review decisions are matched by the written id: give "
+                "each bag its own id, or leave the ids out."
+            )
 
 
 def plain_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:

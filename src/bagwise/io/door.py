@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io.columns import ROLES, Request, find_roles, listed
 from bagwise.io.contents import Contents, check_contents
+from bagwise.io.doubts import warn_of_near_duplicates
 from bagwise.io.files import format_of, reading, replacing
 from bagwise.io.hdf5 import read_hdf5, write_hdf5
 from bagwise.io.labels import Column, bag_labels, constant_in_bags, encode_columns, group
@@ -122,6 +124,12 @@ def read_bags(
     LabelError
         When labels contradict each other inside a bag, or do not fit the classes.
 
+    Warns
+    -----
+    DataWarning
+        When something was read that is probably not meant: infinite values, a column without a
+        name, labels that differ only by case or spaces, ids such as "7" and "007".
+
     See Also
     --------
     write_bags : The way back.
@@ -161,6 +169,7 @@ def read_bags(
     )
     if labels is not None:
         contents = _relabel(contents, labels, request)
+    warn_of_near_duplicates(contents)
     workspace.keep()
     if cluster is not None and type(contents.bags) is Bags:
         contents.bags = contents.bags.distribute(client, npartitions=npartitions)
@@ -347,6 +356,12 @@ def _mapped_labels(
     labels: Mapping[Any, Any], ids: list[str]
 ) -> tuple[Column | None, Column | None]:
     by_text = {str(key): value for key, value in labels.items()}
+    if len(by_text) < len(labels):
+        twice = [text for text, n in Counter(map(str, labels)).items() if n > 1]
+        raise LabelError(
+            f"labels= has several keys that are written {twice[0]!r}, and bags are matched by how "
+            "their ids are written: keep one."
+        )
     _refuse_unmentioned(ids, by_text)
     values = [by_text[name] for name in ids]
     column = Column.of(values)

@@ -53,7 +53,7 @@ def reading(path: Path) -> Iterator[None]:
     _refuse_special(path)
     try:
         yield
-    except BagwiseError:
+    except (BagwiseError, Warning):  # a warning, where the user made errors of warnings
         raise
     except MemoryError as error:
         raise FileFormatError(

@@ -181,6 +181,12 @@ def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
     if not found:
         raise DataNotFoundError(f"the folder {str(path)!r} holds no .h5 or .hdf5 file.")
     if not notes:
+        by_stem: dict[str, Path] = {}
+        for p in found:
+            if (other := by_stem.setdefault(p.stem, p)) != p:
+                raise FileFormatError(
+                    f"{other} and {p.name} would both be the bag {p.stem!r}: rename or remove one."
+                )
         return found
     told = [path / name for name in notes["files"]]
     if set(told) != set(found):

@@ -108,6 +108,11 @@ def constant_in_bags(column: Column, rows: Grouping, name: str) -> NDArray[np.in
 def bag_labels(values: Sequence[Any], codes: NDArray[np.int64], name: str) -> NDArray[Any]:
     """One label per bag; a missing label becomes -1, scikit-learn's word for unlabelled."""
     known = plain_array(values)
+    if known.dtype == object and len({str(v) for v in known}) < len(known):
+        raise LabelError(
+            f"the label column {name!r} has labels of different types that are written the same, "
+            f"such as 1 and '1' (among {list(values)[:5]}): use one type."
+        )
     unknown = codes < 0
     if not unknown.any():
         return known[codes]

@@ -42,6 +42,9 @@ class Source(Protocol):
     def width(self, name: str) -> int:
         """Number of features in a column of numbers or vectors."""
 
+    def is_empty(self, name: str) -> bool:
+        """Whether the type of a column says that it has no values."""
+
     def column(self, name: str, role: str) -> Column:
         """A whole column as codes into its distinct values; `role` is what it is read for."""
 
@@ -73,6 +76,10 @@ class FrameSource:
     def width(self, name: str) -> int:
         """One: a column is a feature."""
         return 1
+
+    def is_empty(self, name: str) -> bool:
+        """Whether every value is missing."""
+        return bool(self._series(name).null_count() == len(self._table))
 
     def column(self, name: str, role: str) -> Column:
         """A whole column as codes into its distinct values."""
@@ -141,6 +148,10 @@ class TableSource:
         """The length of vectors of fixed size, else one."""
         kind = self.type_of(name)
         return int(kind.list_size) if self._pa.types.is_fixed_size_list(kind) else 1
+
+    def is_empty(self, name: str) -> bool:
+        """Whether the column has Arrow's type of nothing but nulls."""
+        return bool(self._pa.types.is_null(self.type_of(name)))
 
     def column(self, name: str, role: str) -> Column:
         """A whole column as codes into its distinct values."""
@@ -281,6 +292,7 @@ class CsvSource(TableSource):
         self._parse = self._csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         self._block = _CSV_BLOCK
         inferred = self._inferred()
+        self._empty = {field.name for field in inferred if pa.types.is_null(field.type)}
         super().__init__(inferred, where=str(path))
         self._texts = [name for name in texts if name in self.names]
         self._types = {field.name: _csv_type(pa, field.type, dtype) for field in inferred}
@@ -294,6 +306,10 @@ class CsvSource(TableSource):
         if role == "label_set" or name in self._quoted:
             return coded
         return Column(coded.codes, typed_texts(coded.values, integers_only=role == "bag"))
+
+    def is_empty(self, name: str) -> bool:
+        """Whether the first block of the file has no value in a column."""
+        return name in self._empty
 
     def read(self, names: Sequence[str]) -> Any:
         """The given columns of texts as one pyarrow table; all are parsed at once."""

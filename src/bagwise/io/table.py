@@ -20,6 +20,7 @@ from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
 from bagwise.io.columns import ROLES, Layout, Request, find_columns, label_bags, listed
 from bagwise.io.contents import Contents
+from bagwise.io.doubts import ValueCheck
 from bagwise.io.files import reading
 from bagwise.io.labels import Column, group
 from bagwise.io.lists import read_lists
@@ -122,7 +123,10 @@ def _read_rows(
         bags = on_workers(cluster, load, rows.offsets, ids, names, (n_features, dtype))
     else:
         instances = workspace.empty((len(column), n_features), dtype)
-        _scatter(source.blocks(features, dtype), instances, rows.positions)
+        check = ValueCheck(n_features)
+        _scatter(source.blocks(features, dtype), instances, rows.positions, check)
+        shown = names or [f"x{j}" for j in range(n_features)]
+        check.report(shown, request.features or (), rows)
         bags = Bags(instances, rows.offsets, ids, feature_names=names)
     labels = None
     if (name := layout.roles["instance_label"]) is not None:
@@ -132,11 +136,16 @@ def _read_rows(
 
 
 def _scatter(
-    blocks: Iterable[NDArray[Any]], instances: NDArray[Any], positions: NDArray[np.int64]
+    blocks: Iterable[NDArray[Any]],
+    instances: NDArray[Any],
+    positions: NDArray[np.int64],
+    check: ValueCheck | None = None,
 ) -> None:
     """Write the rows of blocks to their positions."""
     start = 0
     for block in blocks:
+        if check is not None:
+            check.add(block)
         instances[positions[start : start + len(block)]] = block
         start += len(block)
     if start != len(positions):

@@ -91,7 +91,6 @@ class _Columns:
         )
         self._instance_labels = self._instance_label_array()
         self._refuse_collisions()
-        self._refuse_namesakes()
 
     def notes(self, *, by_bag: bool) -> dict[str, Any]:
         """What the columns alone would not say, for the reader."""
@@ -194,15 +193,6 @@ class _Columns:
             raise InputError(
                 f"two columns would be called {twice[0]!r}: rename a feature, or choose other "
                 "names with bag=, label=, label_set= or instance_label=."
-            )
-
-    def _refuse_namesakes(self) -> None:
-        ids = self._ids.to_pylist()
-        twice = [name for name, count in Counter(ids).items() if count > 1]
-        if twice:
-            raise InputError(
-                f"{ids.count(twice[0])} bags have the id {twice[0]!r}, and a table tells bags "
-                "apart by their ids: give each its own, or write .npz or HDF5."
             )
 
     def _array(self, values: Any, what: str) -> Any:

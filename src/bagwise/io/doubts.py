@@ -1,0 +1,125 @@
+"""Warnings of what a file holds and is hardly meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise._warnings import warn_user
+from bagwise.exceptions import DataWarning
+from bagwise.io.contents import Contents
+from bagwise.io.labels import Grouping
+
+__all__ = ["ValueCheck", "warn_of_near_duplicates"]
+
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
+
+
+class ValueCheck:
+    """Looks at the features of a table block by block: infinite values, columns without any."""
+
+    def __init__(self, n_features: int) -> None:
+        self._known = np.zeros(n_features, dtype=bool)  # whether a column has a value
+        self._n_infinite = 0
+        self._first: tuple[int, int, float] | None = None  # row, column, value
+        self._n_rows = 0
+
+    def add(self, block: NDArray[Any]) -> None:
+        """Look at the next rows."""
+        start, self._n_rows = self._n_rows, self._n_rows + len(block)
+        if block.dtype.kind != "f":
+            self._known[:] = True
+            return
+        given = ~np.isnan(block)
+        self._known |= given.any(axis=0)
+        infinite = np.isinf(block)
+        n_infinite = int(np.count_nonzero(infinite))
+        if n_infinite and self._first is None:
+            row, column = np.argwhere(infinite)[0].tolist()
+            self._first = start + row, column, float(block[row, column])
+        self._n_infinite += n_infinite
+
+    def report(self, names: Sequence[str], chosen: Iterable[str], rows: Grouping) -> None:
+        """Warn of columns without a value that nobody chose, and of infinite values."""
+        chosen = set(chosen)
+        empty = [n for n, known in zip(names, self._known, strict=True) if not known]
+        empty = [name for name in empty if name not in chosen]
+        if empty and self._n_rows:
+            some = ", ".join(map(repr, empty[:10])) + (", ..." if len(empty) > 10 else "")
+            warn_user(
+                f"no row has a value in {len(empty)} of {len(names)} feature columns ({some}): "
+                "they are read as missing values, which models refuse. Leave them out with "
+                "exclude=[...].",
+                DataWarning,
+            )
+        if self._first is not None:
+            row, column, value = self._first
+            bag = rows.name_of(int(rows.codes[row]))
+            warn_user(
+                f"{self._n_infinite} values are infinite, or too large for their type: the first "
+                f"is {value} in row {row} ({bag}), column {names[column]!r}. Models refuse "
+                "infinite values: correct them, or leave the rows out.",
+                DataWarning,
+            )
+
+
+def warn_of_near_duplicates(contents: Contents) -> None:
+    """Warn of labels and ids that differ in so little that one may be a slip of the other.
+
+    Labels that differ by case, by spaces around them, or that are one number written in two ways;
+    ids that differ by spaces or are one number written in two ways.
+    """
+    y = [] if contents.y is None else _texts(contents.y)
+    classes = [] if contents.classes is None else _texts(contents.classes)
+    for texts, meaning in ((y, "labels"), (classes, "classes")):
+        _warn_of_pair(_near(texts, str.casefold), meaning, "classes")
+    ids = contents.bags.ids
+    if ids is not None:
+        texts = _texts(ids)
+        # Most ids are plain: only those that may have a twin are compared.
+        odd = {t.strip() for t in texts if t != t.strip() or _NUMBER.fullmatch(t)}
+        _warn_of_pair(_near([t for t in texts if t.strip() in odd], str), "bag ids", "bags")
+
+
+def _warn_of_pair(pairs: list[tuple[str, str]], what: str, read_as: str) -> None:
+    if not pairs:
+        return
+    first, second = pairs[0]
+    more = f", and {len(pairs) - 1} more such pairs" if len(pairs) > 1 else ""
+    warn_user(
+        f"the {what} {first!r} and {second!r} differ only by {_difference(first, second)}{more}: "
+        f"they are read as different {read_as}. If one is meant, correct the file.",
+        DataWarning,
+    )
+
+
+def _near(texts: Iterable[str], fold: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Pairs of different texts that are equal once spaces, case and spelling are put aside."""
+    seen: dict[Any, str] = {}
+    pairs = []
+    for text in texts:
+        bare = text.strip()
+        key = Decimal(bare) if _NUMBER.fullmatch(bare) else fold(bare)
+        other = seen.setdefault(key, text)
+        if other != text:
+            pairs.append((other, text))
+    return list(dict.fromkeys(pairs))
+
+
+def _difference(first: str, second: str) -> str:
+    if first.strip() == second.strip():
+        return "the spaces around them"
+    return (
+        "upper and lower case" if first.casefold() == second.casefold() else "how they are written"
+    )
+
+
+def _texts(values: NDArray[Any]) -> list[str]:
+    if values.dtype.kind not in "UO":
+        return []
+    return [v for v in dict.fromkeys(values.tolist()) if isinstance(v, str)]
