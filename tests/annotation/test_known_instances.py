@@ -108,7 +108,7 @@ def test_the_gradient_is_that_of_the_objective(rng, background):
         background=background, fit_intercept=True, n_classes=4, max_operations=1e9,
     )  # fmt: skip
     parts = LocalParts(part)
-    problem = _Problem(parts, 0.7, 3.0, Journal(parts, None))
+    problem = _Problem(parts, 0.7, 3.0, Journal(parts, None), rng.normal(size=3))
     theta = rng.normal(size=(4, 4))
     _, gradient = problem.likelihood(theta)
     _, slope = problem.surrogate_at(theta)(theta)

@@ -70,8 +70,9 @@ class TestRankLoss:
     def test_the_objective_is_that_of_the_paper(self, data):
         bags, sets, _ = data
         model = RankLossSIM(reg=0.01).fit(bags, sets)
-        rows = np.column_stack([bags.instances, np.ones(60)])
-        W = np.column_stack([model.coef_, model.intercept_])
+        mean = bags.instances.mean(axis=0)
+        rows = np.column_stack([bags.instances - mean, np.ones(60)])
+        W = np.column_stack([model.coef_, model.intercept_ + model.coef_ @ mean])
         scores = pooled(rows, bags.offsets, W)
         value = 0.005 * np.sum(W**2) + rank_loss_by_loops(scores, sets)
         assert model.objective_curve_.min() == pytest.approx(value)
@@ -80,9 +81,10 @@ class TestRankLoss:
     def test_the_first_round_is_the_convex_problem_on_means(self, data):
         """Against a derivative-free descent on the plain hinge from the solution found."""
         bags, sets, _ = data
-        (W,) = rank_loss_sim(
-            bags.instances, bags.offsets, sets, reg=0.1, max_iter=1, tol=0
+        W, intercept = rank_loss_sim(
+            bags.instances, bags.offsets, sets, reg=0.1, fit_intercept=False, max_iter=1, tol=0
         ).solution
+        assert not intercept.any()
         means = np.array([bag.mean(axis=0) for bag in bags])
 
         def objective(flat):
@@ -92,6 +94,25 @@ class TestRankLoss:
         options = {"maxiter": 4000, "xatol": 1e-6, "fatol": 1e-9}
         lower = minimize(objective, W.ravel(), method="Nelder-Mead", options=options).fun
         assert objective(W.ravel()) <= lower + 2e-3  # the rounded corner
+
+    @pytest.mark.parametrize("table", [np.asarray, sparse.csr_array])
+    @pytest.mark.parametrize("shift", [1e4, 1e8])
+    def test_the_origin_of_the_features_does_not_matter(self, data, shift, table):
+        """With 1e4 added to the features all bags had the same score, without a warning."""
+        bags, sets, _ = data
+        plain = RankLossSIM().fit(bags, sets).predict(bags)
+        moved = bags.with_instances(table(bags.instances + shift))
+        model = RankLossSIM().fit(moved, sets)
+        assert np.ptp(model.decision_function(moved), axis=0).min() > 1
+        assert np.mean(model.predict(moved) == plain) > 0.9
+
+    @pytest.mark.parametrize("factors", [(1e20, 1e20), (1e6, 1.0), (1e-3, 1e9)])
+    def test_the_unit_of_the_features_matters_to_the_penalty_only(self, data, factors):
+        bags, sets, _ = data
+        scaled = bags.with_instances(bags.instances * np.array(factors))
+        plain, model = (RankLossSIM(reg=1e-8).fit(b, sets) for b in (bags, scaled))
+        share = np.mean(plain.predict(bags) == sets)
+        assert np.mean(model.predict(scaled) == sets) > share - 0.1
 
     def test_a_short_budget_warns(self, data):
         with pytest.warns(ConvergenceWarning, match="max_iter=1"):

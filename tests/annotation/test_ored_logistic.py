@@ -89,7 +89,7 @@ class TestFit:
         sets[2] = -1
         part = part_of(bags.with_instances(X), sets, rng.uniform(1, 2, 8))
         parts = LocalParts(part)
-        problem = _Problem(parts, 0.7, 3.0, Journal(parts, None))
+        problem = _Problem(parts, 0.7, 3.0, Journal(parts, None), rng.normal(size=3))
         theta = rng.normal(size=(4, 4))
         _, gradient = problem.likelihood(theta)
         for place in np.ndindex(theta.shape):
@@ -389,6 +389,19 @@ def birds(**options):
         pytest.skip("HJA bird song is not in the data home")
     rows = StandardScaler().fit_transform(data.bags.instances)
     return data.bags.with_instances(rows), data.label_sets, data.instance_labels
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "em"])
+@pytest.mark.parametrize(("shift", "table"), [(1e4, sparse.csr_array), (1e8, np.asarray)])
+def test_the_origin_of_the_features_does_not_matter(shift, table, solver):
+    """With 1e8 added to the features no step was made, and nothing was learned."""
+    bags, sets, kinds = drawn()
+    plain = ORedLogisticRegression(solver=solver).fit(bags, sets)
+    moved = bags.with_instances(table(bags.instances + shift))
+    model = ORedLogisticRegression(solver=solver).fit(moved, sets)
+    assert_allclose(model.coef_, plain.coef_, atol=2e-3)
+    expected = plain.predict_proba_instances(bags)
+    assert_allclose(model.predict_proba_instances(moved), expected, atol=2e-3)
 
 
 def test_syllables_are_named():

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
@@ -40,7 +39,7 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
     reg : float, default=1e-3
         Lambda.
     fit_intercept : bool, default=True
-        Whether to add a constant feature.
+        Whether to centre the instances and to add a constant feature.
     max_iter : int, default=20
         Most rounds.
     tol : float, default=1e-3
@@ -55,7 +54,8 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
     coef_ : ndarray of shape (n_classes, n_features)
         W.
     intercept_ : ndarray of shape (n_classes,)
-        The weight of the constant feature.
+        The weight of the constant feature, less the scores of the mean instance: for instances as
+        they are.
     threshold_ : float
         The bag score above which a label is predicted, where the model was fitted on label sets:
         the one with the fewest wrong labels on the training bags.
@@ -140,17 +140,13 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
         if not labels.known.any():
             raise LabelError("no bag has a known label set: give at least one.")
         bags, label_sets = bags[labels.known], labels.indicator[labels.known]
-        rows = bags.instances
-        if self.fit_intercept:
-            one = np.ones((rows.shape[0], 1), rows.dtype)
-            stack = partial(sparse.hstack, format="csr") if sparse.issparse(rows) else np.hstack
-            rows = stack([rows, one])
-        with one_core_if_small(rows):
+        with one_core_if_small(bags.instances):
             result = rank_loss_sim(
-                rows,
+                bags.instances,
                 bags.offsets,
                 label_sets,
                 reg=self.reg,
+                fit_intercept=self.fit_intercept,
                 max_iter=self.max_iter,
                 tol=self.tol,
                 track=partial(self._track, task="round"),
@@ -160,9 +156,7 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
                 f"RankLossSIM did not settle in max_iter={self.max_iter} rounds to tol={self.tol}.",
                 ConvergenceWarning,
             )
-        W = result.solution[0]
-        self.coef_ = W[:, : bags.n_features]
-        self.intercept_ = W[:, -1] if self.fit_intercept else np.zeros(len(W))
+        self.coef_, self.intercept_ = result.solution
         self.classes_, self._single = labels.classes, labels.single
         self.threshold_ = 0.0
         if not labels.single:

@@ -101,6 +101,10 @@ class Part:
         """Nothing that a checkpoint has to hold."""
         return {}
 
+    def sums(self) -> Any:
+        """Sum of the instances."""
+        return self.X.sum(dim=0, dtype=torch.float64)
+
     def likelihood(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
         scores = self._scores(theta)

@@ -37,6 +37,7 @@ from bagwise.engines import (
     digest,
     persist,
     place,
+    to_numpy,
 )
 from bagwise.kernels.threads import SMALL, block_bounds, n_threads, run_blocks
 from bagwise.solvers.lbfgs import lbfgs
@@ -287,12 +288,18 @@ def ored_logistic(
     )  # fmt: skip
     settings = "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes
     journal = Journal(parts, None if checkpoint is None else Checkpoint(checkpoint, settings))
-    problem = _Problem(parts, reg, float(weights @ bags.sizes), journal)
+    origin = np.zeros(bags.n_features)
+    if fit_intercept:
+        sums = persist(parts, lambda: to_numpy(parts.total("sums")))
+        origin = _coarse(sums / bags.n_instances)
+    problem = _Problem(parts, reg, float(weights @ bags.sizes), journal, origin)
     theta = np.zeros((n_classes, bags.n_features + 1))
     if start is not None:
         theta[:, :-1], theta[:, -1] = start
+        theta[:, -1] += theta[:, :-1] @ origin
     run = {"lbfgs": _climb, "em": _alternate, "gem": _step_by_step}[solver]
     theta, curve, converged = run(problem, theta, max_iter, tol, track)
+    theta = problem.uncentred(theta)
     journal.close()
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
     solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype)
@@ -355,6 +362,10 @@ class Part:
         """Nothing that a checkpoint has to hold: the posterior follows from theta."""
         return {}
 
+    def sums(self) -> Array:
+        """Sum of the instances."""
+        return np.asarray(self.X.sum(axis=0, dtype=np.float64)).ravel()
+
     def likelihood(self, theta: Vector) -> tuple[float, Vector]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
         value, gradient = 0.0, np.zeros_like(theta)
@@ -400,19 +411,30 @@ class Part:
 
 @dataclass(frozen=True)
 class _Problem:
-    """Minus the penalised log-likelihood per instance, as a function of theta = [W b].
+    """Minus the penalised log-likelihood per instance, as a function of theta = [W b + W origin].
 
     `scale` is the weight of all instances: values and gradients are per instance, as `tol` is.
+    The intercept is the one of instances centred at `origin`. It is not penalised, so the problem
+    is the same; but far from 0 a step in W would change all scores by the same large amount.
     """
 
     parts: Parts
     reg: float
     scale: float
     journal: Journal
+    origin: Vector
+
+    def uncentred(self, theta: Vector) -> Vector:
+        """[W b], for instances as they are."""
+        theta = theta.copy()
+        theta[:, -1] -= theta[:, :-1] @ self.origin
+        return theta
 
     def likelihood(self, theta: Vector) -> tuple[float, Vector]:
         """Value and gradient."""
-        return self._found("likelihood", theta, lambda: self.parts.total("likelihood", theta))
+        return self._found(
+            "likelihood", theta, lambda: self.parts.total("likelihood", self.uncentred(theta))
+        )
 
     def surrogate_at(self, theta: Vector) -> Callable[[Vector], tuple[float, Vector]]:
         """The auxiliary function (Eq. 7) of the posterior at theta."""
@@ -423,8 +445,8 @@ class _Problem:
                 nonlocal expected
                 known, expected = expected, False  # a lost worker takes its posterior along
                 if not known:
-                    self.parts.total("expect", theta)
-                found = self.parts.total("surrogate", new)
+                    self.parts.total("expect", self.uncentred(theta))
+                found = self.parts.total("surrogate", self.uncentred(new))
                 expected = True
                 return found
 
@@ -442,8 +464,14 @@ class _Problem:
         value, gradient = found
         W = theta[:, :-1]
         gradient = gradient.copy()
-        gradient[:, :-1] += self.reg * W
+        gradient[:, :-1] += self.reg * W - np.outer(gradient[:, -1], self.origin)
         return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale
+
+
+def _coarse(values: Vector) -> Vector:
+    """Values to ten digits: sums over other partitions, which round differently, give the same."""
+    mantissa, exponent = np.frexp(values)
+    return np.ldexp(np.round(mantissa * 2.0**32) / 2.0**32, exponent)
 
 
 Outcome = tuple[Vector, list[float], bool]

@@ -8,10 +8,12 @@ Alternately: the softmax weights are held while the convex problem is solved, th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import kernels
@@ -30,6 +32,7 @@ def rank_loss_sim(
     label_sets: NDArray[Any],
     *,
     reg: float,
+    fit_intercept: bool,
     max_iter: int,
     tol: float,
     track: Any = iter,
@@ -46,6 +49,9 @@ def rank_loss_sim(
         The label set of each bag.
     reg : float
         lambda.
+    fit_intercept : bool
+        Whether scores have an intercept: the weight of a constant feature, penalised as the others
+        are. Instances are centred then, so that it does not depend on their origin.
     max_iter : int
         Most rounds.
     tol : float
@@ -56,27 +62,86 @@ def rank_loss_sim(
     Returns
     -------
     SolverResult
-        ``solution = (W,)``, of the round with the lowest objective; the curve is the objective
+        ``solution = (W, b)``, of the round with the lowest objective; the curve is the objective
         with renewed weights.
     """
     bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     carried = label_sets == 1
-    W = np.zeros((label_sets.shape[1], X.shape[1]))
-    best, converged = W, False
+    rows = _Rows.of(X, reg, fit_intercept)
+    penalty = reg / rows.scale**2
+    W = np.zeros((label_sets.shape[1], len(rows.scale)))
+    best, converged, solved = W, False, True
     curve: list[float] = []
     for _ in track(range(max_iter)):
-        weights = _softmax_weights(_scores(X, W), offsets)
-        W = _convex(X, offsets, bag, carried, weights, reg, W)
-        scores = _scores(X, W)
+        weights = _softmax_weights(rows.scores(W), offsets)
+        W, exactly = _convex(rows, offsets, bag, carried, weights, penalty, W)
+        solved &= exactly
+        scores = rows.scores(W)
         pooled = kernels.segments.sum(_softmax_weights(scores, offsets) * scores, offsets)
-        value = 0.5 * reg * float(np.sum(W**2)) + _rank_loss(pooled, carried, 0.0)[0]
+        value = 0.5 * float(np.sum(penalty * W**2)) + _rank_loss(pooled, carried, 0.0)[0]
         if not curve or value < min(curve):
             best = W
         curve.append(value)
         converged = len(curve) > 1 and curve[-2] - value <= tol * abs(value)
         if converged:
             break
-    return SolverResult((best,), np.array(curve), len(curve), converged)
+    return SolverResult(rows.planes(best), np.array(curve), len(curve), converged and solved)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Centred rows, which sparse ones only seem to be: scores of their origin are taken off.
+
+    Column j is divided by sqrt(variance + reg), and the penalty of its weights by the square of
+    that: the same problem, whose second derivatives are of the size of 1 whatever the unit of the
+    feature is.
+    """
+
+    table: Any  # (n_instances, n_features), and a column of ones with intercept
+    scale: Vector
+    origin: Vector  # what the rows were moved by, in their own unit
+    left: Vector  # what is still to be taken off, in the unit of the table
+
+    @classmethod
+    def of(cls, X: Any, reg: float, fit_intercept: bool) -> _Rows:
+        n_rows, n_features = X.shape
+        origin = np.zeros(n_features)
+        if fit_intercept:
+            origin = np.asarray(X.sum(axis=0, dtype=np.float64)).ravel() / n_rows
+        one = np.ones((n_rows, int(fit_intercept)))
+        if sparse.issparse(X):
+            squares = np.asarray(X.power(2).sum(axis=0, dtype=np.float64)).ravel() / n_rows
+            scale = np.sqrt(np.maximum(squares - origin**2, 0.0) + reg)
+            table = sparse.hstack([X @ sparse.diags_array(1 / scale), one], format="csr")
+            left = origin / scale
+        else:
+            centred = X - origin
+            scale = np.sqrt(np.einsum("ij,ij->j", centred, centred) / n_rows + reg)
+            table, left = np.hstack([centred / scale, one]), np.zeros(n_features)
+        ones = np.ones(int(fit_intercept))
+        return cls(
+            table.astype(X.dtype, copy=False),
+            np.append(scale, ones),
+            origin,
+            np.append(left, 0 * ones),
+        )
+
+    def scores(self, W: Vector) -> Vector:
+        product = safe_sparse_dot(self.table, W.T.astype(self.table.dtype), dense_output=True)
+        return np.asarray(product, dtype=np.float64) - W @ self.left
+
+    def gradient(self, slopes: Vector) -> Vector:
+        """By W, of a function of the scores with these derivatives."""
+        by_column = slopes.astype(self.table.dtype)
+        product = safe_sparse_dot(self.table.T, by_column, dense_output=True)
+        return np.asarray(product.T, dtype=np.float64) - np.outer(slopes.sum(axis=0), self.left)
+
+    def planes(self, W: Vector) -> tuple[Vector, Vector]:
+        """Weights and intercepts for rows as they came."""
+        n_features = len(self.origin)
+        weights = W / self.scale
+        intercept = weights[:, n_features:].sum(axis=1) - weights[:, :n_features] @ self.origin
+        return weights[:, :n_features], intercept
 
 
 def _rank_loss(scores: Vector, carried: NDArray[np.bool_], width: float) -> tuple[float, Vector]:
@@ -84,28 +149,24 @@ def _rank_loss(scores: Vector, carried: NDArray[np.bool_], width: float) -> tupl
     return kernels.label_pairs.rank_loss(scores, carried, width, gradient), gradient
 
 
-def _scores(X: Any, W: Vector) -> Vector:
-    product = safe_sparse_dot(X, W.T.astype(X.dtype), dense_output=True)
-    return np.asarray(product, dtype=np.float64)
-
-
 def _softmax_weights(scores: Vector, offsets: NDArray[np.int64]) -> Vector:
     return kernels.segments.softmax(scores, offsets)
 
 
 def _convex(
-    X: Any,
+    rows: _Rows,
     offsets: NDArray[np.int64],
     bag: NDArray[np.int64],
     carried: NDArray[np.bool_],
     weights: Vector,
-    reg: float,
+    penalty: Vector,
     start: Vector,
-) -> Vector:
+) -> tuple[Vector, bool]:
     def objective(W: Vector) -> tuple[float, Vector]:
-        pooled = kernels.segments.sum(weights * _scores(X, W), offsets)
+        pooled = kernels.segments.sum(weights * rows.scores(W), offsets)
         loss, slope = _rank_loss(pooled, carried, ROUND)
-        pulled = safe_sparse_dot(X.T, (weights * slope[bag]).astype(X.dtype), dense_output=True)
-        return loss + 0.5 * reg * float(np.sum(W**2)), pulled.T + reg * W
+        gradient = rows.gradient(weights * slope[bag]) + penalty * W
+        return loss + 0.5 * float(np.sum(penalty * W**2)), gradient
 
-    return lbfgs(objective, start, max_iter=1000, gtol=1e-5, ftol=1e-7).x
+    found = lbfgs(objective, start, max_iter=1000, gtol=1e-5, ftol=1e-7)
+    return found.x, found.status != 1  # 1: out of budget
