@@ -395,7 +395,7 @@ def birds(**options):
 @pytest.mark.parametrize(("shift", "table"), [(1e4, sparse.csr_array), (1e8, np.asarray)])
 def test_the_origin_of_the_features_does_not_matter(shift, table, solver):
     """With 1e8 added to the features no step was made, and nothing was learned."""
-    bags, sets, kinds = drawn()
+    bags, sets, _ = drawn()
     plain = ORedLogisticRegression(solver=solver).fit(bags, sets)
     moved = bags.with_instances(table(bags.instances + shift))
     model = ORedLogisticRegression(solver=solver).fit(moved, sets)
