@@ -13,7 +13,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import kernels
-from bagwise._validation import check_bags, check_label, check_rows
+from bagwise._finite import check_answers, checked_fit
+from bagwise._validation import VALUE_RANGE, check_bags, check_label, check_rows
 from bagwise.bags import Bags
 from bagwise.engines import over_partitions
 from bagwise.kernels.row_order import row_ranks
@@ -45,7 +46,7 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def fit_method(fit: Fit) -> Fit:
-    """Decorate ``fit``: parameters are checked first, callbacks are closed last.
+    """Decorate ``fit``: checks of parameters before it, of fitted numbers after it.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def fit_method(fit: Fit) -> Fit:
     -------
     callable
     """
-    return with_callbacks(_fit_context(prefer_skip_nested_validation=True)(fit))
+    return with_callbacks(_fit_context(prefer_skip_nested_validation=True)(checked_fit(fit)))
 
 
 def finite_scores(scores: NDArray[Any]) -> NDArray[Any]:
@@ -119,6 +120,12 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
     """The root of all estimators: scikit-learn's, on bags, with progress."""
 
     _runs_elsewhere: tuple[str, ...] = ()  # "device", "cluster": where else bags may be
+    _value_range: tuple[float, float] = VALUE_RANGE  # of the largest magnitude in X
+    _may_be_infinite: tuple[str, ...] = ()  # fitted attributes and answers
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check_answers(cls)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -13,6 +13,7 @@ __all__ = [
     "DownloadError",
     "FileFormatError",
     "InputError",
+    "InputTypeError",
     "LabelError",
     "MissingExtraError",
     "ModelFileError",
@@ -31,7 +32,11 @@ class InputError(BagwiseError, ValueError):
     """The data handed in cannot be read as bags, or not by this model."""
 
 
-class SparseInputError(InputError, TypeError):
+class InputTypeError(InputError, TypeError):
+    """The data handed in holds something that is not a number."""
+
+
+class SparseInputError(InputTypeError):
     """Sparse instances reached a model that needs dense ones."""
 
 

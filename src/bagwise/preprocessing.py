@@ -33,7 +33,7 @@ def _inner_has(name: str) -> Any:
     return lambda self: hasattr(self._inner, name)
 
 
-class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
     """Apply a scikit-learn transformer to the instances: ``InstanceTransformer(StandardScaler())``.
 
     The transformer is fitted on the flat table of instances; bags stay whole and keep their ids.
@@ -67,6 +67,7 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
     """
 
     _runs_elsewhere = ("cluster",)
+    _value_range = (0.0, np.inf)  # its use is to scale values that others refuse
 
     _parameter_constraints: dict[str, Any] = {
         "transformer": [None, HasMethods(["fit", "transform"])]

@@ -11,10 +11,13 @@ from bagwise._validation.labels import (
     check_label_sets,
     check_length,
     check_partial_labels,
+    check_sample_weight,
 )
+from bagwise._validation.values import VALUE_RANGE
 from bagwise.engines.mapped import is_mapped
 
 __all__ = [
+    "VALUE_RANGE",
     "LabelSets",
     "check_bag_labels",
     "check_bags",
@@ -24,6 +27,7 @@ __all__ = [
     "check_length",
     "check_partial_labels",
     "check_rows",
+    "check_sample_weight",
     "check_similarity",
     "is_mapped",
     "is_table",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from bagwise._validation.values import VALUE_RANGE, check_values
 from bagwise.bags import Bags
 from bagwise.engines import is_local
 from bagwise.engines.mapped import is_mapped
-from bagwise.exceptions import InputError, SparseInputError
+from bagwise.exceptions import InputError, InputTypeError, SparseInputError
 
 __all__ = ["check_bags", "check_rows", "check_similarity", "is_table"]
 
@@ -68,9 +72,7 @@ def check_bags(
         rows = _checked_instances(bags)
         _check_features(estimator, bags, reset=reset)
         bags = bags.with_instances(rows, feature_names=bags.feature_names)
-    if not allow_nan:
-        _check_finite(bags)
-    return bags
+    return bags if allow_nan else check_values(bags, _value_range(estimator), fitting=reset)
 
 
 def check_rows(
@@ -107,10 +109,7 @@ def check_rows(
             "X.toarray()."
         )
     rows = _checked_rows(estimator, X, reset=reset, min_rows=min_rows)
-    try:
-        assert_all_finite(rows, input_name="X")
-    except ValueError as error:
-        raise InputError(str(error)) from error
+    rows = _checked_values_of_rows(estimator, rows, reset=reset)
     return _narrow(rows) if sparse.issparse(rows) else rows
 
 
@@ -146,7 +145,7 @@ def check_similarity(similarity: Any, n_instances: int) -> Any:
     """
     try:
         checked = check_array(similarity, accept_sparse="csr", dtype=FLOATS, copy=True)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise InputError(f"the similarities cannot be used: {error}") from error
     if checked.shape != (n_instances, n_instances):
         raise InputError(
@@ -171,6 +170,11 @@ def _as_bags(X: Any) -> Bags | None:
     """Bags for ragged input; None for a 2-D table (and for what scikit-learn should refuse)."""
     if isinstance(X, Bags):
         return X
+    if isinstance(X, Iterator):
+        raise InputError(
+            f"X is an iterator ({type(X).__name__}), which can be read only once: give list(X), or "
+            "Bags.from_arrays(X)."
+        )
     is_object_array = isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1
     if is_object_array and len(X) and np.ndim(X[0]) >= 1:
         raise InputError(
@@ -214,14 +218,18 @@ def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bo
     _check_features(estimator, bags, reset=reset)
     if not on_device:
         if not allow_nan:
-            bags.map(_check_finite)  # type: ignore[attr-defined]
+            check = partial(_check_partition, value_range=_value_range(estimator))
+            bags.map(check)  # type: ignore[attr-defined]
         return bags
     if not bags.instances.is_floating_point() or bags.instances.element_size() < 4:
         rows = bags.instances.double()
         bags = bags.with_instances(rows, feature_names=bags.feature_names)
-    if not allow_nan and not bool(bags.instances.isfinite().all()):
-        _check_finite(bags.to("numpy"))
-    return bags
+    return bags if allow_nan else check_values(bags, _value_range(estimator), fitting=reset)
+
+
+def _check_partition(bags: Bags, value_range: tuple[float, float]) -> None:
+    """Check the values of a partition on the worker that holds it; nothing travels back."""
+    check_values(bags, value_range, fitting=False, convert=False)
 
 
 def _checked_instances(bags: Bags) -> Any:
@@ -238,7 +246,7 @@ def _checked_instances(bags: Bags) -> Any:
         table = _narrow(table)
     try:
         return check_array(table, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise InputError(f"the instances cannot be used: {error}") from error
 
 
@@ -262,14 +270,15 @@ def _checked_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> 
             ensure_all_finite=False,
             ensure_min_samples=min_rows,
         )
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         hint = ""
         if "could not convert" in str(error) or "non-numeric" in str(error):
             hint = (
                 " To read a table with a bag column use Bags.from_frame(df, bag=..., "
                 "features=[...])."
             )
-        raise InputError(f"{error}{hint}") from error
+        kind = InputTypeError if isinstance(error, TypeError) else InputError
+        raise kind(f"{error}{hint}") from error
 
 
 def _check_features(estimator: Any, bags: Bags, *, reset: bool) -> None:
@@ -294,23 +303,16 @@ def _check_features(estimator: Any, bags: Bags, *, reset: bool) -> None:
         )
 
 
-def _check_finite(bags: Bags) -> None:
+def _value_range(estimator: Any) -> tuple[float, float]:
+    return getattr(estimator, "_value_range", VALUE_RANGE)
+
+
+def _checked_values_of_rows(estimator: Any, rows: Any, *, reset: bool) -> Any:
+    """Check rows as bags of one instance; the message then names the row, not a bag."""
+    bags = Bags(rows, np.arange(rows.shape[0] + 1))
     try:
-        assert_all_finite(bags.instances, input_name="X")
-    except ValueError as error:
-        values = bags.instances
-        if sparse.issparse(values):
-            entry = np.flatnonzero(~np.isfinite(values.data))[0]
-            row = int(np.searchsorted(values.indptr, entry, side="right")) - 1
-            column, value = values.indices[entry], values.data[entry]
-        else:
-            row = next(i for i in range(len(values)) if not np.isfinite(values[i]).all())
-            column = np.flatnonzero(~np.isfinite(values[row]))[0]
-            value = values[row, column]
-        bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
-        kind = "NaN" if np.isnan(value) else "infinity"
-        raise InputError(
-            f"Input X contains {kind}: {bags.name_of(bag)}, instance {row - bags.offsets[bag]}, "
-            f"feature {column}. Leave the instance out, or fill the gaps with "
-            "InstanceTransformer(SimpleImputer()) in a pipeline."
-        ) from error
+        return check_values(bags, _value_range(estimator), fitting=reset).instances
+    except InputError as error:
+        message = re.sub(r"bag (\d+), instance 0", r"row \1", str(error))
+        message = re.sub(r"InstanceTransformer\((\w+\(\))\)", r"\1", message)
+        raise InputError(message.replace("the instance", "the row")) from None

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from bagwise.bags import Bags, _is_missing
-from bagwise.exceptions import LabelError
+from bagwise.exceptions import InputError, LabelError
 
 __all__ = [
     "LabelSets",
@@ -25,9 +25,11 @@ __all__ = [
     "check_label_sets",
     "check_length",
     "check_partial_labels",
+    "check_sample_weight",
 ]
 
 UNKNOWN = -2  # code of a label that is no class
+LARGEST_WEIGHT = 1e70  # products with weights and squared values stay finite
 LARGEST_LABEL_TABLE = 2**32  # label sets are held as one byte per bag and class
 
 
@@ -273,6 +275,40 @@ def check_length(y: Any, bags: Bags) -> Any:
     if n_labels != len(bags):
         raise LabelError(f"y has {n_labels} labels for {len(bags)} bags: give one per bag.")
     return y
+
+
+def check_sample_weight(sample_weight: Any, bags: Bags) -> NDArray[np.float64]:
+    """Read one weight per bag.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_bags,), a number or None
+        None: all bags weigh 1.
+    bags : Bags
+        The bags they belong to.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        Finite, nowhere negative, not all zero.
+    """
+    try:
+        weights = _check_sample_weight(sample_weight, np.empty(len(bags)), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"sample_weight cannot be used: {error}") from error
+    largest = weights.max(initial=0)
+    for wrong, expected in (
+        (weights < 0, "weights must not be negative (negative values in data passed)"),
+        (weights > LARGEST_WEIGHT, f"expected at most {LARGEST_WEIGHT:.0e}"),
+    ):
+        for i in np.flatnonzero(wrong)[:1]:
+            raise InputError(f"sample_weight of {bags.name_of(i)} is {weights[i]:.3g}: {expected}.")
+    if largest * LARGEST_WEIGHT < 1:
+        raise InputError(
+            f"the largest sample_weight is {largest:.3g}: at least one bag needs a weight of "
+            f"{1 / LARGEST_WEIGHT:.0e} or more."
+        )
+    return weights
 
 
 def _label_column(y: Any) -> NDArray[Any]:

@@ -91,6 +91,8 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     array(['wren', 'robin'], dtype='<U5')
     """
 
+    _may_be_infinite = ("intercept_", "score_instances")  # of a class that no bag carries
+
     _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight
 
 from bagwise import kernels
 from bagwise._validation import (
@@ -20,6 +19,7 @@ from bagwise._validation import (
     check_bags,
     check_instance_labels,
     check_label_sets,
+    check_sample_weight,
 )
 from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin
@@ -140,6 +140,12 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
 
     _runs_elsewhere = ("cluster", "device")
 
+    _may_be_infinite = (
+        "intercept_",
+        "log_likelihood",
+        "score_instances",
+    )  # of a class that no bag carries
+
     _parameter_constraints: dict[str, Any] = {
         "reg": [Interval(Real, 0, None, closed="left")],
         "background": "no_validation",  # a label may be anything
@@ -215,7 +221,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True)
         labels = check_label_sets(y, bags)
-        weights = _check_sample_weight(sample_weight, bags, dtype=np.float64)
+        weights = check_sample_weight(sample_weight, bags)
         weights = weights * self._label_weights(labels)
         background_label = self._background_label(labels.classes)
         background = background_label is not None

@@ -75,6 +75,8 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
     array(['yes'], dtype='<U3')
     """
 
+    _may_be_infinite = ("citation_radius_",)  # all bags cite, or none
+
     _parameter_constraints: dict[str, Any] = {
         "n_references": [Interval(Integral, 1, None, closed="left")],
         "n_citers": [Interval(Integral, 0, None, closed="left")],

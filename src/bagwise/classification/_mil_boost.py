@@ -95,6 +95,8 @@ class MILBoost(LogOddsMixin, KeysByValue, BagClassifierMixin, BagEstimator):
     array([1])
     """
 
+    _value_range = (0.0, np.inf)  # trees compare values and never multiply them
+
     _parameter_constraints: dict[str, Any] = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "max_depth": [Interval(Integral, 1, 12, closed="both")],

@@ -14,9 +14,8 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight
 
-from bagwise._validation import check_bag_labels, check_bags
+from bagwise._validation import check_bag_labels, check_bags, check_sample_weight
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
@@ -238,9 +237,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True)
         classes, codes = check_bag_labels(y, bags, min_classes=2)
-        weights = _check_sample_weight(
-            sample_weight, codes, dtype=np.float64, ensure_non_negative=True
-        )
+        weights = check_sample_weight(sample_weight, bags)
         weights = weights * compute_sample_weight(self.class_weight, classes[codes])
         used = bags if weights.all() else bags[weights > 0]  # a bag of weight 0 is no bag
         codes, weights = codes[weights > 0], weights[weights > 0]

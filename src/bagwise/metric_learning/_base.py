@@ -30,7 +30,7 @@ __all__ = [
 BLOCK = 2**22  # scores computed at once
 
 
-class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
     """A linear map of the instances, in which their Euclidean distance is the learned one."""
 
     components_: NDArray[Any]
