@@ -262,6 +262,9 @@ def review_beside(path: Path) -> Path:
 def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> None:
     """Write columns of one length as CSV, TSV or Parquet; whole or not at all.
 
+    In CSV and TSV a text that a spreadsheet would run as a formula gets an apostrophe in front,
+    which bagwise takes off again in reading.
+
     Parameters
     ----------
     path : Path
@@ -273,6 +276,7 @@ def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> Non
     """
     from bagwise.extras import import_extra
     from bagwise.io.files import replacing
+    from bagwise.io.formulas import escaped
 
     with replacing(path, force=force) as temporary:
         if path.suffix.lower() in _PARQUET:
@@ -283,7 +287,8 @@ def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> Non
         with open(temporary, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, delimiter=_DELIMITERS[path.suffix.lower()])
             rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-            writer.writerows(itertools.chain([columns], rows))
+            for row in itertools.chain([columns], rows):
+                writer.writerow([escaped(v) if isinstance(v, str) else v for v in row])
 
 
 def _blocks(widths: Mapping[str, int], room: int) -> Iterator[list[str]]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
+from bagwise.io.formulas import unescaped
 from bagwise.io.labels import Column, typed_texts
 from bagwise.io.memory import assign
 from bagwise.io.quotes import quoted_columns
@@ -291,7 +292,12 @@ class CsvSource(TableSource):
         self._path = path
         self._parse = self._csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         self._block = _CSV_BLOCK
+        self._renamed: list[str] = []
         inferred = self._inferred()
+        if any(unescaped(name) != name for name in inferred.names):
+            self._renamed = [unescaped(name) for name in inferred.names]
+            _refuse_duplicates(self._renamed, str(path))
+            inferred = self._inferred()
         self._empty = {field.name for field in inferred if pa.types.is_null(field.type)}
         super().__init__(inferred, where=str(path))
         self._texts = [name for name in texts if name in self.names]
@@ -303,6 +309,9 @@ class CsvSource(TableSource):
     def column(self, name: str, role: str) -> Column:
         """A whole column, with the type its texts show unless they are quoted."""
         coded = super().column(name, role)
+        if any(unescaped(text) != text for text in coded.values):
+            places = Column.of(map(unescaped, coded.values))
+            coded = Column(np.append(places.codes, -1)[coded.codes], places.values)
         if role == "label_set" or name in self._quoted:
             return coded
         return Column(coded.codes, typed_texts(coded.values, integers_only=role == "bag"))
@@ -364,6 +373,8 @@ class CsvSource(TableSource):
 
     def _open(self, types: Any = None, names: Sequence[str] = ()) -> Any:
         read = self._csv.ReadOptions(block_size=self._block)
+        if self._renamed:
+            read.column_names, read.skip_rows_after_names = self._renamed, 1
         convert = self._csv.ConvertOptions(
             column_types={name: types[name] for name in names} if types else {},
             include_columns=list(names),

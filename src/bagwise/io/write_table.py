@@ -17,6 +17,7 @@ from scipy import sparse
 from bagwise.exceptions import InputError, LabelError, SparseInputError
 from bagwise.extras import import_extra
 from bagwise.io.contents import Contents
+from bagwise.io.formulas import escape_array, escaped
 from bagwise.io.sources import BLOCK_VALUES, METADATA
 
 __all__ = ["TableNames", "write_csv", "write_parquet"]
@@ -41,7 +42,7 @@ def write_csv(
     columns = _Columns(pa, contents, names)
     columns.refuse_empty_bags("Write .npz, HDF5, or Parquet with layout='bags'.")
     with _stream(path, zipped) as file:
-        header = [_quoted_name(name, delimiter) for name in columns.schema().names]
+        header = [_quoted_name(escaped(name), delimiter) for name in columns.schema().names]
         file.write((delimiter.join(header) + "\n").encode())
         for start, stop in columns.row_blocks():
             file.write(_csv_lines(pa, columns.rows(start, stop), delimiter))
@@ -269,12 +270,11 @@ def _csv_lines(pa: Any, table: Any, delimiter: str) -> bytes:
 
 
 def _csv_texts(pa: Any, compute: Any, values: Any) -> Any:
-    """A column as texts: 1.0 keeps its point, texts their quotes, gaps are empty."""
+    """A column as texts: 1.0 keeps its point, texts get quotes, gaps are empty."""
     texts = values.cast(pa.string())
     if pa.types.is_string(values.type):
-        texts = compute.binary_join_element_wise(
-            '"', compute.replace_substring(texts, '"', '""'), '"', ""
-        )
+        texts = compute.replace_substring(escape_array(compute, texts), '"', '""')
+        texts = compute.binary_join_element_wise('"', texts, '"', "")
     elif pa.types.is_floating(values.type):
         whole = compute.invert(compute.match_substring_regex(texts, "[.ein]"))
         pointed = compute.binary_join_element_wise(texts, ".0", "")
