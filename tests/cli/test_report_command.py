@@ -1,5 +1,8 @@
 import json
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -237,3 +240,34 @@ def test_arrays_in_a_file(run, tmp_path, page):
     assert len(payload(page)["bags"]["id"]) == 92
     result = run("report", model, exported, "--image", "X", "-o", page, "--force")
     assert "read from CSV, TSV and Parquet tables" in result.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no such locale")
+def test_reports_and_tables_in_an_ascii_locale(run, slides, model, page):
+    """Files are UTF-8 whatever the locale says."""
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [sys.executable, "-X", "warn_default_encoding", "-m", "bagwise"]
+    words += ["report", model, slides, "--title", "Gewebe", "-o", page]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "bagwise" not in "".join(
+        line for line in done.stderr.splitlines() if "EncodingWarning" in line
+    )
+    assert payload(page)["bags"]["id"] == [f"s{i}" for i in range(24)]
+
+
+@pytest.mark.parametrize("limit", [0, 10_000])
+def test_a_full_disk_leaves_the_old_page(run, slides, model, page, limit):
+    resource = pytest.importorskip("resource")
+    page.write_text("old", encoding="utf-8")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))  # no file may grow beyond
+    try:
+        result = run("report", model, slides, "-o", page, "--force")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert result.exit_code == 2
+    assert "File too large" in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert page.read_text(encoding="utf-8") == "old"
+    assert not list(page.parent.glob(".*"))

@@ -52,18 +52,12 @@ class OneLineErrors(TyperGroup):
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:
-                code = super().main(words, *more, **settings)
+                code = super().main(words, *more, **settings)  # 130 where Ctrl-C ended it
             except Exception as error:
                 code = _report(error, debug="--debug" in words)
-        sys.exit(code if isinstance(code, int) else 0)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command, and end quietly where a person stops it."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
+        if code == INTERRUPTED:
             typer.echo("Interrupted.", err=True)
-            raise typer.Exit(INTERRUPTED) from None
+        sys.exit(code if isinstance(code, int) else 0)
 
 
 def _report(error: Exception, *, debug: bool) -> int:

@@ -184,7 +184,9 @@ class Explorer:
     @property
     def script(self) -> str:
         """The program that shows them."""
-        return (resources.files("bagwise.inspection") / "templates" / "explorer.js").read_text()
+        return (resources.files("bagwise.inspection") / "templates" / "explorer.js").read_text(
+            "utf-8"
+        )
 
 
 @dataclass(frozen=True)

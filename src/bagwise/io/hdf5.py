@@ -457,7 +457,7 @@ def _move_into_place(temporary: Path, path: Path) -> None:
     if not path.exists():
         os.rename(temporary, path)
         return
-    aside = temporary_beside(path)
+    aside = temporary_beside(path, ".old")
     os.rename(path, aside)
     try:
         os.rename(temporary, path)

@@ -1,0 +1,98 @@
+"""Files appear under their final names whole or not at all, and nothing is left beside them."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from bagwise import Bags
+from bagwise.io import write_bags
+from bagwise.io.files import replacing, temporary_beside
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def died(action, path):
+    """Run `action` in a process that is killed in it."""
+    program = f"""
+        import os, signal, sys
+        from pathlib import Path
+        import numpy as np
+        from bagwise import Bags
+        from bagwise.io import write_bags
+        def die(*_, **__):
+            os.kill(os.getpid(), signal.SIGKILL)
+        path = Path(sys.argv[1])
+        bags = Bags(np.eye(4), [0, 2, 4], ["a", "b"])
+        {textwrap.indent(textwrap.dedent(action), " " * 8).strip()}
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program), path], timeout=60)
+    assert done.returncode == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be asked there")
+def test_what_killed_processes_left_is_swept(tmp_path):
+    path = tmp_path / "bags [1].csv"
+    died("os.replace = die; write_bags(path, bags)", path)
+    (left,) = names(tmp_path)
+    assert left.startswith(".bags [1].csv.")
+    own = temporary_beside(path)  # of a process that lives
+    own.write_text("mine")
+    others = [".bags [1].csv.tmp", ".other.csv.00000000-1-00000000.tmp", "bags [1].csv.tmp"]
+    for name in others:
+        (tmp_path / name).write_text("not ours to remove")
+    write_bags(path, Bags(np.eye(2), [0, 2]))
+    assert names(tmp_path) == sorted([path.name, own.name, *others])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be asked there")
+def test_a_folder_that_is_replaced_is_never_lost(tmp_path):
+    pytest.importorskip("h5py")
+    path, bags = tmp_path / "bags", Bags(np.ones((4, 4)), [0, 2, 4], ["a", "b"])
+    write_bags(path, bags, format="hdf5")
+    # Killed between the two renames: the old folder is aside, the new one has no name yet.
+    died(
+        """
+        rename, calls = os.rename, []
+        os.rename = lambda *places: die() if calls else (calls.append(places), rename(*places))
+        write_bags(path, bags, format="hdf5", force=True)
+        """,
+        path,
+    )
+    assert [name.rpartition(".")[2] for name in names(tmp_path)].count("old") == 1
+    write_bags(path, bags, format="hdf5")
+    assert [name.rpartition(".")[2] for name in names(tmp_path)] == ["old", "bags"]
+    write_bags(path, bags, format="hdf5", force=True)
+    assert names(tmp_path) == ["bags"]
+
+
+@pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EROFS, errno.EIO])
+def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch, reason):
+    path = tmp_path / "bags.csv"
+    path.write_text("old")
+
+    def fail(_):
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=os.strerror(reason)), replacing(path, force=True) as new:
+        new.write_text("new")
+    assert names(tmp_path) == ["bags.csv"]
+    assert path.read_text() == "old"
+
+
+def test_an_interrupt_leaves_the_old_file(tmp_path):
+    path = tmp_path / "bags.csv"
+    path.write_text("old")
+    writing = replacing(path, force=True)
+    writing.__enter__().write_text("new")
+    assert not writing.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+    assert names(tmp_path) == ["bags.csv"]
+    assert path.read_text() == "old"
