@@ -14,7 +14,7 @@ endif
 export SCIPY_ARRAY_API = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo newcomer test test-all lint bench reproduce docs clean
+.PHONY: help setup demo newcomer test test-all test-times lint bench reproduce docs clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -28,11 +28,19 @@ demo: $(VENV)/.user ## Train on the shipped data, show key instances and the fiv
 newcomer: $(VENV)/.dev ## Walk a newcomer's path: wheel, README, demo, report; screenshots into newcomer/
 	$(BIN)/python tests/newcomer.py newcomer
 
+# A process per core, four at most; `make test WORKERS=0` runs the tests in one process.
+WORKERS ?= logical
+PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --maxprocesses 4 --dist worksteal
+QUICK := -m "not slow and not network"
+
 test: $(VENV)/.dev ## Run the tests (a few minutes)
-	$(BIN)/python -m pytest -q -m "not slow and not network"
+	$(PYTEST) $(QUICK)
 
 test-all: $(VENV)/.dev ## Run all tests, the slow ones too
-	$(BIN)/python -m pytest -q
+	$(PYTEST) --cpu-times 30
+
+test-times: $(VENV)/.dev ## Run the tests, and list the slowest by wall clock and by CPU seconds
+	$(PYTEST) $(QUICK) --durations 30 --cpu-times 30
 
 lint: $(VENV)/.dev ## Check style, types and spelling
 	$(BIN)/ruff check .

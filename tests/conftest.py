@@ -2,11 +2,16 @@ import os
 
 # Before scipy is imported: scikit-learn's array API checks run instead of being skipped.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # One worker per core: further threads of BLAS and OpenMP would wait for each other.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
 
 from browser import chromium, open_page  # noqa: F401
+from cpu_times import *  # noqa: F403
 
 
 @pytest.fixture
