@@ -14,7 +14,7 @@ endif
 export SCIPY_ARRAY_API = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo newcomer test test-all test-times lint bench reproduce docs clean
+.PHONY: help setup demo newcomer test test-all test-times test-matrix lint bench reproduce docs clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,12 @@ test-all: $(VENV)/.dev ## Run all tests, the slow ones too
 test-times: $(VENV)/.dev ## Run the tests, and list the slowest by wall clock and by CPU seconds
 	$(PYTEST) $(QUICK) --durations 30 --cpu-times 30
 
+test-matrix: test-core test-oldest test-newest test-nojit test-bounds ## Run the tests in all other surroundings
+
+# Without extras, on the oldest and the newest versions, without the JIT, with indices checked.
+test-core test-oldest test-newest test-nojit test-bounds: test-%: $(VENV)/.dev
+	$(BIN)/python tests/matrix.py $*
+
 lint: $(VENV)/.dev ## Check style, types and spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -59,7 +65,7 @@ docs: $(VENV)/.docs ## Build the documentation into docs/_build
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build
 
 clean: ## Remove .venv and everything built
-	rm -rf $(VENV) docs/_build docs/gallery docs/generated docs/sg_execution_times.rst
+	rm -rf $(VENV) .venv-* .cache docs/_build docs/gallery docs/generated docs/sg_execution_times.rst
 	rm -rf build dist bagwise-demo newcomer results
 
 $(VENV)/.python:

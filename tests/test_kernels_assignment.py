@@ -55,6 +55,7 @@ def test_unique_solutions_are_scipys():
 def test_threads_change_nothing(monkeypatch):
     given = problems([(n, k) for n in range(1, 9) for k in range(1, 9)] * 90)
     assert given[0].size > assignment.threads.SMALL
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     on_threads = assignment.assign(*given)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     np.testing.assert_array_equal(assignment.assign(*given), on_threads)

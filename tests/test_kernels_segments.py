@@ -86,6 +86,7 @@ def test_logsumexp_survives_extremes():
 def test_threads_and_one_thread_agree(monkeypatch, rng):
     values = rng.normal(size=(60_000, 3))  # above threads.SMALL values: several blocks
     offsets = np.sort(np.concatenate([[0, 60_000], rng.integers(0, 60_000, 999)]))
+    monkeypatch.setattr(threads, "n_threads", lambda: 3)
     several = segments.sum(values, offsets)
     monkeypatch.setattr(threads, "n_threads", lambda: 1)
     np.testing.assert_array_equal(several, segments.sum(values, offsets))

@@ -1,14 +1,14 @@
 """README is run: every Python block as a doctest, every command as a command."""
 
 import doctest
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from bagwise.cli import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -39,21 +39,16 @@ def test_every_block_is_of_a_kind_that_is_run():
     assert {language for language, _ in BLOCKS} == {"pycon", "console"}
 
 
-def test_commands_run_in_an_empty_folder(tmp_path):
+def test_commands_run_in_an_empty_folder(tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     pytest.importorskip("skops")
-    environment = {**os.environ, "COLUMNS": "80"}
+    monkeypatch.chdir(tmp_path)
     commands = [shlex.split(command) for command in COMMANDS if command.startswith("bagwise ")]
     assert len(commands) >= 5
-    for command in commands:
-        done = subprocess.run(
-            [sys.executable, "-m", *command],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, f"{command}: {done.stderr}"
+    for _, *words in commands:
+        # As processes of their own they are run by tests/newcomer.py.
+        done = CliRunner().invoke(app, words, env={"COLUMNS": "80"}, prog_name="bagwise")
+        assert done.exit_code == 0, f"{words}: {done.stderr}"
     assert (tmp_path / "predicted.csv").exists()
 
 

@@ -1,0 +1,126 @@
+"""Run the tests in other surroundings, a leg at a time: ``python tests/matrix.py LEG [options]``.
+
+Legs with an environment of their own make it in ``.venv-LEG``; what follows the name of the leg
+goes to pytest instead of the selection of the leg, such as ``oldest tests/io -x``.
+"""
+
+import argparse
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+TOOLS = ["pytest>=8", "pytest-xdist>=3.6", "hypothesis>=6.100"]
+WORKERS = ["-n", "logical", "--maxprocesses", "4", "--dist", "worksteal"]
+QUICK = ["-m", "not slow and not network"]
+
+# Compiled code and what calls it most directly.
+COMPILED = [
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("test_kernels_*.py")),
+    "tests/annotation/test_label_subsets.py",
+    "tests/classification/test_diverse_density.py",
+    "tests/classification/test_mil_boost.py",
+    "tests/classification/test_primal_dual_solver.py",
+    "tests/cluster/test_bag_constraints.py",
+    "tests/metric_learning/test_miml_metric.py",
+    "tests/test_pairwise.py",
+    "tests/test_wellsvm_solver.py",
+    "src/bagwise/kernels",
+]
+# Small enough for loops in plain Python: seconds, not minutes.
+SMALL = [
+    "tests/test_kernels_simplex.py",
+    "tests/test_kernels_segments.py",
+    "tests/test_kernels_assignment.py",
+    "tests/test_kernels_dual_descent.py",
+    "tests/annotation/test_label_subsets.py",
+    "tests/test_bags.py",
+    "src/bagwise/kernels",
+    "src/bagwise/pairwise.py",
+]
+
+
+class Leg(NamedTuple):
+    """What is installed, what is set, which tests run."""
+
+    purpose: str
+    requirements: list[str] | None  # None: the environment that runs this script
+    variables: dict[str, str]
+    tests: list[str]
+
+
+def requirements(extras, groups=()):
+    """The requirements of the project with some of its extras and dependency groups."""
+    found = list(PROJECT["project"]["dependencies"])
+    for extra in extras:
+        found += PROJECT["project"]["optional-dependencies"][extra]
+    for group in groups:
+        found += PROJECT["dependency-groups"][group]
+    return list(dict.fromkeys(line for line in found if not line.startswith("bagwise")))
+
+
+def lowest(lines):
+    """Each requirement at its lower bound: ``numpy>=2.0`` as ``numpy==2.0.*``."""
+    return [re.sub(r">=([\d.]+)$", r"==\1.*", line) for line in lines]
+
+
+PACKAGES = requirements(
+    extra
+    for extra in PROJECT["project"]["optional-dependencies"]
+    if extra not in ("all", "torch")  # torch: hundreds of megabytes
+)
+
+LEGS = {
+    "core": Leg("without any extra", requirements([]) + TOOLS, {}, QUICK),
+    "oldest": Leg("the oldest versions pyproject.toml allows", lowest(PACKAGES) + TOOLS, {}, QUICK),
+    "newest": Leg("the newest versions there are", [*PACKAGES, *TOOLS, "polars"], {}, QUICK),
+    "nojit": Leg("kernels as plain Python", None, {"NUMBA_DISABLE_JIT": "1"}, [*QUICK, *SMALL]),
+    "bounds": Leg(
+        "every index of compiled code checked",
+        None,
+        # Checked code has the same name in the cache as unchecked code: it needs its own folder.
+        {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(ROOT / ".cache" / "boundscheck")},
+        [*QUICK, *COMPILED],
+    ),
+}
+
+
+def main():
+    lines = [f"{name}: {leg.purpose}" for name, leg in LEGS.items()]
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0], epilog="; ".join(lines), allow_abbrev=False
+    )
+    parser.add_argument("leg", choices=LEGS)
+    parser.add_argument("--python", default=sys.executable, help="the Python of a new environment")
+    options, words = parser.parse_known_args()
+    leg = LEGS[options.leg]
+    python = environment(options.leg, leg.requirements, options.python)
+    print(f"== {options.leg}: {leg.purpose}", flush=True)
+    command = [python, "-m", "pytest", "-q", *WORKERS, *(words or leg.tests)]
+    sys.exit(subprocess.run(command, cwd=ROOT, env=os.environ | leg.variables).returncode)
+
+
+def environment(name, packages, base):
+    """The Python of the leg; its environment is made anew where the requirements changed."""
+    if packages is None:
+        return sys.executable
+    folder = ROOT / f".venv-{name}"
+    python, stamp = folder / "bin" / "python", folder / ".requirements"
+    wanted = hashlib.sha256("\n".join([base, *packages]).encode()).hexdigest()
+    if name == "newest" or not stamp.exists() or stamp.read_text() != wanted:
+        subprocess.run([base, "-m", "venv", folder], check=True)
+        pip = [python, "-m", "pip", "install", "-q", "--upgrade"]
+        subprocess.run([*pip, "pip"], check=True)
+        subprocess.run([*pip, "-e", ROOT, *packages], check=True)
+        stamp.write_text(wanted)
+    return python
+
+
+if __name__ == "__main__":
+    main()
