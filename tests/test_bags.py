@@ -263,3 +263,88 @@ def test_names_are_ids_or_positions():
     bags = Bags.from_groups([[1.0], [2.0], [3.0]], ["b", "a", "b"])
     assert bags.names.tolist() == ["b", "a"]
     assert bags[1:].names.tolist() == ["a"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        (0, np.arange(2)),
+        (0, [0, 1]),
+        (slice(None), 0),
+        (0, 1),
+        (0,),
+        (),
+        ([0, 1], slice(0, 1)),
+        ("a", ...),
+        None,
+        1.5,
+        True,
+        np.True_,
+        "a",
+        b"a",
+        {0},
+        {0: 1},
+        [[0], [1, 2]],
+        [[0, 1]],
+        [0.0, 1.0],
+        ["a"],
+        [None],
+        np.array([(0,)], dtype=[("i", int)]),
+        np.array([], dtype=[("i", int)]),
+        np.zeros((0, 2), dtype=int),
+        np.array([2**63], dtype=np.uint64),
+        10**30,
+        slice("a", "b"),
+        slice(0, 2, 0),
+        slice(0.0, 1.0),
+        object(),
+    ],
+    ids=repr,
+)
+def test_odd_keys_are_refused(key):
+    bags = Bags(np.zeros((4, 2)), [0, 1, 2, 4])
+    with pytest.raises(IndexError, match=r"indexed by position|out of range"):
+        bags[key]
+    with pytest.raises(IndexError):
+        bags[bags]
+
+
+STRUCTURED = np.zeros(3, dtype=[("x", float), ("y", float)])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Bags(STRUCTURED, [0, 3]), "structured"),
+        (lambda: Bags.from_arrays([STRUCTURED]), r"bag 0 has a structured type.*'x', 'y'"),
+        (lambda: Bags.from_arrays(STRUCTURED), "bag 0"),
+        (lambda: Bags.from_groups(STRUCTURED, [0, 1, 1]), "structured"),
+        (lambda: Bags.from_groups(np.zeros((3, 1)), STRUCTURED), "structured"),
+        (lambda: Bags(np.zeros((3, 1)), [0, 3], ids=STRUCTURED[:1]), "structured"),
+        (lambda: Bags((i for i in range(3)), [0, 3]), "got generator"),
+        (lambda: Bags.from_arrays([(i for i in range(3))]), "bag 0 has no rows.*generator"),
+        (lambda: Bags.from_arrays({"a": np.zeros((1, 2))}), "got a dict"),
+        (lambda: Bags.from_arrays(pd.DataFrame({"x": [1.0]})), "from_frame"),
+        (lambda: Bags(np.zeros((1, 1), complex), [0, 1]), "complex128"),
+        (lambda: Bags(sparse.csr_array(np.ones((1, 1), complex)), [0, 1]), "complex128"),
+        (lambda: Bags(sparse.coo_array(np.ones(3)), [0, 3]), r"shape \(3,\)"),
+        (lambda: Bags(np.zeros((2, 1), "datetime64[s]"), [0, 2]), "datetime64"),
+        (lambda: Bags(np.zeros((2, 1)), [0, 1, 2], ids={"a", "b"}), "set"),
+        (lambda: Bags(np.zeros((2, 1)), [0, 2], feature_names=3), "feature_names"),
+        (lambda: Bags(Bags(np.zeros((2, 1)), [0, 2]), [0, 2]), "got Bags"),
+        (lambda: Bags.from_groups(np.zeros((2, 1)), [[1], [1]]), "groups|hash"),
+        (lambda: Bags.from_groups(np.zeros((2, 1)), {1, 2}), "set"),
+        (lambda: Bags.from_frame(STRUCTURED, "x"), "data frame"),
+        (lambda: Bags.from_frame(pd.DataFrame({"b": [1], "x": [1]}), "b", ["x", "x"]), "twice"),
+        (lambda: Bags(np.zeros((0, 1)), [0]).split(3), "one row per instance"),
+        (lambda: Bags(np.zeros((2, 1)), [0, 2]).split([[1], [1, 2]]), "one row per instance"),
+    ],
+)
+def test_odd_input_is_refused(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_ids_may_be_tuples_and_lists_of_one_length():
+    bags = Bags(np.zeros((2, 1)), [0, 1, 2], ids=[("a", 1), ("b", 2)])
+    assert bags.ids.tolist() == [("a", 1), ("b", 2)]

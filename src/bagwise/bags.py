@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType, ModuleType
 from typing import Any, overload
 
@@ -14,6 +14,8 @@ from scipy import sparse
 from bagwise.exceptions import InputError
 
 __all__ = ["Bags"]
+
+_INDEXING = "bags are indexed by position, with an int, a slice, a mask or an index array"
 
 Instances = Any  # ndarray, memmap, CSR or torch tensor: 2-D, rows are instances
 
@@ -68,7 +70,7 @@ class Bags:
         self._instances = _read_only(_two_dimensional(instances))
         self._offsets = _read_only(_checked_offsets(offsets, self._instances.shape[0]))
         self._ids = None if ids is None else _read_only(_one_dimensional(ids))
-        self._feature_names = None if feature_names is None else [str(f) for f in feature_names]
+        self._feature_names = None if feature_names is None else _texts(feature_names)
         if self._ids is not None and len(self._ids) != len(self):
             raise InputError(
                 f"{len(self._ids)} ids were given for {len(self)} bags: give one each."
@@ -117,6 +119,16 @@ class Bags:
             return cls(flat, size * np.arange(n_bags + 1), ids, feature_names=feature_names)
         if not isinstance(arrays, Iterable) or isinstance(arrays, str | bytes):
             raise InputError(f"expected a sequence of 2-D arrays, got {type(arrays).__name__}.")
+        if isinstance(arrays, Mapping):
+            raise InputError(
+                "expected a sequence of 2-D arrays, got a dict: give its values, and its keys as "
+                "ids (list(d.values()), ids=list(d))."
+            )
+        if hasattr(arrays, "columns"):
+            raise InputError(
+                f"expected a sequence of 2-D arrays, got {type(arrays).__name__}: make bags of a "
+                "data frame with Bags.from_frame."
+            )
         ids = None if ids is None else _one_dimensional(ids)
         tables = [_bag_table(i, array, ids) for i, array in enumerate(arrays)]
         if not tables:
@@ -219,6 +231,8 @@ class Bags:
             ) from error
         features = [features] if isinstance(features, str) else features
         names = [c for c in columns if c != bag] if features is None else list(features)
+        if len(set(names)) < len(names):
+            raise InputError(f"features= names a column twice: {names}.")
         missing = [c for c in [bag, *names] if c not in columns]
         if missing:
             raise InputError(f"no column {missing[0]!r}: the columns are {columns}.")
@@ -326,9 +340,12 @@ class Bags:
         >>> [part.tolist() for part in bags.split([7, 8, 9])]
         [[7, 8], [9]]
         """
-        values = values if hasattr(values, "shape") else np.asarray(values)
-        n_rows = values.shape[0] if values.ndim else 0
-        if n_rows != self.n_instances:
+        try:
+            values = values if hasattr(values, "shape") else np.asarray(values)
+        except ValueError as error:
+            raise InputError("values are ragged: expected one row per instance.") from error
+        if not values.shape or values.shape[0] != self.n_instances:
+            n_rows = values.shape[0] if values.shape else "no"
             raise InputError(
                 f"values has {n_rows} rows for {self.n_instances} instances: "
                 "give one row per instance."
@@ -433,7 +450,7 @@ class Bags:
         """
         if axis != 0 or out is not None or mode != "raise":
             raise InputError("Bags.take supports axis=0, out=None and mode='raise' only.")
-        return self._gather(np.atleast_1d(np.asarray(indices)))
+        return self._gather(np.atleast_1d(_index_array(indices)))
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -449,7 +466,7 @@ class Bags:
     ) -> Bags: ...
 
     def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, tuple) and len(key) == 2 and key[1] in (Ellipsis, slice(None)):
+        if isinstance(key, tuple) and len(key) == 2 and _is_everything(key[1]):
             key = key[0]  # scikit-learn writes X[key, ...]
         if key is Ellipsis:
             return self
@@ -459,12 +476,13 @@ class Bags:
             key = int(key)
         if isinstance(key, int | np.integer) and not isinstance(key, bool):
             return self._one(operator.index(key))
-        if isinstance(key, tuple | str):
+        if isinstance(key, tuple):
+            kinds = ", ".join(type(part).__name__ for part in key)
             raise IndexError(
-                f"bags are indexed by position: an int, a slice, a mask or an index array, "
-                f"not {key!r}."
+                f"{_INDEXING}, not a tuple ({kinds}): take bags first, bags[i], then instances or "
+                "features of one, bags[i][rows, columns]."
             )
-        return self._gather(np.asarray(key))
+        return self._gather(_index_array(key))
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         # scikit-learn's dispatch refuses a container that does not answer this, or that answers
@@ -507,7 +525,10 @@ class Bags:
         return _row_range(self._instances, self._offsets[i], self._offsets[i + 1])
 
     def _slice(self, key: slice) -> Bags:
-        start, stop, step = key.indices(len(self))
+        try:
+            start, stop, step = key.indices(len(self))
+        except (TypeError, ValueError) as error:  # bags["a":"b"], bags[::0]
+            raise IndexError(f"{_INDEXING}, not {key}: {error}.") from error
         if step != 1:
             return self._gather(np.arange(start, stop, step))
         stop = max(start, stop)
@@ -516,12 +537,11 @@ class Bags:
         return self._sibling(rows, offsets - offsets[0], slice(start, stop))
 
     def _gather(self, key: NDArray[Any]) -> Bags:
-        if key.size == 0:
-            key = key.astype(np.int64) if key.dtype != bool else key
+        if key.size == 0 and key.dtype.kind in ("f", "O"):
+            key = key.astype(np.int64)  # an empty list has the type of a float
         if key.ndim != 1 or key.dtype.kind not in "iub":
             raise IndexError(
-                "bags are indexed by position: an int, a slice, a mask or an index array, "
-                f"not an array of shape {key.shape} and type {key.dtype}."
+                f"{_INDEXING}, not an array of shape {key.shape} and type {key.dtype}."
             )
         if key.dtype == bool:
             if len(key) != len(self):
@@ -586,6 +606,21 @@ def group_rows(
     return np.argsort(codes, kind="stable"), offsets.astype(np.int64), ids
 
 
+def _is_everything(key: Any) -> bool:
+    """Whether the second half of ``X[key, ...]`` or ``X[key, :]`` means all columns."""
+    whole = isinstance(key, slice) and key.start is None and key.stop is None
+    return key is Ellipsis or (whole and key.step is None)
+
+
+def _index_array(key: Any) -> NDArray[Any]:
+    if isinstance(key, str | bytes | set | frozenset | Mapping | Bags):
+        raise IndexError(f"{_INDEXING}, not {type(key).__name__}.")
+    try:
+        return np.asarray(key)
+    except (TypeError, ValueError) as error:
+        raise IndexError(f"{_INDEXING}, not {type(key).__name__}: {error}.") from error
+
+
 def _two_dimensional(instances: Any) -> Instances:
     return _table(instances, "instances have", "")
 
@@ -614,17 +649,37 @@ def _table(values: Any, who_has: str, hint: str) -> Instances:
     if _is_tensor(values) and values.ndim == 2:
         return values.detach()
     if sparse.issparse(values):
+        _check_table(values, who_has, hint)
         return _canonical_csr(values)
     try:
         array = values if isinstance(values, np.ndarray) else np.asarray(values)
     except ValueError as error:
         raise InputError(f"{who_has} rows of different lengths: expected a 2-D table.") from error
+    except TypeError as error:
+        raise InputError(
+            f"{who_has} no 2-D table of numbers, got {type(values).__name__}: {error}"
+        ) from error
     if isinstance(array, np.matrix):
         array = np.asarray(array)
     if isinstance(array, np.ma.MaskedArray):
         raise InputError(f"{who_has} masked values: fill them or leave the rows out.")
+    if array.dtype.names is not None:
+        raise InputError(
+            f"{who_has} a structured type with the fields {list(array.dtype.names)}: expected a "
+            "2-D table of numbers, as numpy.lib.recfunctions.structured_to_unstructured makes it."
+        )
+    if array.ndim == 0:
+        raise InputError(
+            f"{who_has} no rows: expected a 2-D table, got {type(values).__name__}. Make a list of "
+            "what comes one by one."
+        )
     if array.ndim == 1 and len(array) == 0:
         raise InputError(f"{who_has} no instances: leave it out.")
+    _check_table(array, who_has, hint)
+    return array
+
+
+def _check_table(array: Any, who_has: str, hint: str) -> None:
     if array.ndim != 2:
         raise InputError(
             f"{who_has} shape {array.shape}: expected a 2-D table, one row per instance.{hint}"
@@ -634,7 +689,6 @@ def _table(values: Any, who_has: str, hint: str) -> Instances:
             f"{who_has} type {array.dtype}: expected real numbers. Convert or drop the columns "
             "that are not numeric."
         )
-    return array
 
 
 def _bag_name(i: int, ids: Any) -> str:
@@ -674,17 +728,31 @@ def _one_dimensional(values: Any) -> NDArray[Any]:
     """A 1-D array of labels or names; tuples and mixed types stay Python objects."""
     if not isinstance(values, Iterable) or isinstance(values, str | bytes):
         raise InputError(f"expected one value per row, got {type(values).__name__}.")
+    if isinstance(values, set | frozenset):
+        raise InputError("expected one value per row in order, got a set, which has no order.")
     if not hasattr(values, "dtype"):
         values = list(values)
         kinds = {type(v) for v in values}
         if len(kinds) > 1 or (kinds and not issubclass(next(iter(kinds)), str | int | float)):
             objects = np.empty(len(values), dtype=object)
-            objects[:] = values
+            for i, value in enumerate(values):  # not at once: lists would become rows
+                objects[i] = value
             return objects
     array = np.asarray(values)
+    if array.dtype.kind == "V":
+        raise InputError(
+            f"expected one value per row, got an array of the structured type {array.dtype}: take "
+            "one of its fields."
+        )
     if array.ndim != 1:
         raise InputError(f"expected one value per row, got an array of shape {array.shape}.")
     return array
+
+
+def _texts(names: Any) -> list[str]:
+    if isinstance(names, bytes) or not isinstance(names, Iterable):
+        raise InputError(f"feature_names is {names!r}: expected a name for each feature.")
+    return [str(name) for name in names]
 
 
 def _read_only(array: Any) -> Any:
