@@ -18,6 +18,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.pairwise import instance_kernel, kernel_width
+from bagwise.solvers.cost_range import check_costs, mean_square
 from bagwise.solvers.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
 
 __all__ = ["KernelMachine"]
@@ -57,8 +58,12 @@ class KernelMachine(BagEstimator):
     def _space(self, rows: Any) -> FeatureSpace:
         """The training rows, in double precision, seen through the kernel."""
         self._forget()
+        costs = {name: getattr(self, name, None) for name in ("C", "C1", "C2")}
         if self.kernel == "linear":
-            return LinearFeatures(rows)
+            space = LinearFeatures(rows)
+            check_costs(mean_square(space.rows), **costs)
+            return space
+        check_costs(1.0, **costs)
         width = self._width(rows)
         return KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, width))
 

@@ -2,6 +2,7 @@ import clarabel
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.cluster import CuttingPlaneMMC
 from bagwise.solvers.cutting_plane_mmc import cutting_plane_mmc, signed_svm
@@ -123,3 +124,11 @@ def test_the_small_qp_against_a_general_solver(rng):
         slope = H @ x + q - A.T @ y
         assert slope.min() > -1e-7
         assert abs(slope @ x) < 1e-6
+
+
+def test_values_of_very_different_sizes_end_with_a_warning(rng):
+    """The systems of the quadratic program were singular."""
+    X = rng.normal(size=(30, 3)) * 10.0 ** rng.uniform(0, 15, size=(30, 3))
+    with pytest.warns(ConvergenceWarning, match="did not settle"):
+        model = CuttingPlaneMMC(random_state=0).fit(X)
+    assert np.isfinite(model.decision_function(X)).all()

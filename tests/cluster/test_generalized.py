@@ -121,3 +121,8 @@ def test_lanczos_leads_to_the_same_bound(clouds, monkeypatch):
     lanczos = diagonal_bound(Q, steps=range(100), tol=1e-8)
     assert lanczos[3]
     np.testing.assert_allclose(lanczos[0], dense[0], atol=1e-6)
+
+
+def test_a_singular_program_is_refused(clouds):
+    with pytest.raises(InputError, match="raise balance"):
+        GeneralizedMMC(balance=1e-300).fit(clouds)

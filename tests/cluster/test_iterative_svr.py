@@ -3,10 +3,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVR
 
-from bagwise.cluster import IterativeSVR
+from bagwise.cluster import IterativeSVR, _row_clusterer
+from bagwise.exceptions import InputError
 from bagwise.solvers.feature_space import LinearFeatures
 from bagwise.solvers.iterative_svr import best_threshold, iterative_svr
+from bagwise.solvers.libsvm import fit_libsvm
 
 
 @pytest.fixture
@@ -102,3 +105,17 @@ def test_features_of_any_size_end_in_time(clouds):
     with pytest.warns(ConvergenceWarning, match="scale the features"):
         model = IterativeSVR(random_state=0).fit(1e6 * clouds)
     assert set(model.labels_) == {0, 1}
+
+
+def test_what_libsvm_cannot_represent_is_refused(clouds):
+    with pytest.raises(InputError, match="LIBSVM cannot represent"):
+        fit_libsvm(SVR(C=1e300, kernel="linear"), 1e100 * clouds, np.tile([1, -1], 20))
+    with pytest.raises(InputError, match="C=1e"):
+        IterativeSVR(C=1e300).fit(clouds)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_too_many_rows_are_refused(clouds, kernel, monkeypatch):
+    monkeypatch.setattr(_row_clusterer, "MOST_ROWS", 39)
+    with pytest.raises(InputError, match="X has 40 rows, and IterativeSVR"):
+        IterativeSVR(kernel=kernel).fit(clouds)

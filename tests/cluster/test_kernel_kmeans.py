@@ -7,7 +7,8 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import make_circles
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bagwise.cluster import KernelKMeans
+from bagwise.cluster import KernelKMeans, _row_clusterer
+from bagwise.exceptions import InputError
 from bagwise.solvers.feature_space import KEPT, KernelFeatures, LinearFeatures
 from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 from bagwise.solvers.label_starts import aligned_labels
@@ -113,3 +114,11 @@ def test_the_aligned_labels_are_the_best_of_those_drawn(rng):
 def test_a_small_budget_warns(rng):
     with pytest.warns(match="did not settle"):
         KernelKMeans(3, max_iter=1, n_init=1, random_state=0).fit(rng.normal(size=(60, 2)))
+
+
+def test_too_many_rows_for_a_kernel_are_refused(rng, monkeypatch):
+    X = rng.normal(size=(30, 2))
+    monkeypatch.setattr(_row_clusterer, "MOST_ROWS", 29)
+    with pytest.raises(InputError, match="X has 30 rows, and KernelKMeans"):
+        KernelKMeans(2).fit(X)
+    assert len(KernelKMeans(2, kernel="linear").fit(X).labels_) == 30

@@ -493,3 +493,12 @@ def test_saved_models_answer_alike(learner, tmp_path):
     np.testing.assert_array_equal(
         again[0].predict_instances(bags), model[0].predict_instances(bags)
     )
+
+
+@pytest.mark.parametrize("model", [MIMLCA(kernel="rbf"), MLCA(kernel="rbf")])
+def test_a_kernel_matrix_that_does_not_fit_is_refused_before_it_is_made(model):
+    """200,000 instances ended in a MemoryError of numpy."""
+    X = np.zeros((200_000, 1))
+    X[::2] = 1
+    with pytest.raises(InputError, match=r"kernel matrix of 200,000 instances .* 960\.0 GB"):
+        model.fit(X, np.arange(200_000) % 2)

@@ -6,8 +6,14 @@ from scipy import sparse
 from scipy.optimize import brentq, minimize
 from sklearn.svm import LinearSVC
 
+from bagwise.exceptions import InputError
 from bagwise.semi_supervised import AnnealedSVM
-from bagwise.solvers.annealed_svm import annealed_svm, probabilities, squared_hinge_svm
+from bagwise.solvers.annealed_svm import (
+    _line_search,
+    annealed_svm,
+    probabilities,
+    squared_hinge_svm,
+)
 
 
 @pytest.fixture
@@ -147,3 +153,25 @@ def test_features_that_drown_the_constant_are_named(cloud, kind):
     with pytest.warns(UserWarning, match="length of 1.*e[+]07.*[Ss]tandardise"):
         AnnealedSVM().fit(kind(1e6 * X + 1e7), y)
     AnnealedSVM().fit(kind(X + 10), y)
+
+
+@pytest.mark.parametrize("costs", [{"C1": 1e300}, {"C1": 1e-300}, {"C2": 1e200}])
+def test_costs_beyond_the_range_of_floats_are_refused(cloud, costs):
+    X, signs = cloud
+    with pytest.raises(InputError, match="beyond"):
+        AnnealedSVM(**costs).fit(X, np.where(signs == 0, -1, (signs + 1) // 2))
+
+
+def test_an_impossible_tolerance_ends_at_the_rounding_of_the_gradient(cloud):
+    X, signs = cloud
+    up, down = ((sign * signs > 0).astype(float) for sign in (1, -1))
+    w, _, converged = squared_hinge_svm(X, up, down, np.zeros(4), tol=1e-300, max_iter=50)
+    found, _, _ = squared_hinge_svm(X, up, down, np.zeros(4), tol=1e-10)
+    assert converged
+    np.testing.assert_allclose(w, found, atol=1e-8)
+
+
+def test_a_step_that_does_not_lead_down_has_no_length():
+    """Secants between equal slopes divided by zero."""
+    one = np.ones(1)
+    assert _line_search(one, one, np.zeros(1), one, 0 * one, 0 * one) == 0

@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
@@ -10,6 +11,7 @@ from bagwise import _memory
 from bagwise.exceptions import InputError
 from bagwise.semi_supervised import LaplacianSVM
 from bagwise.solvers import laplacian_svm as solver
+from bagwise.solvers import libsvm
 
 
 @pytest.fixture
@@ -111,3 +113,17 @@ def test_too_large_a_matrix_is_refused_before_it_is_made(cloud, monkeypatch):
     with pytest.raises(InputError, match="24 rows"):
         LaplacianSVM().fit(X, y)
     assert LaplacianSVM(kernel="linear").fit(X, y).coef_.shape == (1, 3)
+
+
+def test_a_graph_that_outweighs_all_floats_is_refused(cloud):
+    X, y = cloud
+    with pytest.raises(InputError, match="manifold_weight=1e"):
+        LaplacianSVM(manifold_weight=1e300, kernel="linear").fit(1e20 * X, y)
+
+
+def test_libsvm_ends_at_its_budget(cloud, monkeypatch):
+    X, y = cloud
+    monkeypatch.setattr(libsvm, "LEAST_STEPS", 1)
+    monkeypatch.setattr(libsvm, "STEPS_PER_ROW", 0)
+    with pytest.warns(ConvergenceWarning, match="did not settle"):
+        LaplacianSVM().fit(X, y)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise.cluster._row_clusterer import TwoWayClusterer
+from bagwise.cluster._row_clusterer import TwoWayClusterer, check_number_of_rows
 from bagwise.kernels.threads import one_core_if_small, one_core_if_sparse
 from bagwise.solvers.feature_space import FeatureSpace
 from bagwise.solvers.iterative_svr import iterative_svr
@@ -128,6 +128,7 @@ class IterativeSVR(TwoWayClusterer):
         self.verbose = verbose
 
     def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
+        check_number_of_rows("IterativeSVR", rows.shape[0])  # LIBSVM, also where it is linear
         with one_core_if_small(rows), one_core_if_sparse(rows):
             return iterative_svr(
                 space,

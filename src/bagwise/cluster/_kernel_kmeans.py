@@ -16,6 +16,7 @@ from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_rows
 from bagwise._warnings import warn_user
 from bagwise.base import RowEstimator, fit_method
+from bagwise.cluster._row_clusterer import check_number_of_rows
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 
@@ -151,6 +152,8 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         self
         """
         rows = check_rows(self, X, reset=True, min_rows=self.n_clusters)
+        if self.kernel != "linear":
+            check_number_of_rows("KernelKMeans with a kernel", rows.shape[0])
         space = self._space(rows.astype(np.float64, copy=False))
         rng = check_random_state(self.random_state)
         with one_core_if_small(rows):

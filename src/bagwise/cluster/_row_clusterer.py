@@ -16,11 +16,32 @@ from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_rows
 from bagwise._warnings import warn_user
 from bagwise.base import RowEstimator, fit_method
+from bagwise.exceptions import InputError
 from bagwise.solvers.feature_space import FeatureSpace
 from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["TwoWayClusterer"]
+__all__ = ["TwoWayClusterer", "check_number_of_rows"]
+
+MOST_ROWS = 20_000  # of which a method compares all pairs in each round
+
+
+def check_number_of_rows(name: str, n_rows: int) -> None:
+    """Refuse more rows than a method can compare with each other in each of its rounds.
+
+    Parameters
+    ----------
+    name : str
+        The method.
+    n_rows : int
+        How many there are.
+    """
+    if n_rows > MOST_ROWS:
+        raise InputError(
+            f"X has {n_rows:,} rows, and {name} compares all {n_rows**2 / 1e9:,.1f} billion pairs "
+            f"in each round: it is for {MOST_ROWS:,} rows at most. Fit part of the rows and "
+            "predict the others, or use sklearn.kernel_approximation.Nystroem and a linear method."
+        )
 
 
 class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
@@ -52,6 +73,8 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
         self
         """
         rows = check_rows(self, X, reset=True, min_rows=2).astype(np.float64, copy=False)
+        if self.kernel != "linear":
+            check_number_of_rows(f"{type(self).__name__} with a kernel", rows.shape[0])
         space = self._space(rows)
         result = self._solve(space, rows)
         if not result.converged:

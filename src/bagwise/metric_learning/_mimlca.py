@@ -14,6 +14,7 @@ from scipy.sparse.linalg import eigsh
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise._memory import require_memory
 from bagwise._validation import LabelSets, check_bag_labels, check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
@@ -142,6 +143,14 @@ class _ClusterMetric(CentroidPredictor):
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Features whose products are the kernel, and the map to them from kernel values."""
         check_kernel(self.kernel)
+        n_rows = instances.shape[0]
+        require_memory(
+            3 * 8.0 * n_rows**2,
+            purpose=f"{type(self).__name__} with the kernel matrix of {n_rows:,} instances and two "
+            "like it",
+            remedy="fit part of the bags, or use kernel='linear', after "
+            "InstanceTransformer(Nystroem()) if need be",
+        )
         gram = instance_kernel(instances, instances, self.kernel, self._widths())
         n_instances = len(gram)
         keep = n_instances

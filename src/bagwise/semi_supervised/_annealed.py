@@ -15,6 +15,7 @@ from bagwise._warnings import warn_user
 from bagwise.kernels.threads import one_core_if_sparse
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, Signs
 from bagwise.solvers.annealed_svm import annealed_svm
+from bagwise.solvers.cost_range import check_costs
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["AnnealedSVM"]
@@ -121,6 +122,7 @@ class AnnealedSVM(PartlyLabelledClassifier):
                 "beside them can hardly move the intercept. Standardise the features (scale the "
                 "rows to length 1 if they are sparse)."
             )
+        check_costs(length**2, C1=self.C1, C2=self.C2)
         n_labelled = np.count_nonzero(signs[0])
         equal = self.C1 * n_labelled / max(1, rows.shape[0] - n_labelled)
         with one_core_if_sparse(rows):

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
+from bagwise.solvers.cost_range import mean_square
 from bagwise.solvers.feature_space import Vector
 from bagwise.solvers.result import SolverResult
 
@@ -32,6 +33,7 @@ HOT = 10.0
 COOLING = 1.5
 MAX_STAGES = 30
 MAX_TURNS = 100
+EPS = float(np.finfo(np.float64).eps)
 SETTLED = 1e-6  # divergence of probabilities between turns, entropy at the end
 
 
@@ -61,15 +63,20 @@ def squared_hinge_svm(
     """
     f = X @ w[:-1] + w[-1]
     enough = tol * float(np.linalg.norm(_pull(X, up - down)))
+    length_of_X = np.sqrt(X.shape[0] * (1 + mean_square(X)))
     for _ in range(max_iter):
-        gradient = w - _pull(X, _slopes(f, up, down))
+        slopes = _slopes(f, up, down)
+        gradient = w - _pull(X, slopes)
         size = float(np.linalg.norm(gradient))
-        if size <= enough:
+        # No sum is closer to zero than the rounding of its terms.
+        if size <= max(enough, EPS * length_of_X * float(np.linalg.norm(slopes))):
             return w, f, True
         curvature = up * (f < 1) + down * (f > -1)
         step = _conjugate_gradients(X, curvature, -gradient, max(0.1 * size, 0.5 * enough))
         way = X @ step[:-1] + step[-1]
         length = _line_search(w, step, f, way, up, down)
+        if length == 0:  # the step is rounding: nothing lower can be found
+            break
         w, f = w + length * step, f + length * way
     return w, f, False
 
@@ -213,7 +220,10 @@ def _conjugate_gradients(X: Any, curvature: Vector, right: Vector, enough: float
             break
         f = X @ direction[:-1] + direction[-1]
         product = direction + _pull(X, curvature * f)
-        length = square / float(direction @ product)
+        along = float(direction @ product)
+        if not along > 0:  # the residual has vanished in rounding
+            break
+        length = square / along
         step += length * direction
         residual -= length * product
         square, last = float(residual @ residual), square
@@ -224,13 +234,18 @@ def _conjugate_gradients(X: Any, curvature: Vector, right: Vector, enough: float
 def _line_search(
     w: Vector, step: Vector, f: Vector, way: Vector, up: Vector, down: Vector
 ) -> float:
-    """Where the derivative along the step, which never falls, is zero; 1 where it is not yet."""
+    """Where the derivative along the step, which never falls, is zero; 1 where it is not yet.
+
+    0 where the step does not lead down.
+    """
     at_w, along = float(w @ step), float(step @ step)
 
     def slope(t: float) -> float:
         return at_w + t * along - float(_slopes(f + t * way, up, down) @ way)
 
     low, high, slope_low, slope_high = 0.0, 1.0, slope(0.0), slope(1.0)
+    if not slope_low < 0:
+        return 0.0
     enough = 0.1 * abs(slope_low)
     length, halve = 1.0, False
     while slope_high > enough and high - low > 1e-12:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
+from bagwise._memory import require_memory
 from bagwise.exceptions import InputError
 
 __all__ = ["FeatureSpace", "KernelFeatures", "LinearFeatures", "Points", "Ties", "dense_gram"]
@@ -202,6 +203,12 @@ def dense_gram(space: FeatureSpace) -> NDArray[np.float64]:
     -------
     ndarray of shape (n_instances, n_instances)
     """
+    n = space.rows.shape[0]  # type: ignore[attr-defined]
+    require_memory(
+        3 * 8.0 * n**2,
+        purpose=f"the kernel matrix of {n:,} rows with two like it",
+        remedy="fit part of the rows, or use the linear kernel",
+    )
     if isinstance(space, LinearFeatures):
         return _dense(space.rows @ space.rows.T)
     assert isinstance(space, KernelFeatures)

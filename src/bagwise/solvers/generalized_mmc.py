@@ -119,7 +119,13 @@ def diagonal_bound(
     converged : bool
     """
     n = len(Q)
-    gamma = np.full(n, 0.5 * float(eigh(Q, eigvals_only=True, subset_by_index=[0, 0])[0]))
+    lowest = float(eigh(Q, eigvals_only=True, subset_by_index=[0, 0])[0])
+    if not lowest > 4 * np.finfo(np.float64).eps * float(np.abs(np.diagonal(Q)).max()):
+        raise InputError(
+            "the matrix of the semi-definite program is singular to rounding: raise balance, lower "
+            "C, or scale the features (StandardScaler)."
+        )
+    gamma = np.full(n, 0.5 * lowest)
     of_Z = _factor(Q - np.diag(gamma))
     # On the central path, where steps are long; W meets its equation after the first whole step.
     mu = 1 / float(np.diagonal(_inverse(of_Z)).mean())
@@ -134,10 +140,10 @@ def diagonal_bound(
             return gamma, W, np.array(curve), True
         try:
             of_Z, of_W = _factor(Z), _factor(W)
+            Z_inverse = _inverse(of_Z)
+            system = cho_factor(W * Z_inverse + np.diag(s / gamma), lower=True, overwrite_a=True)
         except LinAlgError:  # only rounding leads here
             break
-        Z_inverse = _inverse(of_Z)
-        system = cho_factor(W * Z_inverse + np.diag(s / gamma), lower=True, overwrite_a=True)
         shrink = 0.0  # straight ahead first: how far that leads tells how much to centre
         for _ in range(2):
             mu = shrink * gap / (2 * n)

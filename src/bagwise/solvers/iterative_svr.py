@@ -10,22 +10,18 @@ of least loss among those the balance allows.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVR
 
 from bagwise.solvers.feature_space import FeatureSpace, LinearFeatures, Vector, dense_gram
+from bagwise.solvers.libsvm import fit_libsvm
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["best_threshold", "iterative_svr"]
-
-# LIBSVM's own budget, ten million steps, takes minutes on features of the size of millions.
-LEAST_STEPS, STEPS_PER_ROW = 100_000, 100
 
 
 def best_threshold(scores: Vector, balance: float) -> tuple[float, float]:
@@ -103,16 +99,13 @@ def iterative_svr(
         C=C,
         epsilon=0.0,
         tol=tol,
-        max_iter=LEAST_STEPS + STEPS_PER_ROW * len(labels),
     )
     seen: set[bytes] = set()
     curve: list[float] = []
     settled = False
     for _ in steps:
         seen.add(labels.tobytes())
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # told by `converged`
-            solved = model.fit(table, labels).fit_status_ == 0
+        solved = fit_libsvm(model, table, labels)
         coef = np.zeros(len(labels))
         weights = model.dual_coef_
         coef[model.support_] = (weights.toarray() if sparse.issparse(weights) else weights)[0]

@@ -27,7 +27,9 @@ from sklearn.neighbors import kneighbors_graph
 from sklearn.svm import SVC
 
 from bagwise._memory import require_memory
+from bagwise.exceptions import InputError
 from bagwise.solvers.feature_space import FeatureSpace, LinearFeatures, dense_gram
+from bagwise.solvers.libsvm import fit_libsvm
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["graph_laplacian", "laplacian_svm"]
@@ -90,17 +92,31 @@ def laplacian_svm(
     """
     known = np.flatnonzero(signs[0])
     penalty = laplacian * manifold_weight
-    spread, gram = _deformed(space, penalty, known)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        try:
+            spread, gram = _deformed(space, penalty, known)
+            representable = bool(np.isfinite(spread).all() and np.isfinite(gram).all())
+        except InputError:
+            raise
+        except ValueError:  # of LAPACK: not definite by rounding, or not finite
+            representable = False
+    if not representable:
+        raise InputError(
+            f"the graph with manifold_weight={manifold_weight:.3g} makes a kernel beyond the range "
+            "of floating-point numbers: scale the features (StandardScaler), or lower "
+            "manifold_weight."
+        )
     results = []
     for each in track(signs):
-        svm = SVC(C=C, kernel="precomputed", tol=tol).fit(gram, each[known])
+        svm = SVC(C=C, kernel="precomputed", tol=tol)
+        solved = fit_libsvm(svm, gram, each[known])
         beta = np.zeros(len(known))
         beta[svm.support_] = svm.dual_coef_[0]
         scores = gram @ beta + svm.intercept_[0]
         loss = C * float(np.maximum(0.0, 1 - each[known] * scores).sum())
         objective = np.array([0.5 * float(beta @ gram @ beta) + loss])
         solution = spread @ beta, np.array(svm.intercept_[0])
-        results.append(SolverResult(solution, objective, 1, svm.fit_status_ == 0))
+        results.append(SolverResult(solution, objective, 1, solved))
     return results
 
 

@@ -64,7 +64,10 @@ def solve_small_qp(
             dx = found[:n]
             return dx, found[n:], (complement - z * dx) / x  # noqa: B023
 
-        dx, dy, dz = step(-x * z)
+        try:
+            dx, dy, dz = step(-x * z)
+        except np.linalg.LinAlgError:  # values of too different sizes: no step can be computed
+            break
         affine = float((x + _reach(x, dx) * dx) @ (z + _reach(z, dz) * dz)) / n
         centre = (affine / gap) ** 3 * gap
         dx, dy, dz = step(centre - x * z - dx * dz)
