@@ -10,7 +10,7 @@ from dataclasses import dataclass
 FINE, REFUSED, BAD = "fine", "refused", "BAD"
 
 # Parts by name; the module is imported in the workers.
-PARTS = {"estimators": "fuzz.models"}
+PARTS = {"estimators": "fuzz.models", "bags": "fuzz.containers", "readers": "fuzz.readers"}
 
 
 @dataclass(frozen=True)
