@@ -125,3 +125,20 @@ def test_the_page_of_the_house_names_the_rooms_from_top_to_door():
 def test_optional_packages_are_never_imported_directly(path):
     for name in imports(ast.parse(path.read_text())):
         assert name.split(".")[0] not in OPTIONAL | FRAMES, f"use import_extra for {name}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_texts_are_read_and_written_in_a_named_encoding(path):
+    # Otherwise in that of the locale: ASCII in many containers.
+    for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(call, ast.Call):
+            continue
+        name = getattr(call.func, "attr", getattr(call.func, "id", None))
+        texts = [a.value for a in call.args if isinstance(a, ast.Constant)]
+        named = any(keyword.arg == "encoding" for keyword in call.keywords)
+        if name == "read_text":
+            assert named or call.args, f"line {call.lineno}"
+        elif name == "write_text":
+            assert named or len(call.args) > 1, f"line {call.lineno}"
+        elif isinstance(call.func, ast.Name) and name == "open":
+            assert named or any("b" in text for text in texts[-1:]), f"line {call.lineno}"

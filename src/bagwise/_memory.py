@@ -84,12 +84,12 @@ def available_memory() -> int:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     with contextlib.suppress(OSError, ValueError, IndexError):
-        text = Path("/proc/meminfo").read_text()
+        text = Path("/proc/meminfo").read_text("ascii")
         found.append(1024 * int(text.partition("MemAvailable:")[2].split()[0]))
     with contextlib.suppress(OSError, ValueError):
         group = Path("/sys/fs/cgroup")
-        ceiling = int((group / "memory.max").read_text())
-        used = int((group / "memory.current").read_text())
+        ceiling = int((group / "memory.max").read_text("ascii"))
+        used = int((group / "memory.current").read_text("ascii"))
         found.append(max(0, ceiling - used + _reclaimable(group)))
     found += _process_limits()
     return min(found)
@@ -98,7 +98,7 @@ def available_memory() -> int:
 def _reclaimable(group: Path) -> int:
     """Bytes of files read that the system keeps, and gives up where a process needs memory."""
     with contextlib.suppress(OSError, ValueError, IndexError):
-        text = (group / "memory.stat").read_text()
+        text = (group / "memory.stat").read_text("ascii")
         return int(text.partition("\ninactive_file ")[2].split()[0])
     return 0
 
@@ -110,6 +110,6 @@ def _process_limits() -> list[int]:
 
         ceiling = resource.getrlimit(resource.RLIMIT_AS)[0]
         if ceiling != resource.RLIM_INFINITY:
-            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
             return [max(0, ceiling - pages * os.sysconf("SC_PAGE_SIZE"))]
     return []

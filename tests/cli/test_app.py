@@ -1,5 +1,6 @@
 """Errors fit for scripts: one line on stderr, an exit code, nothing on stdout."""
 
+import json
 import subprocess
 import sys
 import warnings
@@ -184,6 +185,25 @@ def test_as_a_module_in_another_process(slides):
     )
     assert missing.returncode == 2
     assert missing.stderr.startswith("Error: ")
+
+
+def test_what_libraries_print_stays_off_stdout():
+    # As LAPACK does where it meets NaN: "On entry to DLASCL parameter number 4 had ...".
+    code = """
+import os, sys
+from bagwise.cli import app, list_methods, main
+
+def noisy(*args, shown=list_methods.print_json):
+    os.write(1, b" ** On entry to DLASCL")
+    shown(*args)
+
+list_methods.print_json = noisy
+sys.argv = ["bagwise", "methods", "--json"]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)
+    assert "DLASCL" in done.stderr
 
 
 def test_starting_up_loads_no_heavy_room():

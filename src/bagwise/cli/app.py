@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 import traceback
@@ -167,4 +168,29 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ± is no reason to stop
+    _keep_libraries_off_stdout()
     app(prog_name="bagwise")
+
+
+def _keep_libraries_off_stdout() -> None:
+    """Send to stderr what compiled libraries print: LAPACK writes its complaints to file 1.
+
+    `sys.stdout` gets a copy of file 1, and file 1 becomes stderr: results stay apart, so that
+    ``--json`` prints one document whatever the libraries have to say.
+    """
+    stdout = sys.stdout
+    if not isinstance(stdout, io.TextIOWrapper) or stdout.fileno() != 1:
+        return
+    stdout.flush()
+    try:
+        own = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # without a stderr
+        return
+    sys.stdout = open(  # noqa: SIM115
+        own,
+        "w",
+        encoding=stdout.encoding,
+        errors=stdout.errors,
+        buffering=1 if stdout.line_buffering else -1,
+    )
