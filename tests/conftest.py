@@ -14,6 +14,12 @@ from browser import chromium, open_page  # noqa: F401
 from cpu_times import *  # noqa: F403
 
 
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if " at 0x" in item.nodeid:  # the processes of xdist have to find the same tests
+            raise pytest.UsageError(f"give a fixed id to {item.nodeid}: it differs by process")
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)

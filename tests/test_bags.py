@@ -297,7 +297,7 @@ def test_names_are_ids_or_positions():
         slice("a", "b"),
         slice(0, 2, 0),
         slice(0.0, 1.0),
-        object(),
+        pytest.param(object(), id="object"),
     ],
     ids=repr,
 )

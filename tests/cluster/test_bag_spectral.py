@@ -285,6 +285,7 @@ def test_landmark_similarities_have_degree_one():
     assert linalg.eigvalsh(dense).min() > -1e-12
 
 
+@pytest.mark.slow  # pynndescent compiles for half a minute
 def test_approximate_neighbours_are_nearly_the_exact_ones():
     pytest.importorskip("pynndescent", reason="the extra ann is not installed")
     X = np.random.default_rng(0).normal(size=(2000, 5)).astype(np.float32)
