@@ -17,6 +17,7 @@ FOUNDATION = {
     "_memory",
     "extras",
     "bags",
+    "_fitted_state",
     "kernels",
     "engines",
     "solvers",
@@ -34,12 +35,13 @@ ROOMS = {
     "_memory": {"exceptions"},
     "extras": {"exceptions"},
     "bags": {"exceptions", "engines"},  # Bags.to and Bags.distribute are doors to engines
+    "_fitted_state": {"bags"},
     "kernels": set(),
     "engines": {"exceptions", "extras", "bags", "kernels"},
     "solvers": {"exceptions", "_warnings", "_memory", "bags", "kernels", "engines"},
     "_validation": {"exceptions", "bags", "engines"},
     "_finite": {"exceptions", "bags", "engines", "_validation"},
-    "base": {"exceptions", "_finite", "bags", "kernels", "engines", "_validation"},
+    "base": {"exceptions", "_finite", "_fitted_state", "bags", "kernels", "engines", "_validation"},
     "pairwise": FOUNDATION - {"base", "pairwise", "solvers", "_kernel_machine", "_label_machine"},
     "_kernel_machine": FOUNDATION - {"_label_machine"},
     "_label_machine": FOUNDATION,
@@ -53,7 +55,7 @@ ROOMS = {
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "extras", "bags"},
     "io": {"exceptions", "_warnings", "_memory", "extras", "bags", "engines"},
-    "persistence": {"exceptions", "extras", "bags", "io"},
+    "persistence": {"exceptions", "_fitted_state", "_memory", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics", "io"},  # io: a report's file appears whole
     "reproduction": FOUNDATION
     | QUESTIONS

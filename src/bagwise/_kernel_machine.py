@@ -15,6 +15,7 @@ from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise._fitted_state import Axis, FittedState, Floats, Integers, Number, Table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.pairwise import instance_kernel, kernel_width
@@ -44,6 +45,21 @@ class KernelMachine(BagEstimator):
     gamma: Any
     degree: float
     coef0: float
+
+    @property
+    def _n_machines(self) -> Axis:
+        return "n_machines"
+
+    def _fitted_state(self) -> FittedState:
+        state = super()._fitted_state() | {"intercept_": Floats(self._n_machines)}
+        if self.kernel == "linear":
+            return state | {"coef_": Floats(self._n_machines, "n_features_in_")}
+        return state | {
+            "support_": Integers("n_support", low=0),
+            "support_vectors_": Table("n_support", "n_features_in_"),
+            "dual_coef_": Floats(self._n_machines, "n_support"),
+            "gamma_": Number(low=0),
+        }
 
     def _forget(self) -> None:
         """Drop the machine of an earlier fit, which may have been of the other kind."""

@@ -14,6 +14,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise import kernels
+from bagwise._fitted_state import FittedState, Floats, Integers, Model, Number
 from bagwise._kernel_machine import KernelMachine
 from bagwise._warnings import warn_user
 from bagwise.exceptions import InputError
@@ -56,6 +57,19 @@ class LabelMachine(KernelMachine):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = self.kernel != "precomputed"
         return tags
+
+    def _fitted_state(self) -> FittedState:
+        state = super()._fitted_state() | {"duality_gap_": Number(any_value=True)}
+        machine = {"support_", "support_vectors_", "dual_coef_"}
+        if self.kernel == "precomputed":
+            support = Integers("n_support", low=0, below="n_features_in_")  # columns of new rows
+            state = {n: k for n, k in state.items() if n not in ("support_vectors_", "gamma_")}
+            return state | {"support_": support}
+        if hasattr(self, "nystroem_"):
+            state = {n: k for n, k in state.items() if n not in machine}
+            coef = Floats("n_machines", "n_landmarks")
+            return state | {"coef_": coef, "nystroem_": Model("transform")}
+        return state
 
     def _present(self, X: Any, seed: int) -> tuple[Any, NDArray[np.float64]]:
         """The training rows as the kernels read them, and what was taken off to centre them."""

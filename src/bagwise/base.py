@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise import kernels
 from bagwise._finite import check_answers, checked_fit
+from bagwise._fitted_state import FittedState, Floats, Labels, Names, Whole
 from bagwise._validation import VALUE_RANGE, check_bags, check_label, check_rows
 from bagwise.bags import Bags
 from bagwise.engines import over_partitions
@@ -132,6 +133,15 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    def _fitted_state(self) -> FittedState:
+        """Declare each fitted attribute and its kind; a subclass adds its own."""
+        return {
+            "n_features_in_": Whole(low=1),
+            "feature_names_in_": Names("n_features_in_", optional=True),
+            "n_iter_": Whole(optional=True),
+            "objective_curve_": Floats(None, any_value=True, optional=True),
+        }
+
     def _check_bags(self, X: Any) -> Bags:
         """Door for everything but ``fit``."""
         check_is_fitted(self)
@@ -194,6 +204,9 @@ class BagClassifierMixin(ClassifierMixin):
     """One label per bag, from ``decision_function``."""
 
     classes_: NDArray[Any]
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {"classes_": Labels()}
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the class of each bag.

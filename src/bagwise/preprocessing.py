@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from bagwise._fitted_state import FittedState, Model
 from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
@@ -86,6 +87,11 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         tags.target_tags.required = inner.target_tags.required
         tags.transformer_tags = inner.transformer_tags
         return tags
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "transformer_": Model("transform"),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

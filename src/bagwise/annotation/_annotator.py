@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise._fitted_state import FittedState, Flag
 from bagwise._validation import check_label_sets
 from bagwise.base import BagClassifierMixin, InstancePredictorMixin, finite_scores
 from bagwise.exceptions import LabelError
@@ -18,6 +19,11 @@ class AnnotatorMixin(InstancePredictorMixin, BagClassifierMixin):
     """A score for each instance and class; learned from label sets, or from one label per bag."""
 
     _single: bool
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "_single": Flag(),
+        }
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the label set, or the class, of each bag.

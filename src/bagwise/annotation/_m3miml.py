@@ -129,6 +129,10 @@ class M3MIML(AnnotatorMixin, KernelMachine):
         """How instance scores make the score of the bag: their maximum."""
         return "max"
 
+    @property
+    def _n_machines(self) -> str:
+        return "n_classes"
+
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
         """Learn one machine per label.

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise import kernels
+from bagwise._fitted_state import Anything, FittedState, Floats, Integers
 from bagwise._validation import (
     LabelSets,
     check_bags,
@@ -197,6 +198,16 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         scores gives.
         """
         return "sum" if getattr(self, "_single", True) else "noisy-or"
+
+    def _fitted_state(self) -> FittedState:
+        n_columns = len(self.classes_) + (self.background_label_ is not None)
+        return super()._fitted_state() | {
+            "coef_": Floats(n_columns, "n_features_in_"),
+            "intercept_": Floats(n_columns, low=-np.inf),  # -inf: a class that no bag carries
+            "background_label_": Anything(),
+            "approximate_bags_": Integers(None, low=0),
+            "left_out_": Integers(None, low=0),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None, instance_labels: Any = None) -> Self:

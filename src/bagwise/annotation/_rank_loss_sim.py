@@ -13,6 +13,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import kernels
+from bagwise._fitted_state import FittedState, Floats, Number
 from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
@@ -118,6 +119,13 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
     def instance_pooling(self) -> str:
         """How instance scores make the score of the bag: their mean, weighted by their softmax."""
         return "softmax"
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "coef_": Floats("n_classes", "n_features_in_"),
+            "intercept_": Floats("n_classes"),
+            "threshold_": Number(),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise import kernels
+from bagwise._fitted_state import BagsOf, FittedState, Flag, Floats, Integers
 from bagwise._validation import check_bags, check_label, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
@@ -101,6 +102,14 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "training_bags_": BagsOf("n_bags"),
+            "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
+            "citation_radius_": Floats("n_bags", low=0, high=np.inf),
+            "_single": Flag(),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

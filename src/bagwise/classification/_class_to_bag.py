@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.random import sample_without_replacement
 
 from bagwise import kernels
+from bagwise._fitted_state import BagsOf, FittedState, Flag, Floats, Integers
 from bagwise._validation import check_bags, check_label, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
@@ -150,6 +151,15 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         tags.input_tags.sparse = False
         tags.classifier_tags.multi_label = True
         return tags
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "training_bags_": BagsOf("n_bags"),
+            "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
+            "components_": Floats("n_classes", "n_directions", "n_features_in_"),
+            "thresholds_": Floats("n_classes", low=-np.inf),
+            "_single": Flag(),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
+from bagwise._fitted_state import FittedState, Floats, ListOf
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
@@ -190,6 +191,14 @@ class MINet(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
     def instance_pooling(self) -> str:
         """How instance scores make the score of the bag; "lse" is their log-mean-exp."""
         return self.pooling
+
+    def _fitted_state(self) -> FittedState:
+        n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+        shapes = self._architecture().shapes(self.n_features_in_, n_outputs)
+        return super()._fitted_state() | {
+            "coefs_": ListOf([Floats(*shape) for shape in shapes]),
+            "intercepts_": ListOf([Floats(n_outputs) for _, n_outputs in shapes]),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -52,13 +52,17 @@ class Architecture:
         """Number of heads; without hidden layers the one head reads the instances."""
         return max(1, len(self.hidden)) if self.deep_supervision else 1
 
+    def shapes(self, n_features: int, n_outputs: int) -> list[tuple[int, int]]:
+        """The shapes of all weights: hidden layers first, then the heads."""
+        widths = [n_features, *self.hidden]
+        heads = [(width, n_outputs) for width in widths[-self.n_heads :]]
+        return [*pairwise(widths), *heads]
+
     def start(
         self, n_features: int, n_outputs: int, rng: np.random.RandomState, dtype: Any
     ) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
         """Draw weights as Glorot and Bengio do: hidden layers first, then the heads."""
-        widths = [n_features, *self.hidden]
-        shapes = [*pairwise(widths)]
-        shapes += [(width, n_outputs) for width in widths[-self.n_heads :]]
+        shapes = self.shapes(n_features, n_outputs)
         bounds = [np.sqrt(6 / sum(shape)) for shape in shapes]
         coefs = [
             rng.uniform(-bound, bound, shape).astype(dtype)

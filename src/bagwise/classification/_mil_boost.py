@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from bagwise import kernels
+from bagwise._fitted_state import FittedState, Floats, Integers, ListOf
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import (
     BagClassifierMixin,
@@ -129,6 +130,18 @@ class MILBoost(LogOddsMixin, KeysByValue, BagClassifierMixin, BagEstimator):
     def instance_pooling(self) -> str:
         """How instance scores make the score of the bag: log-odds, by noisy-or."""
         return "noisy-or"
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "start_": Floats("n_machines"),
+            "features_": ListOf(
+                Integers("n_trees", "n_splits", low=0, below="n_features_in_"), "n_machines"
+            ),
+            "thresholds_": ListOf(
+                Floats("n_trees", "n_splits", low=-np.inf, high=np.inf), "n_machines"
+            ),
+            "leaves_": ListOf(Floats("n_trees", "n_splits + 1"), "n_machines"),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

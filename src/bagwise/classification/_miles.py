@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise import kernels
+from bagwise._fitted_state import FittedState, Floats, Number, Table
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import (
@@ -129,6 +130,14 @@ class MILES(KeysByValue, BagClassifierMixin, BagEstimator):
     def instance_pooling(self) -> str:
         """How instance scores make the score of the bag: their mean."""
         return "mean"
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "gamma_": Number(low=0),
+            "prototypes_": Table("n_prototypes", "n_features_in_"),
+            "coef_": Floats("n_machines", "n_prototypes"),
+            "intercept_": Floats("n_machines"),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from bagwise._fitted_state import FittedState, Floats
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
 from bagwise.base import (
@@ -55,6 +56,12 @@ class PointConceptClassifier(LogOddsMixin, BagClassifierMixin, BagEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = False
         return tags
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "concepts_": Floats("n_machines", "n_features_in_"),
+            "weights_": Floats("n_machines", "n_features_in_", low=0),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

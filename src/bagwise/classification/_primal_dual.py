@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from bagwise._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise._validation import check_bag_labels, check_bags, check_sample_weight
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
@@ -216,6 +217,20 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
     def instance_pooling(self) -> str:
         """How instance scores make the score of the bag: their maximum, per class."""
         return "max"
+
+    def _fitted_state(self) -> FittedState:
+        machine: FittedState = {"coef_": Floats("n_classes", "n_features_in_")}
+        if self.kernel != "linear":
+            machine = {
+                "dual_coef_": Floats("n_classes", "n_instances"),
+                "training_bags_": BagsOf(None, n_instances="n_instances"),
+                "gamma_": Number(low=0),
+            }
+        return super()._fitted_state() | {
+            "intercept_": Floats("n_classes"),
+            "residuals_": Floats(None, any_value=True),
+            **machine,
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

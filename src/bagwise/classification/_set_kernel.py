@@ -12,6 +12,7 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
+from bagwise._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
@@ -130,6 +131,14 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
     def instance_pooling(self) -> str:
         """How instance scores make the score of the bag: their mean (NSK)."""
         return "mean"
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "gamma_": Number(low=0),
+            "support_bags_": BagsOf("n_support"),
+            "dual_coef_": Floats("n_machines", "n_support"),
+            "intercept_": Floats("n_machines"),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -12,6 +12,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 
+from bagwise._fitted_state import FittedState, Model
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
 from bagwise.exceptions import InputError
@@ -80,6 +81,11 @@ class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEs
     def instance_pooling(self) -> str:
         """How instance scores make the score of the bag."""
         return self.pooling
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "estimator_": Model("predict", n_classes="n_classes"),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

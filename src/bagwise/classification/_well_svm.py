@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise import kernels
+from bagwise._fitted_state import FittedState, Floats, Integers, ListOf
 from bagwise._label_machine import LabelMachine
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
@@ -177,6 +178,12 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
     def instance_pooling(self) -> str:
         """How instance scores make the score of the bag: their maximum."""
         return "max"
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "label_vectors_": ListOf(Integers("n_vectors", None), "n_machines"),
+            "label_weights_": ListOf(Floats("n_vectors"), "n_machines"),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -14,6 +14,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from bagwise._fitted_state import (
+    Anything,
+    FittedState,
+    Floats,
+    Integers,
+    Labels,
+    Number,
+    OrNone,
+    Table,
+    Text,
+    Values,
+)
 from bagwise._validation import LabelSets, check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
@@ -217,6 +229,31 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.affinity == "precomputed"
         return tags
+
+    def _fitted_state(self) -> FittedState:
+        anchors: FittedState = {
+            "_anchors": Table("n_anchors", "n_features_in_"),
+            "_scales": OrNone(Floats("n_anchors", low=0, high=np.inf)),
+            "_anchor_vectors": Floats("n_anchors", "n_vectors"),
+        }
+        if self.affinity_ in ("local_scaling", "nearest_neighbors"):
+            anchors["_scales"] = Floats("n_anchors", low=0, high=np.inf)
+        if self.affinity_ == "precomputed":  # new instances are rows of similarities
+            anchors = dict.fromkeys(("_anchors", "_scales"), OrNone(Text(set())))
+            anchors["_anchor_vectors"] = Floats("n_features_in_", "n_vectors")
+        kinds = {self.affinity} if self.affinity in AFFINITIES[1:] else set(AFFINITIES[1:])
+        return super()._fitted_state() | {
+            "labels_": Integers("n_instances", low=0, below=self.n_clusters),
+            "embedding_": Floats("n_instances", "n_vectors"),
+            "eigenvalues_": Floats("n_vectors"),
+            "cluster_centers_": Floats(self.n_clusters, "n_vectors"),
+            "affinity_": Anything() if callable(self.affinity) else Text(kinds),
+            "alpha_": Number(),
+            **anchors,
+            "classes_": OrNone(Labels()),
+            "cluster_classes_": OrNone(Values(self.n_clusters)),
+            "cluster_class_shares_": OrNone(Floats(self.n_clusters, "n_classes")),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.utils._param_validation import Interval
 
+from bagwise._fitted_state import FittedState, Number
 from bagwise.cluster._row_clusterer import TwoWayClusterer
 from bagwise.exceptions import InputError
 from bagwise.solvers.feature_space import FeatureSpace
@@ -101,6 +102,11 @@ class GeneralizedMMC(TwoWayClusterer):
         **TwoWayClusterer._parameter_constraints,
         "balance": [Interval(Real, 0, None, closed="neither")],
     }
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "lower_bound_": Number(any_value=True),
+        }
 
     def __init__(
         self,

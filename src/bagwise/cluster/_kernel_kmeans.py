@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from bagwise._fitted_state import FittedState, Integers, Number
 from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_rows
 from bagwise._warnings import warn_user
@@ -135,6 +136,16 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
         self.verbose = verbose
+
+    @property
+    def _n_machines(self) -> int:
+        return self.n_clusters
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "labels_": Integers(None, low=0, below=self.n_clusters),
+            "inertia_": Number(any_value=True),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

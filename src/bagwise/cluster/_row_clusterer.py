@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
+from bagwise._fitted_state import FittedState, Integers
 from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_rows
 from bagwise._warnings import warn_user
@@ -56,6 +57,11 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
     }
 
     max_iter: int
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "labels_": Integers(None, low=0, below=2),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

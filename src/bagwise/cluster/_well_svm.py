@@ -11,6 +11,7 @@ from sklearn.base import ClusterMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from bagwise._fitted_state import FittedState, Floats, Integers, ListOf, Model, TupleOf, Whole
 from bagwise._label_machine import LabelMachine
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
@@ -161,6 +162,22 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         self.max_cuts = max_cuts
         self.random_state = random_state
         self.verbose = verbose
+
+    def _fitted_state(self) -> FittedState:
+        # A further cut of a precomputed kernel has a column for each row inside.
+        columns = "n_features_in_" if self.kernel == "precomputed" else None
+        features = "n_inside" if self.kernel == "precomputed" else "n_features_in_"
+        split = TupleOf(
+            Whole(below=self.n_clusters),
+            Integers("n_inside", low=0, below=columns),
+            Model("predict", n_features=features),
+        )
+        return super()._fitted_state() | {
+            "label_vectors_": Integers("n_vectors", None),
+            "label_weights_": Floats("n_vectors"),
+            "splits_": ListOf(split, self.n_clusters - 2),
+            "labels_": Integers(None, low=0, below=self.n_clusters),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

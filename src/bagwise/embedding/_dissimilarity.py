@@ -11,6 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from bagwise._fitted_state import BagsOf, FittedState
 from bagwise._validation import check_bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.pairwise import DISTANCES, bag_distances
@@ -78,6 +79,11 @@ class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEst
         self.metric = metric
         self.n_prototypes = n_prototypes
         self.random_state = random_state
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "prototypes_": BagsOf("n_prototypes"),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -11,6 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from bagwise._fitted_state import FittedState, Number, Table
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
@@ -80,6 +81,12 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
         self.gamma = gamma
         self.n_prototypes = n_prototypes
         self.random_state = random_state
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "gamma_": Number(low=0),
+            "prototypes_": Table("n_prototypes", "n_features_in_"),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

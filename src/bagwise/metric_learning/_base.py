@@ -12,6 +12,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
+from bagwise._fitted_state import FittedState, Floats, Integers, Labels
 from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
@@ -40,6 +41,11 @@ class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "components_": Floats("n_directions", "n_features_in_"),
+        }
 
     def transform(self, X: Any) -> Any:
         """Map the instances: Euclidean distances between the results are the learned ones.
@@ -118,6 +124,13 @@ class CentroidPredictor(MetricLearner):
     classes_: NDArray[Any]
     centroids_: NDArray[Any]
     category_sizes_: NDArray[np.int64]
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "classes_": Labels(),
+            "centroids_": Floats("n_classes", "n_features_in_"),
+            "category_sizes_": Integers("n_classes", low=0),
+        }
 
     def predict_instances(self, X: Any) -> NDArray[Any]:
         """Name each instance after the nearest centroid (Eq. 15).

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
+from bagwise._fitted_state import FittedState, Number
 from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.base import fit_method, in_canonical_order
@@ -116,6 +117,11 @@ class MildML(MetricLearner):
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "threshold_": Number(),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -14,6 +14,7 @@ from scipy.sparse.linalg import eigsh
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise._fitted_state import FittedState, Floats, Integers, Table
 from bagwise._memory import require_memory
 from bagwise._validation import LabelSets, check_bag_labels, check_bags, check_label_sets
 from bagwise._warnings import warn_user
@@ -58,6 +59,22 @@ class _ClusterMetric(CentroidPredictor):
     training_instances_: Any
     kernel_map_: NDArray[Any]
     mean_: NDArray[np.float64]
+
+    def _fitted_state(self) -> FittedState:
+        features, kernel = "n_features_in_", FittedState()
+        if self.kernel != "linear":
+            features = "n_kernel_features"
+            kernel = {
+                "training_instances_": Table("n_instances", "n_features_in_"),
+                "kernel_map_": Floats("n_instances", features),
+                "components_": Floats("n_directions", features),
+                "centroids_": Floats("n_classes", features),
+            }
+        return super()._fitted_state() | {
+            "assignments_": Integers(None, low=-1, below="n_classes"),
+            "mean_": Floats(features),
+            **kernel,
+        }
 
     def predict_instances(self, X: Any, rule: str = "centroid", alpha: float = 0.5) -> NDArray[Any]:
         r"""Name each instance, by the nearest centroid or by the largest projection.

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
+from bagwise._fitted_state import FittedState, Integers
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.base import fit_method
 from bagwise.exceptions import InputError
@@ -99,6 +100,11 @@ class MultiInstanceKMeans(LabelAssigner):
         self.max_iter = max_iter
         self.random_state = random_state
         self.verbose = verbose
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "assignments_": Integers(None, low=-1, below="n_classes"),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

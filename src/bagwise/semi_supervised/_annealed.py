@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
+from bagwise._fitted_state import FittedState, Floats
 from bagwise._warnings import warn_user
 from bagwise.kernels.threads import one_core_if_sparse
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, Signs
@@ -98,6 +99,12 @@ class AnnealedSVM(PartlyLabelledClassifier):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "verbose": ["verbose"],
     }
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "coef_": Floats("n_machines", "n_features_in_"),
+            "intercept_": Floats("n_machines"),
+        }
 
     def __init__(
         self,

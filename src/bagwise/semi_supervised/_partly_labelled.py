@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from bagwise._fitted_state import FittedState, Values
 from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise._warnings import warn_user
@@ -31,6 +32,11 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
     """
 
     positive_share: float | None = None
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "transduction_": Values(None),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise import kernels
+from bagwise._fitted_state import FittedState, Floats, Integers, ListOf, Values
 from bagwise._label_machine import LabelMachine
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
@@ -175,6 +176,13 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         self.max_cuts = max_cuts
         self.random_state = random_state
         self.verbose = verbose
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "label_vectors_": ListOf(Integers("n_vectors", None), "n_machines"),
+            "label_weights_": ListOf(Floats("n_vectors"), "n_machines"),
+            "transduction_": Values(None),
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

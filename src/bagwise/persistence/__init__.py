@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import IO, Any, cast
 
 import sklearn
 from sklearn.base import BaseEstimator
@@ -26,10 +26,13 @@ from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError, DataNotFoundError, InputError, ModelFileError
 from bagwise.extras import import_extra
 from bagwise.io.files import replacing
+from bagwise.persistence._archive import check_archive, inflates_too_much
+from bagwise.persistence._contents import forget_paths, model_problem
 
 __all__ = ["load_model", "save_model", "trusted_types"]
 
 _MEMBER = "bagwise.json"
+_VERSIONS = ("bagwise_version", "sklearn_version")
 _OUTER_ROOMS = ("bagwise.cli", "bagwise.reproduction", "bagwise.__main__")
 
 # What our estimators, and the scikit-learn ones around them, hold after a fit and skops does not
@@ -128,6 +131,10 @@ def save_model(
     with replacing(Path(path), force=force) as temporary:
         try:
             skops.dump(model, temporary, compression=zipfile.ZIP_DEFLATED)
+            with temporary.open("rb") as written:
+                suspicious = inflates_too_much(written)
+            if suspicious:  # arrays of zeros: kept as they are, or loading would refuse them
+                skops.dump(model, temporary, compression=zipfile.ZIP_STORED)
         except OSError:
             raise
         except Exception as error:
@@ -149,6 +156,10 @@ def load_model(
     path: str | os.PathLike[str], *, trusted: Sequence[str] = ()
 ) -> tuple[BaseEstimator, dict[str, Any]]:
     """Load an estimator saved by `save_model`, provided that every type in the file is trusted.
+
+    What the file holds is compared with what the estimators in it declare: parameters, and the
+    shape, type and range of each fitted array. Parameters that name a file or a folder (`memory`
+    of a pipeline, `checkpoint`) become None: what lies there is not part of the model.
 
     Parameters
     ----------
@@ -180,8 +191,11 @@ def load_model(
     exceptions = import_extra("skops.io.exceptions", extra="persist")
     names = [*trusted_types(), *trusted]
     try:
-        notes = _read_notes(file)
-        model = skops.load(file, trusted=names)
+        with file.open("rb") as archive:  # once: what was checked is what is loaded
+            check_archive(archive)
+            notes = _read_notes(archive, file)
+            model = skops.load(archive, trusted=names)
+        problem = model_problem(model)
     except BagwiseError:
         raise
     except exceptions.UntrustedTypesFoundException as error:
@@ -192,28 +206,39 @@ def load_model(
         ) from error
     # skops, zipfile, numpy and the estimators themselves parse the file, each with its own errors.
     except Exception as error:
-        detail = str(error) or type(error).__name__
-        raise ModelFileError(f"{file} cannot be loaded: it is damaged ({detail}).") from error
+        raise _damaged(file, str(error) or type(error).__name__) from error
     if not isinstance(model, BaseEstimator):
         raise ModelFileError(f"{file} holds a {type(model).__name__}, which is not a model.")
+    if problem is not None:
+        raise _damaged(file, problem)
+    forget_paths(model)
     return model, notes.pop("metadata") | notes
 
 
-def _read_notes(file: Path) -> dict[str, Any]:
-    with zipfile.ZipFile(file) as archive:
-        if _MEMBER not in archive.namelist():
+def _damaged(file: Path, problem: str) -> ModelFileError:
+    detail = " ".join(problem.split())
+    if len(detail) > 300:
+        detail = f"{detail[:300]} ..."
+    return ModelFileError(f"{file} cannot be loaded: it is damaged ({detail}).")
+
+
+def _read_notes(archive: IO[bytes], file: Path) -> dict[str, Any]:
+    with zipfile.ZipFile(archive) as members:
+        if _MEMBER not in members.namelist():
             raise ModelFileError(f"{file} was not written by bagwise.persistence.save_model.")
-        notes: dict[str, Any] = json.loads(archive.read(_MEMBER))
-    complete = notes.keys() == {"bagwise_version", "sklearn_version", "metadata"}
+        notes = json.loads(members.read(_MEMBER))
+    complete = isinstance(notes, dict) and notes.keys() == {*_VERSIONS, "metadata"}
     if not complete or not isinstance(notes["metadata"], dict):
         raise ModelFileError(f"{file} is damaged: {_MEMBER} in it is incomplete.")
-    written = str(notes["bagwise_version"])
+    if not all(isinstance(notes[version], str) for version in _VERSIONS):
+        raise ModelFileError(f"{file} is damaged: the versions in it are not texts.")
+    written = notes["bagwise_version"]
     if _series(written) != _series(bagwise.__version__):
         raise ModelFileError(
             f"{file} was written by bagwise {written}, and this is {bagwise.__version__}: install "
             "that version to load it, or fit the model again."
         )
-    return notes
+    return cast(dict[str, Any], notes)
 
 
 def _public_modules() -> list[ModuleType]:
@@ -246,7 +271,7 @@ def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
         raise InputError(
             f"metadata cannot be saved: {error}. Use texts, numbers and lists."
         ) from error
-    if not same or {"bagwise_version", "sklearn_version"} & metadata.keys():
+    if not same or metadata.keys() & set(_VERSIONS):
         raise InputError(
             "metadata would not come back as it is: use lists for tuples, texts for keys, and "
             "leave 'bagwise_version' and 'sklearn_version' to bagwise."

@@ -1,0 +1,134 @@
+"""The zip archive of a model file: what it would take to read it, found before it is read."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+import zipfile
+from typing import IO, Any
+
+import numpy as np
+
+from bagwise._memory import byte_count
+
+__all__ = ["DamagedError", "check_archive", "inflates_too_much"]
+
+CHUNK = 2**20  # bytes inflated at a time
+USUAL = 2**28  # bytes that a model may need whatever its file's size
+RATIO = 200  # times the file's size that a larger model may need
+COPIES = 3  # of an array while it is read: inflated bytes, their buffer, the array
+SCHEMA_COST = 20  # bytes in memory for a byte of JSON
+
+
+class DamagedError(ValueError):
+    """The archive is not what a model is saved as."""
+
+
+def check_archive(file: IO[bytes]) -> None:
+    """Raise `DamagedError` for an archive that cannot be read safely.
+
+    Names that occur twice, links, sizes other than the declared ones, arrays with less data than
+    they claim, more than the file's size or the memory makes plausible: all of it is found without
+    keeping more than a chunk of a member in memory.
+
+    Parameters
+    ----------
+    file : binary file
+        The model file, open for reading.
+    """
+    sizes = _member_sizes(file, limit=byte_count(None))
+    with zipfile.ZipFile(file) as archive:
+        if "schema.json" not in sizes:
+            raise DamagedError("schema.json is missing")
+        if SCHEMA_COST * sizes["schema.json"] > byte_count(None):
+            raise DamagedError(f"its schema.json of {sizes['schema.json']} bytes needs more memory")
+        needed = COPIES * _referenced(archive.read("schema.json"), sizes)
+    if needed > byte_count(None):
+        raise DamagedError(f"it needs {needed / 1e9:.1f} GB of memory")
+    if inflates_too_much(file):
+        raise DamagedError(f"it inflates to more than {RATIO} times its size")
+
+
+def inflates_too_much(file: IO[bytes]) -> bool:
+    """Tell whether an archive inflates to more than its size makes plausible.
+
+    Parameters
+    ----------
+    file : binary file
+        An archive, open for reading.
+
+    Returns
+    -------
+    bool
+    """
+    with zipfile.ZipFile(file) as archive:
+        inflated = sum(member.file_size for member in archive.infolist())
+    packed = file.seek(0, io.SEEK_END)
+    return inflated > max(USUAL, RATIO * packed)
+
+
+def _member_sizes(file: IO[bytes], limit: int, *, nested: bool = False) -> dict[str, int]:
+    """Inflate each member in chunks, compare with what is declared; sizes in memory by name."""
+    sizes: dict[str, int] = {}
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            name = member.filename
+            if name in sizes:
+                raise DamagedError(f"{name!r} occurs twice in it")
+            if member.is_dir() or stat.S_ISLNK(member.external_attr >> 16):
+                raise DamagedError(f"{name!r} in it is a folder or a link")
+            if member.file_size > limit:
+                raise DamagedError(f"{name!r} in it has {member.file_size} bytes")
+            sizes[name] = _inflated_size(archive, member)
+            if name.endswith(".npz") and not nested:  # sparse arrays: an archive in the archive
+                inner = io.BytesIO(archive.read(member))
+                sizes[name] += sum(_member_sizes(inner, limit, nested=True).values())
+            if sum(sizes.values()) > limit:
+                raise DamagedError(f"it inflates to more than {limit / 1e9:.1f} GB")
+    return sizes
+
+
+def _inflated_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
+    size = 0
+    with archive.open(member) as stream:
+        if member.filename.endswith(".npy"):
+            size = _array_size(stream)
+            expected, size = size, 0
+        else:
+            expected = member.file_size
+        while chunk := stream.read(CHUNK):
+            size += len(chunk)
+            if size > expected:
+                break
+    if size != expected:
+        raise DamagedError(f"{member.filename!r} in it has another size than it declares")
+    return size
+
+
+def _array_size(stream: IO[bytes]) -> int:
+    """Read the header of an npy file; the bytes that must follow."""
+    version = np.lib.format.read_magic(stream)
+    read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
+        version, np.lib.format.read_array_header_2_0
+    )
+    shape, _, dtype = read(stream)
+    if dtype.hasobject or any(length < 0 for length in shape):
+        raise DamagedError("an array in it holds objects")
+    return int(np.prod(shape, dtype=object)) * dtype.itemsize
+
+
+def _referenced(schema: bytes, sizes: dict[str, int]) -> int:
+    """Bytes that are loaded when each reference to a member is followed."""
+    followed: list[int] = []
+    seen = set()
+
+    def visit(node: dict[str, Any]) -> None:
+        name, number = node.get("file"), node.get("__id__")
+        if isinstance(name, str) and name in sizes and (name, repr(number)) not in seen:
+            followed.append(sizes[name])
+            if isinstance(number, int):  # one node, however often it stands there
+                seen.add((name, repr(number)))
+
+    json.loads(schema, object_hook=visit)
+    return sum(followed)

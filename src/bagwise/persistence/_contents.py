@@ -1,0 +1,271 @@
+"""What a loaded model holds: compared with declarations, and without paths to other files."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import joblib
+import numpy as np
+import sklearn
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import BaseEstimator
+from sklearn.utils.fixes import parse_version
+
+from bagwise._fitted_state import (
+    FittedState,
+    Floats,
+    Integers,
+    Kind,
+    Labels,
+    MismatchError,
+    Number,
+    OrNone,
+    Sizes,
+    Table,
+    Whole,
+    check_sparse,
+    compare_state,
+    fitted_state_problem,
+    has_fitted_attributes,
+)
+from bagwise.bags import Bags
+
+__all__ = ["forget_paths", "model_problem"]
+
+# Parameters that name a file or a folder, by the last part of their name: scikit-learn's caches
+# (joblib unpickles what it finds there) and our checkpoints.
+PATHS = ("memory", "checkpoint")
+GRIDS = ("param_grid", "param_distributions")  # of searches: they set parameters by name
+
+
+def forget_paths(model: Any) -> None:
+    """Set every parameter that names a file or a folder to None, also inside the model.
+
+    Parameters
+    ----------
+    model : estimator
+        A loaded model; it is changed.
+    """
+    for thing in _parts(model):
+        if not isinstance(thing, BaseEstimator):
+            continue
+        for name in thing._get_param_names():
+            value = vars(thing).get(name)
+            if name in PATHS or isinstance(value, os.PathLike | joblib.Memory):
+                setattr(thing, name, None)
+            if name in GRIDS:
+                for grid in value if isinstance(value, list) else [value]:
+                    if isinstance(grid, dict):
+                        _forget_in_grid(grid)
+
+
+def model_problem(model: Any) -> str | None:
+    """Compare all that a model holds with what its estimators declare.
+
+    Parameters
+    ----------
+    model : estimator
+        A loaded model.
+
+    Returns
+    -------
+    str or None
+        What is wrong, None where nothing is.
+    """
+    for thing in _parts(model):
+        problem = _problem(thing)
+        if problem is not None:
+            place = "" if thing is model else f"{type(thing).__name__}: "
+            return place + problem
+    return None
+
+
+def _problem(thing: Any) -> str | None:
+    try:
+        if sparse.issparse(thing):
+            check_sparse(thing, "a sparse array")
+        elif isinstance(thing, np.random.RandomState):
+            _check_position(thing.get_state(legacy=False))
+        elif isinstance(thing, np.random.Generator):
+            _check_position(thing.bit_generator.state)
+    except MismatchError as error:
+        return str(error)
+    return _estimator_problem(thing) if isinstance(thing, BaseEstimator) else None
+
+
+def _estimator_problem(model: BaseEstimator) -> str | None:
+    for name in vars(model):
+        inherited = inspect.getattr_static(type(model), name, None)
+        if hasattr(inherited, "__get__") and not inspect.isclass(inherited):
+            return f"{name} stands in place of a method"
+    try:
+        with config_context(skip_parameter_validation=False):
+            if hasattr(model, "_parameter_constraints"):
+                model._validate_params()
+    except (ValueError, TypeError, AttributeError) as error:
+        return str(error)
+    if hasattr(model, "_fitted_state"):
+        return fitted_state_problem(model)
+    for cls in type(model).__mro__:
+        if cls.__name__ in SCIKIT_LEARN and cls.__module__.startswith("sklearn."):
+            return _scikit_learn_problem(model, SCIKIT_LEARN[cls.__name__])
+    return None
+
+
+def _scikit_learn_problem(
+    model: BaseEstimator, declaration: Callable[[Any], FittedState]
+) -> str | None:
+    if not has_fitted_attributes(model):
+        return None
+    try:
+        declared = {"n_features_in_": Whole(low=1)} | declaration(model)
+    except (AttributeError, TypeError, ValueError, IndexError) as error:
+        return f"a fitted attribute is missing or of another type ({error})"
+    return compare_state(vars(model), declared)
+
+
+def _linear(model: Any) -> FittedState:
+    intercept: Kind = Floats("n_machines")
+    if np.ndim(model.intercept_) == 0:  # without fit_intercept
+        intercept = Number()
+    return {
+        "classes_": Labels(at_least=2),
+        "coef_": Table("n_machines", "n_features_in_"),
+        "intercept_": intercept,
+    }
+
+
+def _libsvm(model: Any) -> FittedState:
+    """LIBSVM indexes all of these without looking."""
+    state: FittedState = {}
+    n_classes, n_pairs = 2, 1
+    if hasattr(model, "classes_"):
+        n_classes = len(model.classes_)
+        n_pairs = n_classes * (n_classes - 1) // 2
+        state["classes_"] = Labels(at_least=2)
+    of_proba = n_pairs if len(model._probA) else 0
+    _check_libsvm_layout(model, n_classes - 1)
+    features = None if model.kernel == "precomputed" else "n_features_in_"
+    return state | {
+        "_n_support": Integers(n_classes, low=0),
+        "support_": Integers("n_support", low=0, below=int(model.shape_fit_[0])),
+        "support_vectors_": Table(None if features is None else "n_support", features),
+        "dual_coef_": Table(n_classes - 1, "n_support"),
+        "_dual_coef_": Table(n_classes - 1, "n_support"),
+        "intercept_": Floats(n_pairs),
+        "_intercept_": Floats(n_pairs),
+        "_probA": Floats(of_proba),
+        "_probB": Floats(of_proba),
+        "_gamma": Number(low=0),
+        "class_weight_": Floats(None, optional=True),
+        "nu": Number(),
+        "epsilon": Number(),
+    }
+
+
+def _check_libsvm_layout(model: Any, n_rows: int) -> None:
+    """Raise TypeError unless the arrays are laid out as scikit-learn lays them out."""
+    n_support = len(model.support_)
+    floats = ["support_vectors_", "dual_coef_", "_dual_coef_", "intercept_", "_intercept_"]
+    arrays = {name: getattr(model, name) for name in [*floats, "_probA", "_probB"]}
+    arrays["class_weight_"] = getattr(model, "class_weight_", np.empty(0))
+    for name, array in arrays.items():
+        if array.dtype != np.float64:
+            raise TypeError(f"{name} is not in double precision")
+        if not sparse.issparse(array) and not array.flags.c_contiguous:
+            raise TypeError(f"{name} is not stored row by row")
+    for name in ("support_", "_n_support"):
+        if getattr(model, name).dtype != np.int32:
+            raise TypeError(f"{name} is of another type than int32")
+    probable = bool(len(model._probA))
+    if parse_version(sklearn.__version__) >= parse_version("1.9"):
+        probable = model._effective_probability
+    if not isinstance(model._sparse, bool) or probable is not bool(len(model._probA)):
+        raise TypeError("_sparse or _effective_probability is of another type or value")
+    for name in floats[:3]:
+        if sparse.issparse(arrays[name]) != model._sparse:
+            raise TypeError(f"{name} is sparse where the model is dense, or dense where it is not")
+    vectors = arrays["support_vectors_"]
+    if model._sparse and not vectors.indices.dtype == vectors.indptr.dtype == np.int32:
+        raise TypeError("the support vectors have other indices than int32")
+    if model._sparse and any(arrays[name].nnz != n_rows * n_support for name in floats[1:3]):
+        raise TypeError("the dual coefficients are not complete")
+    if int(model._n_support.sum()) != n_support:
+        raise TypeError("the support vectors of the classes do not add up")
+
+
+def _nystroem(model: Any) -> FittedState:
+    return {
+        "components_": Table("n_landmarks", "n_features_in_"),
+        "normalization_": Floats("n_landmarks", "n_landmarks"),
+        "component_indices_": Integers("n_landmarks", low=0),
+    }
+
+
+def _per_feature(*names: str) -> Callable[[Any], FittedState]:
+    """Statistics of scalers, one per feature."""
+    return lambda model: dict.fromkeys(names, Floats("n_features_in_"))
+
+
+def _standard_scaler(model: Any) -> FittedState:
+    statistic = Floats("n_features_in_")
+    scale = statistic if model.with_std else OrNone(statistic)
+    mean = statistic if model.with_mean else OrNone(statistic)
+    return {"mean_": mean, "scale_": scale, "var_": scale}
+
+
+def _robust_scaler(model: Any) -> FittedState:
+    statistic = Floats("n_features_in_")
+    return {
+        "center_": statistic if model.with_centering else OrNone(statistic),
+        "scale_": statistic if model.with_scaling else OrNone(statistic),
+    }
+
+
+SCIKIT_LEARN: dict[str, Callable[[Any], FittedState]] = {
+    "BaseLibSVM": _libsvm,
+    "LinearSVC": _linear,
+    "LogisticRegression": _linear,
+    "SGDClassifier": _linear,
+    "Nystroem": _nystroem,
+    "StandardScaler": _standard_scaler,
+    "MaxAbsScaler": _per_feature("scale_", "max_abs_"),
+    "MinMaxScaler": _per_feature("scale_", "min_", "data_min_", "data_max_", "data_range_"),
+    "RobustScaler": _robust_scaler,
+}
+
+
+def _check_position(state: Any) -> None:
+    """MT19937 reads its 624 words at a position that NumPy takes from the state as it is."""
+    if state["bit_generator"] == "MT19937":
+        Whole(below=625).check(state["state"]["pos"], Sizes(), "the position of a random state")
+
+
+def _forget_in_grid(grid: dict[Any, Any]) -> None:
+    for name in [n for n in grid if isinstance(n, str) and n.rpartition("__")[2] in PATHS]:
+        del grid[name]
+
+
+def _parts(model: Any) -> Iterator[Any]:
+    """The model and all objects inside it, each once."""
+    stack, seen = [model], {}
+    while stack:
+        thing = stack.pop()
+        if id(thing) in seen or isinstance(thing, str | bytes | int | float | complex | None):
+            continue
+        seen[id(thing)] = thing  # kept, so that no other object gets its id
+        yield thing
+        if isinstance(thing, dict):
+            stack += thing.values()
+        elif isinstance(thing, list | tuple | set | frozenset):
+            stack += thing
+        elif isinstance(thing, np.ndarray):
+            stack += thing.ravel().tolist() if thing.dtype.hasobject else ()
+        elif isinstance(thing, Bags):
+            stack.append(thing.instances)
+        elif hasattr(thing, "__dict__") and not inspect.isclass(thing) and not callable(thing):
+            stack += vars(thing).values()

@@ -1,0 +1,160 @@
+"""Model files that were changed: refused when they are loaded, or they predict."""
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+from fitted_models import KINDS, fitted, named, precomputed, problem, unfitted
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import SVC, LinearSVC
+
+from bagwise import Bags
+from bagwise.classification import SingleInstanceClassifier
+from bagwise.exceptions import BagwiseError
+from bagwise.persistence._contents import model_problem
+
+MODELS = list(enumerate(map(named, unfitted())))
+METHODS = (
+    "predict",
+    "decision_function",
+    "predict_proba",
+    "transform",
+    "score_instances",
+    "predict_instances",
+    "predict_proba_instances",
+)
+
+
+def changed_arrays(array):
+    """The array damaged in one way each."""
+    yield "short", array[:-1]
+    yield "empty", array[:0]
+    yield "longer", np.concatenate([array, array])
+    yield "text", array.astype(str)
+    yield "another axis", array[None]
+    yield "flat", array.reshape(-1)
+    yield "columns first", np.asfortranarray(array)
+    yield "scalar", np.array(1.0)
+    yield "objects", array.astype(object)
+    yield "none", None
+    yield "list", array.tolist()
+    if array.dtype.kind not in "iuf":
+        return
+    yield "float16", array.astype(np.float16)
+    yield "complex", array.astype(complex)
+    yield "byte order", array.astype(array.dtype.newbyteorder())
+    yield "bool", array.astype(bool)
+    large = 2**30 if array.dtype.kind in "iu" and array.itemsize > 2 else 100
+    for what, value in {"huge": large, "negative": -large, "minus one": -1}.items():
+        yield what, np.full_like(array, value, subok=False)
+    if array.dtype.kind == "f":
+        for value in (np.nan, np.inf, 1e300 if array.itemsize == 8 else 1e38):
+            yield str(value), np.full_like(array, value)
+        yield "whole", np.nan_to_num(array).astype(np.int64)
+
+
+def changed(value):
+    """A value of a model damaged in one way each."""
+    if isinstance(value, np.ndarray):
+        yield from changed_arrays(value)
+    elif isinstance(value, Bags):
+        state = {k: getattr(value, k) for k in ("_instances", "_offsets", "_ids", "_feature_names")}
+        for part in ("_instances", "_offsets"):
+            for what, other in changed(state[part]):
+                bags = object.__new__(Bags)
+                try:
+                    bags.__setstate__(state | {part: other})
+                except Exception:  # refused while it is loaded
+                    continue
+                yield f"{part} {what}", bags
+    elif sparse.issparse(value):
+        for part in ("data", "indices", "indptr"):
+            for what, other in changed_arrays(getattr(value, part)):
+                table = value.copy()
+                setattr(table, part, other)
+                yield f"{part} {what}", table
+        yield "narrow", value[:, :-1]
+        yield "coo", value.tocoo()
+    elif isinstance(value, list | tuple):
+        kind = type(value)
+        yield "short", value[:-1]
+        yield "longer", kind([*value, *value])
+        for i, item in enumerate(value[:2]):
+            for what, other in changed(item):
+                yield f"{i} {what}", kind([*value[:i], other, *value[i + 1 :]])
+    elif isinstance(value, BaseEstimator):
+        yield from changed_models(value)
+        yield "no estimator", 3
+    elif isinstance(value, bool | int | float | str | None):
+        for other in (None, "text", -1, 2**40, 1e300, float("nan"), True, [1], {}):
+            yield repr(other), other
+
+
+def changed_models(model):
+    """The model with one fitted attribute damaged, or gone."""
+    names = [name for name in vars(model) if name not in model.get_params(deep=False)]
+    for name in names:
+        without = copy.copy(model)
+        delattr(without, name)
+        yield f"{name} gone", without
+        for what, other in changed(vars(model)[name]):
+            damaged = copy.copy(model)
+            setattr(damaged, name, other)
+            yield f"{name} {what}", damaged
+
+
+def check_refused_or_right(model, X):
+    if model_problem(model) is not None:
+        return
+    for method in METHODS:
+        if hasattr(model, method):
+            try:
+                answer = getattr(model, method)(X)
+            except BagwiseError:
+                continue
+            values = getattr(answer, "instances", answer)
+            if not sparse.issparse(values) and values.dtype.kind == "f":
+                assert not np.isnan(values).any(), method
+
+
+@pytest.mark.parametrize(("index", "name"), MODELS, ids=[name for _, name in MODELS])
+def test_changed_models_are_refused_or_predict(index, name):
+    kinds = [kind for kind in KINDS if fitted(index, kind) is not None]
+    check_changes(*fitted(index, kinds[index % len(kinds)]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("index", "name"), MODELS, ids=[name for _, name in MODELS])
+def test_changed_models_of_all_problems(index, name):
+    for kind in KINDS:
+        if fitted(index, kind) is not None:
+            check_changes(*fitted(index, kind))
+
+
+def test_changed_models_of_precomputed_values():
+    for model, K in precomputed():
+        check_changes(model, K)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("inner", [SVC(), LinearSVC(), LogisticRegression()], ids=repr)
+def test_changed_models_of_scikit_learn_inside(inner, storage):
+    bags, y = problem("three")
+    bags = bags.with_instances(storage(bags.instances), feature_names=None)
+    check_changes(SingleInstanceClassifier(inner).fit(bags, y), bags)
+
+
+def check_changes(model, X):
+    bad = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert model_problem(model) is None
+        for what, damaged in changed_models(model):
+            try:
+                check_refused_or_right(damaged, X)
+            except Exception as error:
+                bad.append(f"{what}: {type(error).__name__}: {str(error)[:80]}")
+    assert not bad, "\n".join([str(len(bad)), *bad[:20]])
