@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fitted_models import KINDS, fitted, named, precomputed, unfitted
+from fitted_models import KINDS, fitted, named, precomputed, problem, unfitted
 from scipy import sparse
 
 from bagwise import Bags
@@ -21,6 +21,9 @@ from bagwise._fitted_state import (
     compare_state,
     fitted_state_problem,
 )
+from bagwise.annotation import M3MIML, ORedLogisticRegression
+from bagwise.classification import CitationKNN, ClassToBag
+from bagwise.metric_learning import MIMLCA
 
 MODELS = list(enumerate(map(named, unfitted())))
 
@@ -45,6 +48,23 @@ def assert_declared(model):
     required = {name for name, kind in model._fitted_state().items() if not kind.optional}
     assert required <= held
     assert fitted_state_problem(model) is None
+
+
+def test_infinite_values_are_declared_once():
+    for index, _ in MODELS:
+        model, _ = fitted(index, "two")
+        for name, kind in model._fitted_state().items():
+            kind = kind.kind if isinstance(kind, ListOf) else kind
+            bounds = (kind.low, kind.high) if isinstance(kind, Floats) else ()
+            if name[0] != "_" and np.isinf(bounds).any():
+                assert name in model._may_be_infinite, (type(model), name)
+
+
+def test_classes_that_no_bag_carries():
+    bags, _ = problem("two")
+    y = np.tile([[1, 0, 0], [0, 1, 0]], (9, 1))
+    for model in (M3MIML(), ORedLogisticRegression(), ClassToBag(), CitationKNN(), MIMLCA()):
+        assert_declared(model.fit(bags, y))
 
 
 def test_a_model_that_is_not_fitted_has_no_problem():

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
+from bagwise._fitted_state import FittedState, Floats
 from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
@@ -132,6 +133,9 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     @property
     def _n_machines(self) -> str:
         return "n_classes"
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {"intercept_": Floats("n_classes", low=-np.inf)}
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -107,7 +107,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         return super()._fitted_state() | {
             "training_bags_": BagsOf("n_bags"),
             "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
-            "citation_radius_": Floats("n_bags", low=0, high=np.inf),
+            "citation_radius_": Floats("n_bags", low=-np.inf, high=np.inf),
             "_single": Flag(),
         }
 

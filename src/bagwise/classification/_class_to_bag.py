@@ -114,6 +114,8 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     array(['yes', 'no'], dtype='<U3')
     """
 
+    _may_be_infinite = ("thresholds_",)  # of a label that no bag carries
+
     _parameter_constraints: dict[str, Any] = {
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "orthonormal": ["boolean"],
@@ -157,7 +159,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             "training_bags_": BagsOf("n_bags"),
             "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
             "components_": Floats("n_classes", "n_directions", "n_features_in_"),
-            "thresholds_": Floats("n_classes", low=-np.inf),
+            "thresholds_": Floats("n_classes", low=-np.inf, high=np.inf),
             "_single": Flag(),
         }
 

@@ -98,6 +98,8 @@ class MILBoost(LogOddsMixin, KeysByValue, BagClassifierMixin, BagEstimator):
 
     _value_range = (0.0, np.inf)  # trees compare values and never multiply them
 
+    _may_be_infinite = ("thresholds_",)  # of nodes that are not split
+
     _parameter_constraints: dict[str, Any] = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "max_depth": [Interval(Integral, 1, 12, closed="both")],
