@@ -53,7 +53,7 @@ ROOMS = {
     "annotation": FOUNDATION,
     "metric_learning": FOUNDATION,
     "metrics": {"exceptions", "bags"},
-    "datasets": {"exceptions", "extras", "bags"},
+    "datasets": {"exceptions", "_memory", "extras", "bags"},
     "io": {"exceptions", "_warnings", "_memory", "extras", "bags", "engines"},
     "persistence": {"exceptions", "_fitted_state", "_memory", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics", "io"},  # io: a report's file appears whole

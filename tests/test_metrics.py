@@ -371,3 +371,14 @@ class TestRegionsOfInterest:
             metrics.roi_hits(bags, [0, 0], [0, 1])
         with pytest.raises(LabelError, match="name one of"):
             metrics.roi_hits(bags, [0, 0], ["a", "b", "a"])
+
+
+@pytest.mark.parametrize("bags", [None, 3, [1, 2], np.zeros((2, 1))])
+def test_hits_are_asked_of_bags(bags):
+    with pytest.raises(InputError, match="expected Bags"):
+        metrics.roi_hits(bags, [0, 0], [0, 1])
+
+
+def test_complex_scores_are_refused():
+    with pytest.raises(InputError, match="complex"):
+        metrics.one_error([[1, 0]], np.array([[1j, 0]]))

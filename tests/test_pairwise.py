@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.spatial.distance import directed_hausdorff
 from sklearn.metrics import pairwise_distances
@@ -191,3 +192,32 @@ def test_kernels_that_need_dense_instances_refuse_sparse_ones(kernel):
     bags = Bags(sparse.csr_array(np.ones((3, 2))), [0, 1, 3])
     with pytest.raises(SparseInputError, match="needs dense instances"):
         bag_kernel(bags, kernel=kernel)
+
+
+@pytest.mark.parametrize("kind", pairwise.DISTANCES)
+def test_large_bags_have_the_same_distances(rng, kind, monkeypatch):
+    """One bag of 50,000 instances among small ones took minutes."""
+    rows = rng.normal(size=(60, 3)).round(1)  # ties, too
+    bags = Bags(rows, [0, 5, 40, 41, 60])
+    plain = bag_distances(bags, kind=kind)
+    monkeypatch.setattr(pairwise, "TREE_SIZE", 10)
+    assert_array_equal(bag_distances(bags, kind=kind), plain)
+    others = bag_distances(bags[::2], bags, kind=kind)
+    assert_allclose(others, plain[::2], atol=1e-15)
+
+
+@pytest.mark.parametrize("value", [None, np.zeros(3), ["nsk"], {"a": 1}, 3, "wrong"])
+@pytest.mark.parametrize("name", ["kind", "metric", "kernel", "normalization"])
+def test_options_of_any_type_are_read_or_refused(rng, name, value):
+    function = bag_distances if name == "metric" else bag_kernel
+    if (name, value is None) == ("normalization", True):
+        return
+    with pytest.raises(InputError, match=f"{name} is"):
+        function(draw(rng, 3), **{name: value})
+
+
+@pytest.mark.parametrize("value", ["wide", np.zeros(3), np.nan, np.inf, [1.0], 1j])
+@pytest.mark.parametrize("name", ["gamma", "degree", "coef0"])
+def test_parameters_of_kernels_are_finite_numbers(rng, name, value):
+    with pytest.raises(InputError, match=f"{name} is"):
+        bag_kernel(draw(rng, 3), **{name: value})

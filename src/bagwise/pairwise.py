@@ -7,7 +7,9 @@ is ever held.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,7 @@ DISTANCES = ("minmin", "maxmin", "meanmin", "hausdorff")
 BAG_KERNELS = ("nsk", "minimax")
 NORMALIZATIONS = ("feature", "average", None)
 DENSE_KERNELS = ("additive_chi2", "chi2")
+TREE_SIZE, TREE_FEATURES = 2000, 16  # of bags in which neighbours are found by a tree
 LARGEST_VALUE = 1e100  # of a kernel: products of two, and sums of those, stay finite
 
 SPARSE_METRICS = ("cityblock", "cosine", "euclidean", "l1", "l2", "manhattan")
@@ -112,8 +115,7 @@ def bag_distances(
     array([[0., 3.],
            [2., 0.]])
     """
-    if kind not in DISTANCES:
-        raise InputError(f"kind is {kind!r}: expected one of {DISTANCES}.")
+    _check_choice(kind, "kind", DISTANCES)
     A, B = _two_sets(X, Y)
     _check_metric(metric, A, B)
     if kind == "hausdorff":
@@ -176,13 +178,14 @@ def bag_kernel(
     array([[9., 9.],
            [9., 9.]])
     """
-    if kind not in BAG_KERNELS:
-        raise InputError(f"kind is {kind!r}: expected one of {BAG_KERNELS}.")
-    if normalization not in NORMALIZATIONS:
-        raise InputError(f"normalization is {normalization!r}: expected one of {NORMALIZATIONS}.")
+    _check_choice(kind, "kind", BAG_KERNELS)
+    _check_choice(normalization, "normalization", NORMALIZATIONS)
     A, B = _two_sets(X, Y)
     check_kernel(kernel)
     params: dict[str, Any] = {"gamma": gamma, "degree": degree, "coef0": coef0}
+    for name, value in params.items():
+        if not (name == "gamma" and value is None):
+            _check_number(value, name)
     if kind == "minimax":
         left, right = minimax_statistics(A), minimax_statistics(B)
         return instance_kernel(left, right, kernel, params)
@@ -261,11 +264,14 @@ def kernel_width(
     >>> kernel_width("scale", Bags.from_arrays([[[0.0], [2.0]]]))
     1.0
     """
+    if not isinstance(gamma, str):
+        return _check_number(gamma, "gamma")
+    _check_choice(gamma, "gamma", ("scale", "auto"))
     if gamma == "scale":
         rows = None if weights is None else weights[bags.bag_index]
         variance = _variance(bags.instances, rows)
         return 1.0 / (bags.n_features * variance) if variance > 0 else 1.0
-    return 1.0 / bags.n_features if gamma == "auto" else float(gamma)
+    return 1.0 / bags.n_features
 
 
 def _variance(instances: Any, weights: NDArray[np.float64] | None) -> float:
@@ -382,21 +388,54 @@ def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np
     # Rounding of a product of d terms, twice, for the two values that are compared.
     unit = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
 
+    trees = _trees(B)
+
     def nearest(start: int, stop: int, bag: int) -> NDArray[np.float64]:
-        columns = slice(B.offsets[bag], B.n_instances)
         left = X[start:stop] - centre
-        product = left @ right[columns].T
-        product *= -2
-        product += squared[columns]
-        slack = unit * (row_norms(left, squared=True) + squared[columns].max())
-        ends = B.offsets[bag:] - B.offsets[bag]
-        return np.sqrt(
-            kernels.set_distances.exact_nearest_in_bags(
+        lengths = row_norms(left, squared=True)
+        out = np.empty((stop - start, len(B) - bag))
+        for first, last in _runs(bag, len(B), trees):
+            if first in trees:
+                found = _nearest_by_tree(trees[first], X[start:stop], Y[B.offsets[first] :])
+                out[:, first - bag] = found
+                continue
+            columns = slice(B.offsets[first], B.offsets[last])
+            product = left @ right[columns].T
+            product *= -2
+            product += squared[columns]
+            slack = unit * (lengths + squared[columns].max())
+            ends = B.offsets[first : last + 1] - B.offsets[first]
+            out[:, first - bag : last - bag] = kernels.set_distances.exact_nearest_in_bags(
                 product, slack, ends, X[start:stop], Y[columns]
             )
-        )
+        return np.sqrt(out)
 
     return nearest
+
+
+def _trees(bags: Bags) -> dict[int, Any]:
+    """A search tree for each large bag of few features: comparing all pairs would take minutes."""
+    from scipy.spatial import cKDTree  # slow to import, and only large bags need it
+
+    if bags.n_features > TREE_FEATURES:
+        return {}
+    large = np.flatnonzero(bags.sizes > TREE_SIZE)
+    return {i: cKDTree(np.asarray(bags[i], dtype=np.float64)) for i in large.tolist()}
+
+
+def _runs(first: int, last: int, alone: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Ranges of bags from `first` to `last`, some bags being ranges of their own."""
+    cuts = sorted({first, last, *(cut for i in alone if i >= first for cut in (i, i + 1))})
+    return itertools.pairwise(cuts)
+
+
+def _nearest_by_tree(tree: Any, X: NDArray[Any], Y: NDArray[Any]) -> NDArray[np.float64]:
+    """Squared distances of rows to their nearest one, added up as all others are."""
+    nearest = Y[tree.query(X)[1]]
+    out = np.zeros(len(X))
+    for k in range(X.shape[1]):
+        out += np.square(X[:, k].astype(np.float64) - nearest[:, k].astype(np.float64))
+    return out
 
 
 def _sparse_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np.float64]]:
@@ -497,7 +536,9 @@ def check_kernel(kernel: Any) -> None:
     kernel : str or callable
         The kernel of an estimator.
     """
-    if not callable(kernel) and kernel not in PAIRWISE_KERNEL_FUNCTIONS:
+    if not callable(kernel) and not (
+        isinstance(kernel, str) and kernel in PAIRWISE_KERNEL_FUNCTIONS
+    ):
         raise InputError(
             f"kernel is {kernel!r}: expected a function of two vectors or one of "
             f"{sorted(PAIRWISE_KERNEL_FUNCTIONS)}."
@@ -507,7 +548,7 @@ def check_kernel(kernel: Any) -> None:
 def _check_metric(metric: Any, A: Bags, B: Bags) -> None:
     if callable(metric):
         return
-    if metric not in METRICS:
+    if not isinstance(metric, str) or metric not in METRICS:
         raise InputError(
             f"metric is {metric!r}: expected a function of two vectors or one of {METRICS}."
         )
@@ -516,3 +557,14 @@ def _check_metric(metric: Any, A: Bags, B: Bags) -> None:
         raise SparseInputError(
             f"metric={metric!r} needs dense instances; sparse ones go with {SPARSE_METRICS}."
         )
+
+
+def _check_choice(value: Any, name: str, choices: tuple[str | None, ...]) -> None:
+    if not isinstance(value, str | None) or value not in choices:
+        raise InputError(f"{name} is {value!r}: expected one of {choices}.")
+
+
+def _check_number(value: Any, name: str) -> float:
+    if not isinstance(value, Real) or not np.isfinite(float(value)):
+        raise InputError(f"{name} is {value!r}: expected a finite number.")
+    return float(value)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.svm import SVC, LinearSVC
 
 from bagwise import datasets
-from bagwise.datasets import _faces
+from bagwise.datasets import _digits, _faces
 from bagwise.exceptions import InputError
 
 DRAWN = [datasets.make_digit_bags, datasets.make_bags, datasets.make_names_and_faces]
@@ -251,3 +251,22 @@ class TestNamesAndFaces:
     def test_bad_options(self, options, message):
         with pytest.raises(InputError, match=message):
             datasets.make_names_and_faces(10, **options)
+
+
+@pytest.mark.parametrize("target", [[9], np.zeros(3), None, 1j])
+def test_a_target_is_one_digit(target):
+    with pytest.raises(InputError, match="target is"):
+        datasets.make_digit_bags(target=target)
+
+
+def test_bags_that_can_hardly_be_drawn_are_refused(monkeypatch):
+    """Without a bound a bag of a thousand digits without a nine was waited for."""
+    monkeypatch.setattr(_digits, "MOST_DRAWS", 100)
+    with pytest.raises(InputError, match="no bag without the target in 100 draws"):
+        datasets.make_digit_bags(10, mean_size=1000, random_state=0)
+
+
+@pytest.mark.parametrize("make", [datasets.make_bags, datasets.make_names_and_faces])
+def test_more_than_fits_into_memory_is_refused(make):
+    with pytest.raises(InputError, match="of memory"):
+        make(10**12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
-from bagwise.datasets._draw import check_count, check_number, random_generator
+from bagwise.datasets._draw import check_count, check_number, check_size, random_generator
 from bagwise.datasets._registry import describe_dataset
 from bagwise.exceptions import InputError
 
 __all__ = ["make_digit_bags"]
+
+MOST_DRAWS = 100_000  # of one bag: beyond, bags of the wanted label are too rare
 
 
 def make_digit_bags(
@@ -76,9 +79,12 @@ def make_digit_bags(
     share = check_number(positive_share, "positive_share", high=1.0)
     rng = random_generator(random_state)
     X, digit_of = _scikit_learn_digits() if digits is None else _check_digits(digits)
+    check_size(n_bags * mean_size * X.shape[1], "n_bags and mean_size")
     n_positive = round(share * n_bags)
     wanted = rng.permutation(np.arange(n_bags) < n_positive)
-    is_target = digit_of == target
+    if np.ndim(target) != 0 or not isinstance(target, Real | str):
+        raise InputError(f"target is {target!r}: expected one of the digits.")
+    is_target = np.asarray(digit_of == target)
     if (n_positive > 0 and not is_target.any()) or (n_positive < n_bags and is_target.all()):
         raise InputError(
             f"target is {target!r}, and the digits are {np.unique(digit_of).tolist()}: bags with "
@@ -107,11 +113,15 @@ def _draw_bag(
     std_size: float,
 ) -> NDArray[np.int64]:
     """Draw bags, size included, until one has the wanted label."""
-    while True:
+    for _ in range(MOST_DRAWS):
         size = max(1, round(rng.normal(mean_size, std_size)))
         rows = rng.randint(len(is_target), size=size)
         if is_target[rows].any() == positive:
             return rows
+    raise InputError(
+        f"no bag {'with' if positive else 'without'} the target in {MOST_DRAWS:,} draws of about "
+        f"{mean_size:.3g} digits: {'raise' if positive else 'lower'} mean_size."
+    )
 
 
 def _scikit_learn_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from bagwise._memory import require_memory
 from bagwise.exceptions import InputError
 
 
@@ -35,3 +36,10 @@ def check_number(value: Any, name: str, low: float = 0.0, high: float = np.inf) 
     if not isinstance(value, numbers.Real) or not low <= float(value) <= high or value == np.inf:
         raise InputError(f"{name} is {value!r}: expected a number from {low:g} to {high:g}.")
     return float(value)
+
+
+def check_size(n_values: float, names: str) -> None:
+    """Refuse to draw more values than fit into memory, some temporary copies included."""
+    require_memory(
+        3 * 8.0 * n_values, purpose=f"drawing {n_values:,.0f} values", remedy=f"choose less {names}"
+    )

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
-from bagwise.datasets._draw import check_count, check_number, random_generator
+from bagwise.datasets._draw import check_count, check_number, check_size, random_generator
 from bagwise.datasets._registry import describe_dataset
 from bagwise.exceptions import InputError
 
@@ -104,6 +104,7 @@ def make_names_and_faces(
         )
     noise, nuisance = check_number(noise, "noise"), check_number(nuisance, "nuisance")
     recall = check_number(name_recall, "name_recall", high=1.0)
+    check_size(3 * n_bags * n_features + n_bags * n_categories / 8, "n_bags and n_features")
     rng = random_generator(random_state)
 
     sizes = _sample(rng, PHOTOS_WITH_FACES, n_bags) + 1

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
-from bagwise.datasets._draw import check_count, check_number, random_generator
+from bagwise.datasets._draw import check_count, check_number, check_size, random_generator
 from bagwise.datasets._registry import describe_dataset
 from bagwise.exceptions import InputError
 
@@ -81,12 +81,13 @@ def make_bags(
     >>> make_bags(shape="ring", random_state=0).bags.n_features
     2
     """
-    if shape not in ("clusters", "ring"):
+    if not isinstance(shape, str) or shape not in ("clusters", "ring"):
         raise InputError(f"shape is {shape!r}: expected 'clusters' or 'ring'.")
     ring = shape == "ring"
     n_bags = check_count(n_bags, "n_bags")
     n_features, n_classes = _dimensions(n_features, n_classes, ring)
     smallest, largest = _size_range(bag_size, (1, 3) if ring else (3, 5))
+    check_size(n_bags * (smallest + largest) / 2 * n_features, "n_bags, bag_size and n_features")
     rng = random_generator(random_state)
     y = rng.permutation(np.arange(n_bags) % n_classes)
     sizes = rng.randint(smallest, largest + 1, size=n_bags)

@@ -173,6 +173,8 @@ def _numbers(values: Any, name: str, error: type[InputError]) -> NDArray[np.floa
     if sparse.issparse(values):
         values = values.toarray()
     try:
+        if np.iscomplexobj(values):
+            raise TypeError("they are complex")
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as cause:
         raise error(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bagwise.bags import Bags
-from bagwise.exceptions import LabelError
+from bagwise.exceptions import InputError, LabelError
 from bagwise.metrics._labels import as_labels, kind_of
 
 __all__ = [
@@ -50,6 +50,8 @@ def roi_hits(
     >>> roi_hits(bags, [1, 0], [0, 1, 0, 1, 1])
     array([ True, False])
     """
+    if not isinstance(bags, Bags):
+        raise InputError(f"bags is {type(bags).__name__}: expected Bags, as the model was asked.")
     rows = as_labels(key_instances, "key_instances")
     truth = as_labels(instance_labels, "instance_labels")
     if rows.dtype.kind == "U" or len(rows) != len(bags):
