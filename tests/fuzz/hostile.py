@@ -47,7 +47,7 @@ LABELS = {
     "dates": lambda y: np.array(["2020-01-01", "2020-01-02", "2020-01-03"], "datetime64[D]")[y],
     "tuples": lambda y: [(int(v), "x") for v in y],
     "dicts": lambda y: [{"a": int(v)} for v in y],
-    "huge numbers": lambda y: y * 1e308,
+    "huge numbers": lambda y: y * 8e307,
     "set": lambda y: set(y.tolist()),
     "indicator": lambda y: np.eye(3, dtype=int)[y],
     "label sets": lambda y: [set("ab"[: v + 1]) for v in y.tolist()],

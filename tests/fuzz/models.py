@@ -33,15 +33,15 @@ def subjects():
     return [cls.__name__ for cls in public_estimators()]
 
 
-def case(subject, seed):
-    """Fit once and ask."""
+def case(subject, seed, *, small=False):
+    """Fit once and ask; with `small`, no bag is huge."""
     cls = {cls.__name__: cls for cls in public_estimators()}[subject]
     rng = np.random.default_rng([seed, zlib.crc32(subject.encode())])
     detail = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            _try(cls, rng, detail)
+            _try(cls, rng, detail, small)
             outcome = Outcome(FINE)
         except (BagwiseError, InvalidParameterError, NotFittedError) as error:
             outcome = Outcome(REFUSED, detail=str(error))
@@ -57,11 +57,12 @@ def case(subject, seed):
     return outcome
 
 
-def _try(cls, rng, detail):
+def _try(cls, rng, detail, small):
     on_rows = issubclass(cls, RowEstimator)
     n_bags, n_features = int(rng.integers(4, 13)), int(rng.choice([1, 2, 4, 8, 60]))
     n_classes = int(rng.choice([2, 2, 3]))
     kind, sizes = h.draw_sizes(rng, n_bags)
+    sizes = np.minimum(sizes, 20) if small else sizes
     if on_rows:
         sizes = np.ones(sizes.sum() + 8, int)
     n_bags = len(sizes)

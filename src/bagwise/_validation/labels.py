@@ -28,6 +28,7 @@ __all__ = [
     "check_sample_weight",
 ]
 
+LARGEST_WHOLE = 2**53  # floats beyond it cannot tell neighbouring whole numbers apart
 UNKNOWN = -2  # code of a label that is no class
 LARGEST_WEIGHT = 1e70  # products with weights and squared values stay finite
 LARGEST_LABEL_TABLE = 2**32  # label sets are held as one byte per bag and class
@@ -333,6 +334,11 @@ def _label_column(y: Any) -> NDArray[Any]:
 
 def _classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The distinct labels, sorted, and the position of each label among them."""
+    if labels.dtype.kind == "f" and np.abs(labels).max(initial=0) > LARGEST_WHOLE:
+        raise LabelError(
+            f"Unknown label type: y holds the number {np.abs(labels).max():.3g}, which is no name "
+            "of a class: give text or small whole numbers."
+        )
     try:
         if labels.dtype != object:  # scikit-learn knows no tuples as labels
             check_classification_targets(labels)

@@ -305,9 +305,10 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     ) -> NDArray[np.float64]:
         """``x - x_B`` for the rows x and the other bags B, but not for a row and its own bag."""
         n_pairs = len(rows) * len(others)
-        pairs = np.arange(n_pairs)
         if n_pairs > self.max_pairs:
             pairs = np.sort(sample_without_replacement(n_pairs, self.max_pairs, random_state=rng))
+        else:
+            pairs = np.arange(n_pairs)
         x, other = rows[pairs // len(others)], others[pairs % len(others)]
         foreign = bags.bag_index[x] != other
         x, other = x[foreign].astype(np.int64), other[foreign].astype(np.int64)

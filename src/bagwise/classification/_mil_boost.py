@@ -96,9 +96,8 @@ class MILBoost(LogOddsMixin, KeysByValue, BagClassifierMixin, BagEstimator):
     array([1])
     """
 
+    _may_be_infinite = ("thresholds_",)  # of a node that is not split
     _value_range = (0.0, np.inf)  # trees compare values and never multiply them
-
-    _may_be_infinite = ("thresholds_",)  # of nodes that are not split
 
     _parameter_constraints: dict[str, Any] = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],

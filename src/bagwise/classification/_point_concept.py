@@ -21,12 +21,14 @@ from bagwise.base import (
     in_canonical_order,
 )
 from bagwise.classification._log_odds import LogOddsMixin
+from bagwise.exceptions import InputError
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.diverse_density import starts_at
 from bagwise.solvers.result import SolverResult, total_curve
 
 __all__ = ["PointConceptClassifier"]
 
+LONGEST_SEARCH = 1e9  # starts x instances: about an hour for ten features on two cores
 NEAREST = 1e-8  # as in kernels.diverse_density: no instance is positive for certain
 
 
@@ -92,6 +94,7 @@ class PointConceptClassifier(LogOddsMixin, BagClassifierMixin, BagEstimator):
         for code in self._track(positives, "class"):
             points = rows[np.isin(bags.bag_index, self._start_bags(codes == code, rng))]
             starts = starts_at(np.unique(points, axis=0), weight)
+            self._check_cost(len(starts), len(rows))
             results.append(self._solve(rows, bags.offsets, codes == code, starts))
         if not all(result.converged for result in results):
             warn_user(
@@ -107,6 +110,15 @@ class PointConceptClassifier(LogOddsMixin, BagClassifierMixin, BagEstimator):
         self.n_iter_ = max(result.n_iter for result in results)
         self.objective_curve_ = total_curve(results)
         return self
+
+    def _check_cost(self, n_starts: int, n_instances: int) -> None:
+        """Refuse a search that would take days: each step of each descent visits all instances."""
+        if n_starts * n_instances > LONGEST_SEARCH:
+            raise InputError(
+                f"{type(self).__name__} would descend from {n_starts:,} instances of positive "
+                f"bags, each time over {n_instances:,} instances: draw fewer instances from large "
+                "bags, or start from few bags of few instances (n_start_bags)."
+            )
 
     def _start_bags(
         self, positive: NDArray[np.bool_], rng: np.random.RandomState

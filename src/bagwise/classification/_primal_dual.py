@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise._fitted_state import BagsOf, FittedState, Floats, Number
+from bagwise._memory import require_memory
 from bagwise._validation import check_bag_labels, check_bags, check_sample_weight
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
@@ -32,6 +33,7 @@ from bagwise.solvers.primal_dual import KernelSpace, LinearSpace, primal_dual
 __all__ = ["PrimalDualMISVM"]
 
 # Operations of the eigendecompositions (about 9 d^3 each) that "auto" accepts for exact updates.
+BLOCK = 2**22  # values of a kernel held at once
 AFFORDABLE = 1e11
 
 
@@ -309,8 +311,14 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
     def _score(self, bags: Bags) -> NDArray[Any]:
         if self.kernel == "linear":
             return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
-        gram = self._gram(bags.to("numpy"), self.training_bags_, self.gamma_)
-        return gram @ self.dual_coef_.T + self.intercept_
+        bags, training = bags.to("numpy"), self.training_bags_
+        step = max(1, BLOCK // training.n_instances)
+        scores = [
+            self._gram(bags.instances[start : start + step], training, self.gamma_)
+            @ self.dual_coef_.T
+            for start in range(0, bags.n_instances, step)
+        ]
+        return np.concatenate(scores) + self.intercept_
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Score each bag by its best instance, per class.
@@ -367,13 +375,19 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
     def _space(self, bags: Bags, gamma: float) -> LinearSpace | KernelSpace:
         if self.kernel == "linear":
             return LinearSpace(bags, leave_out_constants=self.fit_intercept)
-        return KernelSpace(bags.with_instances(self._gram(bags, bags, gamma)))
+        n, n_bytes = bags.n_instances, bags.dtype.itemsize
+        require_memory(
+            4.0 * n_bytes * n**2,  # the kernel, its eigenvectors, and what computes them
+            purpose=f"PrimalDualMISVM with kernel={self.kernel!r} on {n:,} instances",
+            remedy="use kernel='linear', on Nystroem features of the instances if need be",
+        )
+        return KernelSpace(bags.with_instances(self._gram(bags.instances, bags, gamma)))
 
-    def _gram(self, bags: Bags, training: Bags, gamma: float) -> NDArray[Any]:
+    def _gram(self, rows: Any, training: Bags, gamma: float) -> NDArray[Any]:
         if self.kernel == "precomputed":
-            return bags.instances
+            return rows
         params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
-        return instance_kernel(bags.instances, training.instances, self.kernel, params)
+        return instance_kernel(rows, training.instances, self.kernel, params)
 
     def _polished(
         self,

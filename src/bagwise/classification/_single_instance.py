@@ -104,7 +104,7 @@ class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEs
         """
         bags = check_bags(self, X, reset=True)
         classes, codes = check_bag_labels(y, bags, min_classes=2)
-        inner = LinearSVC() if self.estimator is None else clone(self.estimator)
+        inner = LinearSVC(random_state=0) if self.estimator is None else clone(self.estimator)
         if not is_classifier(inner):
             raise InputError(f"estimator is {inner!r}: expected a scikit-learn classifier.")
         with config_context(skip_parameter_validation=False):  # it comes from the user

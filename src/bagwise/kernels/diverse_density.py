@@ -243,6 +243,7 @@ def _nearest(X, offsets, z, rows):  # type: ignore[no-untyped-def]
     weight = z[n_features:] ** 2
     for bag in range(len(offsets) - 1):
         best = np.inf
+        rows[bag] = offsets[bag]  # also where no distance is a number
         for j in range(offsets[bag], offsets[bag + 1]):
             distance = _distance(X[j], z[:n_features], weight)
             if distance < best:

@@ -110,6 +110,7 @@ def nearest_of_pairs(
 def _nearest_of_pairs(X, offsets, rows, bags, out):  # type: ignore[no-untyped-def]
     for pair in range(len(rows)):
         x, best = X[rows[pair]], np.inf
+        out[pair] = offsets[bags[pair]]  # also where no distance is a number
         for j in range(offsets[bags[pair]], offsets[bags[pair] + 1]):
             total = 0.0
             for k in range(X.shape[1]):

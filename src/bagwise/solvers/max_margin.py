@@ -28,6 +28,7 @@ and Software, 2020.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -402,10 +403,10 @@ def _newton_target(step: _Step, here: _Place, made: _Place, pieces: _Pieces) -> 
     chosen, ties = _chosen(step, pieces)
     right = np.column_stack([np.ones(len(chosen)), (here.plain - made.plain)[chosen]])
     by_b, by_w = step.points.solve(chosen, ties, 1 / step.sigma, right).T
-    db = float((by_w.sum() - made.b) / (step.rho + max(by_b.sum(), 0.0)))
+    slope, bend = float(made.b - by_w.sum()), step.rho + max(float(by_b.sum()), 0.0)
     # Where no free point feels b its step is wild; no margin needs b to move further than this.
     far = 1 + 2 * float(np.abs(step.missed(here)).max())
-    db = min(max(db, -far), far)
+    db = -slope / bend if abs(slope) < far * bend else -math.copysign(far, slope)
     u = np.zeros(len(pieces.free))
     u[chosen] = db * by_b - by_w
     return _Place(made.coef - u, made.plain - step.points.product(u), here.b + db)
