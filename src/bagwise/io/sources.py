@@ -177,16 +177,28 @@ class TableSource:
 
     def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
         """The type that holds the columns: a float where integers have gaps."""
-        return np.result_type(*(self._dtype_of(name) for name in names))
+        kinds = {self.type_of(name) for name in names}  # few, also of many columns
+        plain = np.result_type(*map(self._plain_type, kinds))
+        if plain == np.float64:
+            return plain
+        whole = [n for n in names if not self._may_be_nan(self.type_of(n))]
+        return np.result_type(plain, np.float64) if self._have_gaps(whole) else plain
 
     def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
         """The columns side by side, some rows at a time."""
         widths = [self.width(name) for name in names]
+        kinds = {self.type_of(name) for name in names}
         for batch in self.batches(names, max(1, BLOCK_VALUES // sum(widths))):
+            place = {name: j for j, name in enumerate(batch.schema.names)}
+            order = [place[name] for name in names]
             block = np.empty((batch.num_rows, sum(widths)), dtype)
+            if len(kinds) == 1 and (table := self._alike(batch, order, *kinds)) is not None:
+                assign(block, table)
+                yield block
+                continue
             start = 0
-            for name, width in zip(names, widths, strict=True):
-                values = self._flat(batch.column(name), name)
+            for name, j, width in zip(names, order, widths, strict=True):
+                values = self._flat(batch.column(j), name)
                 assign(block[:, start : start + width], values.reshape(-1, width))
                 start += width
             yield block
@@ -207,18 +219,35 @@ class TableSource:
         """How many rows of list columns make a block of moderate size."""
         return 1024
 
-    def has_gaps(self, name: str) -> bool:
-        """Whether any value of a column is missing."""
-        return any(batch.column(0).null_count for batch in self.batches([name], BLOCK_VALUES))
+    def _alike(self, batch: Any, order: Sequence[int], kind: Any) -> NDArray[Any] | None:
+        """Columns of one type as a table at once, where pyarrow can; None where it cannot."""
+        types = self._pa.types
+        floating = types.is_float32(kind) or types.is_float64(kind)
+        whole = types.is_integer(kind) and not any(batch.column(j).null_count for j in order)
+        if not batch.num_rows or not (floating or whole):
+            return None
+        tensor = batch.select(order).to_tensor(null_to_nan=floating)
+        return np.asarray(tensor.to_numpy())
 
-    def _dtype_of(self, name: str) -> Any:
-        kind = self.type_of(name)
+    def _have_gaps(self, names: Sequence[str]) -> bool:
+        """Whether any value of these columns is missing."""
+        if not names:
+            return False
+        batches = self.batches(names, max(1, BLOCK_VALUES // len(names)))
+        return any(column.null_count for batch in batches for column in batch.columns)
+
+    def _may_be_nan(self, kind: Any) -> bool:
+        """Whether the NumPy type of a column can say that a value is missing."""
+        number = _is_number(self._pa.types, kind)
+        return (
+            not number or self._plain_type(kind) == np.float64 or self._pa.types.is_floating(kind)
+        )
+
+    def _plain_type(self, kind: Any) -> Any:
         while hasattr(kind, "value_type"):
             kind = kind.value_type
         if self._pa.types.is_decimal(kind) or self._pa.types.is_null(kind):
             return np.float64
-        if not self._pa.types.is_floating(kind) and self.kind(name) == "number":
-            return np.float64 if self.has_gaps(name) else kind.to_pandas_dtype()
         return kind.to_pandas_dtype()
 
     def _flat(self, values: Any, name: str) -> NDArray[Any]:
