@@ -138,7 +138,10 @@ def _ask(model, X, labels):
             continue
         if name == "predict_instances" and hasattr(model, "labels_"):
             continue
-        answer = getattr(model, name)(X)
+        # A model of label sets has key instances of a given label only.
+        of_sets = name == "key_instances" and not getattr(model, "_single", True)
+        options = {"label": model.classes_[0]} if of_sets else {}
+        answer = getattr(model, name)(X, **options)
         _check(model, name, answer, bags)
     if hasattr(model, "annotate") and labels is not None:
         for name in ("annotate", "annotate_proba"):
