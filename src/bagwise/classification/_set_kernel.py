@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.svm import SVC
 from sklearn.utils import compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -16,6 +17,7 @@ from bagwise._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.kernels.threads import interruptible
 from bagwise.pairwise import BAG_KERNELS, bag_kernel, kernel_width, set_kernel_norms
 
 __all__ = ["SetKernelSVM"]
@@ -161,8 +163,9 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         gamma = kernel_width(self.gamma, bags)
         gram = bag_kernel(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
         columns = [1] if len(classes) == 2 else range(len(classes))
+        machine = SVC(C=self.C, kernel="precomputed", tol=self.tol)
         machines = [
-            SVC(C=self.C, kernel="precomputed", tol=self.tol).fit(gram, codes == column, weight)
+            interruptible(clone(machine).fit, gram, codes == column, weight)
             for column in self._track(columns, "class")
         ]
         dual = np.zeros((len(machines), len(bags)))

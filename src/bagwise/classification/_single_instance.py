@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from bagwise._fitted_state import FittedState, Model
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
 from bagwise.exceptions import InputError
+from bagwise.kernels.threads import interruptible
 
 __all__ = ["SingleInstanceClassifier"]
 
@@ -108,7 +110,10 @@ class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEs
         if not is_classifier(inner):
             raise InputError(f"estimator is {inner!r}: expected a scikit-learn classifier.")
         with config_context(skip_parameter_validation=False):  # it comes from the user
-            self.estimator_ = inner.fit(bags.instances, classes[codes][bags.bag_index])
+            fit = inner.fit
+            if type(inner).__module__.startswith("sklearn."):  # LIBSVM and LIBLINEAR may take long
+                fit = partial(interruptible, inner.fit)
+            self.estimator_ = fit(bags.instances, classes[codes][bags.bag_index])
         self.classes_ = classes
         return self
 

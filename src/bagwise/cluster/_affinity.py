@@ -27,7 +27,7 @@ from bagwise._validation import check_similarity
 from bagwise.cluster._placed_rows import PlacedRows
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
-from bagwise.kernels.threads import run_blocks
+from bagwise.kernels.threads import interruptible, run_blocks
 
 __all__ = [
     "AFFINITIES",
@@ -267,7 +267,8 @@ def neighbor_rows(
     CSR of shape (n_new, n_instances)
     """
     k = min(n_neighbors, anchors.shape[0])
-    distances, neighbors = NearestNeighbors(n_neighbors=k).fit(anchors).kneighbors(X)
+    search = NearestNeighbors(n_neighbors=k).fit(anchors)
+    distances, neighbors = interruptible(search.kneighbors, X)
     own = np.maximum(distances[:, min(scale_neighbor, k) - 1], scales.min())
     weights = _from_exponents(distances**2 / (2 * own[:, None] * scales[neighbors]))
     return _rows_of_equal_length(weights, neighbors, anchors.shape[0])
@@ -295,7 +296,7 @@ def pick_landmarks(X: Any, n_landmarks: int, rng: np.random.RandomState) -> Arra
     model = KMeans(min(n_landmarks, size), n_init=1, max_iter=10, random_state=rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # duplicates: fewer centres will do
-        return np.unique(model.fit(sample).cluster_centers_, axis=0)
+        return np.unique(interruptible(model.fit, sample).cluster_centers_, axis=0)
 
 
 def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_array:
@@ -319,7 +320,7 @@ def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_a
     search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(landmarks)
     parts = []
     for rows in row_blocks(X.shape[0], 50_000):
-        distances, nearest = search.kneighbors(X[rows])
+        distances, nearest = interruptible(search.kneighbors, X[rows])
         scales = _floored(distances[:, -1:])
         weights = _from_exponents(distances**2 / (2 * scales**2))
         weights /= weights.sum(axis=1, keepdims=True)
@@ -404,7 +405,8 @@ def _rows_of_equal_length(values: Array, columns: Array, width: int) -> sparse.c
 def _nearest(X: Any, k: int, seed: int) -> tuple[Array, Array]:
     if isinstance(X, PlacedRows):
         return X.nearest(k)
-    return NearestNeighbors(n_neighbors=k).fit(X).kneighbors()
+    search = NearestNeighbors(n_neighbors=k)
+    return interruptible(interruptible(search.fit, X).kneighbors)
 
 
 def _nearly_nearest(X: Any, k: int, seed: int) -> tuple[Array, Array]:

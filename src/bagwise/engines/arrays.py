@@ -10,6 +10,7 @@ from scipy import linalg
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise.extras import import_extra
+from bagwise.kernels.threads import interruptible
 
 __all__ = [
     "add",
@@ -21,6 +22,10 @@ __all__ = [
     "solve_upper",
     "to_numpy",
 ]
+
+# From this size on a factorisation takes noticeable time. NumPy's, unlike SciPy's, releases the GIL
+# meanwhile, so that the thread that waits for it can be interrupted.
+LARGE = 1000
 
 
 def is_tensor(array: Any) -> bool:
@@ -106,6 +111,9 @@ def eigh(matrix: Any) -> tuple[Any, Any]:
     """
     if is_tensor(matrix):
         return tuple(import_extra("torch", extra="torch").linalg.eigh(matrix))
+    if len(matrix) >= LARGE:
+        values, vectors = interruptible(np.linalg.eigh, matrix)
+        return values, vectors
     return linalg.eigh(matrix, driver="evd", check_finite=False)
 
 

@@ -12,19 +12,23 @@ keep an interrupted process from ending.
 
 from __future__ import annotations
 
+import atexit
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import copy_context
 from functools import cache
 from queue import SimpleQueue
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn import config_context, get_config
 from threadpoolctl import threadpool_limits
 
 __all__ = [
@@ -39,6 +43,7 @@ __all__ = [
 
 # Below this many values the threads cost more than they save.
 SMALL = 100_000
+INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended, as shells count it
 
 T = TypeVar("T")
 
@@ -133,7 +138,8 @@ def interruptible(function: Callable[..., T], *arguments: Any, **options: Any) -
     """Call a compiled function so that Ctrl-C ends the wait for it at once.
 
     In the main thread the call is made on a thread of its own; the function should release the GIL.
-    After an interrupt it runs on to its end in the background, and its result is dropped.
+    After an interrupt it runs on to its end in the background, and its result is dropped; a process
+    that ends meanwhile does so with exit code 130.
 
     Parameters
     ----------
@@ -150,7 +156,13 @@ def interruptible(function: Callable[..., T], *arguments: Any, **options: Any) -
     if threading.current_thread() is not threading.main_thread():
         return function(*arguments, **options)
     context = copy_context()  # holds NumPy's error state
-    job = _Job(lambda _, __: context.run(function, *arguments, **options), [(0, 1)])
+    settings = get_config()  # of scikit-learn, which keeps one for each thread
+
+    def call(_: int, __: int) -> T:
+        with config_context(**settings):
+            return context.run(function, *arguments, **options)
+
+    job = _Job(call, [(0, 1)])
     threading.Thread(target=job.step, args=(0,), name="bagwise-call", daemon=True).start()
     return job.wait()[0]
 
@@ -190,7 +202,7 @@ class _Job:
         self._work, self._blocks = work, blocks
         self._results: list[Any] = [None] * len(blocks)
         self._errors: dict[int, BaseException] = {}
-        self._left = len(blocks)
+        self._left, self._n_running = len(blocks), 0
         self._lock, self._done = threading.Lock(), threading.Event()
         self._dropped = False
 
@@ -200,12 +212,14 @@ class _Job:
             for i in range(len(self._blocks)):
                 tasks.put((self, i))
         except BaseException:  # Ctrl-C
-            self._dropped = True
+            self._drop()
             raise
         return self.wait()
 
     def step(self, i: int) -> None:
         """Do block i, unless an earlier one failed or nobody waits any more."""
+        with self._lock:
+            self._n_running += 1
         if not self._dropped:
             try:
                 self._results[i] = self._work(*self._blocks[i])
@@ -213,6 +227,7 @@ class _Job:
                 self._errors[i] = error
                 self._dropped = True
         with self._lock:
+            self._n_running -= 1
             self._left -= 1
             if self._left == 0:
                 self._done.set()
@@ -229,11 +244,37 @@ class _Job:
             while not self._done.wait(0.5):
                 pass
         except BaseException:
-            self._dropped = True
+            self._drop()
             raise
         if self._errors:
             raise self._errors[min(self._errors)]
         return self._results
+
+    def is_running(self) -> bool:
+        """Whether a thread works on a block."""
+        return self._n_running > 0
+
+    def _drop(self) -> None:
+        """Begin no more blocks."""
+        self._dropped = True
+        _dropped.add(self)
+
+
+_dropped: WeakSet[_Job] = WeakSet()  # interrupted; the threads that work on them hold them
+
+
+@atexit.register
+def _leave() -> None:
+    """End the process at once where calls that Ctrl-C interrupted still run.
+
+    The libraries they run in would be taken down under them: HiGHS ends the process with an abort.
+    Registered on import, this comes after most other functions of `atexit`.
+    """
+    if any(job.is_running() for job in _dropped):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(INTERRUPTED)
 
 
 @cache

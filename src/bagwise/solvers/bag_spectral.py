@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise.kernels.threads import interruptible
 from bagwise.solvers.bag_constraints import ConstrainedSimilarity
 
 __all__ = ["embed", "extension", "k_means", "nearest_center", "unit_rows"]
@@ -99,9 +100,9 @@ def k_means(
     model = KMeans(n_clusters, n_init=n_init, random_state=rng)
     if n > size:
         sample = np.sort(rng.choice(n, size, replace=False))
-        centers = model.fit(embedding[sample]).cluster_centers_
+        centers = interruptible(model.fit, embedding[sample]).cluster_centers_
         model = KMeans(n_clusters, init=centers, n_init=1)
-    model.fit(embedding)
+    interruptible(model.fit, embedding)
     return model.labels_.astype(np.int64), model.cluster_centers_
 
 

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+from bagwise.kernels.threads import interruptible
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["l1_svm"]
@@ -81,7 +82,7 @@ def _solve(
     bounds[:, 1] = np.inf
     bounds[2 * k, 0] = -np.inf
     cost = np.concatenate([np.ones(2 * k), [0.0], costs])
-    found = linprog(cost, table, -np.ones(n), bounds=bounds, method="highs-ds")
+    found = interruptible(linprog, cost, table, -np.ones(n), bounds=bounds, method="highs-ds")
     if found.x is None:  # pragma: no cover - b = 0, w = 0 is feasible and costs are positive
         raise ArithmeticError(f"the linear program was not solved: {found.message}")
     return found.x[:k] - found.x[k : 2 * k], found.fun, -found.ineqlin.marginals

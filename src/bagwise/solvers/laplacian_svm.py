@@ -28,6 +28,7 @@ from sklearn.svm import SVC
 
 from bagwise._memory import require_memory
 from bagwise.exceptions import InputError
+from bagwise.kernels.threads import interruptible
 from bagwise.solvers.feature_space import FeatureSpace, LinearFeatures, dense_gram
 from bagwise.solvers.libsvm import fit_libsvm
 from bagwise.solvers.result import SolverResult
@@ -50,7 +51,7 @@ def graph_laplacian(rows: Any, n_neighbors: int) -> sparse.csr_array:
     CSR of shape (n_rows, n_rows)
         Degrees minus edges; edges weigh 1.
     """
-    near = kneighbors_graph(rows, min(n_neighbors, rows.shape[0] - 1))
+    near = interruptible(kneighbors_graph, rows, min(n_neighbors, rows.shape[0] - 1))
     edges = sparse.csr_array(near.maximum(near.T))
     degrees = sparse.diags_array(np.asarray(edges.sum(axis=1)).ravel())
     return sparse.csr_array(degrees - edges)
@@ -94,7 +95,7 @@ def laplacian_svm(
     penalty = laplacian * manifold_weight
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         try:
-            spread, gram = _deformed(space, penalty, known)
+            spread, gram = interruptible(_deformed, space, penalty, known)
             representable = bool(np.isfinite(spread).all() and np.isfinite(gram).all())
         except InputError:
             raise

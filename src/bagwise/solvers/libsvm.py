@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.exceptions import InputError
+from bagwise.kernels.threads import interruptible
 
 __all__ = ["fit_libsvm"]
 
@@ -37,7 +38,7 @@ def fit_libsvm(model: Any, table: Any, y: Any) -> bool:
     try:
         with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return bool(model.fit(table, y).fit_status_ == 0)
+            return bool(interruptible(model.fit, table, y).fit_status_ == 0)
     except ValueError as error:  # coefficients that are not finite, or values that are too large
         raise InputError(
             f"LIBSVM cannot represent the solution (C={model.C:.3g}, largest value "

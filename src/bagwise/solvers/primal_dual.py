@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
+from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.sparsefuncs import min_max_axis
 
@@ -362,9 +362,7 @@ class KernelSpace:
         self._eigen = []
         for m in range(1 if problem.shared else problem.n_classes):
             root = np.sqrt(problem.instance_weights(m)).astype(self.gram.dtype)
-            values, vectors = linalg.eigh(
-                root[:, None] * self.gram * root, driver="evd", overwrite_a=True, check_finite=False
-            )
+            values, vectors = eigh(root[:, None] * self.gram * root)
             self._eigen.append((np.maximum(values, 0.0), vectors, root))
 
     def solve(self, target: Array, mu: float) -> Array:
