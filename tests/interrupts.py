@@ -43,6 +43,7 @@ def fit_for_long(name):
     from estimators import public_estimators
 
     warnings.simplefilter("ignore")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     (kind,) = [kind for kind in public_estimators() if kind.__name__ == name]
     n_bags = 16
     kind().fit(*data(kind(), n_bags))  # compiles

@@ -95,6 +95,7 @@ def test_a_process_ends_while_an_interrupted_call_runs():
         import numpy as np
         from scipy.optimize import linprog
         from bagwise.kernels.threads import interruptible
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
         A = np.random.default_rng(0).random((400, 800))
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         while True:
