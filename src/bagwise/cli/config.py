@@ -187,7 +187,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
             return tomllib.load(file)
     except FileNotFoundError as error:
         raise DataNotFoundError(f"no file {str(path)!r} (asked for with --config).") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FileFormatError(f"{path} is not a TOML file: {error}.") from error
 
 

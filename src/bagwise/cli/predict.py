@@ -53,10 +53,10 @@ def predict(
     beside = instances_beside(output)
     refuse_existing([output, beside], force=force, inputs=[model, file])
     from bagwise.cli.reading import choose_columns, read_for_model
+    from bagwise.cli.saved_model import open_model
     from bagwise.inspection import bag_table, instance_model, instance_table
-    from bagwise.persistence import load_model
 
-    fitted, metadata = load_model(model)
+    fitted, metadata = open_model(model)
     choice = choose_columns(bag, None, None, memory_limit=memory_limit)
     bags = read_for_model(file, fitted, metadata, choice, labelled=False).bags
     classes = metadata.get("classes")

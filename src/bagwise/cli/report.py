@@ -112,12 +112,12 @@ def report(
     from bagwise.cli.held_out import judged_in_folds
     from bagwise.cli.media import read_media
     from bagwise.cli.reading import choose_columns, read_for_model
+    from bagwise.cli.saved_model import open_model
     from bagwise.extras import import_extra
     from bagwise.inspection import Report
-    from bagwise.persistence import load_model
 
     import_extra("jinja2", extra="report")
-    fitted, metadata = load_model(model)
+    fitted, metadata = open_model(model)
     columns = metadata.get("columns", {})
     shown = [name for name in (image, audio, text, source) if name is not None]
     choice = choose_columns(

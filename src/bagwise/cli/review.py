@@ -84,11 +84,11 @@ def review(
 
     from bagwise.cli.media import read_served
     from bagwise.cli.reading import choose_columns, known_sets, read_for_model
+    from bagwise.cli.saved_model import open_model
     from bagwise.inspection import instance_model
-    from bagwise.persistence import load_model
     from bagwise.review import Corrections, ReviewQueue, ReviewServer, read_corrections
 
-    fitted, facts = load_model(model)
+    fitted, facts = open_model(model)
     columns, classes = facts.get("columns", {}), facts.get("classes")
     shown = {"image": image, "audio": audio, "text": text}
     media = read_served(file, bag or columns.get("bag"), shown)

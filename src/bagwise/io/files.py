@@ -114,6 +114,8 @@ def check_output(path: Path, *, force: bool) -> None:
         raise DataNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name} in.")
     if path.is_dir():
         raise OutputExistsError(f"{path} is a folder: give the name of a file.")
+    if path.exists() and not path.is_file():  # a file in its place would remove it
+        raise OutputExistsError(f"{path} is a pipe or a device: give the name of a file.")
     if path.exists() and not force:
         raise OutputExistsError(f"{path} exists already: pass force=True to overwrite it.")
 
