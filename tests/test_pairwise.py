@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from bagwise import Bags, pairwise
 from bagwise.exceptions import InputError, SparseInputError
 from bagwise.kernels import threads
-from bagwise.pairwise import bag_distances, bag_kernel, minimax_statistics
+from bagwise.pairwise import bag_distances, bag_kernel, instance_kernel, minimax_statistics
 
 POOL = {
     "minmin": lambda D: D.min(),
@@ -221,3 +221,12 @@ def test_options_of_any_type_are_read_or_refused(rng, name, value):
 def test_parameters_of_kernels_are_finite_numbers(rng, name, value):
     with pytest.raises(InputError, match=f"{name} is"):
         bag_kernel(draw(rng, 3), **{name: value})
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shift", [0.0, 2.0**26])
+def test_the_rbf_kernel_does_not_depend_on_the_origin(rng, shift, dtype):
+    rows = (rng.integers(8, size=(20, 3)) * 8).astype(dtype)  # exact also when shifted
+    expected = pairwise_kernels(rows.astype(float), metric="rbf", gamma=0.001)
+    found = instance_kernel(rows + dtype(shift), rows + dtype(shift), "rbf", {"gamma": 0.001})
+    assert_allclose(found, expected, rtol=1e-6)

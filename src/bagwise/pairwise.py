@@ -42,6 +42,7 @@ BAG_KERNELS = ("nsk", "minimax")
 NORMALIZATIONS = ("feature", "average", None)
 DENSE_KERNELS = ("additive_chi2", "chi2")
 TREE_SIZE, TREE_FEATURES = 2000, 16  # of bags in which neighbours are found by a tree
+FAR = 1e6  # squared distance from 0, in variances: six of sixteen digits are lost beyond
 LARGEST_VALUE = 1e100  # of a kernel: products of two, and sums of those, stay finite
 
 SPARSE_METRICS = ("cityblock", "cosine", "euclidean", "l1", "l2", "manhattan")
@@ -508,6 +509,8 @@ def instance_kernel(
             "bags.instances.toarray()), or another kernel."
         )
     try:
+        if isinstance(kernel, str) and kernel == "rbf":
+            X, Y = _near_zero(X, Y)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             values = pairwise_kernels(X, Y, metric=kernel, **options)
             largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
@@ -520,6 +523,16 @@ def instance_kernel(
             f"or choose smaller parameters than {given}."
         )
     return values
+
+
+def _near_zero(X: Any, Y: Any) -> tuple[Any, Any]:
+    """Move dense tables that lie far from 0 there: |x|^2 - 2xy + |y|^2 would be rounding only."""
+    if sparse.issparse(X) or sparse.issparse(Y):
+        return X, Y
+    centre = np.mean(Y, axis=0, dtype=np.float64)
+    if not float(centre @ centre) > FAR * float(np.var(Y, axis=0, dtype=np.float64).sum()):
+        return X, Y
+    return X - centre, Y - centre
 
 
 def _for_kernel(instances: Any, kernel: Any) -> Any:
