@@ -19,7 +19,9 @@ _FALLBACK = 4 * 2**30  # assumed to be there where the system does not say what 
 _ALWAYS_GRANTED = 2**26  # bytes: below this the system is not asked
 
 
-def require_memory(n_bytes: float, *, purpose: str, remedy: str) -> None:
+def require_memory(
+    n_bytes: float, *, purpose: str, remedy: str, available: float | None = None
+) -> None:
     """Refuse a computation whose largest arrays do not fit into memory, before it starts.
 
     Parameters
@@ -30,6 +32,8 @@ def require_memory(n_bytes: float, *, purpose: str, remedy: str) -> None:
         What they hold, with the sizes that matter: the subject of the message.
     remedy : str
         What the user can do instead.
+    available : float, default=None
+        Bytes there are where it will run; those of this process by default.
 
     Raises
     ------
@@ -47,7 +51,8 @@ def require_memory(n_bytes: float, *, purpose: str, remedy: str) -> None:
     """
     if n_bytes <= _ALWAYS_GRANTED:
         return
-    available = available_memory()
+    if available is None:
+        available = available_memory()
     if n_bytes > available:
         raise NotEnoughMemoryError(
             f"{purpose} needs {n_bytes / 1e9:.1f} GB of memory, and {available / 1e9:.1f} GB are "

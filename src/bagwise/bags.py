@@ -306,6 +306,15 @@ class Bags:
         return str(getattr(self._instances, "device", "cpu"))
 
     @property
+    def where(self) -> str:
+        """Where the instances are: "local", "mapped" (a file), "device" (torch) or "cluster"."""
+        from bagwise.engines.mapped import is_mapped
+
+        if _is_tensor(self._instances):
+            return "device"
+        return "mapped" if is_mapped(self._instances) else "local"
+
+    @property
     def sizes(self) -> NDArray[np.int64]:
         """Number of instances of each bag, of shape (n_bags,)."""
         return np.diff(self._offsets)
@@ -519,16 +528,19 @@ class Bags:
         )
 
     def _one(self, i: int) -> Instances:
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"bag {i} is out of range: there are {len(self)} bags.")
-        i %= len(self)
+        i = self._position(i)
         return _row_range(self._instances, self._offsets[i], self._offsets[i + 1])
 
-    def _slice(self, key: slice) -> Bags:
+    def _range(self, key: slice) -> range:
+        """The positions that a slice names."""
         try:
-            start, stop, step = key.indices(len(self))
+            return range(*key.indices(len(self)))
         except (TypeError, ValueError) as error:  # bags["a":"b"], bags[::0]
             raise IndexError(f"{_INDEXING}, not {key}: {error}.") from error
+
+    def _slice(self, key: slice) -> Bags:
+        chosen = self._range(key)
+        start, stop, step = chosen.start, chosen.stop, chosen.step
         if step != 1:
             return self._gather(np.arange(start, stop, step))
         stop = max(start, stop)
@@ -536,7 +548,14 @@ class Bags:
         rows = _row_range(self._instances, offsets[0], offsets[-1])
         return self._sibling(rows, offsets - offsets[0], slice(start, stop))
 
-    def _gather(self, key: NDArray[Any]) -> Bags:
+    def _position(self, i: int) -> int:
+        """The position of a bag, counted from the first."""
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"bag {i} is out of range: there are {len(self)} bags.")
+        return i % len(self)
+
+    def _positions(self, key: NDArray[Any]) -> NDArray[np.int64]:
+        """The positions that a mask or an index array names, counted from the first bag."""
         if key.size == 0 and key.dtype.kind in ("f", "O"):
             key = key.astype(np.int64)  # an empty list has the type of a float
         if key.ndim != 1 or key.dtype.kind not in "iub":
@@ -549,7 +568,10 @@ class Bags:
             key = np.flatnonzero(key)
         if key.size and not (-len(self) <= key.min() and key.max() < len(self)):
             raise IndexError(f"an index is out of range: there are {len(self)} bags.")
-        key = key.astype(np.int64) % max(len(self), 1)
+        return key.astype(np.int64) % max(len(self), 1)
+
+    def _gather(self, key: NDArray[Any]) -> Bags:
+        key = self._positions(key)
         if key.size and _is_range(key - key[0]):
             return self._slice(slice(int(key[0]), int(key[-1]) + 1))
         sizes = self.sizes[key]

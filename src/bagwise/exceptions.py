@@ -73,7 +73,19 @@ class MissingExtraError(BagwiseError, ImportError):
 
 
 class WorkerLostError(BagwiseError, RuntimeError):
-    """Workers of a cluster were lost more often than a fit could bear."""
+    """Workers of a cluster were lost more often than a fit could bear, or the cluster is gone.
+
+    `final` tells whether another attempt is pointless.
+    """
+
+    final = False
+
+    @classmethod
+    def for_good(cls, message: str) -> WorkerLostError:
+        """An error after which nobody tries again."""
+        error = cls(message)
+        error.final = True
+        return error
 
 
 class DataWarning(UserWarning):

@@ -114,7 +114,7 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         if y is not None:
             y_instances = check_length(np.asarray(y), bags)[bags.bag_index]
         fresh = clone(given)
-        if hasattr(bags, "fold"):
+        if bags.where == "cluster":
             self.transformer_ = _fitted_on_cluster(fresh, bags)
             return self
         if is_mapped(bags.instances) and hasattr(fresh, "partial_fit"):
@@ -140,8 +140,8 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         """
         check_is_fitted(self)
         bags = self._read(X, reset=False)
-        if hasattr(bags, "transformed"):
-            return bags.transformed(self._with_new_rows)
+        if bags.where == "cluster":
+            return bags.transformed(self._with_new_rows)  # type: ignore[attr-defined]
         return self._with_new_rows(bags, as_table=is_table(X))
 
     def _with_new_rows(self, bags: Bags, *, as_table: bool = False) -> Any:

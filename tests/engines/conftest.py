@@ -1,6 +1,6 @@
 import pytest
 
-from engine_examples import mapped
+from engine_examples import mapped, start_workers_quickly
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +20,7 @@ def client(clusters):
     try:
         clusters[-1].wait_for_workers(2, timeout=60)
     except (IndexError, TimeoutError, distributed.TimeoutError):
+        start_workers_quickly()
         cluster = distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         )

@@ -1,5 +1,6 @@
 """Bags, fits and faults that the tests of the engines share."""
 
+import multiprocessing
 import os
 import signal
 
@@ -77,3 +78,15 @@ MODELS = {
     "orlr-gem": ORedLogisticRegression(solver="gem", max_iter=5),
     "mimlca": MIMLCA(n_init=3, random_state=0),
 }
+
+
+def start_workers_quickly():
+    """Fork Dask workers from a process that has imported everything, also those after a kill."""
+    import dask
+    import distributed
+
+    dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+    distributed.utils.get_mp_context()  # chooses modules of Dask's; ours bring them along
+    rooms = ["annotation", "classification", "cluster", "metric_learning", "io"]
+    modules = ["distributed", "distributed.nanny", *(f"bagwise.{room}" for room in rooms)]
+    multiprocessing.get_context("forkserver").set_forkserver_preload(modules)

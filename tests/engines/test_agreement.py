@@ -14,7 +14,7 @@ from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
 from bagwise.exceptions import InputError
 from bagwise.metric_learning import MIMLCA
 from checks import example
-from engine_examples import ANSWERS, relative, with_label_sets
+from engine_examples import ANSWERS, mapped, relative, with_label_sets
 from estimators import public_estimators
 
 
@@ -97,8 +97,6 @@ def test_models_of_one_process_say_so(client):
         PrimalDualMISVM(kernel="rbf").fit(bags.distribute(client), y)
     with pytest.raises(InputError, match="on the workers"):
         _ = bags.distribute(client).instances
-    with pytest.raises(InputError, match="index first"):
-        bags.distribute(client)[:3]
 
 
 def test_models_of_one_process_say_so_of_tensors():
@@ -108,6 +106,55 @@ def test_models_of_one_process_say_so_of_tensors():
         SetKernelSVM().fit(bags.to("cpu"), y)
     with pytest.raises(InputError, match="cannot go to 'nowhere'"):
         bags.to("nowhere")
+
+
+class Slides(Bags):
+    """What a user may derive from bags."""
+
+
+def test_a_subclass_of_bags_is_where_its_instances_are(tmp_path):
+    bags, y = example(30)
+    slides = Slides(bags.instances, bags.offsets, bags.ids)
+    assert slides.where == bags.where == "local"
+    assert mapped(bags, tmp_path).where == "mapped"
+    for model in (PrimalDualMISVM(C=1, random_state=0), ORedLogisticRegression(), SetKernelSVM()):
+        expected = model.fit(bags, y).predict(bags)
+        np.testing.assert_array_equal(model.fit(slides, y).predict(slides), expected)
+
+
+def test_bags_without_weight_or_labels_are_left_out_everywhere(move):
+    bags, y = example(40, n_classes=3)
+    weights = np.ones(len(bags))
+    weights[[3, 4, 21]] = 0
+    away = move(bags)
+    model = PrimalDualMISVM(C=1, random_state=0)
+    expected = model.fit(bags, y, sample_weight=weights).coef_
+    assert relative(model.fit(away, y, sample_weight=weights).coef_, expected) < 1e-9
+    light = model.set_params(class_weight={"q": 0.0})
+    with pytest.raises(InputError, match="all bags of class 'q' have weight 0"):
+        light.fit(away, y)
+    bags, sets = with_label_sets(n_features=3)
+    sets[5] = -1
+    weights = np.ones(len(bags))
+    weights[[0, 40]] = 0
+    model = ORedLogisticRegression(reg=10.0, tol=1e-9, class_weight={4: 0.0})
+    expected = model.fit(bags, sets, sample_weight=weights).coef_
+    assert relative(model.fit(move(bags), sets, sample_weight=weights).coef_, expected) < 1e-6
+
+
+@pytest.mark.filterwarnings("ignore:.*approximated by belief propagation:UserWarning")
+def test_orlr_keeps_to_its_operations_everywhere(move):
+    bags, sets = with_label_sets(n_features=3)
+    exact = ORedLogisticRegression(reg=10.0, tol=1e-9).fit(bags, sets)
+    model = ORedLogisticRegression(reg=10.0, tol=1e-9, max_operations=50.0)
+    here = model.fit(bags, sets)
+    expected, answers = here.coef_, here.annotate_proba(bags, sets)
+    assert len(here.approximate_bags_) > 10
+    assert relative(expected, exact.coef_) > 1e-5  # the limit matters
+    away = move(bags)
+    there = model.fit(away, sets)
+    assert relative(there.coef_, expected) < 1e-6
+    np.testing.assert_allclose(there.annotate_proba(away, sets), answers, atol=1e-6)
 
 
 @pytest.mark.parametrize("engine", ["cluster", "tensor"])

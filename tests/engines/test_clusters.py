@@ -1,20 +1,23 @@
 """Bags on the workers of a Dask cluster: how they get there, what is done there, what travels."""
 
+import os
 import pickle
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.decomposition import PCA
+from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bagwise import _validation, preprocessing
+from bagwise import Bags, _memory, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
+from bagwise.engines import connection
 from bagwise.engines.arrays import add
 from bagwise.engines.cluster import ClusterParts
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.io import read_bags, write_bags
 from bagwise.metric_learning import MIMLCA
 from checks import example
@@ -35,12 +38,112 @@ def test_bags_come_back_as_they_went(client):
     )
 
 
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_distributed_bags_are_indexed_as_bags_here(client, as_sparse, rng):
+    bags, _ = example(30)
+    bags = Bags(bags.instances, bags.offsets, bags.ids, feature_names=list("abcd"))
+    if as_sparse:
+        bags = bags.with_instances(sparse.csr_array(bags.instances), feature_names=list("abcd"))
+    away = bags.distribute(client, npartitions=3)
+    shuffled = rng.permutation(30)
+    keys = [
+        slice(None), slice(3, 25), slice(None, None, -2), np.arange(30) % 3 == 0, [29], [-1, 0],
+        np.arange(30) < 4, shuffled, shuffled[:7], [5, 5, 20, 5],
+    ]  # fmt: skip
+    for key in keys:
+        chosen, expected = away[key], bags[key]
+        assert chosen.where == "cluster"
+        assert 1 <= chosen.npartitions <= 3
+        assert all(chosen.map(len))  # no empty partition
+        np.testing.assert_array_equal(chosen.offsets, expected.offsets)
+        same_bags(chosen.collect(), expected)
+    again = away[shuffled][::2]
+    same_bags(again.collect(), bags[shuffled[::2]])
+    for i in (0, 17, -1):
+        found = away[i]
+        np.testing.assert_array_equal(dense(found), dense(bags[i]))
+    assert len(away[[]]) == 0
+    with pytest.raises(IndexError, match="there are 30 bags"):
+        away[30]
+    with pytest.raises(IndexError, match="29 entries for 30 bags"):
+        away[np.ones(29, bool)]
+    for chosen in (away[3:25], away[shuffled]):  # after a loss they are loaded again
+        chosen._futures[0].cancel()
+        chosen.restore()
+        expected = bags[3:25] if len(chosen) == 22 else bags[shuffled]
+        same_bags(chosen.collect(), expected)
+
+
+def dense(table):
+    return table.toarray() if sparse.issparse(table) else table
+
+
+def same_bags(found, expected):
+    np.testing.assert_array_equal(dense(found.instances), dense(expected.instances))
+    np.testing.assert_array_equal(found.offsets, expected.offsets)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    assert found.feature_names == expected.feature_names
+
+
+def test_bags_chosen_in_order_do_not_travel(client):
+    bags, _ = example(30)
+    away = bags.distribute(client, npartitions=2)
+    chosen = away[np.arange(30) % 2 == 0]
+    before = [place["workers"] for place in away.holders()]
+    assert [place["workers"] for place in chosen.holders()] == before
+    assert away[:].holders() == away.holders()
+    assert away[:]._futures == away._futures
+
+
+def test_distributed_bags_are_cross_validated(client):
+    bags, y = example(40)
+    away = bags.distribute(client, npartitions=2)
+    model = PrimalDualMISVM(C=1, random_state=0)
+    splits = StratifiedKFold(2, shuffle=True, random_state=0)
+    expected = cross_val_score(model, bags, y, cv=splits)
+    np.testing.assert_allclose(cross_val_score(model, away, y, cv=splits), expected)
+    train, test = train_test_split(away, random_state=0)[:2]
+    here = train_test_split(bags, random_state=0)
+    same_bags(train.collect(), here[0])
+    same_bags(test.collect(), here[1])
+
+
+def test_the_memory_of_workers_counts_not_that_of_the_client(client, monkeypatch):
+    bags, sets = with_label_sets()
+    away = bags.distribute(client, npartitions=2)
+    limit, rows = away.worker_share()
+    assert 1e6 < limit < np.inf
+    assert bags.n_instances / 2 <= rows < bags.n_instances
+    monkeypatch.setattr(_memory, "_ALWAYS_GRANTED", 0)
+    monkeypatch.setattr(_memory, "available_memory", lambda: 20_000)  # W fits, scores do not
+    ORedLogisticRegression(tol=1.0).fit(away, sets)
+    with pytest.raises(NotEnoughMemoryError):
+        ORedLogisticRegression(tol=1.0).fit(bags, sets)
+    monkeypatch.setattr(_memory, "available_memory", lambda: 10**12)
+    monkeypatch.setattr(connection, "memory_limits", lambda client: [10_000.0, np.inf])
+    with pytest.raises(NotEnoughMemoryError, match="reduce the features"):
+        ORedLogisticRegression(tol=1.0).fit(away, sets)
+
+
 def test_workers_map_a_mapped_file_themselves(client, tmp_path):
     bags, _ = example(30)
     there = mapped(bags, tmp_path).distribute(client)
     assert all(loader.on_worker for loader in there._loaders)
     assert there.map(_is_mapped) == [True, True]
     np.testing.assert_array_equal(there.collect().instances, bags.instances)
+
+
+def test_a_file_that_changed_is_not_read_again(client, tmp_path):
+    bags, _ = example(30)
+    there = mapped(bags, tmp_path).distribute(client)
+    file = next(tmp_path.iterdir())
+    for content, message in [(10 * bags.instances, "another content"), ([[1.0]], "shorter")]:
+        np.save(tmp_path / "new.npy", content)
+        os.replace(tmp_path / "new.npy", file)
+        there._futures[0].cancel()
+        there.restore()  # as after a loss
+        with pytest.raises(InputError, match=message):
+            there.map(len)
 
 
 def _is_mapped(bags):

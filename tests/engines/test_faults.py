@@ -1,10 +1,17 @@
 """Fits that lose workers."""
 
+import asyncio
+import threading
+from functools import partial
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.annotation import ORedLogisticRegression
+from bagwise.classification import PrimalDualMISVM
 from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
 from bagwise.engines import Checkpoint, checkpoint, iterate
 from bagwise.engines.cluster import ClusterParts
@@ -19,9 +26,9 @@ from engine_examples import Counter, kill_a_worker, solve, with_label_sets
     ("model", "saving"),
     [
         (ORedLogisticRegression(), False),
-        (ORedLogisticRegression(solver="em", tol=1e-3), False),
-        (MIMLCA(), False),
-        (MIMLCA(), True),
+        pytest.param(ORedLogisticRegression(solver="em", tol=1e-3), False, marks=pytest.mark.slow),
+        pytest.param(MIMLCA(), False, marks=pytest.mark.slow),
+        pytest.param(MIMLCA(), True, marks=pytest.mark.slow),
     ],
 )
 def test_models_of_label_sets_survive_the_loss_of_a_worker(
@@ -51,7 +58,9 @@ def test_models_of_label_sets_survive_the_loss_of_a_worker(
     np.testing.assert_allclose(getattr(model, learned), expected, rtol=1e-12)
 
 
-def test_neighbours_are_found_again_when_a_worker_is_lost(client, monkeypatch):
+@pytest.mark.slow
+@pytest.mark.parametrize("at", ["search", "rows_at"])
+def test_neighbours_are_found_again_when_a_worker_is_lost(client, at, monkeypatch):
     bags, sets = with_label_sets(80)
     model = BagConstrainedSpectralClustering(5, affinity="nearest_neighbors", random_state=0)
     expected = model.fit_predict(bags, sets)
@@ -61,7 +70,7 @@ def test_neighbours_are_found_again_when_a_worker_is_lost(client, monkeypatch):
 
     def each(self, method, *args):
         calls.append(method)
-        if calls.count("search") == 2 and method == "search":
+        if calls.count("search") == 2 and method == at:
             kill_a_worker(away)
         return real(self, method, *args)
 
@@ -71,47 +80,176 @@ def test_neighbours_are_found_again_when_a_worker_is_lost(client, monkeypatch):
 
 
 class KillAWorker:
-    """Ends the process of a worker in the middle of a fit."""
+    """Ends the process of a worker in the middle of a fit, at some of its iterations."""
 
-    def __init__(self, bags, at=10):
+    def __init__(self, bags, at):
         self.bags, self.at, self.seen = bags, at, []
 
     def __call__(self, turns):
         for turn in turns:
-            if turn == self.at and self.at not in self.seen:
+            if turn in self.at:
                 kill_a_worker(self.bags)
             self.seen.append(turn)
             yield turn
 
 
-@pytest.mark.parametrize("saving", [False, True])
-def test_a_fit_survives_the_loss_of_a_worker(client, saving, tmp_path, monkeypatch):
+@pytest.mark.parametrize("saving", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_fit_survives_the_loss_of_workers(client, saving, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
     monkeypatch.setattr(checkpoint, "SHARE", np.inf)
     bags, y = example(40, n_classes=3)
     codes = np.unique(y, return_inverse=True)[1]
     path = tmp_path / "fit.npz" if saving else None
     away = bags.distribute(client, npartitions=2)
-    killer = KillAWorker(away)
+    killer = KillAWorker(away, at=[10, 12])
     expected = solve(away, codes)
+    real, steps = ClusterParts.each, []
+
+    def each(self, method, *args):
+        steps.append(method)
+        return real(self, method, *args)
+
+    monkeypatch.setattr(ClusterParts, "each", each)
     found = solve(away, codes, killer, path)
     np.testing.assert_array_equal(found.solution[0], expected.solution[0])
     np.testing.assert_array_equal(found.objective_curve, expected.objective_curve)
-    # The turn is taken again: from the checkpoint, or from the start.
-    assert killer.seen.count(10) >= 2
-    assert killer.seen.count(2) == (1 if saving else 2)
+    assert killer.seen == list(range(40))  # progress is shown once, though steps are made again
+    assert steps.count("begin") == (1 if saving else 3)  # from the checkpoint, or from the start
     assert not list(tmp_path.iterdir())
 
 
-def test_nobody_waits_for_a_worker_that_is_gone(client, monkeypatch):
-    from bagwise.engines import cluster
+def test_a_loss_is_no_iteration_for_callbacks(monkeypatch):
+    bags, y = example(30)
+    model = PrimalDualMISVM(C=1, max_iter=30, tol=1e-12, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        expected = model.fit(bags, y).coef_
+    real, calls = LocalParts.total, []
 
-    monkeypatch.setattr(cluster, "WATCH", 0.1)
+    def total(self, method, *args):
+        calls.append(method)
+        if calls.count("change") in (5, 20, 40) and method == "change":
+            raise WorkerLostError("a worker was lost.")
+        return real(self, method, *args)
+
+    monkeypatch.setattr(LocalParts, "total", total)
+    with pytest.warns(ConvergenceWarning):  # and no error of scikit-learn's callbacks
+        model.fit(bags, y)
+    np.testing.assert_array_equal(model.coef_, expected)
+    assert model.n_iter_ == 30
+    assert calls.count("begin") == 4
+
+
+def test_a_checkpoint_beyond_the_budget_is_the_end(tmp_path):
+    parts, path = LocalParts(Counter(None)), tmp_path / "fit.npz"
+
+    def step(now):
+        parts.total("add", 1)
+        return False
+
+    Checkpoint(path, ()).save({"n_iter": 9}, parts)
+    end = iterate(parts, {}, print, step, max_iter=9, checkpoint=Checkpoint(path, ()))
+    assert end["n_iter"] == 9
+    assert parts.part.value == 0
+
+
+def test_a_worker_that_is_lost_at_the_same_step_again_and_again_ends_the_fit():
+    parts = LocalParts(Counter(None))
+
+    def step(now):
+        if now["n_iter"] == 3:
+            raise WorkerLostError("a worker was lost.")
+        return False
+
+    with pytest.raises(WorkerLostError, match="Gave up after 5 attempts"):
+        iterate(parts, {}, lambda now: None, step, max_iter=9)
+
+
+def test_nobody_waits_for_a_worker_that_is_gone(client, monkeypatch):
+    from bagwise.engines import connection
+
+    monkeypatch.setattr(connection, "WATCH", 0.1)
     gone = "tcp://127.0.0.1:1"
     never = client.submit(abs, 1, workers=[gone], pure=False)
-    with pytest.raises(OSError, match="is gone"):
-        cluster._wait(client, [never], {gone})
-    assert cluster._results(client, [client.submit(abs, -1, pure=False)], {gone}) == [1]
+    with pytest.raises(WorkerLostError, match="is gone"):
+        connection.wait(client, [never], {gone})
+    assert connection.results(client, [client.submit(abs, -1, pure=False)], {gone}) == [1]
+
+
+class FakeClient:
+    """A client whose scheduler answers as it is told."""
+
+    def __init__(self, answer, status="running"):
+        self.status, self.loop = status, self
+        self.asyncio_loop = asyncio.new_event_loop()
+        self.scheduler = SimpleNamespace(address="tcp://nowhere:1", ncores=answer, who_has=answer)
+        threading.Thread(target=self.asyncio_loop.run_forever, daemon=True).start()
+
+
+def test_no_worker_is_an_error_soon(monkeypatch):
+    pytest.importorskip("distributed")
+    from bagwise.engines import connection
+
+    async def nobody():
+        return {}
+
+    monkeypatch.setattr(connection, "PATIENCE", 0.3)
+    with pytest.raises(WorkerLostError, match=r"has no workers.*start some") as caught:
+        connection.workers_of(FakeClient(nobody))
+    assert caught.value.final  # nobody tries again
+    late = iter([{}, {}, {"tcp://a:1": 1}])
+
+    async def later():
+        return next(late)
+
+    assert connection.workers_of(FakeClient(later)) == ["tcp://a:1"]
+
+
+def test_a_scheduler_that_is_gone_or_silent_is_an_error_soon(monkeypatch):
+    pytest.importorskip("distributed")
+    from bagwise.engines import connection
+
+    monkeypatch.setattr(connection, "WATCH", 0.05)
+    monkeypatch.setattr(connection, "RECONNECT", 0.1)
+    monkeypatch.setattr(connection, "REPLY", 0.3)
+
+    async def silence(**options):
+        await asyncio.sleep(60)
+
+    for status in ("closed", "connecting"):
+        with pytest.raises(WorkerLostError, match="tcp://nowhere:1 is gone") as caught:
+            connection.worker_addresses(FakeClient(silence, status))
+        assert caught.value.final
+    with pytest.raises(WorkerLostError, match="did not answer"):
+        connection.worker_addresses(FakeClient(silence))
+
+    async def broken(**options):
+        raise ConnectionResetError("closed")
+
+    with pytest.raises(WorkerLostError, match="ConnectionResetError") as caught:
+        connection.worker_addresses(FakeClient(broken))
+    assert not caught.value.final
+
+
+def _refuse(bags, *, file, only=None):
+    with open(file, "a") as log:
+        log.write("called\n")
+    if only is None or only in bags.ids:
+        raise ValueError("this is mine")
+    return bags
+
+
+@pytest.mark.parametrize("only", [None, "b20"])
+def test_an_error_of_a_function_comes_through_at_once(client, tmp_path, only):
+    bags, _ = example(30)
+    away = bags.distribute(client, npartitions=2)
+    log = tmp_path / "log"
+    with pytest.raises(ValueError, match=r"^this is mine$"):
+        away.map(partial(_refuse, file=log, only=only))
+    assert log.read_text() == "called\n" * 2  # once per partition
+    function = partial(_refuse, file=log, only=only)
+    with pytest.raises(ValueError, match=r"^this is mine$"):
+        away.transformed(function).map(len)  # in the second partition only, seen when it is used
+    assert log.read_text().count("called") <= 5
 
 
 def test_a_part_that_lost_its_state_says_so():

@@ -1,5 +1,6 @@
 """Bags in a memory-mapped file."""
 
+import os
 import tracemalloc
 
 import numpy as np
@@ -12,11 +13,14 @@ from bagwise import Bags, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cli import app
+from bagwise.engines import place
+from bagwise.engines.mapped import check_mapped_size
 from bagwise.exceptions import InputError
 from bagwise.io import write_bags
 from bagwise.metric_learning import MIMLCA
 from bagwise.persistence import load_model
 from bagwise.solvers import column_span, mimlca, orlr
+from bagwise.solvers.primal_dual import Part
 from checks import example
 from engine_examples import mapped
 
@@ -66,6 +70,32 @@ def test_a_large_mapped_table_of_integers_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(_validation.instances, "LARGEST_CONVERTED", 100)
     with pytest.raises(InputError, match=r"int16.*read_bags\(\.\.\., dtype='float32'\)"):
         model.fit(mapped(whole, tmp_path), y)
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.0])
+def test_a_file_that_shrank_is_refused(tmp_path, rng, kept):
+    X = rng.normal(size=(4000, 8))
+    bags, y = mapped(Bags(X, np.arange(0, 4001, 4)), tmp_path), np.arange(1000) % 2
+    file = next(tmp_path.iterdir())
+    os.truncate(file, int(kept * file.stat().st_size))
+    with pytest.raises(InputError, match=rf"{file.name} has become shorter"):
+        PrimalDualMISVM(random_state=0).fit(bags, y)
+    with pytest.raises(InputError, match="has become shorter"):
+        place(bags, Part, y, np.ones(1000), n_classes=2, shared=False, mask=True, cost=1.0)
+    if kept:
+        check_mapped_size(bags[:400].instances)  # what is still there may be used
+
+
+def test_a_file_that_was_replaced_or_removed_is_still_mapped(tmp_path):
+    bags, y = example(30)
+    away = mapped(bags, tmp_path)
+    model = PrimalDualMISVM(C=1, random_state=0)
+    expected = model.fit(bags, y).coef_
+    np.save(tmp_path / "new.npy", [[1.0]])
+    os.replace(tmp_path / "new.npy", next(tmp_path.iterdir()))
+    np.testing.assert_array_equal(model.fit(away, y).coef_, expected)
+    next(tmp_path.iterdir()).unlink()
+    np.testing.assert_array_equal(model.fit(away, y).coef_, expected)
 
 
 def test_mapped_instances_are_standardised_into_a_file(tmp_path, monkeypatch):

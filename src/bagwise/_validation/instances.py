@@ -16,7 +16,7 @@ from sklearn.utils.validation import validate_data
 from bagwise._validation.values import VALUE_RANGE, check_values
 from bagwise.bags import Bags
 from bagwise.engines import is_local
-from bagwise.engines.mapped import is_mapped
+from bagwise.engines.mapped import check_mapped_size, is_mapped
 from bagwise.exceptions import InputError, InputTypeError, SparseInputError
 
 __all__ = ["check_bags", "check_rows", "check_similarity", "is_table"]
@@ -206,8 +206,8 @@ def _check_structure(bags: Bags) -> None:
 
 def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bool) -> Bags:
     """Bags on a device or a cluster, checked there."""
-    on_device = type(bags) is Bags
-    if ("device" if on_device else "cluster") not in getattr(estimator, "_runs_elsewhere", ()):
+    on_device = bags.where == "device"
+    if bags.where not in getattr(estimator, "_runs_elsewhere", ()):
         way = "bags.to('numpy')" if on_device else "bags.collect()"
         place = f"on {bags.device}" if on_device else "on a cluster"
         raise InputError(
@@ -235,6 +235,7 @@ def _check_partition(bags: Bags, value_range: tuple[float, float]) -> None:
 def _checked_instances(bags: Bags) -> Any:
     table = bags.instances
     if is_mapped(table):
+        check_mapped_size(table)
         if table.dtype in FLOATS:
             return table
         if table.nbytes > LARGEST_CONVERTED:

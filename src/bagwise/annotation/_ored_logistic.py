@@ -482,7 +482,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         demands = self._demands(bags, sets.indicator, background is not None, known)
         _warn_of_approximation(demands, bags)
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
-        whole = None if type(bags) is Bags else self._logits(bags)  # a cluster is asked once
+        whole = self._logits(bags) if bags.where == "cluster" else None  # asked once
         found = []
         for part, rows in demands.parts(len(self.intercept_)):
             logits = self._logits(bags[part]) if whole is None else whole[rows]

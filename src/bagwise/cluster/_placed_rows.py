@@ -60,7 +60,7 @@ class PlacedRows:
     def __getitem__(self, rows: Any) -> Any:
         """Bring rows here."""
         ranked, places = np.unique(self.order[rows], return_inverse=True)
-        return self._rows_at(ranked)[places]
+        return persist(self._parts, lambda: self._rows_at(ranked))[places]
 
     def map(self, function: Callable[[Any], Any]) -> Any:
         """Compute something per row where the rows are.
@@ -107,13 +107,10 @@ class PlacedRows:
         )
 
     def _rows_at(self, rows: NDArray[np.intp]) -> Any:
-        """Bring instances here, by rising numbers."""
-        found = persist(self._parts, lambda: self._parts.each("rows_at", rows))
-        return (
-            sparse.vstack(found, format="csr")
-            if sparse.issparse(found[0])
-            else (np.concatenate(found))
-        )
+        """Bring instances here, by rising numbers; fails with a worker, as a step of a search."""
+        found = self._parts.each("rows_at", rows)
+        in_csr = sparse.issparse(found[0])
+        return sparse.vstack(found, format="csr") if in_csr else np.concatenate(found)
 
 
 class Part:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bagwise.engines.arrays import is_tensor, like, to_numpy
+from bagwise.engines.losses import LOSSES, again
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError, WorkerLostError
 
@@ -23,7 +24,6 @@ Answer = TypeVar("Answer")
 
 INTERVAL = 30.0  # seconds between two saves, at least
 SHARE = 0.05  # of the time of a fit that saving may take
-LOSSES = 5  # workers lost in a row, without an iteration between, before the fit gives up
 
 
 class Checkpoint:
@@ -45,17 +45,18 @@ class Checkpoint:
         self.path = Path(path)
         self.settings = repr(settings)
         self._saved_at, self._cost = time.monotonic(), 0.0
+        self._identity: str | None = None
 
     def due(self) -> bool:
         """Tell whether it is time to save."""
         return time.monotonic() - self._saved_at >= max(INTERVAL, self._cost / SHARE)
 
-    def save(self, memory: dict[str, Any], parts: Parts) -> None:
-        """Write what the driver and all parts remember."""
+    def save(self, memory: dict[str, Any], parts: Parts | None) -> None:
+        """Write what the driver and all parts remember; None where the parts remember nothing."""
         start = time.monotonic()
-        arrays: dict[str, Any] = {"identity": np.array(self._identity(parts))}
+        arrays: dict[str, Any] = {"identity": np.array(self.identify(parts))}
         arrays |= {f"memory/{name}": np.asarray(to_numpy(v)) for name, v in memory.items()}
-        for i, state in enumerate(parts.each("state")):
+        for i, state in enumerate([] if parts is None else parts.each("state")):
             arrays |= {f"part/{i}/{name}": to_numpy(value) for name, value in state.items()}
         unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         try:
@@ -73,6 +74,7 @@ class Checkpoint:
 
     def load(self, memory: dict[str, Any], parts: Parts) -> bool:
         """Bring `memory` and the parts back to what was saved; False when nothing was."""
+        expected = self.identify(parts)
         if not self.path.exists():
             return False
         try:
@@ -83,7 +85,7 @@ class Checkpoint:
             raise InputError(
                 f"{self.path} is not a checkpoint of bagwise ({error}): choose another path."
             ) from error
-        if identity != self._identity(parts):
+        if identity != expected:
             raise InputError(
                 f"the checkpoint {self.path} belongs to another fit (other bags, labels, settings "
                 "or partitions): remove the file, or choose another path."
@@ -106,9 +108,22 @@ class Checkpoint:
         """Remove the file: the fit is complete."""
         self.path.unlink(missing_ok=True)
 
-    def _identity(self, parts: Parts) -> str:
-        text = " ".join([self.settings, *parts.each("identity")])
-        return hashlib.sha256(text.encode()).hexdigest()
+    def identify(self, parts: Parts | None) -> str:
+        """A text that tells this fit from others; the parts are asked once."""
+        if self._identity is None:
+            if parts is None:
+                raise ValueError("a checkpoint is identified by parts before it is saved alone")
+            text = " ".join([self.settings, *parts.each("identity")])
+            self._identity = hashlib.sha256(text.encode()).hexdigest()
+        return self._identity
+
+    def explain(self, error: WorkerLostError) -> WorkerLostError:
+        """The error that ends a fit, with where it can be resumed from."""
+        saved = "is kept in" if self.path.exists() else "was not saved yet to"
+        return WorkerLostError.for_good(
+            f"{error} The state of the fit {saved} the checkpoint {self.path}: fit again with "
+            "the same checkpoint= to resume it."
+        )
 
 
 def iterate(
@@ -158,35 +173,48 @@ def iterate(
         while memory["n_iter"] < max_iter:
             yield int(memory["n_iter"])
 
-    lost, ready = 0, False
+    lost, furthest, ready = 0, 0, False
+
+    def advance() -> bool:
+        """Go one iteration further than ever; after a loss, all since the checkpoint come first."""
+        nonlocal lost, furthest, ready
+        while True:
+            try:
+                if not ready:
+                    if lost:
+                        parts.rebuild()
+                    restart()
+                    ready = True
+                    if memory["n_iter"] >= max_iter:  # as saved by a fit with a larger budget
+                        return True
+                done = step(memory)
+                memory["n_iter"] = int(memory["n_iter"]) + 1
+                if not done and checkpoint is not None and checkpoint.due():
+                    checkpoint.save(memory, parts)
+            except WorkerLostError as error:
+                lost, ready = lost + 1, False
+                if not error.final and lost < LOSSES:
+                    continue
+                gave_up = "" if error.final else f" Gave up after {lost} attempts."
+                last = WorkerLostError.for_good(f"{error}{gave_up}")
+                raise (last if checkpoint is None else checkpoint.explain(last)) from error
+            if memory["n_iter"] > furthest:
+                furthest, lost = memory["n_iter"], 0
+                return done
+            if done:
+                return True
+
     for _ in track(turns()):
-        try:
-            if not ready:
-                if lost:
-                    parts.rebuild()
-                restart()
-                ready = True
-            done = step(memory)
-            memory["n_iter"] = int(memory["n_iter"]) + 1
-            if not done and checkpoint is not None and checkpoint.due():
-                checkpoint.save(memory, parts)
-            lost = 0
-        except WorkerLostError as error:
-            lost, ready = lost + 1, False
-            if lost >= LOSSES:
-                hint = "." if checkpoint is None else f", from the checkpoint {checkpoint.path}."
-                raise WorkerLostError(
-                    f"{error} Gave up after {lost} attempts: start the workers and fit again{hint}"
-                ) from error
-            continue
-        if done:
+        if advance():
             break
     if checkpoint is not None:
         checkpoint.remove()
     return memory
 
 
-def persist(parts: Parts, work: Callable[[], Answer]) -> Answer:
+def persist(
+    parts: Parts, work: Callable[[], Answer], checkpoint: Checkpoint | None = None
+) -> Answer:
     """Do some work on parts, and all of it again on new ones when a worker was lost.
 
     Parameters
@@ -195,17 +223,17 @@ def persist(parts: Parts, work: Callable[[], Answer]) -> Answer:
         The parts.
     work : callable
         Begins with parts as they are when new.
+    checkpoint : Checkpoint, default=None
+        Where the work saves, for the message where it is given up.
 
     Returns
     -------
     object
         What `work` returned.
     """
-    for lost in range(LOSSES):
-        try:
-            if lost:
-                parts.rebuild()
-            return work()
-        except WorkerLostError as error:
-            last = error
-    raise WorkerLostError(f"{last} Gave up after {LOSSES} attempts: start the workers.") from last
+    try:
+        return again(work, parts.rebuild)
+    except WorkerLostError as error:
+        if checkpoint is None:
+            raise
+        raise checkpoint.explain(error) from error

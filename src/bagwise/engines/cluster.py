@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -15,16 +17,15 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise.bags import Bags
+from bagwise.engines import connection
 from bagwise.engines.arrays import add, is_tensor
+from bagwise.engines.losses import again
 from bagwise.engines.parts import digest
 from bagwise.exceptions import InputError, WorkerLostError
 from bagwise.extras import import_extra
 from bagwise.kernels.threads import block_bounds
 
 __all__ = ["ClusterParts", "DistributedBags", "Loader", "distribute", "partition_bounds"]
-
-PATIENCE = 60  # seconds in which a worker that was lost may be replaced
-WATCH = 5  # seconds between two looks at whether the workers that are waited for are there
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,17 @@ class _MappedRows:
 
     def load(self) -> Bags:
         if not Path(self.path).is_file():  # opening a pipe of that name would wait for a writer
-            raise OSError(f"{self.path} is not a file here")
+            raise InputError(f"{self.path} is not a file on this worker.")
+        end = self.position + int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
+        if os.stat(self.path).st_size < end:
+            raise InputError(f"{self.path} has become shorter than {end} bytes: write it again.")
         table = np.memmap(self.path, self.dtype, "r", self.position, self.shape)
         bags = Bags(table, self.offsets, self.ids, feature_names=self.feature_names)
         if digest(bags) != self.sample:
-            raise OSError(f"{self.path} has another content here")
+            raise InputError(
+                f"{self.path} has another content than when it was mapped: map it anew, and "
+                "distribute the bags again."
+            )
         return bags
 
 
@@ -88,8 +95,8 @@ class DistributedBags(Bags):
         Names of the bags.
     feature_names : list of str or None
         Names of the columns.
-    futures : list of futures, default=None
-        The partitions, where workers have them already.
+    made : list of (Future, str), default=None
+        The partitions and the worker each was asked from, where they are made already.
     """
 
     def __init__(
@@ -102,15 +109,21 @@ class DistributedBags(Bags):
         n_features: int,
         ids: NDArray[Any] | None,
         feature_names: list[str] | None,
-        futures: list[Any] | None = None,
+        made: list[tuple[Any, str | None]] | None = None,
     ) -> None:
         self._instances = _Shape((int(offsets[-1]), n_features), np.dtype(dtype))
         self._offsets, self._ids, self._feature_names = offsets, ids, feature_names
         self._client, self._loaders, self._bounds = client, loaders, bounds
-        self._futures: list[Any] = [None] * len(loaders) if futures is None else futures
-        self._asked: list[str | None] = [None] * len(loaders)  # the worker that was to load each
-        if futures is None:
+        made = [(None, None)] * len(loaders) if made is None else made
+        self._futures: list[Any] = [future for future, _ in made]
+        self._asked = [worker for _, worker in made]  # the worker that was to make each
+        if None in self._futures:
             self.restore()
+
+    @property
+    def where(self) -> str:
+        """On a cluster."""
+        return "cluster"
 
     @property
     def instances(self) -> NoReturn:
@@ -124,6 +137,20 @@ class DistributedBags(Bags):
     def npartitions(self) -> int:
         """Number of partitions."""
         return len(self._loaders)
+
+    def worker_share(self) -> tuple[float, int]:
+        """Memory of the smallest worker, and how many instances a worker holds at most.
+
+        Returns
+        -------
+        n_bytes : float
+            Infinity where workers have no limit.
+        n_instances : int
+            As many as the largest partitions have, where each worker holds equally many.
+        """
+        limits = connection.memory_limits(self._client) or [float("inf")]
+        rows = np.diff(self._offsets[self._bounds])
+        return min(limits), int(rows.max()) * -(-len(rows) // len(limits))
 
     def collect(self) -> Bags:
         """Bring all instances into this process.
@@ -154,7 +181,7 @@ class DistributedBags(Bags):
         def submit() -> tuple[list[Any], set[str]]:
             places = self.holders()[chosen]
             calls = [
-                self._client.submit(_guarded, function, future, pure=False, **where)
+                connection.submit(self._client, _guarded, function, future, **where)
                 for future, where in zip(self._futures[chosen], places, strict=True)
             ]
             return calls, _named(places)
@@ -183,13 +210,13 @@ class DistributedBags(Bags):
         facts = self._offsets, self._ids, self._feature_names
 
         def submit() -> tuple[list[Any], set[str]]:
-            workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+            workers = connection.workers_of(self._client)
             runs = np.array_split(np.arange(len(tasks)), min(len(tasks), len(workers)))
             self.holders()
             calls = [
-                self._client.submit(
-                    _guarded_on_all, function, [tasks[i] for i in run], facts, self._futures,
-                    pure=False, workers=[worker], allow_other_workers=True,
+                connection.submit(
+                    self._client, _guarded_on_all, function, [tasks[i] for i in run], facts,
+                    self._futures, workers=[worker], allow_other_workers=True,
                 )
                 for run, worker in zip(runs, workers, strict=False)
             ]  # fmt: skip
@@ -199,14 +226,7 @@ class DistributedBags(Bags):
 
     def _gathered(self, submit: Callable[[], tuple[list[Any], set[str]]]) -> list[Any]:
         """The answers of tasks on the workers, which are submitted again when a worker is lost."""
-        for last in (False, False, True):
-            try:
-                answers = _results(self._client, *submit())
-                break
-            except _infrastructure_errors() as error:
-                if last:
-                    raise WorkerLostError(f"workers were lost three times: {error}") from error
-                self.restore()
+        answers = again(lambda: connection.results(self._client, *submit()), self.restore)
         return [_unpack(answer) for answer in answers]
 
     def fold(self, function: Callable[[Any, Bags], Any], state: Any) -> Any:
@@ -241,10 +261,14 @@ class DistributedBags(Bags):
         DistributedBags
         """
         sample = self.map(partial(_first_of, function), only=0)[0]
-        futures = [
-            self._client.submit(function, future, pure=False, **where)
-            for future, where in zip(self._futures, self.holders(), strict=True)
-        ]
+
+        def submit() -> list[tuple[Any, str | None]]:
+            places = self.holders()
+            return [
+                (connection.submit(self._client, function, future, **where), _first(where))
+                for future, where in zip(self._futures, places, strict=True)
+            ]
+
         return DistributedBags(
             self._client,
             [loader.then(function) for loader in self._loaders],
@@ -254,7 +278,7 @@ class DistributedBags(Bags):
             sample.n_features,
             self._ids,
             sample.feature_names,
-            futures,
+            again(submit, self.restore),
         )
 
     def place(self, part: type[Any], *per_bag: NDArray[Any], **options: Any) -> ClusterParts:
@@ -277,42 +301,77 @@ class DistributedBags(Bags):
 
     def holders(self) -> list[dict[str, Any]]:
         """Where each partition is, as options for Dask: work goes to the bags, not they to it."""
-        _wait(self._client, self._futures, {worker for worker in self._asked if worker})
-        found = self._client.who_has(self._futures)
+        asked = {worker for worker in self._asked if worker}
+        connection.wait(self._client, self._futures, asked)
         return [
-            {"workers": list(found[future.key]), "allow_other_workers": True}
-            if found.get(future.key)
-            else {}
-            for future in self._futures
+            {"workers": workers, "allow_other_workers": True} if workers else {}
+            for workers in connection.holders_of(self._client, self._futures)
         ]
 
     def restore(self) -> None:
         """Bring partitions that no worker holds any more back to workers."""
-        try:
-            self._client.wait_for_workers(1, timeout=PATIENCE)
-        except TimeoutError as error:
-            raise WorkerLostError("the cluster has no workers: start some.") from error
-        workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+        again(self._restore, lambda: None)
+
+    def _restore(self) -> None:
+        workers = connection.workers_of(self._client)
         present = [f for f in self._futures if f is not None and f.status == "finished"]
-        held = self._client.who_has(present) if present else {}
+        held = connection.holders_of(self._client, present)
+        safe = {future.key for future, where in zip(present, held, strict=True) if where}
         for i, loader in enumerate(self._loaders):
-            future = self._futures[i]
-            if future is None or not held.get(future.key):
+            if self._futures[i] is None or self._futures[i].key not in safe:
                 worker = workers[i % len(workers)]
-                try:
-                    self._futures[i] = loader.put(self._client, worker)
-                    self._asked[i] = worker
-                except _infrastructure_errors() as error:
-                    raise WorkerLostError(f"the worker {worker} was lost: {error!r}") from error
+                self._asked[i], self._futures[i] = worker, loader.put(self._client, worker)
 
     def _slice(self, key: slice) -> Bags:
-        raise InputError("distributed bags are not indexed: index first, then distribute.")
+        return self._chosen(np.array(self._range(key), np.int64))
 
     def _gather(self, key: NDArray[Any]) -> Bags:
-        return self._slice(slice(0))
+        return self._chosen(self._positions(key))
 
     def _one(self, i: int) -> Any:
-        return self._slice(slice(i))
+        i = self._position(i)
+        partition = int(np.searchsorted(self._bounds, i, side="right")) - 1
+        at = i - int(self._bounds[partition])
+        return self.map(partial(_bag_at, at), only=partition)[0]
+
+    def _chosen(self, key: NDArray[np.int64]) -> Bags:
+        """Some of the bags, in the order asked for.
+
+        In rising order bags stay where they are; otherwise they travel between the workers.
+        """
+        sizes = self.sizes[key]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        ids = None if self._ids is None else self._ids[key]
+        if not len(key):
+            nothing = np.empty((0, self.n_features), self.dtype)
+            return Bags(nothing, offsets, ids, feature_names=self._feature_names)
+        partition = np.searchsorted(self._bounds, key, side="right") - 1
+        if np.all(np.diff(partition) >= 0):
+            new = np.flatnonzero(np.diff(partition)) + 1
+            bounds = np.concatenate([[0], new, [len(key)]])
+        else:
+            bounds = block_bounds(offsets, self.npartitions)
+        pieces = [
+            _Pieces.of(partition[a:b], key[a:b] - self._bounds[partition[a:b]])
+            for a, b in pairwise(bounds.tolist())
+        ]
+        whole = np.diff(self._bounds)
+
+        def submit() -> list[tuple[Any, str | None]]:
+            places = self.holders()
+            return [each.submit(self._client, self._futures, places, whole) for each in pieces]
+
+        return DistributedBags(
+            self._client,
+            [each.loader(self._loaders, whole) for each in pieces],
+            offsets,
+            bounds,
+            self.dtype,
+            self.n_features,
+            ids,
+            self._feature_names,
+            again(submit, self.restore),
+        )
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, npartitions={self.npartitions})"
@@ -346,6 +405,8 @@ class ClusterParts:
         options: dict[str, Any],
     ) -> None:
         self.bags, self.part, self.per_bag, self.options = bags, part, per_bag, options
+        self._actors: list[Any] = []
+        self._futures: list[Any] = []
         self._make()
 
     def total(self, method: str, *args: Any) -> Any:
@@ -365,37 +426,52 @@ class ClusterParts:
         self.bags.restore()
         self._make()
 
-    def _make(self) -> None:
-        for last in (False, False, True):  # nothing is lost yet by doing it again
-            try:
-                self._actors = _results(self.bags._client, *self._submit())
-                self._n_calls = 0
-                return
-            except _infrastructure_errors() as error:
-                if last:
-                    raise WorkerLostError(f"workers were lost three times: {error}") from error
-                self.bags.restore()
+    def release(self) -> None:
+        """Free the workers of the parts."""
+        connection.cancel(self.bags._client, self._futures)
+        self._actors, self._futures = [], []
 
-    def _submit(self) -> tuple[list[Any], set[str]]:
+    def _make(self) -> None:
+        again(self._make_once, self.bags.restore)
+
+    def _make_once(self) -> None:
         client, bounds = self.bags._client, self.bags._bounds
-        futures, places = [], self.bags.holders()
+        places = self.bags.holders()
+        futures = []
         for i, where in enumerate(places):
             cut = [array[bounds[i] : bounds[i + 1]] for array in self.per_bag]
             arguments = self.part, self.bags._futures[i], cut, self.options
-            futures.append(client.submit(_Cell, *arguments, actor=True, pure=False, **where))
-        return futures, _named(places)
+            futures.append(connection.submit(client, _Cell, *arguments, actor=True, **where))
+        self._actors = connection.results(client, futures, _named(places))
+        self._futures = futures
+        self._workers = {w for held in connection.holders_of(client, futures) for w in held}
+        self._n_calls = 0
 
     def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
+        if not self._actors:
+            raise WorkerLostError("the parts were released.")
         try:
             calls = [
                 actor.call(self._n_calls, method, args)
                 for actor, args in zip(self._actors, arguments, strict=True)
             ]
-            answers = [call.result() for call in calls]
-        except _infrastructure_errors() as error:
-            raise WorkerLostError(f"a worker was lost in {method!r}: {error}") from error
+            answers = connection.actor_results(
+                self.bags._client, calls, self._futures, self._workers
+            )
+        except WorkerLostError:
+            raise
+        except _ACTOR_ERRORS as error:
+            raise WorkerLostError(f"a worker was lost in {method!r}: {error!r}.") from error
+        except BaseException:  # an interrupted fit leaves nothing on the workers
+            self.release()
+            raise
         self._n_calls += 1
         return [_unpack(answer) for answer in answers]
+
+
+# What Dask raises when the worker of an actor is gone. No error of a part is among them: those
+# come back as values.
+_ACTOR_ERRORS = (OSError, RuntimeError, ValueError, KeyError, CancelledError)
 
 
 class _Cell:
@@ -432,21 +508,100 @@ class Loader:
 
     def then(self, function: Callable[[Bags], Bags]) -> Loader:
         """The same with one more step, made on the worker."""
-        longer = Loader(self.load, on_worker=self.on_worker)
+        longer = copy(self)
         longer.steps = (*self.steps, function)
         return longer
 
     def put(self, client: Any, worker: str) -> Any:
         """Make a future of the bags on a worker."""
-        where = {"workers": [worker], "allow_other_workers": True, "pure": False}
-        if self.on_worker:
-            future = client.submit(self.load, **where)
-        else:
-            arrived = client.scatter(self.load(), workers=[worker], hash=False)
-            future = client.submit(_settled, arrived, **where)
+        where = {"workers": [worker], "allow_other_workers": True}
+        future = self._first(client, worker, where)
         for step in self.steps:
-            future = client.submit(step, future, **where)
+            future = connection.submit(client, step, future, **where)
         return future
+
+    def _first(self, client: Any, worker: str, where: dict[str, Any]) -> Any:
+        """A future of the bags before the steps."""
+        if self.on_worker:
+            return connection.submit(client, self.load, **where)
+        bags = self.load()
+
+        def scatter() -> Any:
+            return client.scatter(bags, workers=[worker], hash=False, asynchronous=True)
+
+        return connection.submit(
+            client, _settled, connection.ask(client, scatter, [worker]), **where
+        )
+
+
+class _Joined(Loader):
+    """Bags out of several partitions, joined in a new order.
+
+    Parameters
+    ----------
+    pieces : list of Loader
+        The bags of each partition.
+    order : ndarray of int64 of shape (n_bags,)
+        Where each bag is, when the pieces stand one after the other.
+    """
+
+    def __init__(self, pieces: list[Loader], order: NDArray[np.int64]) -> None:
+        self.pieces, self.order = pieces, order
+
+    on_worker = True
+
+    def _first(self, client: Any, worker: str, where: dict[str, Any]) -> Any:
+        pieces = [loader.put(client, worker) for loader in self.pieces]
+        return connection.submit(client, _in_order, self.order, pieces, **where)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Which bags of which partitions make a new one.
+
+    Attributes
+    ----------
+    bags : dict of int to ndarray of int64
+        Of each partition, positions of bags in it.
+    order : ndarray of int64 of shape (n_bags,)
+        Where each bag is, when the pieces stand one after the other.
+    """
+
+    bags: dict[int, NDArray[np.int64]]
+    order: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, partition: NDArray[np.int64], position: NDArray[np.int64]) -> _Pieces:
+        """Sort the bags of a new partition by the partition they come from."""
+        bags = {int(p): position[partition == p] for p in np.unique(partition)}
+        return cls(bags, np.argsort(np.argsort(partition, kind="stable"), kind="stable"))
+
+    def loader(self, loaders: list[Loader], sizes: NDArray[np.int64]) -> Loader:
+        """What loads them again, after a loss."""
+        pieces = [
+            loaders[p] if _is_all(chosen, sizes[p]) else loaders[p].then(partial(_take, chosen))
+            for p, chosen in self.bags.items()
+        ]
+        return pieces[0] if len(pieces) == 1 else _Joined(pieces, self.order)
+
+    def submit(
+        self,
+        client: Any,
+        futures: list[Any],
+        places: list[dict[str, Any]],
+        sizes: NDArray[np.int64],
+    ) -> tuple[Any, str | None]:
+        """Make them of partitions that workers hold; returns the future and its worker."""
+        pieces = [
+            futures[p]
+            if _is_all(chosen, sizes[p])
+            else connection.submit(client, _take, chosen, futures[p], **places[p])
+            for p, chosen in self.bags.items()
+        ]
+        home = places[max(self.bags, key=lambda p: len(self.bags[p]))]
+        if len(pieces) > 1:
+            return connection.submit(client, _in_order, self.order, pieces, **home), _first(home)
+        return pieces[0], _first(home)
 
 
 def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> DistributedBags:
@@ -508,7 +663,7 @@ def partition_bounds(
         import_extra("distributed", extra="dask")
         raise InputError(f"client= is a {type(client).__name__}: expected a distributed.Client.")
     if npartitions is None:
-        npartitions = max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
+        npartitions = max(1, len(connection.worker_addresses(client)))
     if npartitions < 1 or len(offsets) < 2:
         raise InputError(f"{len(offsets) - 1} bags cannot be cut into {npartitions} partitions.")
     return block_bounds(offsets, npartitions)
@@ -516,9 +671,13 @@ def partition_bounds(
 
 def _loader(client: Any, bags: Bags) -> Loader:
     mapped = _mapped_rows(bags)
-    if mapped is not None and all(client.run(mapped.is_visible).values()):
+    if mapped is not None and _all_see(client, mapped):
         return Loader(mapped.load, on_worker=True)
     return Loader(lambda: bags, on_worker=False)
+
+
+def _all_see(client: Any, mapped: _MappedRows) -> bool:
+    return all(seen is True for seen in client.run(mapped.is_visible, on_error="return").values())
 
 
 def _mapped_rows(bags: Bags) -> _MappedRows | None:
@@ -549,26 +708,28 @@ def _named(places: list[dict[str, Any]]) -> set[str]:
     return {worker for where in places for worker in where.get("workers", ())}
 
 
-def _results(client: Any, futures: list[Any], workers: set[str]) -> list[Any]:
-    _wait(client, futures, workers)
-    return client.gather(futures)
+def _first(where: dict[str, Any]) -> str | None:
+    return next(iter(where.get("workers", ())), None)
 
 
-def _wait(client: Any, futures: list[Any], workers: set[str]) -> None:
-    """Wait for futures, as long as the workers are there that were asked for them.
+def _is_all(chosen: NDArray[np.int64], n_bags: int) -> bool:
+    return bool(np.array_equal(chosen, np.arange(n_bags)))
 
-    A task that was sent to a worker by name waits for ever in Dask when all workers were gone for a
-    moment, whoever comes after: so somebody has to look.
-    """
-    distributed = import_extra("distributed", extra="dask")
-    while True:
-        try:
-            distributed.wait(futures, timeout=WATCH)
-            return
-        except (TimeoutError, distributed.TimeoutError):
-            gone = workers - set(client.scheduler_info(n_workers=-1)["workers"])
-            if gone:
-                raise OSError(f"the worker {min(gone)} is gone") from None
+
+def _take(chosen: NDArray[np.int64], bags: Bags) -> Bags:
+    return bags[chosen]
+
+
+def _bag_at(i: int, bags: Bags) -> Any:
+    return bags[i]
+
+
+def _in_order(order: NDArray[np.int64], pieces: list[Bags]) -> Bags:
+    """Pieces one after the other, then in an order."""
+    sizes = np.concatenate([piece.sizes for piece in pieces])
+    ids = None if pieces[0].ids is None else np.concatenate([piece.ids for piece in pieces])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return _joined(offsets, ids, pieces[0].feature_names, *pieces)[order]
 
 
 def _visit(function: Callable[[Any, Bags], Any], state: Any, bags: Bags) -> Any:
@@ -628,17 +789,3 @@ def _unpack(answer: tuple[str, Any]) -> Any:
     if status == "failed":
         raise value
     return value
-
-
-def _infrastructure_errors() -> tuple[type[BaseException], ...]:
-    """What Dask raises when a worker, or what lay on it, is gone."""
-    distributed = import_extra("distributed", extra="dask")
-    return (
-        OSError,  # CommClosedError among them
-        RuntimeError,  # "Worker holding Actor was lost"
-        ValueError,
-        KeyError,  # a worker that the scheduler named, and has forgotten since
-        CancelledError,
-        TimeoutError,
-        distributed.scheduler.KilledWorker,
-    )

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.engines.checkpoint import Checkpoint
+from bagwise.engines.checkpoint import Checkpoint, persist
 from bagwise.engines.parts import Parts
+from bagwise.exceptions import WorkerLostError
 
 __all__ = ["Journal"]
 
@@ -34,12 +35,12 @@ class Journal:
     """
 
     def __init__(self, parts: Parts, checkpoint: Checkpoint | None) -> None:
-        self._parts, self._checkpoint = parts, checkpoint
+        self._checkpoint = checkpoint
         self._questions: list[bytes] = []
         self._answers: list[Answer] = []
         self._n_asked = 0
         saved: dict[str, Any] = {"questions": (), "values": (), "gradients": ()}
-        if checkpoint is not None and checkpoint.load(saved, parts):
+        if checkpoint is not None and persist(parts, lambda: checkpoint.load(saved, parts)):
             self._questions = saved["questions"].tolist()
             self._answers = list(zip(saved["values"].tolist(), saved["gradients"], strict=True))
 
@@ -67,15 +68,25 @@ class Journal:
         if n < len(self._questions) and self._questions[n] == question.encode():
             return self._answers[n]
         del self._questions[n:], self._answers[n:]  # the search took another way
+        try:
+            found = answer()
+        except WorkerLostError as error:
+            self._save(self._checkpoint)
+            raise self._checkpoint.explain(error) from error
         self._questions.append(question.encode())
-        self._answers.append(answer())
+        self._answers.append(found)
         if self._checkpoint.due():
-            values, gradients = zip(*self._answers, strict=True)
-            memory = {"questions": self._questions, "values": values, "gradients": gradients}
-            self._checkpoint.save(memory, self._parts)
+            self._save(self._checkpoint)
         return self._answers[n]
 
     def close(self) -> None:
         """Remove the file: the search is over."""
         if self._checkpoint is not None:
             self._checkpoint.remove()
+
+    def _save(self, checkpoint: Checkpoint) -> None:
+        """Write the answers; the parts, which may be lost, have nothing to add."""
+        if self._answers:
+            values, gradients = zip(*self._answers, strict=True)
+            memory = {"questions": self._questions, "values": values, "gradients": gradients}
+            checkpoint.save(memory, None)

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bagwise.exceptions import InputError
 
-__all__ = ["empty_beside", "is_mapped", "mapped_array"]
+__all__ = ["check_mapped_size", "empty_beside", "is_mapped", "mapped_array"]
 
 _PREFIX = "bagwise-"
 _OPEN_FILES = Path("/proc/self/fd")  # Linux
@@ -42,6 +42,32 @@ def is_mapped(table: Any) -> bool:
             return True
         table = table.base
     return False
+
+
+def check_mapped_size(table: NDArray[Any]) -> None:
+    """Refuse a mapped table whose file has become too short for it.
+
+    Reading a page that is not in the file any more ends the process with SIGBUS, which Python
+    cannot catch; so this is checked before the rows are read.
+
+    Parameters
+    ----------
+    table : ndarray
+        Instances in a memory-mapped file.
+    """
+    origin: Any = table
+    while isinstance(origin.base, np.ndarray):
+        origin = origin.base
+    if not isinstance(origin, np.memmap) or not table.size:
+        return
+    start = origin.__array_interface__["data"][0]
+    end = origin.offset + int(np.lib.array_utils.byte_bounds(table)[1]) - start
+    size = origin.base.size()  # of the file that is mapped, also where its name is another's now
+    if size < end:
+        raise InputError(
+            f"the file {origin.filename} has become shorter: it has {size} bytes, and the mapped "
+            f"instances end at byte {end}. Write it again, and map it anew."
+        )
 
 
 def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise.bags import Bags
-from bagwise.engines.arrays import is_tensor, to_numpy
+from bagwise.engines.arrays import to_numpy
+from bagwise.engines.mapped import check_mapped_size
 from bagwise.exceptions import InputError
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "codes_of_instances",
     "digest",
     "is_local",
+    "memory_of_parts",
     "over_partitions",
     "over_tasks",
     "place",
@@ -87,7 +89,7 @@ def is_local(bags: Bags) -> bool:
     -------
     bool
     """
-    return type(bags) is Bags and not is_tensor(bags.instances)
+    return bags.where in ("local", "mapped")
 
 
 def place(bags: Bags, part: type[Any], *per_bag: NDArray[Any], **options: Any) -> Parts:
@@ -110,14 +112,39 @@ def place(bags: Bags, part: type[Any], *per_bag: NDArray[Any], **options: Any) -
     -------
     Parts
     """
-    if hasattr(bags, "place"):
-        return bags.place(part, *per_bag, **options)
-    if is_tensor(bags.instances):
+    if bags.where == "cluster":
+        return bags.place(part, *per_bag, **options)  # type: ignore[attr-defined]
+    if bags.where == "mapped":
+        check_mapped_size(bags.instances)
+    if bags.where == "device":
         module = getattr(part, "on_tensors", None)
         if module is None:
             raise InputError("this model has no code for torch tensors: use bags.to('numpy').")
         part = importlib.import_module(f"bagwise.engines.{module}").Part
     return LocalParts(part(bags, *per_bag, **options))
+
+
+def memory_of_parts(bags: Bags) -> tuple[float | None, int]:
+    """How much memory there is where the parts of the bags are, and for how many instances.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    n_bytes : float or None
+        Of the smallest worker, or free on the device; None for the memory of this process.
+    n_instances : int
+        Instances that share it.
+    """
+    if bags.where == "cluster":
+        return bags.worker_share()  # type: ignore[attr-defined]
+    if bags.where == "device":
+        tensors = importlib.import_module("bagwise.engines.tensors")
+        return tensors.free_memory(bags.instances.device), bags.n_instances
+    return None, bags.n_instances
 
 
 def codes_by_bag(codes: NDArray[np.int64], offsets: NDArray[np.int64]) -> sparse.csr_array:
@@ -175,9 +202,9 @@ def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:
     -------
     ndarray or CSR
     """
-    if not hasattr(bags, "map"):
+    if bags.where != "cluster":
         return function(bags)
-    found = bags.map(function)
+    found = bags.map(function)  # type: ignore[attr-defined]
     return (
         sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.concatenate(found)
     )
@@ -202,8 +229,8 @@ def over_tasks(
     list
         The answers for runs of tasks, in order.
     """
-    if hasattr(bags, "map_tasks"):
-        return bags.map_tasks(function, tasks)
+    if bags.where == "cluster":
+        return bags.map_tasks(function, tasks)  # type: ignore[attr-defined]
     return [function(bags, list(tasks))]
 
 

@@ -13,7 +13,7 @@ from bagwise.engines.arrays import is_tensor
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 
-__all__ = ["on_device", "segment_argmax", "segment_max", "segment_sum", "top_three"]
+__all__ = ["free_memory", "on_device", "segment_argmax", "segment_max", "segment_sum", "top_three"]
 
 
 class _Torch:
@@ -60,6 +60,22 @@ def on_device(bags: Bags, device: Any, dtype: Any = None) -> Bags:
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"the instances cannot go to {device!r}: {error}") from error
     return Bags(table, bags.offsets, bags.ids, feature_names=bags.feature_names)
+
+
+def free_memory(device: Any) -> float | None:
+    """Bytes that are free on a device.
+
+    Parameters
+    ----------
+    device : torch.device
+        The device.
+
+    Returns
+    -------
+    float or None
+        None where the device shares the memory of this process, or does not tell.
+    """
+    return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
 
 
 def segment_max(values: Any, bag: Any, n_bags: int) -> Any:

@@ -232,7 +232,10 @@ def mimlca_by_parts(
             checkpoint=checkpoint,
         )  # fmt: skip
 
-    return persist(parts, lambda: _learn(parts, bags, center, n_components, ridge, search))
+    def learn() -> tuple[SolverResult, dict[str, Any]]:
+        return _learn(parts, bags, center, n_components, ridge, search)
+
+    return persist(parts, learn, checkpoint)
 
 
 class _PlacedRows:

@@ -1,0 +1,338 @@
+"""Calls to a Dask cluster, each of which ends: with an answer, or with `WorkerLostError`.
+
+Errors of the functions that workers run come through as they are.
+
+Dask by itself waits for ever in some cases: for a task that was sent by name to a worker that is
+gone, for a scheduler that does not answer, for the call of an actor whose worker died. So every
+wait here looks each second whether the scheduler and the workers it depends on are alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import CancelledError
+from typing import Any
+
+from bagwise.exceptions import WorkerLostError
+from bagwise.extras import import_extra
+
+__all__ = [
+    "actor_results",
+    "ask",
+    "cancel",
+    "holders_of",
+    "memory_limits",
+    "results",
+    "submit",
+    "wait",
+    "worker_addresses",
+    "workers_of",
+]
+
+WATCH = 1.0  # seconds between two looks at whether scheduler and workers are alive
+RECONNECT = 5.0  # seconds in which a client may find its scheduler again
+REPLY = 60.0  # seconds in which a scheduler answers a short question
+PATIENCE = 30.0  # seconds in which a worker may come, where none is left
+
+
+def ask(
+    client: Any,
+    call: Callable[[], Awaitable[Any]],
+    workers: Iterable[str] = (),
+    limit: float | None = None,
+) -> Any:
+    """Wait for a coroutine of the client's, as long as those live who have to answer it.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    call : callable
+        Makes the coroutine. It runs no code of the user's: its errors are those of the cluster.
+    workers : iterable of str, default=()
+        Addresses of the workers it needs.
+    limit : float, default=None
+        Seconds in which the scheduler has to answer; as long as it takes by default.
+
+    Returns
+    -------
+    object
+        What the coroutine returned.
+    """
+
+    async def run() -> Any:
+        return await call()
+
+    _check_scheduler(client)
+    end = float("inf") if limit is None else time.monotonic() + limit
+    handle = asyncio.run_coroutine_threadsafe(run(), client.loop.asyncio_loop)
+    try:
+        while True:
+            try:
+                return handle.result(WATCH)
+            except TimeoutError:
+                if handle.done():
+                    return handle.result()
+            _check_scheduler(client)
+            _check_workers(client, workers)
+            if time.monotonic() > end:
+                raise WorkerLostError.for_good(
+                    f"the scheduler {_address(client)} did not answer within {limit:g} s."
+                )
+    except Exception as error:
+        if not _is_of_cluster(error):
+            raise
+        _check_scheduler(client)
+        raise WorkerLostError(f"a worker was lost: {error!r}.") from error
+    finally:
+        handle.cancel()
+
+
+def submit(client: Any, function: Any, *args: Any, **options: Any) -> Any:
+    """Hand a task to the scheduler.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    function : callable
+        The task.
+    *args, **options : object
+        As for ``Client.submit``.
+
+    Returns
+    -------
+    Future
+    """
+    _check_scheduler(client)
+    try:
+        return client.submit(function, *args, pure=False, **options)
+    except Exception as error:
+        if not _is_of_cluster(error):
+            raise
+        _check_scheduler(client)
+        raise WorkerLostError(f"a task could not be sent: {error!r}.") from error
+
+
+def wait(client: Any, futures: list[Any], workers: Iterable[str]) -> None:
+    """Wait for tasks, as long as the workers live that were asked to do them.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    futures : list of Future
+        The tasks. The error of a task itself is raised as it is.
+    workers : iterable of str
+        Addresses of the workers.
+    """
+    distributed = import_extra("distributed", extra="dask")
+    workers = set(workers)
+    while True:
+        pending = [future for future in futures if future.status == "pending"]
+        if not pending:
+            break
+        try:
+            distributed.wait(pending, timeout=WATCH)
+        except (TimeoutError, distributed.TimeoutError, CancelledError):
+            _check_scheduler(client)
+            _check_workers(client, workers)
+    for future in futures:
+        if future.status == "error":
+            error = future.exception()
+            if not _is_defined_by_dask(error):
+                raise error
+            raise WorkerLostError(f"a task could not be done: {error!r}.") from error
+        if future.status != "finished":
+            _check_scheduler(client)
+            raise WorkerLostError("what a worker held was lost with it.")
+
+
+def results(client: Any, futures: list[Any], workers: Iterable[str]) -> list[Any]:
+    """Wait for tasks and bring their results here.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    futures : list of Future
+        The tasks; cancelled where this call does not return.
+    workers : iterable of str
+        Addresses of the workers that were asked to do them.
+
+    Returns
+    -------
+    list
+    """
+    try:
+        wait(client, futures, workers)
+        return ask(client, lambda: client.gather(futures, asynchronous=True), workers)
+    except BaseException:
+        cancel(client, futures)
+        raise
+
+
+def actor_results(client: Any, calls: list[Any], actors: list[Any], workers: set[str]) -> list[Any]:
+    """Wait for calls of actors, as long as their workers live.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    calls : list of ActorFuture
+        The calls, whose functions return their own errors as values.
+    actors : list of Future
+        The tasks that made the actors.
+    workers : set of str
+        Addresses of their workers.
+
+    Returns
+    -------
+    list
+    """
+    found = []
+    for call, actor in zip(calls, actors, strict=True):
+        while True:
+            try:
+                found.append(call.result(timeout=WATCH))
+                break
+            except TimeoutError as error:
+                if call.done():
+                    raise WorkerLostError(f"a worker did not answer: {error!r}.") from error
+            _check_scheduler(client)
+            _check_workers(client, workers)
+            if actor.status != "finished":
+                raise WorkerLostError("a worker was lost, and with it the state of its part.")
+    return found
+
+
+def cancel(client: Any, futures: list[Any]) -> None:
+    """Tell the scheduler that tasks are not needed any more, without waiting for it.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    futures : list of Future
+        The tasks.
+    """
+    if client.status == "running" and futures:
+        coroutine = client.cancel(list(futures), asynchronous=True)
+        asyncio.run_coroutine_threadsafe(coroutine, client.loop.asyncio_loop)
+
+
+def holders_of(client: Any, futures: list[Any]) -> list[list[str]]:
+    """Addresses of the workers that hold the result of each task.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+    futures : list of Future
+        The tasks.
+
+    Returns
+    -------
+    list of list of str
+        Empty where nobody does.
+    """
+    if not futures:
+        return []
+    keys = [future.key for future in futures]
+    found = ask(client, lambda: client.scheduler.who_has(keys=keys), limit=REPLY)
+    return [list(found.get(key, ())) for key in keys]
+
+
+def worker_addresses(client: Any) -> list[str]:
+    """Addresses of the workers that the scheduler knows, possibly none.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+
+    Returns
+    -------
+    list of str
+    """
+    return sorted(ask(client, lambda: client.scheduler.ncores(), limit=REPLY))
+
+
+def workers_of(client: Any) -> list[str]:
+    """Addresses of the workers, for the first of which is waited where there is none.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+
+    Returns
+    -------
+    list of str
+    """
+    end = time.monotonic() + PATIENCE
+    while True:
+        found = worker_addresses(client)
+        if found:
+            return found
+        if time.monotonic() > end:
+            raise WorkerLostError.for_good(
+                f"the cluster has no workers, and none came within {PATIENCE:g} s: start some."
+            )
+        time.sleep(0.1)
+
+
+def memory_limits(client: Any) -> list[float]:
+    """How many bytes each worker may hold, in the order of `worker_addresses`.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The cluster.
+
+    Returns
+    -------
+    list of float
+        Infinity where a worker has no limit.
+    """
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    return [float(workers[name].get("memory_limit") or "inf") for name in sorted(workers)]
+
+
+def _check_scheduler(client: Any) -> None:
+    """Raise where the client has no scheduler, after a moment in which it may come back."""
+    if client.status == "running":
+        return
+    end = time.monotonic() + RECONNECT
+    while client.status == "connecting" and time.monotonic() < end:
+        time.sleep(0.05)
+    if client.status == "running":  # another one: what the workers held is lost
+        raise WorkerLostError("the connection to the scheduler was lost for a moment.")
+    raise WorkerLostError.for_good(
+        f"the scheduler {_address(client)} is gone: start a cluster and distribute the bags again."
+    )
+
+
+def _check_workers(client: Any, workers: Iterable[str]) -> None:
+    gone = set(workers)
+    if gone:
+        gone -= set(worker_addresses(client))
+    if gone:
+        raise WorkerLostError(f"the worker {min(gone)} is gone.")
+
+
+def _address(client: Any) -> str:
+    return str(getattr(client.scheduler, "address", None) or client._start_arg or "")
+
+
+def _is_of_cluster(error: Exception) -> bool:
+    """Whether an error is about connections and workers, not about what they compute."""
+    if isinstance(error, WorkerLostError):
+        return False  # it says so already
+    return isinstance(error, OSError | CancelledError) or _is_defined_by_dask(error)
+
+
+def _is_defined_by_dask(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] == "distributed"

@@ -1,0 +1,48 @@
+"""Work that is done again when a worker was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from bagwise.exceptions import WorkerLostError
+
+__all__ = ["LOSSES", "again"]
+
+Answer = TypeVar("Answer")
+
+LOSSES = 5  # workers lost in a row, without progress between, before the work is given up
+
+
+def again(work: Callable[[], Answer], repair: Callable[[], object]) -> Answer:
+    """Do some work, and all of it again when a worker was lost.
+
+    Parameters
+    ----------
+    work : callable
+        The work; may raise `WorkerLostError`.
+    repair : callable
+        Called before each further attempt; may raise it too.
+
+    Returns
+    -------
+    object
+        What `work` returned.
+
+    Raises
+    ------
+    WorkerLostError
+        After `LOSSES` attempts, or at once where the cluster is gone for good.
+    """
+    for lost in range(LOSSES):
+        try:
+            if lost:
+                repair()
+            return work()
+        except WorkerLostError as error:
+            if error.final:
+                raise
+            last = error
+    raise WorkerLostError.for_good(
+        f"{last} Gave up after {LOSSES} attempts: start the workers and fit again."
+    ) from last
