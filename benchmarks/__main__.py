@@ -27,6 +27,7 @@ PARTS = (
     "mimlca",
     "orlr",
     "pdmisvm",
+    "reading",
     "ssl_rivals",
     "wellsvm",
 )
