@@ -101,6 +101,7 @@ def test_no_warning_without_need(read):
         warnings.simplefilter("error")
         read('bag,label,x\nA1,yes,1\na1,no,\n007,yes,"2"\n')
         read("bag,label,x\n1,0,1\n2,1,2\n10,1,2\n")
+        read("bag,x\n00e1,1\n00e2,2\n0000,3\n")
 
 
 def test_ids_written_the_same_are_refused(tmp_path):

@@ -17,7 +17,7 @@ from bagwise.io.labels import Grouping
 
 __all__ = ["ValueCheck", "warn_of_near_duplicates"]
 
-_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)")  # 00e1 is an id of hexadecimal digits
 
 
 class ValueCheck:
