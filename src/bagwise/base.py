@@ -224,8 +224,14 @@ class BagClassifierMixin(ClassifierMixin):
         return self._labels_of(self.decision_function(X))
 
     def _labels_of(self, scores: NDArray[Any]) -> NDArray[Any]:
-        columns = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[columns]
+        return self.classes_[_columns(scores)]
+
+
+def _columns(scores: NDArray[Any]) -> NDArray[np.intp]:
+    """The class of the highest score; of scores equal up to rounding, the first."""
+    if scores.ndim == 1:
+        return (scores > 0).astype(np.intp)
+    return kernels.ties.settled(scores, axis=1).argmax(axis=1)
 
 
 class InstancePredictorMixin:
@@ -328,5 +334,5 @@ class InstancePredictorMixin:
         rows = kernels.segments.argmax(scores, bags.offsets)
         if column is not None:
             return rows[:, column]
-        predicted = self._pool(scores, bags.offsets).argmax(axis=1)
+        predicted = _columns(self._pool(scores, bags.offsets))
         return np.take_along_axis(rows, predicted[:, None], axis=1)[:, 0]

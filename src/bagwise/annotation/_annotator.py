@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise import kernels
 from bagwise._fitted_state import FittedState, Flag
 from bagwise._validation import check_label_sets
 from bagwise.base import BagClassifierMixin, InstancePredictorMixin, finite_scores
@@ -56,8 +57,10 @@ class AnnotatorMixin(InstancePredictorMixin, BagClassifierMixin):
             highest score wins, and two classes have the difference of their scores only.
         """
         scores = self._score_bags(X)
-        two = self._single and len(self.classes_) == 2
-        return finite_scores(scores[:, 1] - scores[:, 0] if two else scores)
+        if self._single and len(self.classes_) == 2:
+            equal = np.equal(*kernels.ties.settled(scores, axis=1).T)
+            scores = np.where(equal, 0, scores[:, 1] - scores[:, 0])
+        return finite_scores(scores)
 
     def _score_bags(self, X: Any) -> NDArray[Any]:
         """Score each bag for each class, of shape (n_bags, n_classes)."""
@@ -84,7 +87,7 @@ class AnnotatorMixin(InstancePredictorMixin, BagClassifierMixin):
         sets = check_label_sets(label_sets, bags, classes=self.classes_).indicator
         allowed = (sets == 1) | ~(sets == 1).any(axis=1, keepdims=True)
         scores = np.where(allowed[bags.bag_index], self.score_instances(bags), -np.inf)
-        return self.classes_[scores.argmax(axis=1)]
+        return self._labels_of(scores)
 
     def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
         """Find the instance that speaks most for a class in each bag.
@@ -124,10 +127,11 @@ def best_threshold(scores: NDArray[Any], label_sets: NDArray[Any]) -> float:
     """
     order = np.argsort(scores, axis=None)
     sorted_scores = scores.ravel()[order]
+    different = np.diff(kernels.ties.settled(sorted_scores)) > 0
     carried = (label_sets.ravel() == 1)[order]
     # Errors with the k lowest scores denied: carried labels among them, others above.
     errors = np.concatenate([[0], np.cumsum(np.where(carried, 1, -1))])
-    apart = np.concatenate([[True], np.diff(sorted_scores) > 0, [True]])
+    apart = np.concatenate([[True], different, [True]])
     k = int(np.flatnonzero(apart)[errors[apart].argmin()])
     ends = np.concatenate([[sorted_scores[0] - 1], sorted_scores, [sorted_scores[-1] + 1]])
     return float(0.5 * (ends[k] + ends[k + 1]))

@@ -19,6 +19,8 @@ from bagwise.pairwise import DISTANCES, bag_distances
 
 __all__ = ["CitationKNN"]
 
+SAME = 1 + 1e-9  # distances up to this multiple of another count as equal to it
+
 
 class CitationKNN(BagClassifierMixin, BagEstimator):
     """Classify a bag by its references and its citers (Wang and Zucker 2000).
@@ -243,8 +245,8 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         if self.kind in ("maxmin", "meanmin"):
             back = bag_distances(self.training_bags_, bags, kind=self.kind, metric=self.metric).T
         last = min(self.n_references, len(self.training_bags_)) - 1
-        references = there <= np.partition(there, last, axis=1)[:, [last]]
-        voices = references.astype(float) + (back <= self.citation_radius_)
+        references = there <= SAME * np.partition(there, last, axis=1)[:, [last]]
+        voices = references.astype(float) + (back <= SAME * self.citation_radius_)
         return voices @ self.label_sets_, voices.sum(axis=1, keepdims=True), there
 
     def _probabilities(

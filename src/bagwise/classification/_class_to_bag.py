@@ -222,7 +222,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         """
         scores = self._scores(self._check_bags(X))
         if self._single:
-            return self.classes_[scores.argmax(axis=1)]
+            return self._labels_of(scores)
         return (scores > 0).astype(int)
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -263,7 +263,8 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         if label is None and not self._single:
             raise LabelError("a model of label sets needs label=...: which label's key instances?")
         if label is None:
-            columns = self._scores(bags).argmax(axis=1)[bags.bag_index]
+            scores = kernels.ties.settled(self._scores(bags), axis=1)
+            columns = scores.argmax(axis=1)[bags.bag_index]
         else:
             columns = np.full(bags.n_instances, check_label(label, self.classes_))
         alone = Bags(bags.instances, np.arange(bags.n_instances + 1))

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from bagwise import kernels
 from bagwise._fitted_state import FittedState, Integers, Number
 from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_rows
@@ -174,7 +175,8 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
                 labels = first_labels(space, lengths, self.n_clusters, self.init, rng)
                 found = kernel_kmeans(space, lengths, labels, self.n_clusters, self.max_iter)
                 results.append(found)
-        best = min(results, key=lambda result: result.objective_curve[-1])
+        ends = np.array([result.objective_curve[-1] for result in results])
+        best = results[int(kernels.ties.settled(ends).argmin())]
         if not best.converged:
             warn_user(
                 f"KernelKMeans did not settle in max_iter={self.max_iter} rounds: raise max_iter.",
@@ -199,4 +201,4 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         -------
         ndarray of shape (n_rows,)
         """
-        return self._score_rows(self._check_rows(X)).argmax(axis=1)
+        return kernels.ties.settled(self._score_rows(self._check_rows(X)), axis=1).argmax(axis=1)

@@ -19,6 +19,7 @@ _LEAVES = (
     "segments",
     "set_distances",
     "simplex",
+    "ties",
 )
 
 __all__ = list(_LEAVES)

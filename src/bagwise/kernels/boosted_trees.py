@@ -65,7 +65,8 @@ def grow_tree(
             bounds,
         )
         gains = np.array([gain for gain, _, _ in found])  # (n_blocks, n_nodes)
-        best = gains.argmax(axis=0)  # the first of equals: the lowest feature
+        # The first of equals, up to rounding: the lowest feature.
+        best = (gains >= gains.max(axis=0) - 1e-12 * A).argmax(axis=0)
         for v in range(n_nodes):
             if gains[best[v], v] > 0:
                 feature[n_nodes - 1 + v] = found[best[v]][1][v]

@@ -72,7 +72,7 @@ def best_of(
     n_iter: NDArray[np.int64],
     converged: NDArray[np.bool_],
 ) -> SolverResult:
-    """The descent that went deepest, out of those of ``kernels.diverse_density``.
+    """The deepest descent (the first of equals), out of those of ``kernels.diverse_density``.
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ def best_of(
     SolverResult
         ``solution`` is (point, weights).
     """
-    best = int(np.argmin(curves[np.arange(len(curves)), n_iter - 1]))
+    ends = curves[np.arange(len(curves)), n_iter - 1]
+    best = int(np.argmax(ends <= (1 + 1e-12) * ends.min()))  # the first up to rounding
     point, root = np.split(concepts[best], 2)
     return SolverResult(
         solution=(point, root**2),

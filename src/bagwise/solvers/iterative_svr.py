@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.svm import SVR
 
+from bagwise import kernels
 from bagwise.solvers.feature_space import FeatureSpace, LinearFeatures, Vector, dense_gram
 from bagwise.solvers.libsvm import fit_libsvm
 from bagwise.solvers.result import SolverResult
@@ -57,7 +58,7 @@ def best_threshold(scores: Vector, balance: float) -> tuple[float, float]:
 
     zeros = np.zeros_like(counts)
     loss = distance(-1 - b, zeros, counts) + distance(1 - b, counts, zeros + n)
-    best = int(np.argmin(loss))
+    best = int(np.argmin(kernels.ties.settled(loss)))
     return float(b[best]), float(loss[best])
 
 

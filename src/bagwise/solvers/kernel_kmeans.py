@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.extmath import row_norms
 
+from bagwise import kernels
 from bagwise.solvers.feature_space import FeatureSpace, KernelFeatures, LinearFeatures, Vector
 from bagwise.solvers.label_starts import aligned_labels
 from bagwise.solvers.result import SolverResult
@@ -84,7 +85,7 @@ def first_labels(
         total = float(nearest.sum())
         chances = nearest / total if total > 0 else None
         chosen = int(rng.choice(n, p=chances))
-    return distances.argmin(axis=1)
+    return kernels.ties.settled(distances, axis=1).argmin(axis=1)
 
 
 def kernel_kmeans(
@@ -123,10 +124,10 @@ def kernel_kmeans(
         squares = np.einsum("kn,kn->k", means, products)
         closeness = 2 * products - squares[:, None]
         curve.append(float(lengths.sum() - closeness[labels, everybody].sum()))
-        best = closeness.argmax(axis=0)
+        best = kernels.ties.settled(closeness, axis=0).argmax(axis=0)
         # Equal distances keep their cluster: rounding moves nobody.
         gain = closeness[best, everybody] - closeness[labels, everybody]
-        new = np.where(gain > 1e-12 * (1 + np.abs(lengths)), best, labels)
+        new = np.where(gain > 1e-9 * (1 + np.abs(lengths)), best, labels)
         converged = np.array_equal(new, labels)
         if not converged and len(curve) < max_iter:
             labels = new
@@ -139,5 +140,5 @@ def _occupied(labels: Labels, n_clusters: int, lengths: Vector) -> Labels:
     for k in np.setdiff1d(np.arange(n_clusters), labels):
         sizes = np.bincount(labels, minlength=n_clusters)
         movable = np.flatnonzero(sizes[labels] > 1)
-        labels[movable[np.argmax(lengths[movable])]] = k
+        labels[movable[np.argmax(kernels.ties.settled(lengths[movable]))]] = k
     return labels

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise import kernels
 from bagwise.solvers.feature_space import FeatureSpace, Vector
 
 __all__ = ["aligned_labels", "balanced_labels", "n_expected"]
@@ -28,7 +29,7 @@ def n_expected(share: float, n: int) -> int:
 
 
 def balanced_labels(scores: Vector, n_positive: int) -> NDArray[np.int64]:
-    """Call the highest scores 1, the others -1.
+    """Call the highest scores 1, the others -1; of scores equal up to rounding, the first.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def balanced_labels(scores: Vector, n_positive: int) -> NDArray[np.int64]:
     array([ 1,  1, -1])
     """
     labels = np.full(len(scores), -1)
-    labels[np.argsort(-scores, kind="stable")[:n_positive]] = 1
+    labels[np.argsort(-kernels.ties.settled(scores), kind="stable")[:n_positive]] = 1
     return labels
 
 
@@ -88,6 +89,6 @@ def aligned_labels(
         for k in range(n_clusters):
             u = (drawn == k) - float(np.mean(drawn == k))
             value += float(u @ space.scores(u))
-        if value > best:
+        if value > best + 1e-9 * abs(value):  # of draws equal up to rounding, the first
             best, labels = value, drawn
     return labels

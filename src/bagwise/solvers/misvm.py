@@ -90,10 +90,10 @@ def instance_margin(
         return max_margin(space, problem, tol=tol, start=start)
 
     def judge(machine: Machine) -> tuple[Guess, float]:
-        signs = np.where(inside & (machine.scores > 0), 1, -1)
+        signs = np.where(inside & (machine.scores > tol), 1, -1)
         # Instances held at their margin score alike: of those the least held down is the best.
         tilted = machine.scores + TIE * tol * machine.coef / cost
-        best = offsets[:-1] + kernels.segments.argmax(tilted, offsets)
+        best = offsets[:-1] + kernels.segments.argmax(kernels.ties.settled(tilted), offsets)
         signs[best[positive]] = 1
         slacks = np.maximum(0.0, 1 - signs * machine.scores)
         return signs, 0.5 * machine.squared_norm + float(cost @ slacks)
@@ -171,7 +171,8 @@ def bag_margin(
         if np.any(positive & (first - second < TIE * tol)):
             # As when the means cannot be told from the negatives, and w = 0.
             scores = scores + TIE * tol * tilt()
-        witnesses = (offsets[:-1] + kernels.segments.argmax(scores, offsets))[positive]
+        rows = kernels.segments.argmax(kernels.ties.settled(scores), offsets)
+        witnesses = (offsets[:-1] + rows)[positive]
         scores = np.concatenate([machine.scores[negatives], machine.scores[witnesses]])
         return witnesses, 0.5 * machine.squared_norm + problem.loss(scores, 0.0)
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise import kernels
 from bagwise.solvers.feature_space import FeatureSpace, Vector
 from bagwise.solvers.label_starts import balanced_labels
 from bagwise.solvers.max_margin import RESTART, Machine, MarginProblem, Start, max_margin
@@ -75,7 +76,8 @@ def switchable(labels: Labels, scores: Vector, slack: float = 0.0) -> tuple[Labe
     """
     slacks = 1 - labels * scores
     up, down = (np.flatnonzero(labels == sign) for sign in (1, -1))
-    up, down = (rows[np.argsort(-slacks[rows], kind="stable")] for rows in (up, down))
+    order = -kernels.ties.settled(slacks)
+    up, down = (rows[np.argsort(order[rows], kind="stable")] for rows in (up, down))
     n = min(len(up), len(down))
     up, down = up[:n], down[:n]
     least, total = np.minimum(slacks[up], slacks[down]), slacks[up] + slacks[down]

@@ -169,7 +169,8 @@ class KeyInstances:
 
     def choose(self, scores: Vector, alpha: Vector, tie: Vector) -> Column:
         """The instance of highest score in each positive bag (r = H s + tau / 2 of Eq. 25)."""
-        best = self.offsets[:-1] + kernels.segments.argmax(scores, self.offsets)
+        rows = kernels.segments.argmax(kernels.ties.settled(scores), self.offsets)
+        best = self.offsets[:-1] + rows
         keys = best[self.positive]
         signs = np.repeat(np.array([1, -1], np.int8), [len(keys), len(self.negatives)])
         return np.concatenate([keys, self.negatives]), signs
@@ -191,6 +192,7 @@ def split(r: Vector, tie: Vector, n_negative: int) -> NDArray[np.int8]:
     """
     if n_negative <= 0 or n_negative >= len(r):
         return np.full(len(r), 1 if n_negative <= 0 else -1, np.int8)
+    r = kernels.ties.settled(r)
     bound = np.partition(r, n_negative - 1)[n_negative - 1]
     signs = np.where(r < bound, -1, 1).astype(np.int8)
     tied = np.flatnonzero(r == bound)
