@@ -30,11 +30,10 @@ def test_constructors_have_a_default_for_everything(cls):
 
 
 @pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
-def test_estimators_are_in_the_reference_and_in_the_readme(cls):
+def test_estimators_are_in_the_readme(cls):
     room = cls.__module__.split(".")[1]
-    assert f"{room}.{cls.__name__}" in (ROOT / "docs" / "api.md").read_text()
     if room != "preprocessing":
-        assert f"{room}.{cls.__name__}" in (ROOT / "README.md").read_text()
+        assert re.search(rf"\b{room}\.{cls.__name__}\b", (ROOT / "README.md").read_text())
 
 
 @pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
@@ -45,7 +44,7 @@ def test_iterative_estimators_can_show_progress_and_leave_their_curve(cls):
             assert f"\n{name} : " in inspect.getdoc(cls), name
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/api.md", "docs/index.md", "docs/methods.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "docs/methods.md"])
 def test_lists_hold_each_entry_once(page):
     """Branches that add lines to the same list are easily merged into two lists."""
     text = (ROOT / page).read_text()
