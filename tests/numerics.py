@@ -116,6 +116,7 @@ def data_sets():
 def all_answers():
     """What every estimator answers: {(estimator, data, method): array}."""
     import numpy as np
+    from scipy import sparse
     from sklearn.base import clone
     from sklearn.utils._testing import set_random_state
 
@@ -140,7 +141,8 @@ def all_answers():
                 continue
             key = (cls.__name__, name, str(len(set(y))))
             for method, parts in answers(clone(model).fit(bags, y), new).items():
-                found[(*key, method)] = np.concatenate([np.ravel(part) for part in parts])
+                dense = [p.toarray() if sparse.issparse(p) else p for p in parts]
+                found[(*key, method)] = np.concatenate([np.ravel(part) for part in dense])
     return found
 
 

@@ -20,6 +20,9 @@ from bagwise.solvers.result import SolverResult
 
 __all__ = ["m3miml"]
 
+TIE = 100.0  # scores this near, in units of tol, count as equal
+TILT = 10.0  # the largest score, in units of tol, of what tells equal ones apart
+
 
 def m3miml(
     space: FeatureSpace,
@@ -69,5 +72,13 @@ def m3miml(
     )
     machine = max_margin(space, problem, tol=tol)
     curve = machine.objective_curve
-    solution = machine.coef, np.array(machine.intercept)
+    coef, b = machine.coef, float(machine.intercept)
+    if np.ptp(machine.scores) < TIE * tol:
+        # w = 0, and what is left of it is the error of the solver. Instances are told apart by the
+        # machine of vanishing C instead, the difference of the class means.
+        weights = means.sum(axis=0) / n_carried - each.sum(axis=0) / len(others)
+        largest = float(np.abs(space.scores(weights)).max())
+        coef = weights * (TILT * tol / max(largest, np.finfo(float).tiny))
+        b = TIE * tol * round(b / (TIE * tol))
+    solution = coef, np.array(b)
     return SolverResult(solution, curve, len(curve), machine.converged)
