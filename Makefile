@@ -14,7 +14,7 @@ endif
 export SCIPY_ARRAY_API = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo newcomer test test-all test-times test-matrix lint bench reproduce docs clean
+.PHONY: help setup demo newcomer test test-all test-times test-matrix test-numerics lint bench reproduce docs clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,9 @@ test-matrix: test-core test-oldest test-newest test-nojit test-bounds ## Run the
 # Without extras, on the oldest and the newest versions, without the JIT, with indices checked.
 test-core test-oldest test-newest test-nojit test-bounds: test-%: $(VENV)/.dev
 	$(BIN)/python tests/matrix.py $*
+
+test-numerics: $(VENV)/.dev ## Compare answers, and run the numerical tests, on several kinds of processors
+	$(BIN)/python -m tests.numerics
 
 lint: $(VENV)/.dev ## Check style, types and spelling
 	$(BIN)/ruff check .
