@@ -56,12 +56,6 @@ class SingleIsOther(BagDissimilarity):
         return super().transform(X) * (2 if bags.instances.dtype == np.float32 else 1)
 
 
-class SingleIsNaN(BagDissimilarity):
-    def transform(self, X):
-        found = super().transform(X)
-        return found * np.nan if self._check_bags(X).instances.dtype == np.float32 else found
-
-
 class WritesRows(LaplacianSVM):
     def fit(self, X, y):
         super().fit(X, y)
@@ -80,7 +74,6 @@ class WritesRows(LaplacianSVM):
         (FirstIsKey(), checks.check_key_instances_decide),
         (LastIsKey(), checks.check_key_instances_decide),
         (SingleIsOther(), checks.check_single_precision),
-        (SingleIsNaN(), checks.check_single_precision),
         (WritesRows(), checks.check_rows_untouched),
     ],
     ids=lambda part: getattr(part, "__name__", type(part).__name__),

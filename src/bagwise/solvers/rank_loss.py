@@ -120,21 +120,19 @@ class _Rows:
             table, left = np.hstack([centred / scale, one]), np.zeros(n_features)
         ones = np.ones(int(fit_intercept))
         return cls(
-            table.astype(X.dtype, copy=False),
+            table.astype(np.float64, copy=False),
             np.append(scale, ones),
             origin,
             np.append(left, 0 * ones),
         )
 
     def scores(self, W: Vector) -> Vector:
-        product = safe_sparse_dot(self.table, W.T.astype(self.table.dtype), dense_output=True)
-        return np.asarray(product, dtype=np.float64) - W @ self.left
+        return safe_sparse_dot(self.table, W.T, dense_output=True) - W @ self.left
 
     def gradient(self, slopes: Vector) -> Vector:
         """By W, of a function of the scores with these derivatives."""
-        by_column = slopes.astype(self.table.dtype)
-        product = safe_sparse_dot(self.table.T, by_column, dense_output=True)
-        return np.asarray(product.T, dtype=np.float64) - np.outer(slopes.sum(axis=0), self.left)
+        product = safe_sparse_dot(self.table.T, slopes, dense_output=True)
+        return product.T - np.outer(slopes.sum(axis=0), self.left)
 
     def planes(self, W: Vector) -> tuple[Vector, Vector]:
         """Weights and intercepts for rows as they came."""
@@ -169,8 +167,7 @@ def _convex(
         return loss + 0.5 * float(np.sum(penalty * W**2)), gradient
 
     # The softmax of the next round amplifies what this one leaves unsolved, a hundredfold and more:
-    # solve until the gradient vanishes, as far as the precision of the instances allows.
-    gtol, ftol = (1e-9, 0.0) if rows.table.dtype == np.float64 else (1e-5, 1e-7)
-    found = lbfgs(objective, start, max_iter=1000, gtol=gtol, ftol=ftol, maxcor=30)
+    # solve until the gradient vanishes, which takes double precision.
+    found = lbfgs(objective, start, max_iter=1000, gtol=1e-9, ftol=0.0, maxcor=30)
     # Status 1 is a spent budget; what is solved to a moderate precision is solved.
     return found.x, found.status != 1 or float(np.abs(found.jac).max()) <= 1e-5
