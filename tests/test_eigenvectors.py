@@ -55,3 +55,16 @@ def test_leading_eigenvectors(n):
     every, all_vectors = np.linalg.eigh(operator.toarray())
     np.testing.assert_allclose(values, every[: -3 - 1 : -1])
     np.testing.assert_allclose(vectors, with_fixed_signs(all_vectors[:, :-4:-1]), atol=1e-8)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_a_block_that_lacks_rank(scale):
+    """Of rank 2, in any unit: what is left of other vectors is rounding, and is replaced."""
+    rng = np.random.default_rng(0)
+    U = np.linalg.qr(rng.normal(size=(200, 2)))[0]
+    operator = sparse.csr_array(scale * (U * [3.0, 2.0]) @ U.T)
+    result = leading_eigenvectors(operator, 5, np.random.RandomState(0), tol=1e-8)
+    vectors, values = result.solution
+    assert result.converged
+    np.testing.assert_allclose(values, scale * np.array([3.0, 2, 0, 0, 0]), atol=1e-12 * scale)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(5), atol=1e-10)
