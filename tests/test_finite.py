@@ -54,6 +54,8 @@ def test_small_values_are_refused_in_fit_and_pass_later():
 def test_single_precision_is_widened_in_memory_and_refused_in_a_file(tmp_path):
     large = (TABLE * 1e20).astype(np.float32)
     assert check_bags(None, bags_of(large), reset=True).dtype == np.float64
+    far = (TABLE + np.array([0, 1e4])).astype(np.float32)
+    assert check_bags(None, bags_of(far), reset=True).dtype == np.float64
     assert check_bags(None, bags_of(TABLE.astype(np.float32)), reset=True).dtype == np.float32
     mapped = np.memmap(tmp_path / "rows", np.float32, "w+", shape=large.shape)
     mapped[:] = large

@@ -268,3 +268,25 @@ def test_rows_have_narrow_indices(rng):
     rows = check_rows(BaseEstimator(), wide, reset=True)
     assert rows.indices.dtype == rows.indptr.dtype == np.int32
     assert wide.indices.dtype == np.int64
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (np.array([(1, 2.0), (0, 1.0)], dtype=[("a", int), ("b", float)]), "one field"),
+        (np.array([1j, 0]), "type complex128"),
+        (iter([0, 1]), r"iterator .* list\(y\)"),
+        (np.array([1e300, 0.0]), r"1e\+300, which is no name"),
+    ],
+)
+def test_labels_of_odd_types_are_refused(y, message):
+    bags = Bags(np.eye(2), [0, 1, 2])
+    with pytest.raises(LabelError, match=message):
+        check_bag_labels(y, bags)
+
+
+def test_unsigned_labels_keep_their_type():
+    bags = Bags(np.eye(2), [0, 1, 2])
+    classes, codes = check_bag_labels(np.array([2**63 + 1, 2**63], dtype=np.uint64), bags)
+    assert classes.dtype == np.uint64
+    assert codes.tolist() == [1, 0]

@@ -1,6 +1,7 @@
 """The thirteen properties of the specification."""
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -344,3 +345,15 @@ def test_10_polish_says_where_it_does_not_work():
     ):
         with pytest.raises(InputError, match="linear kernel and dense"):
             model.fit(X, y)
+
+
+@pytest.mark.parametrize("shift", [1e3, 1e4, 1e6])
+def test_single_precision_far_from_zero_is_finite(shift, rng):
+    y = np.arange(20) % 2
+    cube = rng.normal(size=(20, 4, 6)) + 2 * y[:, None, None]
+    model = PrimalDualMISVM(max_iter=200, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit((cube + shift).astype(np.float32), y)
+    assert np.isfinite(model.coef_).all()
+    assert np.isfinite(model.decision_function((cube + shift).astype(np.float32))).all()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -168,10 +168,18 @@ def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None)
         _check_label_table(*y.shape)
         compact = y.astype(np.int8)
         return _from_indicator((y if (compact != y).nnz else compact).toarray(), bags, classes)
+    if y is None or isinstance(y, Iterator) or not hasattr(y, "__len__"):
+        _label_column(y)  # refuses it
+        raise LabelError(f"y is {y!r}: give a label set or a label per bag.")
     nothing_known = classes is not None and all(labels is None for labels in y)
     if _is_list_of_sets(y) or nothing_known:
         return _from_sets(y, bags, classes)
-    array = y if hasattr(y, "ndim") else np.asarray(y)
+    try:
+        array = y if hasattr(y, "ndim") else np.asarray(y)
+    except ValueError as error:
+        raise LabelError(
+            "y holds rows of different lengths: give a 0/1 array, or a list of sets of labels."
+        ) from error
     if array.ndim == 2 and array.shape[1] > 1:
         return _from_indicator(np.asarray(array), bags, classes)
     return _from_single_labels(y, bags, classes)
@@ -320,6 +328,13 @@ def _label_column(y: Any) -> NDArray[Any]:
             "y holds label sets, and this model learns from one label per bag: use CitationKNN, "
             "ClassToBag or bagwise.annotation, or OneVsRestClassifier on a 0/1 array."
         )
+    if getattr(getattr(y, "dtype", None), "kind", "") in ("V", "c"):
+        raise LabelError(
+            f"y has type {y.dtype}: expected one label per bag, text or whole numbers. Give one "
+            "field of a structured array, as in y['name']."
+        )
+    if isinstance(y, Iterator):
+        raise LabelError(f"y is an iterator ({type(y).__name__}): give list(y).")
     if isinstance(y, list | tuple) and any(isinstance(label, tuple) for label in y):
         column = np.empty(len(y), dtype=object)
         column[:] = y

@@ -21,6 +21,8 @@ VALUE_RANGE = (1e-70, 1e70)
 SINGLE_RANGE = (1e-9, 1e9)
 # Squares stay within float32: for float32 tables that are not converted (mapped, on a device).
 SINGLE_SQUARES = (1e-18, 1e18)
+# A feature whose values lie this many times its range away from 0 is computed in float64.
+FARTHEST = 100.0
 BLOCK = 2**17  # values that stay in the cache between the two passes over them
 
 
@@ -56,7 +58,8 @@ def check_values(
     smallest_allowed, largest_allowed = value_range
     if str(table.dtype).endswith("float32") and largest > 0 and value_range == VALUE_RANGE:
         converted = convert and not (is_tensor(table) or is_mapped(table))
-        if converted and not SINGLE_RANGE[0] <= largest <= SINGLE_RANGE[1]:
+        within = SINGLE_RANGE[0] <= largest <= SINGLE_RANGE[1]
+        if converted and not (within and (not fitting or _keeps_digits(table))):
             bags = bags.with_instances(table.astype(np.float64), feature_names=bags.feature_names)
         elif not converted:
             smallest_allowed, largest_allowed = SINGLE_SQUARES
@@ -69,6 +72,23 @@ def check_values(
             "constant first."
         )
     return bags
+
+
+def _keeps_digits(table: Any) -> bool:
+    """Whether every feature of a float32 table varies by much of its magnitude.
+
+    Sums of squares of values far from 0 lose the digits in which they differ.
+    """
+    if sparse.issparse(table):
+        return True
+    low, high = table[0].astype(np.float64), table[0].astype(np.float64)
+    step = max(1, BLOCK // max(1, table.shape[1]))
+    for start in range(0, len(table), step):
+        block = table[start : start + step]
+        np.minimum(low, block.min(axis=0), out=low)
+        np.maximum(high, block.max(axis=0), out=high)
+    spread = high - low
+    return bool(np.all((spread == 0) | (np.abs(low) < FARTHEST * spread)))
 
 
 def extremes(table: Any) -> tuple[float, float]:
