@@ -10,8 +10,8 @@ from scipy.optimize import approx_fprime, minimize
 from bagwise import Bags
 from bagwise.base import in_canonical_order
 from bagwise.classification import EMDD, DiverseDensity
-from bagwise.exceptions import SparseInputError
-from bagwise.kernels import diverse_density, segments
+from bagwise.exceptions import InputError, SparseInputError
+from bagwise.kernels import diverse_density, segments, set_distances
 from bagwise.kernels.row_order import row_ranks
 from checks import example
 
@@ -216,3 +216,23 @@ def test_ranks_of_sparse_rows_know_equal_rows(rng):
     table = rng.integers(0, 2, size=(20, 3)).astype(float)
     dense, thin = row_ranks(table), row_ranks(sparse.csr_array(table))
     np.testing.assert_array_equal(dense[:, None] == dense, thin[:, None] == thin)
+
+
+@pytest.mark.parametrize("model", [DiverseDensity(), EMDD()])
+def test_a_search_of_days_is_refused_at_once(model, rng):
+    bags = Bags(rng.normal(size=(50_001, 2)), [0, 1, 50_001])
+    with pytest.raises(InputError, match=r"from 50,000 instances .* over 50,001 instances"):
+        model.fit(bags, [0, 1])
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e200])
+def test_searches_stay_in_bounds_where_no_distance_is_a_number(value):
+    X, offsets = np.full((4, 2), value), np.array([0, 2, 4])
+    pairs = np.zeros(3, np.int64), np.ones(3, np.int64)
+    found = set_distances.nearest_of_pairs(X, offsets, *pairs)
+    assert found.tolist() == [2, 2, 2]
+    starts = np.hstack([-X[:1], np.ones((1, 2))])
+    concepts, *_ = diverse_density.descend_from_all(
+        X, offsets, np.array([True, False]), starts, select=True, max_rounds=2, max_iter=2, tol=1e-6
+    )
+    assert concepts.shape == (1, 4)

@@ -63,6 +63,8 @@ def _try(cls, rng, detail, small):
     n_classes = int(rng.choice([2, 2, 3]))
     kind, sizes = h.draw_sizes(rng, n_bags)
     sizes = np.minimum(sizes, 20) if small else sizes
+    if kind == "huge bag":
+        n_features = min(n_features, 4)
     if on_rows:
         sizes = np.ones(sizes.sum() + 8, int)
     n_bags = len(sizes)

@@ -168,10 +168,15 @@ def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None)
         _check_label_table(*y.shape)
         compact = y.astype(np.int8)
         return _from_indicator((y if (compact != y).nnz else compact).toarray(), bags, classes)
-    if y is None or isinstance(y, Iterator) or not hasattr(y, "__len__"):
+    if (
+        y is None
+        or isinstance(y, Iterator)
+        or not (hasattr(y, "__len__") or hasattr(y, "__array__"))
+    ):
         _label_column(y)  # refuses it
         raise LabelError(f"y is {y!r}: give a label set or a label per bag.")
-    nothing_known = classes is not None and all(labels is None for labels in y)
+    listed = hasattr(y, "__len__")
+    nothing_known = classes is not None and listed and all(labels is None for labels in y)
     if _is_list_of_sets(y) or nothing_known:
         return _from_sets(y, bags, classes)
     try:

@@ -102,8 +102,10 @@ class Part:
         return {}
 
     def sums(self) -> Any:
-        """Sum of the instances."""
-        return self.X.sum(dim=0, dtype=torch.float64)
+        """Weighted sum of the instances."""
+        if bool((self.weights == 1).all()):
+            return self.X.sum(dim=0, dtype=torch.float64)
+        return (self.weights[self.bag].to(self.X.dtype) @ self.X).to(torch.float64)
 
     def likelihood(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""

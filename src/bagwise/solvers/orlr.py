@@ -291,7 +291,7 @@ def ored_logistic(
     origin = np.zeros(bags.n_features)
     if fit_intercept:
         sums = persist(parts, lambda: to_numpy(parts.total("sums")))
-        origin = _coarse(sums / bags.n_instances)
+        origin = _coarse(sums / float(weights @ bags.sizes))
     problem = _Problem(parts, reg, float(weights @ bags.sizes), journal, origin)
     theta = np.zeros((n_classes, bags.n_features + 1))
     if start is not None:
@@ -363,8 +363,14 @@ class Part:
         return {}
 
     def sums(self) -> Array:
-        """Sum of the instances."""
-        return np.asarray(self.X.sum(axis=0, dtype=np.float64)).ravel()
+        """Weighted sum of the instances."""
+        if np.all(self.weights == 1):
+            return np.asarray(self.X.sum(axis=0, dtype=np.float64)).ravel()
+        total, weights = np.zeros(self.X.shape[1]), np.repeat(self.weights, self.bags.sizes)
+        step = max(1, BLOCK // self.X.shape[1])
+        for start in range(0, len(weights), step):  # a block becomes float64, not all instances
+            total += weights[start : start + step] @ self.X[start : start + step]
+        return total
 
     def likelihood(self, theta: Vector) -> tuple[float, Vector]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
