@@ -4,9 +4,6 @@ from itertools import pairwise
 
 import joblib
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +12,11 @@ from scipy import sparse
 
 from bagwise import Bags
 from bagwise.exceptions import BagwiseError, InputError
+from optional import optional
+
+pd = optional("pandas")
+pl = optional("polars")
+pa = optional("pyarrow")
 
 
 @st.composite
@@ -133,7 +135,15 @@ def test_a_three_dimensional_array_is_not_copied(rng):
     assert_same(bags, list(X))
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lambda columns: pd.DataFrame(columns),
+        lambda columns: pl.DataFrame(columns),
+        lambda columns: pa.table(columns),
+    ],
+    ids=["pandas", "polars", "pyarrow"],
+)
 def test_frames_of_three_libraries_agree(frame):
     columns = {"slide": ["s2", "s1", "s2"], "x": [1.0, 2.0, 3.0], "n": [1, 2, 3], "t": ["a"] * 3}
     bags = Bags.from_frame(frame(columns), bag="slide", features=["x", "n"])
