@@ -103,20 +103,24 @@ class _NoCache(_Counted, caching.NullCache):
     """Nothing is kept."""
 
 
-class _UserFolder(caching.UserWideCacheLocator):
-    """The cache of the user, unless the user has no home: numba then makes a folder named "~"."""
+def _only_in_a_home(locator: Any) -> Any:
+    """Leave out the cache of a user without a home: numba makes a folder named "~" for it."""
+    if locator.__name__.lstrip("_") != "UserWideCacheLocator":  # with "_" before numba 0.62
+        return locator
 
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> Any:
-        if not os.path.isabs(os.path.expanduser("~")):
-            return None
-        return super().from_function(py_func, py_file)
+    class UserFolder(locator):
+        @classmethod
+        def from_function(cls, py_func: Any, py_file: str) -> Any:
+            if not os.path.isabs(os.path.expanduser("~")):
+                return None
+            return super().from_function(py_func, py_file)
+
+    return UserFolder
 
 
 class _Locators(caching.CompileResultCacheImpl):
     _locator_classes = [
-        _UserFolder if locator is caching.UserWideCacheLocator else locator
-        for locator in caching.CompileResultCacheImpl._locator_classes
+        _only_in_a_home(locator) for locator in caching.CompileResultCacheImpl._locator_classes
     ]
 
 

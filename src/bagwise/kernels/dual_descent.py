@@ -256,7 +256,7 @@ def descend(
     ...     dual_descent.rows_of(X), np.arange(3)[:, None], y[:, None], np.ones(1), np.ones(3),
     ...     alpha, f, np.empty((2, 0)), order=np.arange(3), tol=1e-6, max_passes=100,
     ... )
-    >>> f[0].round(3), found.gap < 1e-6
+    >>> f[0].round(3), bool(found.gap < 1e-6)
     (np.float64(1.0), True)
     """
     same = (signs == signs[:, :1]).all(axis=1) & (pick == pick[:, :1]).all(axis=1)
