@@ -10,7 +10,12 @@ from dataclasses import dataclass
 FINE, REFUSED, BAD = "fine", "refused", "BAD"
 
 # Parts by name; the module is imported in the workers.
-PARTS = {"estimators": "fuzz.models", "bags": "fuzz.containers", "readers": "fuzz.readers"}
+PARTS = {
+    "estimators": "fuzz.models",
+    "bags": "fuzz.containers",
+    "readers": "fuzz.readers",
+    "models": "fuzz.model_files",
+}
 
 
 @dataclass(frozen=True)
