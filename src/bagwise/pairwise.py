@@ -529,8 +529,8 @@ def _near_zero(X: Any, Y: Any) -> tuple[Any, Any]:
     """Move dense tables that lie far from 0 there: |x|^2 - 2xy + |y|^2 would be rounding only."""
     if sparse.issparse(X) or sparse.issparse(Y):
         return X, Y
-    centre = np.mean(Y, axis=0, dtype=np.float64)
-    if not float(centre @ centre) > FAR * float(np.var(Y, axis=0, dtype=np.float64).sum()):
+    centre = np.asarray(np.mean(Y, axis=0, dtype=np.float64))
+    if not float(np.square(centre).sum()) > FAR * float(np.var(Y, axis=0, dtype=np.float64).sum()):
         return X, Y
     return X - centre, Y - centre
 
