@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE / "engines")]
 
 import numpy as np
-from distributed import Client
+from distributed import Client, LocalCluster
 from sklearn.base import clone
 
 from bagwise.annotation import ORedLogisticRegression
@@ -37,7 +37,7 @@ from bagwise.engines import checkpoint, connection
 from bagwise.exceptions import WorkerLostError
 from bagwise.metric_learning import MIMLCA
 from checks import example
-from engine_examples import with_label_sets
+from engine_examples import start_workers_quickly, with_label_sets
 
 LIMIT = 300.0  # seconds after which a fit counts as hanging
 VICTIMS = ["worker", "all workers", "scheduler", "client"]
@@ -80,42 +80,37 @@ def prepare():
 
 
 class Cluster:
-    """A scheduler and two workers under a nanny, each in a process of its own."""
+    """A scheduler in a process of its own, and two workers that are started again when killed."""
 
     def __init__(self):
-        run = [sys.executable, "-m"]
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self.folder = tempfile.TemporaryDirectory()
-        file = Path(self.folder.name) / "scheduler.json"
-        options = ["--port", "0", "--no-dashboard", "--scheduler-file", str(file)]
+        command = [sys.executable, "-m", "tests.kills", "--serve"]
         self.scheduler = subprocess.Popen(
-            [*run, "distributed.cli.dask_scheduler", *options], **quiet
-        )
-        while not file.exists() or not file.read_text().endswith("}"):
-            time.sleep(0.1)
-        options = ["--nworkers", "2", "--nthreads", "1", "--no-dashboard"]
-        self.workers = subprocess.Popen(
-            [*run, "distributed.cli.dask_worker", "--scheduler-file", str(file), *options],
-            cwd=self.folder.name,
-            **quiet,
-        )
-        self.file = str(file)
-        self.client = Client(scheduler_file=self.file)
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            cwd=HERE.parent,
+        )  # fmt: skip
+        self.address = self.scheduler.stdout.readline().decode().strip()
+        self.client = Client(self.address)
 
     def worker_pids(self):
         self.client.wait_for_workers(2, timeout=LIMIT)
         return list(self.client.run(os.getpid).values())
 
     def close(self):
-        # The workers go first, orderly: a nanny that was killed would leave its own behind.
-        self.workers.terminate()
+        with contextlib.suppress(OSError):
+            self.scheduler.stdin.close()
         try:
-            self.workers.wait(30)
+            self.scheduler.wait(20)
         except subprocess.TimeoutExpired:
-            self.workers.kill()
-        self.scheduler.kill()
+            self.scheduler.kill()
         self.client.close(timeout=5)
-        self.folder.cleanup()
+
+
+def serve():
+    """What the process of the scheduler does, until its input ends."""
+    start_workers_quickly()
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        print(cluster.scheduler_address, flush=True)
+        sys.stdin.read()
 
 
 def kill(pids):
@@ -154,7 +149,7 @@ def judge(found, expected):
 
 def in_another_process(system, cluster, path, moment):
     """Fit in a process that is killed a moment after it has begun."""
-    command = [sys.executable, "-m", "tests.kills", "--fit", system, cluster.file, str(path)]
+    command = [sys.executable, "-m", "tests.kills", "--fit", system, cluster.address, str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=HERE.parent)
     process.stdout.readline()
     time.sleep(moment)
@@ -218,10 +213,10 @@ def run(systems, victims, times, seed):
     return 1 if failures else 0
 
 
-def fit_here(system, file, path):
+def fit_here(system, address, path):
     """What a client does that will be killed."""
     prepare()
-    with Client(scheduler_file=file) as client:
+    with Client(address) as client:
         client.wait_for_workers(2, timeout=LIMIT)
         print("begin", flush=True)
         answer = pickle.dumps(fitted(system, client, path))
@@ -235,7 +230,11 @@ def main():
     parser.add_argument("--systems", nargs="*", default=list(SYSTEMS), choices=list(SYSTEMS))
     parser.add_argument("--victims", nargs="*", default=VICTIMS, choices=VICTIMS)
     parser.add_argument("--fit", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.serve:
+        serve()
+        return 0
     if options.fit:
         fit_here(*options.fit)
         return 0

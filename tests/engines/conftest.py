@@ -1,5 +1,6 @@
 import pytest
 
+from bagwise.engines import connection
 from engine_examples import mapped, start_workers_quickly
 
 
@@ -14,9 +15,11 @@ def clusters():
 
 
 @pytest.fixture
-def client(clusters):
+def client(clusters, monkeypatch):
     """Two workers; those of a new cluster where a test before has left fewer."""
     distributed = pytest.importorskip("distributed")
+    # A killed worker takes long to start again where many tests share few cores.
+    monkeypatch.setattr(connection, "PATIENCE", 120.0)
     try:
         clusters[-1].wait_for_workers(2, timeout=60)
     except (IndexError, TimeoutError, distributed.TimeoutError):

@@ -35,11 +35,11 @@ def with_label_sets(n_bags=60, n_classes=5, n_features=6, seed=0):
     return bags, sets
 
 
-def solve(bags, codes, track=iter, path=None, exact=False):
+def solve(bags, codes, track=iter, path=None, exact=False, max_iter=40):
     return primal_dual(
-        LinearSpace(bags), codes, 3, C=1.0, mu=1e-2, rho=1.1, max_iter=40, tol=0.0, exact=exact,
-        shared=False, mask_own_class=True, fit_intercept=True, weights=np.ones(len(codes)),
-        rng=np.random.RandomState(0), track=track, checkpoint=path,
+        LinearSpace(bags), codes, 3, C=1.0, mu=1e-2, rho=1.1, max_iter=max_iter, tol=0.0,
+        exact=exact, shared=False, mask_own_class=True, fit_intercept=True,
+        weights=np.ones(len(codes)), rng=np.random.RandomState(0), track=track, checkpoint=path,
     )  # fmt: skip
 
 

@@ -1,7 +1,10 @@
 """Fits that lose workers."""
 
 import asyncio
+import os
+import signal
 import threading
+import time
 from functools import partial
 from types import SimpleNamespace
 
@@ -19,7 +22,7 @@ from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import WorkerLostError
 from bagwise.metric_learning import MIMLCA
 from checks import example
-from engine_examples import Counter, kill_a_worker, solve, with_label_sets
+from engine_examples import Counter, kill_a_worker, mapped, solve, with_label_sets
 
 
 @pytest.mark.parametrize(
@@ -281,3 +284,39 @@ def test_a_fit_that_loses_workers_again_and_again_gives_up(tmp_path):
             max_iter=9,
             checkpoint=Checkpoint(tmp_path / "fit.npz", ()),
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["mapped", "cluster"])
+def test_an_interrupt_ends_a_fit_and_frees_the_workers(engine, request, tmp_path, monkeypatch):
+    bags, y = example(40, n_classes=3)
+    codes = np.unique(y, return_inverse=True)[1]
+    client = request.getfixturevalue("client") if engine == "cluster" else None
+    away = mapped(bags, tmp_path) if client is None else bags.distribute(client, npartitions=2)
+    begun, times = threading.Event(), []
+
+    def interrupt():
+        begun.wait()
+        time.sleep(0.2)
+        times.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def track(turns):
+        for turn in turns:
+            begun.set()
+            yield turn
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        solve(away, codes, track, max_iter=10**6)
+    assert time.monotonic() - times[0] < 1
+    if client is not None:
+        end = time.monotonic() + 10
+        while actors := client.run_on_scheduler(_actors):
+            assert time.monotonic() < end, actors
+            time.sleep(0.1)
+        assert len(away.collect()) == 40  # the bags stay
+
+
+def _actors(dask_scheduler):
+    return [str(task.key) for task in dask_scheduler.tasks.values() if task.actor]
