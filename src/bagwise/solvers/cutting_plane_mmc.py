@@ -78,7 +78,7 @@ def cutting_plane_mmc(
             solution = machine.coef, np.array(machine.intercept)
         curve.append(objective)
         labels = new
-        if settled:
+        if settled or not machine.converged:
             break
     return SolverResult(solution, np.array(curve), len(curve), settled and converged)
 
@@ -100,7 +100,7 @@ class SignedMachine:
     n_cuts : int
         How many cutting planes were needed.
     converged : bool
-        False when there were too many.
+        False when there were too many, or when one came back.
     """
 
     coef: Vector
@@ -136,8 +136,13 @@ def signed_svm(
     cuts = _Cuts(C * len(signs), balance)
     scores = np.zeros(len(signs))
     converged = False
+    seen: set[bytes] = set()
     while not converged and len(cuts.sides) < MAX_CUTS:
-        cuts.add(space, np.where(signs * scores < 1, signs, 0))
+        chosen = np.where(signs * scores < 1, signs, 0)
+        if chosen.tobytes() in seen:  # its program was not solved exactly: the cut adds nothing
+            break
+        seen.add(chosen.tobytes())
+        cuts.add(space, chosen)
         plain, intercept, slack = cuts.solve()
         scores = plain + intercept
         converged = float(np.maximum(0.0, 1 - signs * scores).mean()) <= slack + tol
