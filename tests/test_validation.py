@@ -290,3 +290,9 @@ def test_unsigned_labels_keep_their_type():
     classes, codes = check_bag_labels(np.array([2**63 + 1, 2**63], dtype=np.uint64), bags)
     assert classes.dtype == np.uint64
     assert codes.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("sets", [[set(), set()], [set(), None], [[], []]])
+def test_label_sets_without_any_label_are_refused(sets):
+    with pytest.raises(LabelError, match=r"all empty|shape"):
+        check_label_sets(sets, Bags(np.eye(2), [0, 1, 2]))

@@ -445,6 +445,8 @@ def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> La
     check_length(y, bags)
     if classes is None:
         members = set().union(*(labels for labels in y if labels is not None))
+        if not members:
+            raise LabelError("the label sets are all empty: at least one bag needs a label.")
         try:
             classes = np.array(sorted(members))
         except TypeError as error:
