@@ -106,7 +106,7 @@ def test_a_model_that_is_not_fitted_has_no_problem():
         (Whole(), 3, 2**70),
         (Flag(), True, 1),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,  # a repr holds addresses, which differ by process
 )
 def test_kinds(kind, good, bad):
     kind.check(good, Sizes({"n_features_in_": 3}), "x")
