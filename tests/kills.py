@@ -92,8 +92,13 @@ class Cluster:
         self.client = Client(self.address)
 
     def worker_pids(self):
-        self.client.wait_for_workers(2, timeout=LIMIT)
-        return list(self.client.run(os.getpid).values())
+        """Processes of the two workers, once those killed before are replaced."""
+        while True:
+            self.client.wait_for_workers(2, timeout=LIMIT)
+            found = list(self.client.run(os.getpid, on_error="ignore").values())
+            if len(found) == 2:
+                return found
+            time.sleep(0.2)
 
     def close(self):
         with contextlib.suppress(OSError):

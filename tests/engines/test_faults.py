@@ -225,12 +225,14 @@ def test_a_scheduler_that_is_gone_or_silent_is_an_error_soon(monkeypatch):
     with pytest.raises(WorkerLostError, match="did not answer"):
         connection.worker_addresses(FakeClient(silence))
 
-    async def broken(**options):
-        raise ConnectionResetError("closed")
+    for error in (ConnectionResetError("closed"), KeyError("tcp://127.0.0.1:42259")):
 
-    with pytest.raises(WorkerLostError, match="ConnectionResetError") as caught:
-        connection.worker_addresses(FakeClient(broken))
-    assert not caught.value.final
+        async def broken(error=error, **options):
+            raise error
+
+        with pytest.raises(WorkerLostError, match=type(error).__name__) as caught:
+            connection.worker_addresses(FakeClient(broken))
+        assert not caught.value.final
 
 
 def _refuse(bags, *, file, only=None):

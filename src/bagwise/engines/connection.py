@@ -82,7 +82,8 @@ def ask(
                     f"the scheduler {_address(client)} did not answer within {limit:g} s."
                 )
     except Exception as error:
-        if not _is_of_cluster(error):
+        # KeyError, ValueError: a worker that the scheduler named, and has forgotten since.
+        if not _is_of_cluster(error) and not isinstance(error, KeyError | ValueError):
             raise
         _check_scheduler(client)
         raise WorkerLostError(f"a worker was lost: {error!r}.") from error
