@@ -10,6 +10,7 @@ from scipy import linalg
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise.extras import import_extra
+from bagwise.kernels import lapack
 from bagwise.kernels.threads import interruptible
 
 __all__ = [
@@ -137,7 +138,7 @@ def cholesky(matrix: Any) -> tuple[Any, float]:
         factor, info = torch.linalg.cholesky_ex(matrix, upper=True)
         failed = bool(info > 0)
     else:
-        factor, info = linalg.lapack.dpotrf(matrix, clean=1)
+        factor, info = lapack.cholesky(matrix.astype(np.float64, copy=False))
         failed = info > 0
     if failed:
         return factor, 0.0

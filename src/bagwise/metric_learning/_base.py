@@ -19,6 +19,7 @@ from bagwise.base import BagEstimator
 from bagwise.engines import over_partitions, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
+from bagwise.kernels.threads import interruptible
 
 __all__ = [
     "CentroidPredictor",
@@ -182,7 +183,7 @@ def as_few_rows(components: NDArray[Any]) -> NDArray[Any]:
     n_rows, n_columns = components.shape
     if n_rows <= n_columns:
         return components
-    return linalg.qr(components, mode="r", check_finite=False)[0][:n_columns]
+    return interruptible(linalg.qr, components, mode="r", check_finite=False)[0][:n_columns]
 
 
 def best_column(

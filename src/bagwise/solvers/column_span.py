@@ -11,14 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, sparse
-from scipy.linalg import blas, lapack
+from scipy import sparse
+from scipy.linalg import qr
+from scipy.linalg.lapack import dpocon
 
 from bagwise.engines.mapped import empty_beside
+from bagwise.kernels import lapack
+from bagwise.kernels.threads import interruptible
 from bagwise.solvers.eigenvectors import some_eigenvectors
 
 __all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper"]
@@ -74,8 +77,9 @@ class ColumnSpan:
         """T times coefficients: from the basis back to the columns of X."""
         if self.matrix is not None:
             return self.matrix @ coefficients
-        solved = _solve_triangular(self.factor, coefficients, overwrite=overwrite)
-        solved /= self.scale[:, None]  # type: ignore[index]
+        factor, scale = cast("tuple[Any, Any]", (self.factor, self.scale))
+        solved = lapack.solve_upper(factor, coefficients, overwrite=overwrite)
+        solved /= scale[:, None]
         return solved
 
 
@@ -146,7 +150,7 @@ def _span_of_few_rows(
         gram += (mean / scale) @ (mean / scale) - shift - shift[:, None]
     else:
         rows = (np.asarray(X, dtype=np.float64) - mean) / scale
-        gram = rows @ rows.T
+        gram = interruptible(np.matmul, rows, rows.T)
     values, vectors = _leading(gram, keep)
     basis = vectors * np.sqrt(values / (values + ridge))
     back = rows.T @ vectors
@@ -166,8 +170,8 @@ def _span_by_cholesky(
     """With products in the given precision; None where it is not enough."""
     gram, scale = _scaled_gram(X, mean, precision)
     norm = norm_of_upper(gram)
-    factor, failed = lapack.dpotrf(gram, clean=1, overwrite_a=1)
-    if failed or lapack.dpocon(factor, norm)[0] < SMALLEST_RCOND[precision]:
+    factor, failed = lapack.cholesky(gram, overwrite=True)
+    if failed or dpocon(factor, norm)[0] < SMALLEST_RCOND[precision]:
         return None
     del gram  # U needs the room
     factor = factor.astype(X.dtype, order="F", copy=False)
@@ -200,9 +204,9 @@ def _span_by_eigenvectors(X: Any, mean: NDArray[np.float64]) -> ColumnSpan:
     matrix = row_space @ (row_space.T @ (vectors / np.sqrt(values) / scale[:, None]))
     first = _with_matrix(X, mean, matrix).basis
     again = _gram(first, np.zeros(first.shape[1]), np.dtype(np.float64))
-    factor, failed = lapack.dpotrf(again, clean=1)
+    factor, failed = lapack.cholesky(again)
     if not failed:
-        matrix = _solve_triangular(factor, matrix.T, transposed=True).T
+        matrix = lapack.solve_upper(factor, matrix.T, transposed=True).T
     return _with_matrix(X, mean, matrix)
 
 
@@ -212,7 +216,7 @@ def _with_matrix(
     matrix = matrix.astype(X.dtype)
     basis = empty_beside(X, (X.shape[0], matrix.shape[1]), X.dtype)
     for rows, block in _blocks(X, mean, X.dtype):
-        np.matmul(block, matrix, out=basis[rows])
+        interruptible(np.matmul, block, matrix, out=basis[rows])
     return ColumnSpan(basis, mean, matrix=matrix, shrunk=shrunk)
 
 
@@ -230,7 +234,7 @@ def _leading(
 def _orthonormal(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     if columns.shape[1] == 0:
         return columns
-    return linalg.qr(columns, mode="economic", check_finite=False)[0]
+    return interruptible(qr, columns, mode="economic", check_finite=False)[0]
 
 
 def _mean(X: Any, center: bool) -> NDArray[np.float64]:
@@ -267,12 +271,13 @@ def _gram(X: Any, mean: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[np
     if dtype == np.float64:
         total = np.zeros((d, d), order="F")
         for _, block in _blocks(X, mean, dtype):
-            total = blas.dsyrk(1.0, block.T, beta=1.0, c=total, overwrite_c=1)
+            lapack.add_product(total, block)
         return total
     total = np.zeros((d, d), order="F")
     product = np.zeros((d, d), dtype=dtype, order="F")
     for _, block in _blocks(X, mean, dtype):
-        product = blas.ssyrk(1.0, block.T, c=product, overwrite_c=1)
+        product[:] = 0
+        lapack.add_product(product, block)
         total += product
     return total
 
@@ -285,7 +290,7 @@ def _whiten(
     weights = (1 / scale).astype(X.dtype)
     for rows, block in _blocks(X, mean, X.dtype):
         np.multiply(block, weights, out=basis[rows])
-        _solve_triangular(factor, basis[rows].T, transposed=True, overwrite=True)
+        lapack.solve_upper(factor, basis[rows].T, transposed=True, overwrite=True)
     return basis
 
 
@@ -293,14 +298,6 @@ def _loss_of_orthogonality(U: NDArray[Any]) -> float:
     """|U'U v - v| / |v| for a few random v: about the largest error of an entry times sqrt(d)."""
     probes = np.random.RandomState(0).standard_normal((U.shape[1], 4)).astype(U.dtype)
     return float(np.linalg.norm(U.T @ (U @ probes) - probes) / np.linalg.norm(probes))
-
-
-def _solve_triangular(
-    factor: Any, right: NDArray[Any], *, transposed: bool = False, overwrite: bool = False
-) -> NDArray[Any]:
-    """factor^(-1) right, or with its transpose, for an upper triangular factor."""
-    (trsm,) = linalg.get_blas_funcs(("trsm",), (factor, right))
-    return trsm(1.0, factor, right, trans_a=transposed, overwrite_b=overwrite)
 
 
 def norm_of_upper(gram: NDArray[Any]) -> float:

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
+
+from bagwise.kernels import lapack
+from bagwise.kernels.threads import interruptible
 
 __all__ = ["some_eigenvectors", "with_fixed_signs"]
 
@@ -69,10 +71,9 @@ def some_eigenvectors(
     vectors : ndarray of shape (n, last - first + 1)
         With the signs of `with_fixed_signs`.
     """
-    options = {"lower": lower, "check_finite": False}
     try:
-        values, vectors = linalg.eigh(matrix, subset_by_index=[first, last], **options)
+        values, vectors = lapack.eigenvectors(matrix, first, last, lower=lower)
     except np.linalg.LinAlgError:
-        values, vectors = linalg.eigh(matrix, driver="evd", **options)
+        values, vectors = interruptible(np.linalg.eigh, matrix, "L" if lower else "U")
         values, vectors = values[first : last + 1], vectors[:, first : last + 1]
     return values, with_fixed_signs(vectors)

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve
 
 from bagwise._memory import require_memory
 from bagwise.exceptions import InputError
+from bagwise.kernels import lapack
 
 __all__ = ["FeatureSpace", "KernelFeatures", "LinearFeatures", "Points", "Ties", "dense_gram"]
 
@@ -266,14 +266,13 @@ def _solve_gram(gram: NDArray[np.float64], ties: Ties, ridge: float, right: Vect
 def _solve(matrix: NDArray[np.float64], ridge: float, right: Vector) -> Vector:
     matrix = matrix.copy()
     matrix.flat[:: len(matrix) + 1] += ridge
-    try:
-        factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError as error:
+    factor, failed = lapack.cholesky(matrix, clean=False, overwrite=True)
+    if failed:
         raise InputError(
             "the kernel is not positive semi-definite on the training instances: choose another "
             "kernel or other parameters."
-        ) from error
-    return cho_solve(factor, right, check_finite=False)
+        )
+    return lapack.cholesky_solve(factor, right)
 
 
 def _equal(A: sparse.csr_array, B: sparse.csr_array) -> bool:

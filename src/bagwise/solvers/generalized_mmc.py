@@ -27,12 +27,12 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, eigh, solve_triangular
-from scipy.linalg.lapack import dpotri
+from scipy.linalg import LinAlgError, solve_triangular
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from bagwise.exceptions import InputError
-from bagwise.kernels.threads import one_core_if_small
+from bagwise.kernels import lapack
+from bagwise.kernels.threads import interruptible, one_core_if_small
 from bagwise.solvers.eigenvectors import some_eigenvectors
 from bagwise.solvers.feature_space import FeatureSpace, Vector, dense_gram
 from bagwise.solvers.result import SolverResult
@@ -77,7 +77,7 @@ def _relaxed(
     n = len(K)
     K[np.diag_indices(n)] += 1 / C
     try:
-        M = _inverse(cholesky(K, lower=True, overwrite_a=True))
+        M = lapack.cholesky_inverse(_factor(K))
     except LinAlgError as error:
         raise InputError(
             "the kernel is not positive semi-definite on these rows: choose another kernel or "
@@ -119,7 +119,7 @@ def diagonal_bound(
     converged : bool
     """
     n = len(Q)
-    lowest = float(eigh(Q, eigvals_only=True, subset_by_index=[0, 0])[0])
+    lowest = float(interruptible(np.linalg.eigvalsh, Q)[0])
     if not lowest > 4 * np.finfo(np.float64).eps * float(np.abs(np.diagonal(Q)).max()):
         raise InputError(
             "the matrix of the semi-definite program is singular to rounding: raise balance, lower "
@@ -128,8 +128,8 @@ def diagonal_bound(
     gamma = np.full(n, 0.5 * lowest)
     of_Z = _factor(Q - np.diag(gamma))
     # On the central path, where steps are long; W meets its equation after the first whole step.
-    mu = 1 / float(np.diagonal(_inverse(of_Z)).mean())
-    W, s = mu * _inverse(of_Z), mu / gamma
+    mu = 1 / float(np.diagonal(lapack.cholesky_inverse(of_Z)).mean())
+    W, s = mu * lapack.cholesky_inverse(of_Z), mu / gamma
     curve: list[float] = []
     for _ in steps:
         Z = Q - np.diag(gamma)
@@ -140,15 +140,17 @@ def diagonal_bound(
             return gamma, W, np.array(curve), True
         try:
             of_Z, of_W = _factor(Z), _factor(W)
-            Z_inverse = _inverse(of_Z)
-            system = cho_factor(W * Z_inverse + np.diag(s / gamma), lower=True, overwrite_a=True)
+            Z_inverse = lapack.cholesky_inverse(of_Z)
+            system = _factor(W * Z_inverse + np.diag(s / gamma))
         except LinAlgError:  # only rounding leads here
             break
         shrink = 0.0  # straight ahead first: how far that leads tells how much to centre
         for _ in range(2):
             mu = shrink * gap / (2 * n)
-            d_gamma = cho_solve(system, 1 + mu / gamma - mu * np.diagonal(Z_inverse))
-            d_W = mu * Z_inverse - W + (W * d_gamma) @ Z_inverse
+            d_gamma = lapack.cholesky_solve(
+                system, 1 + mu / gamma - mu * np.diagonal(Z_inverse), lower=True
+            )
+            d_W = mu * Z_inverse - W + interruptible(np.matmul, W * d_gamma, Z_inverse)
             d_W = 0.5 * (d_W + d_W.T)
             d_s = mu / gamma - s - s / gamma * d_gamma
             up = _length(of_W, d_W, s, d_s)
@@ -181,10 +183,8 @@ def _length(factor: NDArray[np.float64], step: NDArray[np.float64], x: Vector, d
 
 
 def _factor(A: NDArray[np.float64]) -> NDArray[np.float64]:
-    return cholesky(A, lower=True, check_finite=False)
-
-
-def _inverse(factor: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Inverse of a positive definite matrix from its lower Cholesky factor."""
-    lower = dpotri(factor, lower=1)[0]
-    return np.tril(lower) + np.tril(lower, -1).T
+    """The lower Cholesky factor."""
+    factor, failed = lapack.cholesky(A, lower=True)
+    if failed:
+        raise LinAlgError("not positive definite")
+    return factor

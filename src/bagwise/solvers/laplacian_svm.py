@@ -22,12 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
+from scipy.linalg import lu_factor, lu_solve
 from sklearn.neighbors import kneighbors_graph
 from sklearn.svm import SVC
 
 from bagwise._memory import require_memory
 from bagwise.exceptions import InputError
+from bagwise.kernels import lapack
 from bagwise.kernels.threads import interruptible
 from bagwise.solvers.feature_space import FeatureSpace, LinearFeatures, dense_gram
 from bagwise.solvers.libsvm import fit_libsvm
@@ -130,8 +131,11 @@ def _deformed(
         _check_memory(space.rows.shape[1])
         rows = space.rows
         inner = _dense(rows.T @ (penalty @ rows))
-        factor = cho_factor(inner + np.eye(len(inner)), overwrite_a=True)
-        planes = cho_solve(factor, _dense(rows[known].T))  # X'Z, (n_features, n_labelled)
+        inner.flat[:: len(inner) + 1] += 1
+        factor, failed = lapack.cholesky(inner, clean=False)
+        if failed:
+            raise np.linalg.LinAlgError("not positive definite, by rounding")
+        planes = lapack.cholesky_solve(factor, _dense(rows[known].T))  # X'Z, (n_features, n_known)
         # Z from X'Z: (I + M K) Z = E gives Z = E - M X X'Z.
         spread = -(penalty @ (rows @ planes))
         spread[known, np.arange(len(known))] += 1

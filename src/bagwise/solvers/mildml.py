@@ -17,6 +17,7 @@ from scipy import sparse
 from scipy.special import expit
 
 from bagwise import kernels
+from bagwise.engines.arrays import eigh
 from bagwise.solvers.eigenvectors import with_fixed_signs
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
@@ -188,5 +189,5 @@ def mildml(
 
 def _principal_directions(X: Matrix, n: int) -> Matrix:
     """The n leading principal directions of centred rows."""
-    _, vectors = np.linalg.eigh(X.T @ X)
+    _, vectors = eigh(X.T @ X)
     return with_fixed_signs(vectors[:, ::-1][:, :n]).T

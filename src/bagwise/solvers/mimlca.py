@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from bagwise._warnings import warn_user
+from bagwise.kernels import lapack
+from bagwise.kernels.threads import interruptible
 from bagwise.solvers.column_span import (
     BLOCK,
     ColumnSpan,
@@ -143,23 +145,24 @@ def _map_of_present(
     if ridge == 0 and inside.all():
         return span.to_columns(right, overwrite=True)
     gram = _gram_of_assigned(span, inside, ridge)
-    (potrf, potrs, pocon) = linalg.get_lapack_funcs(("potrf", "potrs", "pocon"), (gram,))
+    (pocon,) = linalg.get_lapack_funcs(("pocon",), (gram,))
     norm = norm_of_upper(gram)
-    factor, failed = potrf(gram, lower=False, clean=False, overwrite_a=True)
+    factor, failed = lapack.cholesky(gram, clean=False, overwrite=True)
     rcond = 0.0 if failed else pocon(factor, norm)[0]
     if rcond >= SMALLEST_RCOND[gram.dtype]:
-        return span.to_columns(potrs(factor, right, overwrite_b=True)[0], overwrite=True)
+        solved = lapack.cholesky_solve(factor, right, overwrite=True)
+        return span.to_columns(solved, overwrite=True)
     return _shortest_map(span, _gram_of_assigned(span, inside, ridge), right)
 
 
 def _shortest_map(span: ColumnSpan, gram: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     """L where the rows left out took directions N with them: the shortest of all T(B + NC)."""
-    values, vectors = linalg.eigh(gram, lower=False, check_finite=False)
+    values, vectors = interruptible(np.linalg.eigh, gram, "U")
     lost = values < SMALLEST_RCOND[gram.dtype]
     kept = vectors[:, ~lost]
     L = span.to_columns(kept @ ((kept.T @ right) / values[~lost, None]))
     N = span.to_columns(vectors[:, lost])
-    return L - N @ linalg.lstsq(N, L, check_finite=False)[0]
+    return L - N @ interruptible(np.linalg.lstsq, N, L, rcond=np.finfo(N.dtype).eps)[0]
 
 
 def _gram_of_assigned(span: ColumnSpan, inside: NDArray[np.bool_], ridge: float) -> NDArray[Any]:
@@ -177,13 +180,12 @@ def _gram_of_assigned(span: ColumnSpan, inside: NDArray[np.bool_], ridge: float)
 
 def _product(U: NDArray[Any], chosen: NDArray[np.bool_], factor: float) -> NDArray[Any]:
     """The upper triangle of U'U over chosen rows, times a factor."""
-    (syrk,) = linalg.get_blas_funcs(("syrk",), (U,))
     total = np.zeros((U.shape[1], U.shape[1]), dtype=U.dtype, order="F")
     rows = np.flatnonzero(chosen)
     step = max(256, BLOCK // 4 // U.shape[1])  # copies, unlike those of X
     for start in range(0, len(rows), step):
         block = U[rows[start : start + step]]
-        total = syrk(factor, block.T, beta=1.0, c=total, overwrite_c=True)
+        lapack.add_product(total, block, factor)
     return total
 
 

@@ -20,7 +20,9 @@ from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Parts, digest, persist, place, to_numpy
 from bagwise.engines.arrays import cholesky, eigh, like, solve_upper
 from bagwise.exceptions import InputError
-from bagwise.solvers.column_span import RANK_TOLERANCE, _blocks, _gram, _solve_triangular
+from bagwise.kernels import lapack
+from bagwise.kernels.threads import interruptible
+from bagwise.solvers.column_span import RANK_TOLERANCE, _blocks, _gram
 from bagwise.solvers.multi_instance_kmeans import Candidates, best_of_starts
 from bagwise.solvers.result import SolverResult
 
@@ -73,7 +75,7 @@ class Part:
         weights = (1 / scale).astype(self.X.dtype)
         for rows, block in _blocks(self.X, mean, self.X.dtype):
             np.multiply(block, weights, out=self.U[rows])
-            _solve_triangular(upper, self.U[rows].T, transposed=True, overwrite=True)
+            lapack.solve_upper(upper, self.U[rows].T, transposed=True, overwrite=True)
 
     def project(self, mean: Array, matrix: Array) -> None:
         """U = (X - mean) matrix."""
@@ -330,10 +332,10 @@ def _span(
 
 def _matrix_by_eigenvectors(gram: Array, scale: Array) -> Array:
     """T for columns that (nearly) depend on each other: the shortest with XT = U."""
-    values, vectors = np.linalg.eigh(gram)
+    values, vectors = eigh(gram)
     real = values > RANK_TOLERANCE * values[-1]
     values, vectors = values[real], vectors[:, real]
-    row_space = np.linalg.qr(vectors * scale[:, None])[0]
+    row_space = interruptible(np.linalg.qr, vectors * scale[:, None])[0]
     return row_space @ (row_space.T @ (vectors / np.sqrt(values) / scale[:, None]))
 
 
@@ -365,9 +367,10 @@ def _metric_map(
     factor, rcond = cholesky(gram)
     if rcond >= SMALLEST_LEFT:
         return to_columns(solve_upper(factor, solve_upper(factor, right, transposed=True)))
-    values, vectors = np.linalg.eigh(to_numpy(gram))
+    values, vectors = eigh(to_numpy(gram))
     gone = values < SMALLEST_LEFT
     kept = vectors[:, ~gone]
     L = to_columns(like(kept @ ((kept.T @ to_numpy(right)) / values[~gone, None]), gram))
     N, L = to_numpy(to_columns(like(vectors[:, gone], gram))), to_numpy(L)
-    return L - N @ np.linalg.lstsq(N, L, rcond=None)[0]  # the shortest of all T(B + NC)
+    shares = interruptible(np.linalg.lstsq, N, L, rcond=None)[0]
+    return L - N @ shares  # the shortest of all T(B + NC)

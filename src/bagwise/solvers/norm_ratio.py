@@ -6,8 +6,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
+from bagwise.engines.arrays import eigh
+from bagwise.kernels import lapack
+from bagwise.kernels.threads import interruptible
 from bagwise.solvers.eigenvectors import some_eigenvectors, with_fixed_signs
 from bagwise.solvers.result import SolverResult
 
@@ -116,13 +118,16 @@ class _Place:
         return some_eigenvectors(difference, 0, n_components - 1)[1]
 
     def polar_factor(self) -> Matrix:
-        largest = np.linalg.eigvalsh(self.near)[-1]
+        largest = interruptible(np.linalg.eigvalsh, self.near)[-1]
         target = largest * self.U - self.near @ self.U + self.ratio * self.far @ self.U
-        left, _, right = np.linalg.svd(target, full_matrices=False)
+        left, _, right = interruptible(np.linalg.svd, target, full_matrices=False)
         return left @ right
 
     def unconstrained(self) -> Matrix:
-        return self.ratio * linalg.solve(self.near, self.far @ self.U, assume_a="pos")
+        factor, failed = lapack.cholesky(self.near, clean=False)
+        if failed:
+            raise np.linalg.LinAlgError("the rows that are to be near are not independent")
+        return self.ratio * lapack.cholesky_solve(factor, self.far @ self.U)
 
 
 def widest_directions(B: Matrix, n_components: int) -> Matrix:
@@ -145,7 +150,7 @@ def widest_directions(B: Matrix, n_components: int) -> Matrix:
 
 
 def _leading_directions(B: Matrix, n_components: int) -> Matrix:
-    return with_fixed_signs(np.linalg.eigh(B.T @ B)[1][:, : -n_components - 1 : -1])
+    return with_fixed_signs(eigh(B.T @ B)[1][:, : -n_components - 1 : -1])
 
 
 def _lengths(rows: Matrix) -> Matrix:
