@@ -141,3 +141,20 @@ def test_scores_and_combinations(rng, constant, dtype):
         np.testing.assert_allclose(scores, Z @ (Z.T @ coef), rtol=1e-4, atol=1e-4)
         if rows.kind == dual_descent.DENSE:
             np.testing.assert_allclose(vector, Z.T @ coef, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("work", [1, 100, 1000])
+def test_short_calls_are_one_descent(rng, work, monkeypatch):
+    """Calls end within a pass, for Python to handle signals: the numbers must not change."""
+    X, pick, signs, weights, costs = problem(rng, n=40)
+    states = []
+    for most in (10**8, work):
+        monkeypatch.setattr(dual_descent, "WORK", most)
+        state = np.zeros(len(X)), np.zeros(6), np.zeros((6, 3))
+        found = dual_descent.descend(
+            dual_descent.rows_of(X), pick, signs, weights, costs, *state,
+            order=np.arange(len(X)), tol=1e-8, max_passes=100_000,
+        )  # fmt: skip
+        states.append([*state, np.array(found)])
+    for whole, in_parts in zip(*states, strict=True):
+        np.testing.assert_array_equal(whole, in_parts)

@@ -31,6 +31,7 @@ _compiled = compiled()
 _summing = compiled(fastmath={"reassoc", "contract"})
 
 DENSE, SPARSE, GRAM = 0, 1, 2
+WORK = 10**8  # multiplications of one compiled call, about
 SHRINK = 0.05  # a variable at its bound and this far beyond the margin is left alone for a while
 
 
@@ -260,12 +261,29 @@ def descend(
     (np.float64(1.0), True)
     """
     same = (signs == signs[:, :1]).all(axis=1) & (pick == pick[:, :1]).all(axis=1)
-    return Descent(
-        *_descend(
+    n = len(alpha)
+    active, gradient, slack = order.copy(), np.empty(n), np.empty(n)
+    at = np.array([0, n, n, -1])  # passes, active variables, those at the pass's start, the next
+    random = np.array([2 * seed + 1], np.uint64)
+    # Between two calls, each some tenths of a second, Python handles signals such as Ctrl-C.
+    visits = max(1, WORK // _cost_of_visit(rows, pick, signs, same))
+    primal = gap = np.inf
+    done = max_passes < 1
+    while not done:
+        done, primal, gap = _descend(
             rows, pick, signs, same, weights, costs, alpha, f, E, order, tol, max_passes,
-            np.uint64(2 * seed + 1),
-        )
-    )  # fmt: skip
+            active, gradient, slack, at, random, visits,
+        )  # fmt: skip
+    return Descent(int(at[0]), primal, gap)
+
+
+def _cost_of_visit(
+    rows: Rows, pick: NDArray[np.int64], signs: NDArray[np.int8], same: NDArray[np.bool_]
+) -> int:
+    """About how many multiplications one variable costs."""
+    length = len(rows.data) // max(rows.n_rows, 1) if rows.kind == SPARSE else rows.n_features
+    n_labels = 1 if same.all() else signs.shape[1]
+    return 10 + 2 * length * n_labels * (n_labels if pick.shape[1] > 1 else 1)
 
 
 def _no_parts(dtype: Any) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32]]:
@@ -274,48 +292,57 @@ def _no_parts(dtype: Any) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.i
 
 @_compiled
 def _descend(  # type: ignore[no-untyped-def]
-    rows, pick, signs, same, weights, costs, alpha, f, E, order, tol, max_passes, state
-):
+    rows, pick, signs, same, weights, costs, alpha, f, E, order, tol, max_passes,
+    active, gradient, slack, at, random, visits,
+):  # fmt: skip
+    """Go on from where `at` is, for so many visits of variables; whether it came to the end.
+
+    The slack of a variable is what it adds to the duality gap.
+    """
     n = len(alpha)
-    active = order.copy()
-    n_active = n
-    gradient = np.empty(n)
-    slack = np.empty(n)  # what each variable adds to the duality gap
+    n_passes, n_active, n_begun, begin = at[0], at[1], at[2], at[3]
+    state = random[0]
     primal = gap = np.inf
-    n_passes = 0
-    while n_passes < max_passes:
-        n_passes += 1
-        full = n_active == n
-        for last in range(n_active - 1, 0, -1):
-            state ^= state << np.uint64(13)
-            state ^= state >> np.uint64(7)
-            state ^= state << np.uint64(17)
-            other = np.int64(state % np.uint64(last + 1))
-            active[last], active[other] = active[other], active[last]
-        n_active = _visit(
-            rows, pick, signs, same, weights, costs, alpha, f, E, active, n_active, gradient, slack
-        )
+    done = False
+    while visits > 0 and not done:
+        if begin < 0:
+            n_passes += 1
+            n_begun = n_active
+            for last in range(n_active - 1, 0, -1):
+                state ^= state << np.uint64(13)
+                state ^= state >> np.uint64(7)
+                state ^= state << np.uint64(17)
+                other = np.int64(state % np.uint64(last + 1))
+                active[last], active[other] = active[other], active[last]
+            begin = 0
+        begin, n_active, visits = _visit(
+            rows, pick, signs, same, weights, costs, alpha, f, E, active, begin, n_active,
+            gradient, slack, visits,
+        )  # fmt: skip
+        if begin < n_active:
+            break
+        begin = -1
         primal, gap = _values(alpha, costs, gradient, slack)
-        if gap <= tol * primal:
-            if full:
-                break
+        small = gap <= tol * primal
+        done = (small and n_begun == n) or n_passes >= max_passes
+        if small or n_active == 0:
             active[:] = order  # all that were left alone are asked once more
             n_active = n
-        elif n_active == 0:
-            active[:] = order
-            n_active = n
-    return n_passes, primal, gap
+    at[0], at[1], at[2], at[3] = n_passes, n_active, n_begun, begin
+    random[0] = state
+    return done, primal, gap
 
 
 @_compiled
 def _visit(  # type: ignore[no-untyped-def]
-    rows, pick, signs, same, weights, costs, alpha, f, E, active, n_active, gradient, slack
-):
-    """One pass over the active variables; those left alone go behind the others."""
+    rows, pick, signs, same, weights, costs, alpha, f, E, active, at, n_active, gradient, slack,
+    visits,
+):  # fmt: skip
+    """A pass over the active variables, or a part of it; those left alone go behind the others."""
     n_labels = signs.shape[1]
     mixed = np.empty(n_labels)
-    at = 0
-    while at < n_active:
+    while at < n_active and visits > 0:
+        visits -= 1
         i = active[at]
         cost, old = costs[i], alpha[i]
         if same[i]:
@@ -362,7 +389,7 @@ def _visit(  # type: ignore[no-untyped-def]
                     share = (1.0 if s == t else 0.0) - weights[t]
                     mixed[s] = step * signs[i, t] * share
                 _add_all(rows, pick[i, t], step * signs[i, t] * weights[t], f, mixed, E)
-    return n_active
+    return at, n_active, visits
 
 
 @_summing
