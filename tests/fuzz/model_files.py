@@ -129,8 +129,8 @@ def change_array(members, rng):
     which = int(rng.integers(len(changes)))
     try:
         other = changes[which]()
-    except (ValueError, TypeError, OverflowError, IndexError):
-        other = array[:0]
+    except (ValueError, TypeError, OverflowError, IndexError):  # AxisError is a ValueError
+        other = np.empty(0, array.dtype)
     buffer = io.BytesIO()
     np.save(buffer, other, allow_pickle=False)
     members[name] = buffer.getvalue()
