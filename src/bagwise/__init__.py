@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
 
-from bagwise.bags import Bags
+TYPE_CHECKING = False  # as type checkers read it; the module typing loads many others
+if TYPE_CHECKING:
+    from typing import Any
+
+    from bagwise.bags import Bags
 
 __version__ = "0.1.0"
 
@@ -32,9 +35,12 @@ __all__ = ["Bags", "__version__", *_ROOMS]
 
 
 def __getattr__(name: str) -> Any:
-    # Rooms load when first used, so that `import bagwise` stays light.
-    if name in _ROOMS:
+    # Modules load when first used, so that `import bagwise` stays light; NumPy and SciPy, which
+    # Bags need, take most of a second.
+    if name in _ROOMS or name == "bags":
         return importlib.import_module(f"bagwise.{name}")
+    if name == "Bags":
+        return importlib.import_module("bagwise.bags").Bags
     raise AttributeError(f"module 'bagwise' has no attribute {name!r}")
 
 

@@ -1,6 +1,35 @@
-"""``python -m bagwise`` is the command ``bagwise``."""
+"""The command ``bagwise``, also ``python -m bagwise``."""
 
-from bagwise.cli import main
+import os
+import signal
+from types import FrameType
+
+INTERRUPTED = 130
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Run the command line.
+
+    Ctrl-C while its modules load ends the process at once: nothing has been begun, and compiled
+    modules turn a KeyboardInterrupt into other errors.
+    """
+    # As Python sets it: neither ignored, in a background job, nor handled by somebody else.
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if usual:
+        signal.signal(signal.SIGINT, _leave)
+    from bagwise.cli import main as run
+
+    if usual:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
+
+def _leave(_: int, __: FrameType | None) -> None:
+    os.write(2, b"Interrupted.\n")
+    os._exit(INTERRUPTED)
+
 
 if __name__ == "__main__":
     main()

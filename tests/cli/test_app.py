@@ -211,3 +211,30 @@ def test_starting_up_loads_no_heavy_room():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not loaded & {"sklearn", "numba", "pyarrow", "matplotlib", "skops", "jinja2", "narwhals"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+@pytest.mark.parametrize("module", ["typer", "numpy.linalg"])
+def test_an_interrupt_while_modules_load_is_one_line(module):
+    """A finder of modules stands for Ctrl-C at a moment of the imports.
+
+    The second one comes in a command, and as it comes from compiled modules.
+    """
+    program = f"""if True:
+        import os, signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+        class Interrupt:
+            def find_spec(self, name, *_):
+                if name == "{module}":
+                    try:
+                        os.kill(os.getpid(), signal.SIGINT)
+                    except KeyboardInterrupt:
+                        raise ImportError("initialization failed")
+        sys.meta_path.insert(0, Interrupt())
+        from bagwise.__main__ import main
+        assert "typing" not in sys.modules and "numpy" not in sys.modules
+        sys.argv = ["bagwise", "info", "no.csv"]
+        main()
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "Interrupted.\n")

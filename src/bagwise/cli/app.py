@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import os
 import re
+import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -35,6 +37,7 @@ from bagwise.exceptions import BagwiseError
 __all__ = ["app", "main"]
 
 BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
+_interrupts: list[int] = []  # signals that came
 
 # The library speaks of arguments, the command line of options.
 _ARGUMENT = re.compile(
@@ -55,7 +58,8 @@ class OneLineErrors(TyperGroup):
             try:
                 code = super().main(words, *more, **settings)  # 130 where Ctrl-C ended it
             except Exception as error:
-                code = _report(error, debug="--debug" in words)
+                # A compiled module that is interrupted while it loads raises ImportError.
+                code = INTERRUPTED if _interrupts else _report(error, debug="--debug" in words)
         if code == INTERRUPTED:
             typer.echo("Interrupted.", err=True)
         sys.exit(code if isinstance(code, int) else 0)
@@ -169,7 +173,18 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ± is no reason to stop
     _keep_libraries_off_stdout()
-    app(prog_name="bagwise")
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+    try:
+        app(prog_name="bagwise")
+    except KeyboardInterrupt:  # while the commands are put together
+        typer.echo("Interrupted.", err=True)
+        sys.exit(INTERRUPTED)
+
+
+def _interrupt(signum: int, _: FrameType | None) -> None:
+    _interrupts.append(signum)
+    raise KeyboardInterrupt
 
 
 def _keep_libraries_off_stdout() -> None:
