@@ -6,10 +6,16 @@ from scipy.spatial.distance import directed_hausdorff
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from bagwise import Bags, pairwise
-from bagwise.exceptions import InputError, SparseInputError
+from bagwise import Bags, _memory, kernels, pairwise
+from bagwise.exceptions import InputError, NotEnoughMemoryError, SparseInputError
 from bagwise.kernels import threads
-from bagwise.pairwise import bag_distances, bag_kernel, instance_kernel, minimax_statistics
+from bagwise.pairwise import (
+    bag_distances,
+    bag_kernel,
+    instance_kernel,
+    minimax_statistics,
+    set_kernel_norms,
+)
 
 POOL = {
     "minmin": lambda D: D.min(),
@@ -230,3 +236,75 @@ def test_the_rbf_kernel_does_not_depend_on_the_origin(rng, shift, dtype):
     expected = pairwise_kernels(rows.astype(float), metric="rbf", gamma=0.001)
     found = instance_kernel(rows + dtype(shift), rows + dtype(shift), "rbf", {"gamma": 0.001})
     assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_rows_of_a_huge_bag_are_compared_in_blocks_of_many(rng, monkeypatch):
+    bags = Bags(rng.normal(size=(5008, 2)), [0, 3, 5003, 5008])
+    n_calls = 0
+
+    def counted(*args, exact=kernels.set_distances.exact_nearest_in_bags):
+        nonlocal n_calls
+        n_calls += 1
+        return exact(*args)
+
+    monkeypatch.setattr(pairwise, "BLOCK", 5008)
+    monkeypatch.setattr(kernels.set_distances, "exact_nearest_in_bags", counted)
+    bag_distances(bags, bags)
+    assert n_calls < 50
+
+
+def test_a_bag_is_not_compared_with_itself(rng, monkeypatch):
+    bags = Bags(rng.normal(size=(1010, 20)), [0, 5, 1005, 1010])
+    expected = bag_distances(bags, bags)
+    n_values = 0
+
+    def counted(product, *args, exact=kernels.set_distances.exact_nearest_in_bags):
+        nonlocal n_values
+        n_values += product.size
+        return exact(product, *args)
+
+    monkeypatch.setattr(pairwise, "BLOCK", 1010)
+    monkeypatch.setattr(kernels.set_distances, "exact_nearest_in_bags", counted)
+    assert_array_equal(bag_distances(bags), expected)
+    assert n_values < 20_000
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock", lambda a, b: 0.0])
+def test_distances_of_many_minutes_are_refused(metric):
+    bags = Bags(np.ones((300_000, 20)), np.arange(0, 300_001, 100))
+    with pytest.raises(InputError, match=r"pairs of instances of 20 features .* draw fewer"):
+        bag_distances(bags, bags, metric=metric)
+
+
+def test_a_matrix_between_too_many_bags_is_refused(rng, monkeypatch):
+    monkeypatch.setattr(_memory, "available_memory", lambda: 10**6)
+    bags = Bags(np.ones((4000, 1)), np.arange(4001))
+    with pytest.raises(NotEnoughMemoryError, match=r"4,000 x 4,000 bags needs 0\.1 GB"):
+        bag_distances(bags)
+
+
+def test_set_kernel_norms_of_a_large_bag_are_summed_in_blocks(rng, monkeypatch):
+    bags = Bags(rng.normal(size=(300, 3)), [0, 100, 300])
+    options = {"kernel": "rbf", "normalization": "feature", "gamma": 0.3}
+    expected = set_kernel_norms(bags, **options)
+    largest = 0
+
+    def counted(*args, inner=pairwise.instance_kernel):
+        nonlocal largest
+        values = inner(*args)
+        largest = max(largest, values.size)
+        return values
+
+    monkeypatch.setattr(pairwise, "BLOCK", 500)
+    monkeypatch.setattr(pairwise, "instance_kernel", counted)
+    assert_allclose(set_kernel_norms(bags, **options), expected, rtol=1e-13)
+    assert largest <= 500
+    with pytest.raises(InputError, match=r"1\.0e\+10 pairs"):
+        set_kernel_norms(Bags(np.ones((100_000, 1)), [0, 100_000]), **options)
+
+
+def test_the_kernel_of_bags_with_themselves_has_unit_diagonal(rng):
+    bags = Bags(rng.normal(size=(30, 3)), np.arange(0, 31, 3))
+    K = bag_kernel(bags, gamma=0.3)
+    assert_allclose(np.diagonal(K), 1, rtol=1e-14)
+    assert_allclose(K, bag_kernel(bags, bags, gamma=0.3), rtol=1e-13)

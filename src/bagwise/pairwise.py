@@ -22,6 +22,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from threadpoolctl import threadpool_limits
 
 from bagwise import kernels
+from bagwise._memory import require_memory
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, SparseInputError
@@ -63,6 +64,12 @@ METRICS = tuple(
 )
 
 BLOCK = 2**18  # values of a block: it stays in the cache between the product and the reduction
+
+# A pair of instances costs about as much as this many features, besides its features: 1/4 ns each.
+# Kernels are computed twice where norms are needed.
+PAIR, KERNEL_PAIR, CALLED_PAIR = 16, 128, 20_000
+OTHER_METRIC = 4  # times the cost of the Euclidean distance
+LARGEST_WORK = 3e11  # about a minute of CPU time
 
 Metric = str | Callable[..., float]
 
@@ -123,10 +130,24 @@ def bag_distances(
         there = bag_distances(A, B, kind="maxmin", metric=metric)
         back = there if Y is None else bag_distances(B, A, kind="maxmin", metric=metric)
         return np.maximum(there, back.T)
-    nearest = _euclidean_nearest(A, B) if metric == "euclidean" else _nearest(A, B, metric)
     symmetric = Y is None and kind == "minmin"
+    trees = _trees(B) if metric == "euclidean" else {}
+    n_columns = B.n_instances - int(B.sizes[list(trees)].sum())  # those compared one by one
+    _check_distance_cost(A, B, metric, n_columns, symmetric=symmetric)
+    if metric == "euclidean":
+        nearest = _euclidean_nearest(A, B, trees)
+    else:
+        nearest = _nearest(A, B, metric)
     gather = {"minmin": np.minimum, "maxmin": np.maximum, "meanmin": np.add}[kind]
-    out = _over_pairs(A, B, nearest, gather, symmetric=symmetric)
+    out = _over_pairs(
+        A,
+        B,
+        nearest,
+        gather,
+        symmetric=symmetric,
+        zero_diagonal=symmetric and metric == "euclidean",
+        n_columns=n_columns,
+    )
     return out / A.sizes[:, None] if kind == "meanmin" else out
 
 
@@ -193,13 +214,14 @@ def bag_kernel(
     if kernel == "linear":
         out = _bag_sums(A) @ _bag_sums(B).T
     else:
+        _check_kernel_cost(kernel, float(A.n_instances) * B.n_instances, B)
         out = _over_pairs(A, B, _kernel_sums(A, B, kernel, params), np.add, symmetric=Y is None)
-    left = set_kernel_norms(A, kernel=kernel, normalization=normalization, **params)
-    right = (
-        left
-        if Y is None
-        else set_kernel_norms(B, kernel=kernel, normalization=normalization, **params)
-    )
+    if normalization == "feature" and Y is None:
+        left = right = _root_or_one(np.diagonal(out))
+    else:
+        options = {"kernel": kernel, "normalization": normalization, **params}
+        left = set_kernel_norms(A, **options)
+        right = left if Y is None else set_kernel_norms(B, **options)
     return out / np.outer(left, right)
 
 
@@ -236,8 +258,27 @@ def set_kernel_norms(
     if kernel == "linear":
         squared = row_norms(_bag_sums(bags), squared=True)
     else:
-        squared = np.array([instance_kernel(bag, bag, kernel, params).sum() for bag in bags])
+        _check_kernel_cost(kernel, _n_inner_pairs(bags), bags)
+        squared = np.array([_kernel_total(bag, kernel, params) for bag in bags])
+    return _root_or_one(squared)
+
+
+def _kernel_total(bag: Any, kernel: str | Callable[..., float], params: dict[str, Any]) -> float:
+    """Sum of the kernel over all pairs of instances of a bag."""
+    n = bag.shape[0]
+    if n * n <= BLOCK:
+        return float(instance_kernel(bag, bag, kernel, params).sum())
+    whole = Bags(bag, [0, n])
+    sums = _kernel_sums(whole, whole, kernel, params)
+    return float(_over_pairs(whole, whole, sums, np.add, symmetric=True)[0, 0])
+
+
+def _root_or_one(squared: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.sqrt(np.where(squared > 0, squared, 1.0))
+
+
+def _n_inner_pairs(bags: Bags) -> float:
+    return float(np.square(bags.sizes.astype(np.float64)).sum())
 
 
 def kernel_width(
@@ -344,21 +385,35 @@ def _over_pairs(
     gather: np.ufunc,
     *,
     symmetric: bool,
+    zero_diagonal: bool = False,
+    n_columns: int | None = None,
 ) -> NDArray[np.float64]:
     """One number per pair of bags, from blocks of rows of A against the bags of B.
 
     ``reduce_columns(start, stop, bag)`` gives, for the rows start:stop of A, one number per bag of
     B from `bag` on; `gather` joins the rows of a bag. When the result is symmetric only the bags
-    from the block's own on are computed.
+    from the block's own on are computed; a block inside one bag leaves that bag out as well where
+    the diagonal is known to be zero. `n_columns` is how many values a row of a block holds, all
+    instances of B by default.
     """
+    require_memory(
+        8.0 * len(A) * len(B),
+        purpose=f"the matrix of {len(A):,} x {len(B):,} bags",
+        remedy="use fewer bags at a time",
+    )
     out = np.empty((len(A), len(B)))
-    n_rows = max(1, BLOCK // B.n_instances)
+    n_rows = max(1, BLOCK // max(B.n_instances if n_columns is None else n_columns, len(B)))
 
     def work(first: int, last: int) -> None:
         for start in range(A.offsets[first], A.offsets[last], n_rows):
             stop = min(start + n_rows, A.offsets[last])
             low, high = np.searchsorted(A.offsets, [start, stop - 1], side="right") - 1
             bag = low if symmetric else 0
+            if zero_diagonal and low == high:
+                out[low, low] = 0.0
+                bag += 1
+                if bag == len(B):
+                    continue
             rows = reduce_columns(start, stop, bag)
             begins = np.maximum(A.offsets[low : high + 1] - start, 0)
             block = gather.reduceat(rows, begins, axis=0)
@@ -379,7 +434,9 @@ def _over_pairs(
     return out
 
 
-def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np.float64]]:
+def _euclidean_nearest(
+    A: Bags, B: Bags, trees: dict[int, Any]
+) -> Callable[[int, int, int], NDArray[np.float64]]:
     if sparse.issparse(A.instances) or sparse.issparse(B.instances):
         return _sparse_nearest(A, B)
     X, Y = A.instances, B.instances
@@ -388,8 +445,6 @@ def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np
     squared = row_norms(right, squared=True)
     # Rounding of a product of d terms, twice, for the two values that are compared.
     unit = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
-
-    trees = _trees(B)
 
     def nearest(start: int, stop: int, bag: int) -> NDArray[np.float64]:
         left = X[start:stop] - centre
@@ -418,7 +473,7 @@ def _trees(bags: Bags) -> dict[int, Any]:
     """A search tree for each large bag of few features: comparing all pairs would take minutes."""
     from scipy.spatial import cKDTree  # slow to import, and only large bags need it
 
-    if bags.n_features > TREE_FEATURES:
+    if bags.n_features > TREE_FEATURES or sparse.issparse(bags.instances):
         return {}
     large = np.flatnonzero(bags.sizes > TREE_SIZE)
     return {i: cKDTree(np.asarray(bags[i], dtype=np.float64)) for i in large.tolist()}
@@ -570,6 +625,40 @@ def _check_metric(metric: Any, A: Bags, B: Bags) -> None:
         raise SparseInputError(
             f"metric={metric!r} needs dense instances; sparse ones go with {SPARSE_METRICS}."
         )
+
+
+def _check_distance_cost(
+    A: Bags, B: Bags, metric: Metric, n_columns: int, *, symmetric: bool
+) -> None:
+    """Refuse distances that would take many minutes."""
+    n_pairs = float(A.n_instances) * n_columns
+    if symmetric and metric == "euclidean" and n_columns == B.n_instances:
+        n_pairs = (n_pairs - _n_inner_pairs(A)) / 2
+    each = CALLED_PAIR if callable(metric) else PAIR + _values_of_a_row(B)
+    if n_pairs * each * (1 if metric == "euclidean" else OTHER_METRIC) > LARGEST_WORK:
+        raise InputError(
+            f"{n_pairs:.1e} pairs of instances of {A.n_features} features would be compared, which "
+            "takes many minutes: draw fewer instances from large bags, use fewer bags at a time, "
+            f"or reduce the features to at most {TREE_FEATURES} (InstanceTransformer(PCA())), "
+            "where large bags are searched by a tree."
+        )
+
+
+def _check_kernel_cost(kernel: str | Callable[..., float], n_pairs: float, bags: Bags) -> None:
+    """Refuse a kernel between all instances that would take many minutes."""
+    each = CALLED_PAIR if callable(kernel) else KERNEL_PAIR + _values_of_a_row(bags)
+    if n_pairs * each > LARGEST_WORK:
+        raise InputError(
+            f"kernel={kernel!r} would compare {n_pairs:.1e} pairs of instances, which takes many "
+            "minutes: draw fewer instances from large bags, or use kernel='linear', which needs "
+            "the sum of each bag only (on Nystroem features of the instances, say)."
+        )
+
+
+def _values_of_a_row(bags: Bags) -> float:
+    if sparse.issparse(bags.instances):
+        return float(bags.instances.nnz) / max(1, bags.n_instances)
+    return bags.n_features
 
 
 def _check_choice(value: Any, name: str, choices: tuple[str | None, ...]) -> None:

@@ -18,13 +18,10 @@ from bagwise._memory import require_memory
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
-from bagwise.exceptions import InputError
 from bagwise.kernels.threads import interruptible
 from bagwise.pairwise import BAG_KERNELS, bag_kernel, kernel_width, set_kernel_norms
 
 __all__ = ["SetKernelSVM"]
-
-LARGEST_KERNEL = 4e9  # pairs of instances: minutes on two cores
 
 
 class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
@@ -163,7 +160,11 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True)
         classes, codes = check_bag_labels(y, bags, min_classes=2)
-        self._check_cost(bags, bags)
+        require_memory(
+            3 * 8.0 * len(bags) ** 2,
+            purpose=f"the kernel of {len(bags):,} bags",
+            remedy="use fewer bags, or a linear model such as PrimalDualMISVM",
+        )
         weight = compute_sample_weight(self.class_weight, classes[codes])
         gamma = kernel_width(self.gamma, bags)
         gram = bag_kernel(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
@@ -196,7 +197,6 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             One score per bag for two classes (positive: ``classes_[1]``), else one per class.
         """
         bags = self._check_bags(X)
-        self._check_cost(bags, bags)  # for the norms
         options = self._kernel_options(self.gamma_)
         gram = bag_kernel(bags, self.support_bags_, kind=self.bag_kernel, **options)
         return self._one_column_for_two(gram @ self.dual_coef_.T + self.intercept_)
@@ -226,22 +226,6 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         sums = bag_kernel(alone, self.support_bags_, **plain) @ weights.T
         scale = (bags.sizes / norms)[bags.bag_index]
         return self._one_column_for_two(sums * scale[:, None] + self.intercept_)
-
-    def _check_cost(self, A: Bags, B: Bags) -> None:
-        """Refuse a kernel that takes many minutes, and one that does not fit into memory."""
-        n_pairs = float(A.n_instances) * B.n_instances
-        compares_instances = self.bag_kernel == "nsk" and self.kernel != "linear"
-        if compares_instances and n_pairs > LARGEST_KERNEL:
-            raise InputError(
-                f"SetKernelSVM with kernel={self.kernel!r} would compare {n_pairs:.1e} pairs of "
-                "instances: draw fewer instances from large bags, or use kernel='linear', which "
-                "needs the sum of each bag only (on Nystroem features of the instances, say)."
-            )
-        require_memory(
-            3 * 8.0 * len(A) * len(B),
-            purpose=f"the kernel of {len(A):,} x {len(B):,} bags",
-            remedy="use fewer bags, or a linear model such as PrimalDualMISVM",
-        )
 
     def _kernel_options(self, gamma: float) -> dict[str, Any]:
         return {
