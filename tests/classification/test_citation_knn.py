@@ -6,7 +6,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
-from bagwise.classification import CitationKNN
+from bagwise.classification import CitationKNN, _citation_knn
 from bagwise.datasets import load_musk1
 from bagwise.exceptions import LabelError
 from bagwise.pairwise import bag_distances
@@ -113,3 +113,11 @@ def test_musk1_reaches_the_known_figure():
     model = make_pipeline(InstanceTransformer(StandardScaler()), CitationKNN())
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     assert cross_val_score(model, data.bags, data.y, cv=folds).mean() >= 0.89
+
+
+def test_key_instances_do_not_depend_on_the_blocks(monkeypatch):
+    bags, y = example(12)
+    model = CitationKNN(2, 3, kind="meanmin").fit(bags, y)
+    expected = model.key_instances(bags)
+    monkeypatch.setattr(_citation_knn, "BLOCK", 40)
+    np.testing.assert_array_equal(model.key_instances(bags), expected)

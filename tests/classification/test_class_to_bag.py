@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 
-from bagwise import Bags
-from bagwise.classification import ClassToBag
-from bagwise.exceptions import LabelError, SparseInputError
+from bagwise import Bags, _memory
+from bagwise.classification import ClassToBag, _class_to_bag
+from bagwise.exceptions import (
+    InputError,
+    LabelError,
+    NotEnoughMemoryError,
+    SparseInputError,
+)
 from bagwise.kernels import set_distances
 from bagwise.solvers.norm_ratio import minimise_norm_ratio
 from checks import example
@@ -255,3 +260,15 @@ def test_sparse_instances_are_refused():
     bags, y = example()
     with pytest.raises(SparseInputError, match="toarray"):
         ClassToBag().fit(bags.with_instances(sparse.csr_array(bags.instances)), y)
+
+
+def test_differences_that_do_not_fit_are_refused(monkeypatch):
+    bags = Bags(np.random.default_rng(0).normal(size=(9000, 20)), [0, 2000, 4000, 9000])
+    model = ClassToBag(max_pairs=10**9, random_state=0)
+    monkeypatch.setattr(_class_to_bag, "LARGEST_SEARCH", 1e6)
+    with pytest.raises(InputError, match="smaller max_pairs"):
+        model.fit(bags, [0, 1, 0])
+    monkeypatch.setattr(_memory, "available_memory", lambda: 10**6)
+    monkeypatch.setattr(_memory, "_ALWAYS_GRANTED", 0)
+    with pytest.raises(NotEnoughMemoryError, match="max_pairs"):
+        model.fit(bags, [0, 1, 0])

@@ -5,9 +5,10 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 
-from bagwise import Bags
-from bagwise.classification import MILES
+from bagwise import Bags, _memory
+from bagwise.classification import MILES, _miles
 from bagwise.embedding import InstanceSimilarity
+from bagwise.exceptions import NotEnoughMemoryError
 from bagwise.solvers.l1_svm import l1_svm
 from checks import example
 
@@ -142,3 +143,20 @@ def test_key_instances_do_not_depend_on_the_order_of_equals():
     far = np.array([[50.0, 0, 0, 0], [60.0, 0, 0, 0], [55.0, 0, 0, 0]])  # nobody brings anything
     keys = model.key_instances(Bags.from_arrays([far, far[::-1]]))
     np.testing.assert_array_equal(far[keys[0]], far[::-1][keys[1]])
+
+
+def test_scores_of_instances_do_not_depend_on_the_blocks(monkeypatch):
+    bags, y = example(20)
+    model = MILES(C=10).fit(bags, y)
+    expected = model.score_instances(bags)
+    monkeypatch.setattr(_miles, "BLOCK", 30)
+    np.testing.assert_allclose(model.score_instances(bags), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("model", [MILES(), InstanceSimilarity()])
+def test_similarities_that_do_not_fit_are_refused(model, monkeypatch):
+    monkeypatch.setattr(_memory, "available_memory", lambda: 10**6)
+    rows = np.random.default_rng(0).normal(size=(5000, 1))
+    bags = Bags(rows, np.arange(0, 5001, 5))
+    with pytest.raises(NotEnoughMemoryError, match=r"1,000 bags to 5,000 prototypes .* n_proto"):
+        model.fit_transform(bags) if hasattr(model, "transform") else model.fit(bags, [0, 1] * 500)

@@ -20,6 +20,7 @@ from bagwise.pairwise import DISTANCES, bag_distances
 __all__ = ["CitationKNN"]
 
 SAME = 1 + 1e-9  # distances up to this multiple of another count as equal to it
+BLOCK = 2**22  # distances held at a time
 
 
 class CitationKNN(BagClassifierMixin, BagEstimator):
@@ -217,14 +218,20 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
             column = self.predict_proba(bags).argmax(axis=1)[bags.bag_index]
         else:
             column = np.full(bags.n_instances, check_label(label, self.classes_))
-        alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
-        votes_for, votes, distances = self._votes(alone)
-        shares = self._probabilities(votes_for, votes)
-        nearest = _nearest_of_each_label(distances, self.label_sets_)
-        rows = np.arange(bags.n_instances)
-        order = np.lexsort((nearest[rows, column], -shares[rows, column]))
+        share, near = np.empty(bags.n_instances), np.empty(bags.n_instances)
+        n_rows = max(1, BLOCK // len(self.training_bags_))
+        for start in range(0, bags.n_instances, n_rows):
+            rows = slice(start, start + n_rows)
+            table = bags.instances[rows]
+            alone = Bags(table, np.arange(table.shape[0] + 1))
+            votes_for, votes, distances = self._votes(alone)
+            nearest = _nearest_of_each_label(distances, self.label_sets_)
+            chosen = np.arange(table.shape[0]), column[rows]
+            share[rows] = self._probabilities(votes_for, votes)[chosen]
+            near[rows] = nearest[chosen]
+        order = np.lexsort((near, -share))
         rank = np.empty(bags.n_instances)
-        rank[order] = rows
+        rank[order] = np.arange(bags.n_instances)
         return kernels.segments.argmax(-rank, bags.offsets)
 
     def _citation_radius(self, bags: Bags) -> NDArray[np.float64]:

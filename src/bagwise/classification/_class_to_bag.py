@@ -15,6 +15,7 @@ from sklearn.utils.random import sample_without_replacement
 
 from bagwise import kernels
 from bagwise._fitted_state import BagsOf, FittedState, Flag, Floats, Integers
+from bagwise._memory import require_memory
 from bagwise._validation import check_bags, check_label, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
@@ -25,13 +26,15 @@ from bagwise.base import (
     fit_method,
     in_canonical_order,
 )
-from bagwise.exceptions import LabelError
+from bagwise.exceptions import InputError, LabelError
 from bagwise.kernels.threads import one_core_if_small
 from bagwise.pairwise import bag_distances
 from bagwise.solvers.norm_ratio import minimise_norm_ratio, widest_directions
 from bagwise.solvers.result import SolverResult, total_curve
 
 __all__ = ["ClassToBag"]
+
+LARGEST_SEARCH = 6e10  # features compared: about a minute of CPU time
 
 
 class ClassToBag(BagClassifierMixin, BagEstimator):
@@ -267,9 +270,12 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             columns = scores.argmax(axis=1)[bags.bag_index]
         else:
             columns = np.full(bags.n_instances, check_label(label, self.classes_))
-        alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
-        scores = self._scores(alone)[np.arange(bags.n_instances), columns]
-        return kernels.segments.argmax(scores, bags.offsets)
+        near = np.empty(bags.n_instances)
+        for c in np.unique(columns):
+            rows = np.flatnonzero(columns == c)
+            alone = Bags(bags.instances[rows], np.arange(len(rows) + 1))
+            near[rows] = -self._distances_of_class(c, alone)
+        return kernels.segments.argmax(near, bags.offsets)
 
     def _learn(
         self, bags: Bags, carries: NDArray[np.bool_], rng: np.random.RandomState
@@ -306,6 +312,11 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     ) -> NDArray[np.float64]:
         """``x - x_B`` for the rows x and the other bags B, but not for a row and its own bag."""
         n_pairs = len(rows) * len(others)
+        require_memory(
+            (4 + 3 * bags.n_features) * 8.0 * min(n_pairs, self.max_pairs),
+            purpose=f"the differences of {min(n_pairs, self.max_pairs):,} instances from bags",
+            remedy="choose a smaller max_pairs",
+        )
         if n_pairs > self.max_pairs:
             pairs = np.sort(sample_without_replacement(n_pairs, self.max_pairs, random_state=rng))
         else:
@@ -314,19 +325,29 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         foreign = bags.bag_index[x] != other
         x, other = x[foreign].astype(np.int64), other[foreign].astype(np.int64)
         X = bags.instances
+        n_compared = float(bags.sizes[other].sum())
+        if n_compared * X.shape[1] > LARGEST_SEARCH:
+            raise InputError(
+                f"{len(other):,} instances would each be compared with all instances of a bag, "
+                f"{n_compared:.1e} pairs of {X.shape[1]} features: draw fewer instances from large "
+                f"bags, or choose a smaller max_pairs than {self.max_pairs:,}."
+            )
         return X[x] - X[kernels.set_distances.nearest_of_pairs(X, bags.offsets, x, other)]
 
     def _distances(self, bags: Bags) -> NDArray[np.float64]:
         """Distance of each class to each bag, of shape (n_bags, n_classes)."""
-        out = np.full((len(bags), len(self.classes_)), np.inf)
-        train = self.training_bags_
-        for c, components in enumerate(self.components_):
-            own = train.instances[self.label_sets_[train.bag_index, c] == 1]
-            if len(own):
-                together = Bags(own @ components.T, [0, len(own)])
-                moved = bags.with_instances(bags.instances @ components.T)
-                out[:, c] = bag_distances(together, moved, kind="meanmin")[0]
-        return out
+        each = [self._distances_of_class(c, bags) for c in range(len(self.classes_))]
+        return np.column_stack(each)
+
+    def _distances_of_class(self, c: int, bags: Bags) -> NDArray[np.float64]:
+        """Distance of one class to each bag; infinite where no bag has the class."""
+        train, components = self.training_bags_, self.components_[c]
+        own = train.instances[self.label_sets_[train.bag_index, c] == 1]
+        if len(own) == 0:
+            return np.full(len(bags), np.inf)
+        together = Bags(own @ components.T, [0, len(own)])
+        moved = bags.with_instances(bags.instances @ components.T)
+        return bag_distances(together, moved, kind="meanmin")[0]
 
     def _thresholds(self) -> NDArray[np.float64]:
         train, carries = self.training_bags_, self.label_sets_ == 1

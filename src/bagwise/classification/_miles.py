@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -22,10 +23,13 @@ from bagwise.base import (
 from bagwise.classification._canonical import KeysByValue
 from bagwise.classification._one_vs_rest import class_weights
 from bagwise.embedding._similarity import InstanceSimilarity, similarity_to
+from bagwise.kernels.threads import block_bounds
 from bagwise.solvers.l1_svm import l1_svm
 from bagwise.solvers.result import total_curve
 
 __all__ = ["MILES"]
+
+BLOCK = 2**22  # similarities held at a time, where bags are not larger
 
 
 class MILES(KeysByValue, BagClassifierMixin, BagEstimator):
@@ -186,8 +190,13 @@ class MILES(KeysByValue, BagClassifierMixin, BagEstimator):
         """
         bags = self._check_bags(X)
         shares = np.zeros((bags.n_instances, len(self.coef_)))
-        if self.coef_.shape[1]:
-            shares += self._brought(bags) @ self.coef_.T
+        n_chosen = self.coef_.shape[1]
+        if n_chosen:
+            n_blocks = -(-bags.n_instances * n_chosen // BLOCK)
+            bounds = block_bounds(bags.offsets, n_blocks)
+            for start, stop in itertools.pairwise(bounds):
+                rows = slice(bags.offsets[start], bags.offsets[stop])
+                shares[rows] = self._brought(bags[start:stop]) @ self.coef_.T
         scores = shares * bags.sizes[bags.bag_index, None] + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise._fitted_state import FittedState, Number, Table
+from bagwise._memory import require_memory
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
@@ -149,6 +150,12 @@ def similarity_to(prototypes: Any, bags: Bags, gamma: float) -> NDArray[np.float
     -------
     ndarray of shape (n_bags, n_prototypes)
     """
+    n_prototypes = prototypes.shape[0]
+    require_memory(
+        2 * 8.0 * n_prototypes * len(bags),
+        purpose=f"the similarity of {len(bags):,} bags to {n_prototypes:,} prototypes",
+        remedy="set n_prototypes, or use fewer bags at a time",
+    )
     alone = Bags(prototypes, np.arange(prototypes.shape[0] + 1))
     # From prototype to bag: only the nearest instances of each bag are measured to full precision.
     out = np.ascontiguousarray(bag_distances(alone, bags, kind="minmin").T)
