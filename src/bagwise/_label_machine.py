@@ -16,6 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from bagwise import kernels
 from bagwise._fitted_state import FittedState, Floats, Integers, Model, Number
 from bagwise._kernel_machine import KernelMachine
+from bagwise._memory import require_memory
 from bagwise._warnings import warn_user
 from bagwise.exceptions import InputError
 from bagwise.solvers.result import total_curve
@@ -84,6 +85,12 @@ class LabelMachine(KernelMachine):
         if self.kernel != "linear":
             self.gamma_ = self._width(X)
             if X.shape[0] <= LARGEST_GRAM:
+                require_memory(
+                    3 * 8.0 * X.shape[0] ** 2,
+                    purpose=f"the kernel matrix of {X.shape[0]:,} rows with two like it",
+                    remedy="fit part of the rows, or use kernel='linear', after Nystroem if need "
+                    "be",
+                )
                 return self._present_gram(self._kernel_values(X, X, self.gamma_))
             self.nystroem_ = self._nystroem(seed).fit(X)
             X = self.nystroem_.transform(X)
@@ -141,10 +148,12 @@ class LabelMachine(KernelMachine):
         self.n_iter_ = max(result.n_iter for result in results)
         self.duality_gap_ = float(max(result.solution.gap for result in results))
         if not all(result.converged for result in results):
+            found, remedy = "did not reach", "scale the features, or lower the costs and the offset"
+            if self.n_iter_ >= self.max_cuts:
+                found = f"found violated labels after max_cuts={self.max_cuts} label vectors at"
+                remedy = "raise max_cuts, or lower the cost of what has no label"
             warn_user(
-                f"{type(self).__name__} found violated labels after max_cuts={self.max_cuts} "
-                f"label vectors (tol={self.tol}): raise max_cuts, or lower the cost of what has no "
-                "label.",
+                f"{type(self).__name__} {found} tol={self.tol}: {remedy}.",
                 ConvergenceWarning,
             )
 

@@ -636,11 +636,15 @@ def _check_distance_cost(
         n_pairs = (n_pairs - _n_inner_pairs(A)) / 2
     each = CALLED_PAIR if callable(metric) else PAIR + _values_of_a_row(B)
     if n_pairs * each * (1 if metric == "euclidean" else OTHER_METRIC) > LARGEST_WORK:
+        remedy = "draw fewer instances from large bags, or use fewer bags at a time"
+        if metric == "euclidean" and B.n_features > TREE_FEATURES and B.sizes.max() > TREE_SIZE:
+            remedy += (
+                f"; with {TREE_FEATURES} features or fewer (InstanceTransformer(PCA())) large bags "
+                "are searched by a tree"
+            )
         raise InputError(
             f"{n_pairs:.1e} pairs of instances of {A.n_features} features would be compared, which "
-            "takes many minutes: draw fewer instances from large bags, use fewer bags at a time, "
-            f"or reduce the features to at most {TREE_FEATURES} (InstanceTransformer(PCA())), "
-            "where large bags are searched by a tree."
+            f"takes many minutes: {remedy}."
         )
 
 

@@ -3,10 +3,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from bagwise.exceptions import LabelError
-from bagwise.semi_supervised import TransductiveSVM
+from bagwise.semi_supervised import TransductiveSVM, UniverSVM
 from bagwise.solvers.feature_space import KernelFeatures, LinearFeatures
 from bagwise.solvers.label_starts import balanced_labels, n_expected
 from bagwise.solvers.transductive import annealed_costs, switchable, transductive_svm
@@ -173,3 +174,13 @@ def test_a_small_budget_warns(cloud):
     y = np.where(signs == 0, -1, signs > 0)
     with pytest.warns(match="did not settle"):
         TransductiveSVM(max_iter=2).fit(X, y)
+
+
+@pytest.mark.parametrize("cls", [TransductiveSVM, UniverSVM])
+def test_the_first_machine_that_does_not_converge_is_the_last(rng, cls):
+    X = rng.normal(size=(30, 3)) * [1.0, 1e6, 1.0]
+    y = np.where(np.arange(30) < 10, np.arange(30) % 2, -1)
+    with pytest.warns(ConvergenceWarning, match="scale the features"):
+        model = cls(C1=1e6, C2=1e6).fit(X, y)
+    assert model.n_iter_ <= 3
+    assert np.isfinite(model.coef_).all()

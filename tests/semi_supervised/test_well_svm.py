@@ -8,8 +8,10 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
-from bagwise import _label_machine
+from bagwise import Bags, _label_machine
+from bagwise.classification import WellMISVM
 from bagwise.exceptions import LabelError
+from bagwise.kernels import dual_descent
 from bagwise.semi_supervised import WellSVMClassifier
 
 
@@ -178,3 +180,65 @@ def test_sparse_rows_stay_sparse(rng):
     model = WellSVMClassifier(C2=0.001).fit(rows, y)
     dense = WellSVMClassifier(C2=0.001).fit(X, y)
     np.testing.assert_allclose(model.coef_, dense.coef_, rtol=1e-5, atol=1e-7)
+
+
+def _with_zeros(kind, X):
+    """The same table in CSR, with entries that are zero or come twice."""
+    table = sparse.csr_array(X)
+    if kind == "duplicates":
+        n, d = X.shape
+        columns = np.tile(np.arange(d), 2 * n)
+        halves = np.repeat(X, 2, axis=0).ravel() / 2
+        return sparse.csr_array((halves, columns, np.arange(n + 1) * 2 * d), shape=(n, d))
+    full = sparse.csr_array(np.ones_like(X))
+    full.data[:] = X.ravel()
+    return full if kind == "explicit zeros" else table
+
+
+@pytest.mark.parametrize("kind", ["explicit zeros", "duplicates"])
+@pytest.mark.parametrize("center", [True, False])
+def test_stored_zeros_and_duplicates_change_nothing(rng, kind, center):
+    X = rng.normal(size=(40, 3))
+    X[1::4, 1] = 0
+    y = np.where(np.arange(40) < 20, np.arange(40) % 2, -1)
+    X[np.arange(40) % 2 == 1, 0] += 2
+    X[::4] = 0
+    options = {"center": center, "offset": 0.0}  # a row of zeros then has no length
+    expected = WellSVMClassifier(**options).fit(sparse.csr_array(X), y)
+    found = WellSVMClassifier(**options).fit(_with_zeros(kind, X), y)
+    np.testing.assert_array_equal(found.transduction_, expected.transduction_)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+    bags = Bags(_with_zeros(kind, X), np.arange(0, 41, 4))
+    machines = [
+        WellMISVM(**options).fit(each, np.arange(10) % 2)
+        for each in (bags, Bags(sparse.csr_array(X), bags.offsets))
+    ]
+    np.testing.assert_allclose(machines[0].coef_, machines[1].coef_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_rows_of_stored_zeros_only_end(center):
+    X = sparse.csr_array(np.ones((20, 2)))
+    X.data[:] = 0
+    y = np.where(np.arange(20) < 10, np.arange(20) % 2, -1)
+    model = WellSVMClassifier(center=center, offset=0.0).fit(X, y)
+    assert np.isfinite(model.decision_function(X)).all()
+    model = WellMISVM(center=center, offset=0.0).fit(Bags(X, np.arange(0, 21, 2)), [0, 1] * 5)
+    assert np.isfinite(model.decision_function(Bags(X, np.arange(0, 21, 2)))).all()
+
+
+def test_machines_that_do_not_converge_end_soon(rng, monkeypatch):
+    passes = 0
+
+    def counted(*args, inner=dual_descent.descend, **options):
+        nonlocal passes
+        found = inner(*args, **options)
+        passes += found.n_passes
+        return found
+
+    monkeypatch.setattr(dual_descent, "descend", counted)
+    X = sparse.csr_array(np.maximum(rng.normal(size=(44, 8)), 0))
+    y = np.where(np.arange(44) < 20, np.arange(44) % 2, -1)
+    with pytest.warns(ConvergenceWarning, match="did not reach tol=.* scale the features"):
+        WellSVMClassifier(offset=1000.0, balance=None).fit(X, y)
+    assert passes < 30_000

@@ -201,13 +201,15 @@ def alternate(
     Returns
     -------
     SolverResult
-        Of the machine with the lowest objective; not converged if no guess came back.
+        Of the machine with the lowest objective; not converged if no guess came back, or if a
+        machine did not converge, which ends the search.
     """
     seen = {guess.tobytes()}
     machine = best = solve(guess, None)
     guess, objective = judge(machine)
     curve = [objective]
-    while guess.tobytes() not in seen and len(curve) < max_iter:
+    # Where a machine spends its whole budget, so would all that follow.
+    while guess.tobytes() not in seen and len(curve) < max_iter and machine.converged:
         seen.add(guess.tobytes())
         machine = solve(guess, machine)
         guess, objective = judge(machine)

@@ -159,10 +159,11 @@ def transductive_svm(
             curve.append(0.5 * machine.squared_norm + float(costs @ slacks))
             settled &= machine.converged
             up, down = switchable(labels[unknown], machine.scores[unknown], 100 * tol)
-            if len(up) == 0 or len(curve) >= max_iter:
+            if len(up) == 0 or len(curve) >= max_iter or not settled:
                 break
             labels[unknown[up]], labels[unknown[down]] = -1, 1
-        if len(curve) >= max_iter:
+        # Where a machine spends its whole budget, so would all that follow.
+        if len(curve) >= max_iter or not settled:
             break
     if len(unknown) == 0:
         slacks = np.maximum(0.0, 1 - signs * machine.scores)

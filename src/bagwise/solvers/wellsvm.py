@@ -53,6 +53,7 @@ TINY = np.finfo(float).tiny
 INEXACT = 0.1  # how exactly a problem is solved, in units of the gap of the one it serves
 LEVEL = 0.5  # where between the bounds the next weights are looked for
 MAX_PASSES = 1000  # over the variables, for one mu
+MOST_PASSES = 20_000  # over the variables, for one machine
 MAX_STEPS = 100  # of the level method, for one working set
 ASCENT = 10  # steps of the label search
 
@@ -385,10 +386,13 @@ def well_svm(
             converged = violation <= tol or before - objective <= tol * objective
             if not converged and len(curve) + 1 < max_cuts:
                 break
+            if master.is_spent:
+                converged = converged and master.gap <= tol * objective
+                break
         step = min(step, max(0.0, before - objective) / max(objective, TINY))
         gap = master.gap / max(objective, TINY) + violation
         curve.append(min(objective, before))
-        if converged:
+        if converged or master.is_spent:
             break
         if len(curve) < max_cuts:
             master.add(column)
@@ -420,6 +424,12 @@ class _Master:
         self.E = np.zeros((len(self.f), 1))
         self.squares = np.array([self.square(first, self.f)])
         self.gap = 0.0
+        self.n_passes = 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the variables were visited so often that the machine is left as it is."""
+        return self.n_passes >= MOST_PASSES
 
     def coef(self) -> Vector:
         """Weight of each row in f."""
@@ -472,7 +482,7 @@ class _Master:
             A = np.array(planes) / highest
             lowest, _ = kernels.level_set.least(A)
             apart = 1 - lowest
-            if apart <= tol:
+            if apart <= tol or self.is_spent:
                 break
             level = lowest + LEVEL * apart
             self._move(kernels.level_set.nearest_below(A, self.mu, level, 1000))
@@ -487,6 +497,7 @@ class _Master:
             self.rows, self.pick, self.signs, self.mu, self.costs, self.alpha, self.f, self.E,
             order=self.order, tol=tol, max_passes=MAX_PASSES, seed=self.seed,
         )  # fmt: skip
+        self.n_passes += found.n_passes
         for t in range(len(self.mu)):
             self.squares[t] = self.square(self.column(t), self.f + self.E[:, t])
         return found.primal
