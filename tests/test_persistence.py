@@ -119,9 +119,10 @@ def test_predictions_are_equal_in_another_process(tmp_path, labelled, storage):
     assert done.returncode == 0, done.stderr
     for name, model in fitted.items():
         for kind in ("skops", "pickle"):
-            there = np.load(tmp_path / f"{name}-{kind}.npz")
-            np.testing.assert_array_equal(there["y"], model.predict(bags), err_msg=name)
-            np.testing.assert_array_equal(there["f"], model.decision_function(bags), err_msg=name)
+            with np.load(tmp_path / f"{name}-{kind}.npz") as there:
+                labels, scores = there["y"], there["f"]
+            np.testing.assert_array_equal(labels, model.predict(bags), err_msg=name)
+            np.testing.assert_array_equal(scores, model.decision_function(bags), err_msg=name)
 
 
 def test_a_calibrated_model_keeps_its_probabilities(tmp_path, labelled):

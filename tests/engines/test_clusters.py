@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from bagwise import Bags, _memory, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
-from bagwise.engines import connection
+from bagwise.engines import cluster, connection
 from bagwise.engines.arrays import add
 from bagwise.engines.cluster import ClusterParts
 from bagwise.exceptions import InputError, NotEnoughMemoryError
@@ -241,3 +242,19 @@ def test_answers_are_added():
     first = np.ones(3)
     add([first, first, first])
     np.testing.assert_array_equal(first, 1)
+
+
+def test_arrays_that_were_sent_are_aligned():
+    """BLAS without AVX crashes on others: OPENBLAS_CORETYPE=Prescott."""
+    odd = np.frombuffer(bytearray(8 * 7 + 1), np.uint8, offset=1).view(np.float64)
+    assert not odd.flags.aligned
+    table = sparse.csr_array((odd, np.arange(7), np.arange(8)), shape=(7, 7))
+    bags = Bags(odd.reshape(7, 1), [0, 3, 7])
+    call = cluster._aligned(({"a": [odd, 1]}, table, bags))
+    assert call[0]["a"][0].flags.aligned
+    assert call[1].data.flags.aligned
+    assert call[2].instances.flags.aligned
+    np.testing.assert_array_equal(call[2].offsets, bags.offsets)
+    arrived = pickle.loads(pickle.dumps(cluster._Sent(partial(np.add, odd)), protocol=5))
+    assert arrived.function.args[0].flags.aligned
+    np.testing.assert_array_equal(arrived(1.0), odd + 1)

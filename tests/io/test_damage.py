@@ -11,6 +11,8 @@ from bagwise import Bags
 from bagwise.exceptions import BagwiseError
 from bagwise.io import read_bags, write_bags
 
+pytestmark = pytest.mark.filterwarnings("ignore::bagwise.exceptions.DataWarning")
+
 NAMES = ["bags.csv", "bags.csv.gz", "bags.parquet", "lists.parquet", "bags.npz", "sparse.npz"]
 NAMES += ["stored.npz", "bag.h5", "zipped.h5"]
 

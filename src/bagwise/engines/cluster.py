@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
 from copy import copy
@@ -177,11 +178,12 @@ class DistributedBags(Bags):
             One answer per partition, in the order of the bags.
         """
         chosen = slice(None) if only is None else slice(only, only + 1)
+        sent = _Sent(function)
 
         def submit() -> tuple[list[Any], set[str]]:
             places = self.holders()[chosen]
             calls = [
-                connection.submit(self._client, _guarded, function, future, **where)
+                connection.submit(self._client, _guarded, sent, future, **where)
                 for future, where in zip(self._futures[chosen], places, strict=True)
             ]
             return calls, _named(places)
@@ -208,6 +210,7 @@ class DistributedBags(Bags):
             One answer per run of tasks, in order.
         """
         facts = self._offsets, self._ids, self._feature_names
+        sent = _Sent(function)
 
         def submit() -> tuple[list[Any], set[str]]:
             workers = connection.workers_of(self._client)
@@ -215,7 +218,7 @@ class DistributedBags(Bags):
             self.holders()
             calls = [
                 connection.submit(
-                    self._client, _guarded_on_all, function, [tasks[i] for i in run], facts,
+                    self._client, _guarded_on_all, sent, [tasks[i] for i in run], facts,
                     self._futures, workers=[worker], allow_other_workers=True,
                 )
                 for run, worker in zip(runs, workers, strict=False)
@@ -261,17 +264,18 @@ class DistributedBags(Bags):
         DistributedBags
         """
         sample = self.map(partial(_first_of, function), only=0)[0]
+        sent = _Sent(function)
 
         def submit() -> list[tuple[Any, str | None]]:
             places = self.holders()
             return [
-                (connection.submit(self._client, function, future, **where), _first(where))
+                (connection.submit(self._client, sent, future, **where), _first(where))
                 for future, where in zip(self._futures, places, strict=True)
             ]
 
         return DistributedBags(
             self._client,
-            [loader.then(function) for loader in self._loaders],
+            [loader.then(sent) for loader in self._loaders],
             self._offsets,
             self._bounds,
             sample.dtype,
@@ -480,7 +484,7 @@ class _Cell:
     def __init__(
         self, part: type[Any], bags: Bags, per_bag: list[Any], options: dict[str, Any]
     ) -> None:
-        self.part = part(bags, *per_bag, **options)
+        self.part = part(_aligned(bags), *_aligned(per_bag), **_aligned(options))
         self.n_calls = 0
 
     def call(self, n_calls: int, method: str, args: tuple[Any, ...]) -> Any:
@@ -753,6 +757,55 @@ def _settled(bags: Bags) -> Bags:
     return bags.with_instances(bags.instances.copy(), feature_names=bags.feature_names)
 
 
+def _aligned(value: Any) -> Any:
+    """The same value with its arrays at addresses that are multiples of their item size.
+
+    An array that was sent to another process may lie anywhere. BLAS kernels without AVX, and
+    compiled code of scikit-learn that calls them, crash on such arrays.
+    """
+    if isinstance(value, np.ndarray):
+        return value if value.flags.aligned else value.copy()
+    if isinstance(value, tuple | list):
+        items = [_aligned(item) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
+    if isinstance(value, dict):
+        return {key: _aligned(item) for key, item in value.items()}
+    if sparse.issparse(value) and not value.data.flags.aligned:
+        return value.copy()
+    if isinstance(value, Bags):
+        rows = _aligned(value.instances)
+        same = rows is value.instances
+        return value if same else value.with_instances(rows, feature_names=value.feature_names)
+    return value
+
+
+class _Sent:
+    """A function for workers, whose arrays are aligned where it arrives.
+
+    Dask sends arrays beside the pickle of what holds them, and they stay where they arrived. Here
+    they are part of the pickle, and NumPy gives them memory of their own.
+
+    Parameters
+    ----------
+    function : callable
+        The function, with all that it refers to: a fitted model, for example.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        pickled = import_extra("cloudpickle", extra="dask").dumps(self.function, protocol=4)
+        return _received, (pickled,)
+
+
+def _received(pickled: bytes) -> _Sent:
+    return _Sent(pickle.loads(pickled))
+
+
 def _joined(
     offsets: NDArray[np.int64],
     ids: NDArray[Any] | None,
@@ -777,7 +830,7 @@ def _guarded_on_all(
 def _guarded(function: Callable[..., Any], *args: Any) -> tuple[str, Any]:
     """Call a function; its own errors come back as values, apart from those of the cluster."""
     try:
-        return "done", function(*args)
+        return "done", function(*_aligned(args))
     except Exception as error:
         return "failed", error
 

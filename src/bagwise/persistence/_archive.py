@@ -40,7 +40,7 @@ def check_archive(file: IO[bytes]) -> None:
     sizes = _member_sizes(file, limit=byte_count(None))
     with zipfile.ZipFile(file) as archive:
         if "schema.json" not in sizes:
-            raise DamagedError("schema.json is missing")
+            raise DamagedError("it was not written by bagwise: schema.json is missing")
         if SCHEMA_COST * sizes["schema.json"] > byte_count(None):
             raise DamagedError(f"its schema.json of {sizes['schema.json']} bytes needs more memory")
         needed = COPIES * _referenced(archive.read("schema.json"), sizes)
