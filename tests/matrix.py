@@ -112,7 +112,7 @@ def environment(name, packages, base):
     python, stamp = folder / "bin" / "python", folder / ".requirements"
     wanted = hashlib.sha256("\n".join([base, *packages]).encode()).hexdigest()
     if name == "newest" or not stamp.exists() or stamp.read_text() != wanted:
-        subprocess.run([base, "-m", "venv", folder], check=True)
+        subprocess.run([base, "-m", "venv", "--clear", folder], check=True)
         pip = [python, "-m", "pip", "install", "-q", "--upgrade"]
         subprocess.run([*pip, "pip"], check=True)
         subprocess.run([*pip, "-e", ROOT, *packages], check=True)

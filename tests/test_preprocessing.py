@@ -78,6 +78,11 @@ def test_feature_names_follow():
         "c",
     ]
     assert InstanceTransformer(PCA(2)).fit_transform(bags).feature_names == ["pca0", "pca1"]
+
+
+def test_frames_of_a_transformer_become_bags():
+    pytest.importorskip("pandas")
+    bags = Bags(np.eye(3), [0, 1, 3], feature_names=["a", "b", "c"])
     with sklearn.config_context(transform_output="pandas"):
         assert isinstance(InstanceTransformer(StandardScaler()).fit_transform(bags), Bags)
 

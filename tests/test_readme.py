@@ -21,6 +21,13 @@ COMMANDS = [
 ]
 
 
+class _Runner(doctest.DocTestRunner):
+    """Ends at the first exception: what follows lacks the names the example would have made."""
+
+    def report_unexpected_exception(self, out, test, example, exc_info):
+        raise exc_info[1]
+
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -31,7 +38,7 @@ def test_python_blocks_print_what_they_say(page):
     assert len(test.examples) > 10 or page.name != "README.md"
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     report = []
-    doctest.DocTestRunner(optionflags=flags).run(test, out=report.append)
+    _Runner(optionflags=flags).run(test, out=report.append)
     assert not report, "".join(report)
 
 

@@ -111,6 +111,8 @@ def test_bad_input_is_one_line_and_2(run, slides, monkeypatch, words, message):
 
 
 def test_missing_values_name_the_bag(run, tmp_path):
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("skops")
     rows = slide_rows()
     rows[1][3] = "nan"
     path = write_rows(tmp_path / "gaps.csv", rows)

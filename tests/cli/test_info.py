@@ -1,6 +1,7 @@
 import json
 
 import numpy as np
+import pytest
 from cli.tables import COLUMNS, write_rows
 
 from bagwise import Bags
@@ -49,6 +50,7 @@ def test_sparse_instances_and_label_sets(run, tmp_path):
 
 
 def test_markup_in_a_label_is_shown_as_it_is(run, tmp_path):
+    pytest.importorskip("pyarrow")
     rows = [["bag", "label", "x"], ["a", "[red]", "1"], ["b", ":smile:", "2"]]
     result = run("info", write_rows(tmp_path / "t.csv", rows))
     assert "[red]" in result.stdout
@@ -56,5 +58,6 @@ def test_markup_in_a_label_is_shown_as_it_is(run, tmp_path):
 
 
 def test_many_labels_are_cut(run, tmp_path):
+    pytest.importorskip("pyarrow")
     rows = [["bag", "label", "x"], *([f"b{i}", f"l{i}", i] for i in range(30))]
     assert "and 10 more labels" in run("info", write_rows(tmp_path / "t.csv", rows)).stdout

@@ -116,7 +116,8 @@ def _hostile(rng, table, sizes, on_rows, detail, *, calm):
         return h.CONTAINERS[container](table, sizes)
     except BagwiseError:
         raise
-    except (ValueError, TypeError, IndexError, AttributeError):  # numpy or pandas refused
+    except (ValueError, TypeError, IndexError, AttributeError, ModuleNotFoundError):
+        # numpy or pandas refused, or there is no pandas
         return table
 
 

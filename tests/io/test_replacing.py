@@ -39,6 +39,7 @@ def died(action, path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes cannot be asked there")
 def test_what_killed_processes_left_is_swept(tmp_path):
+    pytest.importorskip("pyarrow")
     path = tmp_path / "bags [1].csv"
     died("os.replace = die; write_bags(path, bags)", path)
     (left,) = names(tmp_path)
