@@ -13,7 +13,6 @@ import pytest
 from bagwise import _finite
 from browser import chromium, open_page  # noqa: F401
 from cpu_times import *  # noqa: F403
-from optional import pytest_make_collect_report, pytest_runtest_call  # noqa: F401
 
 
 def pytest_collection_modifyitems(items):
