@@ -1,9 +1,12 @@
 """How soon Ctrl-C ends a fit, for every estimator: ``python tests/interrupts.py [NAME ...]``.
 
+With ``--features 2000`` the time goes into products and factorisations of large matrices.
+
 A process of its own fits an estimator again and again, to bags that grow until a fit takes longer
 than a few seconds; then it is interrupted. What counts is the time until the process has ended.
 """
 
+import argparse
 import os
 import select
 import signal
@@ -17,7 +20,7 @@ LIMIT = 1.0  # seconds until a process has ended, on a quiet machine
 AFTER = 1.5  # seconds between the begin of that fit and the interrupt
 
 
-def data(estimator, n_bags, n_rows=8, n_features=20):
+def data(estimator, n_bags, n_rows=8, *, n_features):
     """Bags of two classes; rows, of which most have no label, for estimators of rows."""
     import numpy as np
 
@@ -36,7 +39,7 @@ def data(estimator, n_bags, n_rows=8, n_features=20):
     return Bags(X, np.arange(0, len(X) + 1, n_rows)), y
 
 
-def fit_for_long(name):
+def fit_for_long(name, n_features):
     """In the child: fit growing data, and say when each fit begins."""
     import warnings
 
@@ -46,9 +49,9 @@ def fit_for_long(name):
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     (kind,) = [kind for kind in public_estimators() if kind.__name__ == name]
     n_bags = 16
-    kind().fit(*data(kind(), n_bags))  # compiles
+    kind().fit(*data(kind(), n_bags, n_features=20))  # compiles
     while n_bags < 10**6:
-        X, y = data(kind(), n_bags)
+        X, y = data(kind(), n_bags, n_features=n_features)
         _say(f"{n_bags}")
         kind().fit(X, y)
         n_bags *= 2
@@ -60,7 +63,7 @@ def _say(line):
     sys.stdout.flush()
 
 
-def time_to_end(name, *, longest=300.0):
+def time_to_end(name, *, n_features=20, longest=300.0):
     """Interrupt a fit that takes long.
 
     Returns
@@ -71,7 +74,7 @@ def time_to_end(name, *, longest=300.0):
     note : str
         How it ended.
     """
-    words = [sys.executable, __file__, "--child", name]
+    words = [sys.executable, __file__, "--child", "--features", str(n_features), name]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:
         guard = threading.Timer(longest + 60, child.kill)
         guard.start()
@@ -108,14 +111,19 @@ def _processor_time(pid):
 def main():
     folder = Path(__file__).resolve().parent
     sys.path.insert(0, str(folder))
-    if sys.argv[1:2] == ["--child"]:
-        fit_for_long(sys.argv[2])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--features", type=int, default=20)
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.child:
+        fit_for_long(asked.names[0], asked.features)
         return
     from estimators import public_estimators
 
     late = 0
-    for name in sys.argv[1:] or [kind.__name__ for kind in public_estimators()]:
-        seconds, note = time_to_end(name)
+    for name in asked.names or [kind.__name__ for kind in public_estimators()]:
+        seconds, note = time_to_end(name, n_features=asked.features)
         shown = "    -" if seconds is None else f"{seconds:5.2f}"
         late += seconds is not None and seconds > LIMIT
         _say(f"{name:35s} {shown} s  {note}")

@@ -77,9 +77,10 @@ def _command(words, said):
         handle = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(handle, 2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        from bagwise.cli import app
+        from bagwise.cli import main
 
-        app([str(word) for word in words], prog_name="bagwise")
+        sys.argv = ["bagwise", *map(str, words)]
+        main()
     except SystemExit as end:
         code = end.code
     except BaseException:

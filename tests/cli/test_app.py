@@ -238,5 +238,29 @@ def test_an_interrupt_while_modules_load_is_one_line(module):
         sys.argv = ["bagwise", "info", "no.csv"]
         main()
     """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+def test_an_interrupt_lost_in_a_callback_comes_again():
+    """An error in a callback of a compiled library is printed and forgotten: so was Ctrl-C."""
+    program = """if True:
+        import ctypes, os, signal, sys, time
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+        from bagwise.cli import main
+        @ctypes.CFUNCTYPE(None)
+        def callback():
+            os.kill(os.getpid(), signal.SIGINT)
+        def work(prog_name):
+            callback()
+            time.sleep(120)
+        sys.modules["bagwise.cli.app"].app = work
+        main()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -175,6 +176,7 @@ def main() -> None:
     _keep_libraries_off_stdout()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+        sys.unraisablehook = _interrupt_again
     try:
         app(prog_name="bagwise")
     except KeyboardInterrupt:  # while the commands are put together
@@ -185,6 +187,23 @@ def main() -> None:
 def _interrupt(signum: int, _: FrameType | None) -> None:
     _interrupts.append(signum)
     raise KeyboardInterrupt
+
+
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """Repeat a Ctrl-C that came in a callback of a compiled library: no error leaves one."""
+    if not issubclass(lost.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(lost)
+        return
+    later = threading.Timer(0.05, _interrupt_main_thread)
+    later.daemon = True
+    later.start()
+
+
+def _interrupt_main_thread() -> None:
+    if sys.platform == "win32":
+        signal.raise_signal(signal.SIGINT)
+    else:  # which ends what it waits for, too
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def _keep_libraries_off_stdout() -> None:
