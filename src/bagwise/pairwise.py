@@ -31,6 +31,7 @@ from bagwise.kernels import threads
 __all__ = [
     "bag_distances",
     "bag_kernel",
+    "check_distance_cost",
     "check_kernel",
     "instance_kernel",
     "kernel_width",
@@ -131,11 +132,9 @@ def bag_distances(
         back = there if Y is None else bag_distances(B, A, kind="maxmin", metric=metric)
         return np.maximum(there, back.T)
     symmetric = Y is None and kind == "minmin"
-    trees = _trees(B) if metric == "euclidean" else {}
-    n_columns = B.n_instances - int(B.sizes[list(trees)].sum())  # those compared one by one
-    _check_distance_cost(A, B, metric, n_columns, symmetric=symmetric)
+    check_distance_cost(A, B, metric, symmetric=symmetric)
     if metric == "euclidean":
-        nearest = _euclidean_nearest(A, B, trees)
+        nearest = _euclidean_nearest(A, B)
     else:
         nearest = _nearest(A, B, metric)
     gather = {"minmin": np.minimum, "maxmin": np.maximum, "meanmin": np.add}[kind]
@@ -146,7 +145,7 @@ def bag_distances(
         gather,
         symmetric=symmetric,
         zero_diagonal=symmetric and metric == "euclidean",
-        n_columns=n_columns,
+        n_columns=_n_columns(B, metric),
     )
     return out / A.sizes[:, None] if kind == "meanmin" else out
 
@@ -434,9 +433,7 @@ def _over_pairs(
     return out
 
 
-def _euclidean_nearest(
-    A: Bags, B: Bags, trees: dict[int, Any]
-) -> Callable[[int, int, int], NDArray[np.float64]]:
+def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np.float64]]:
     if sparse.issparse(A.instances) or sparse.issparse(B.instances):
         return _sparse_nearest(A, B)
     X, Y = A.instances, B.instances
@@ -445,6 +442,7 @@ def _euclidean_nearest(
     squared = row_norms(right, squared=True)
     # Rounding of a product of d terms, twice, for the two values that are compared.
     unit = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
+    trees = _trees(B)
 
     def nearest(start: int, stop: int, bag: int) -> NDArray[np.float64]:
         left = X[start:stop] - centre
@@ -473,10 +471,21 @@ def _trees(bags: Bags) -> dict[int, Any]:
     """A search tree for each large bag of few features: comparing all pairs would take minutes."""
     from scipy.spatial import cKDTree  # slow to import, and only large bags need it
 
+    large = _searched_by_trees(bags).tolist()
+    return {i: cKDTree(np.asarray(bags[i], dtype=np.float64)) for i in large}
+
+
+def _searched_by_trees(bags: Bags) -> NDArray[np.intp]:
     if bags.n_features > TREE_FEATURES or sparse.issparse(bags.instances):
-        return {}
-    large = np.flatnonzero(bags.sizes > TREE_SIZE)
-    return {i: cKDTree(np.asarray(bags[i], dtype=np.float64)) for i in large.tolist()}
+        return np.empty(0, np.intp)
+    return np.flatnonzero(bags.sizes > TREE_SIZE)
+
+
+def _n_columns(bags: Bags, metric: Metric) -> int:
+    """How many instances are compared one by one, not by a tree."""
+    if metric != "euclidean":
+        return bags.n_instances
+    return bags.n_instances - int(bags.sizes[_searched_by_trees(bags)].sum())
 
 
 def _runs(first: int, last: int, alone: Iterable[int]) -> Iterator[tuple[int, int]]:
@@ -627,16 +636,33 @@ def _check_metric(metric: Any, A: Bags, B: Bags) -> None:
         )
 
 
-def _check_distance_cost(
-    A: Bags, B: Bags, metric: Metric, n_columns: int, *, symmetric: bool
+def check_distance_cost(
+    A: Bags,
+    B: Bags,
+    metric: Metric = "euclidean",
+    *,
+    symmetric: bool = False,
+    remedy: str = "draw fewer instances from large bags, or use fewer bags at a time",
 ) -> None:
-    """Refuse distances that would take many minutes."""
+    """Refuse distances that would take many minutes.
+
+    Parameters
+    ----------
+    A, B : Bags
+        The bags to compare.
+    metric : str or callable, default="euclidean"
+        The distance between instances.
+    symmetric : bool, default=False
+        Whether half of the pairs will do.
+    remedy : str
+        What the user can do instead.
+    """
+    n_columns = _n_columns(B, metric)
     n_pairs = float(A.n_instances) * n_columns
     if symmetric and metric == "euclidean" and n_columns == B.n_instances:
         n_pairs = (n_pairs - _n_inner_pairs(A)) / 2
     each = CALLED_PAIR if callable(metric) else PAIR + _values_of_a_row(B)
     if n_pairs * each * (1 if metric == "euclidean" else OTHER_METRIC) > LARGEST_WORK:
-        remedy = "draw fewer instances from large bags, or use fewer bags at a time"
         if metric == "euclidean" and B.n_features > TREE_FEATURES and B.sizes.max() > TREE_SIZE:
             remedy += (
                 f"; with {TREE_FEATURES} features or fewer (InstanceTransformer(PCA())) large bags "

@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 from bagwise import Bags, _memory
 from bagwise.classification import MILES, _miles
 from bagwise.embedding import InstanceSimilarity
-from bagwise.exceptions import NotEnoughMemoryError
+from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.solvers.l1_svm import l1_svm
 from checks import example
 
@@ -160,3 +160,9 @@ def test_similarities_that_do_not_fit_are_refused(model, monkeypatch):
     bags = Bags(rows, np.arange(0, 5001, 5))
     with pytest.raises(NotEnoughMemoryError, match=r"1,000 bags to 5,000 prototypes .* n_proto"):
         model.fit_transform(bags) if hasattr(model, "transform") else model.fit(bags, [0, 1] * 500)
+
+
+def test_comparisons_of_many_minutes_are_refused():
+    bags = Bags(np.arange(300_000.0)[:, None], np.arange(0, 300_001, 100))
+    with pytest.raises(InputError, match=r"9\.0e\+10 pairs .* set n_prototypes"):
+        MILES().fit(bags, [0, 1] * 1500)

@@ -17,7 +17,7 @@ from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.kernels.row_order import row_ranks
-from bagwise.pairwise import bag_distances, kernel_width
+from bagwise.pairwise import bag_distances, check_distance_cost, kernel_width
 
 __all__ = ["InstanceSimilarity", "similarity_to"]
 
@@ -156,7 +156,8 @@ def similarity_to(prototypes: Any, bags: Bags, gamma: float) -> NDArray[np.float
         purpose=f"the similarity of {len(bags):,} bags to {n_prototypes:,} prototypes",
         remedy="set n_prototypes, or use fewer bags at a time",
     )
-    alone = Bags(prototypes, np.arange(prototypes.shape[0] + 1))
+    alone = Bags(prototypes, np.arange(n_prototypes + 1))
+    check_distance_cost(alone, bags, remedy="set n_prototypes, or use fewer bags at a time")
     # From prototype to bag: only the nearest instances of each bag are measured to full precision.
     out = np.ascontiguousarray(bag_distances(alone, bags, kind="minmin").T)
     np.square(out, out=out)
