@@ -23,17 +23,22 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     options = parser.parse_args()
     counts, failures, slowest = defaultdict(Counter), defaultdict(list), Counter()
-    for part, cases in planned(options):
-        for subject, seed, seconds, outcome in run(
-            part, cases, jobs=options.jobs, timeout=options.timeout
-        ):
-            counts[part, subject][outcome.verdict] += 1
-            slowest[part, subject] = max(slowest[part, subject], seconds)
-            if outcome.verdict == BAD:
-                found = failures[part, subject, outcome.kind]
-                found.append((seed, outcome.detail))
-                if len(found) == 1:
-                    print(f"{subject} seed {seed}: {outcome.kind}", file=sys.stderr, flush=True)
+    try:
+        for part, cases in planned(options):
+            for subject, seed, seconds, outcome in run(
+                part, cases, jobs=options.jobs, timeout=options.timeout
+            ):
+                counts[part, subject][outcome.verdict] += 1
+                slowest[part, subject] = max(slowest[part, subject], seconds)
+                if outcome.verdict == BAD:
+                    found = failures[part, subject, outcome.kind]
+                    found.append((seed, outcome.detail))
+                    if len(found) == 1:
+                        print(f"{subject} seed {seed}: {outcome.kind}", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print("interrupted: what was tried so far", file=sys.stderr)
+    if not counts:
+        return 1
     report(counts, failures, slowest)
     return 1 if failures else 0
 
