@@ -164,8 +164,11 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[], None]
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    counter = [] if total is None else [MofNCompleteColumn()]
     console = _console(stderr=True)
+    if not console.is_terminal:  # rich 13 ends even a disabled bar with an empty line
+        yield lambda: None
+        return
+    counter = [] if total is None else [MofNCompleteColumn()]
     with Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -173,7 +176,6 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[], None]
         TimeElapsedColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
     ) as bar:
         number = bar.add_task(task, total=total)
         yield lambda: bar.advance(number)
