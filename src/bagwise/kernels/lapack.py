@@ -32,7 +32,7 @@ __all__ = [
 
 Matrix = NDArray[Any]
 
-LARGE = 10**8  # multiplications from which on a call may take noticeable time, some 0.1 s
+LARGE = 10**7  # multiplications: 10 ms, and much more where BLAS threads wait for each other
 
 
 def cholesky(

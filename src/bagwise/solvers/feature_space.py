@@ -264,8 +264,8 @@ def _solve_gram(gram: NDArray[np.float64], ties: Ties, ridge: float, right: Vect
 
 
 def _solve(matrix: NDArray[np.float64], ridge: float, right: Vector) -> Vector:
-    matrix = matrix.copy()
-    matrix.flat[:: len(matrix) + 1] += ridge
+    matrix = np.array(matrix, order="F")  # a copy, as LAPACK reads it
+    matrix[np.diag_indices(len(matrix))] += ridge
     factor, failed = lapack.cholesky(matrix, clean=False, overwrite=True)
     if failed:
         raise InputError(

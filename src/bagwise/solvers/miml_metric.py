@@ -18,6 +18,7 @@ from scipy.optimize import brentq
 
 from bagwise import kernels
 from bagwise.exceptions import InputError
+from bagwise.kernels.threads import interruptible
 from bagwise.solvers.eigenvectors import some_eigenvectors
 from bagwise.solvers.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
@@ -128,13 +129,17 @@ def best_directions(within: Matrix, between: Matrix, n: int, start: Matrix) -> M
     A = start
     ratio = 0.0
     for _ in range(MAX_ROUNDS):
-        best = np.trace(A.T @ between @ A) / np.trace(A.T @ within @ A)
+        best = interruptible(_ratio, A, between, within)
         if A.shape[1] == n and best <= ratio * (1 + 1e-12):
             return A
         ratio = best
         _, vectors = some_eigenvectors(between - ratio * within, d - n, d - 1)
         A = vectors[:, ::-1]
     return A
+
+
+def _ratio(A: Matrix, between: Matrix, within: Matrix) -> float:
+    return float(np.trace(A.T @ between @ A) / np.trace(A.T @ within @ A))
 
 
 def move_centres(means: Matrix, centres: Matrix, sizes: NDArray[np.float64]) -> Matrix:
