@@ -214,3 +214,11 @@ def test_nothing_is_cut_off_on_a_telephone(open_page, saved, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert light == ("rgb(253, 253, 252)" if scheme == "light" else "rgb(21, 24, 26)")
+
+
+def test_nothing_is_below_the_footer(open_page, saved):
+    """Texts for screen readers in a scrolled list made the page a screen longer."""
+    page = open_page(saved, viewport={"width": 1200, "height": 900})
+    heights = "[document.documentElement.scrollHeight, document.body.scrollHeight]"
+    whole, body = page.evaluate(heights)
+    assert whole <= body + 1
