@@ -270,6 +270,8 @@ def draw_parameters(rng, cls):
     for name in rng.permutation(sorted(constraints))[: rng.integers(1, 4)]:
         if name in ("random_state", "verbose", "n_jobs", "checkpoint"):
             continue
+        if constraints[name] == "no_validation":
+            continue
         options = [value for c in constraints[name] for value in _values(rng, name, c)]
         if options:
             found[str(name)] = options[rng.integers(len(options))]
