@@ -7,6 +7,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -20,6 +21,10 @@ def pytest_collection_modifyitems(items):
         if " at 0x" in item.nodeid:  # the processes of xdist have to find the same tests
             raise pytest.UsageError(f"give a fixed id to {item.nodeid}: it differs by process")
 
+
+# Deadlines are wall clock: on a busy machine they fail tests that are right.
+hypothesis.settings.register_profile("bagwise", deadline=None)
+hypothesis.settings.load_profile("bagwise")
 
 # numpy warns of overflow inside methods, and a warning fails the test that meets it.
 _finite.FLOATING_POINT.clear()

@@ -186,7 +186,7 @@ class TestNamesAndFaces:
             (full.label_sets, _faces.PHOTOS_WITH_TRUE_NAMES),
             (full.automatic_label_sets, _faces.PHOTOS_WITH_CAPTION_NAMES),
         ]:
-            assert np.bincount(sets.sum(axis=1)).tolist() == list(table)
+            assert np.bincount(sets.sum(axis=1, dtype=int)).tolist() == list(table)
         assert full.bags.n_instances == 31147
         assert full.label_sets.shape == (20071, 5873)
 
