@@ -42,6 +42,8 @@ __all__ = [
     "in_canonical_order",
 ]
 
+SCORE_BITS = 20  # scores of classes that differ by less than 1e-6 of the largest are equal
+
 Item = TypeVar("Item")
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -228,10 +230,13 @@ class BagClassifierMixin(ClassifierMixin):
 
 
 def _columns(scores: NDArray[Any]) -> NDArray[np.intp]:
-    """The class of the highest score; of scores equal up to rounding, the first."""
+    """The class of the highest score; of scores equal up to the accuracy of solvers, the first.
+
+    A machine whose solution is w = 0 has scores that differ by what its solver left, about 1e-9.
+    """
     if scores.ndim == 1:
         return (scores > 0).astype(np.intp)
-    return kernels.ties.settled(scores, axis=1).argmax(axis=1)
+    return kernels.ties.settled(scores, axis=1, bits=SCORE_BITS).argmax(axis=1)
 
 
 class InstancePredictorMixin:

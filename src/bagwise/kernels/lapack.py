@@ -3,7 +3,7 @@
 SciPy's own functions for symmetric matrices hold the GIL until they are done, on whatever thread
 they run, and no signal is handled meanwhile. The same routines are called here through the function
 pointers of ``scipy.linalg.cython_lapack``: ctypes releases the GIL, and a call that may take long
-is made through `threads.interruptible`. The results are those of SciPy's functions to the last bit.
+is made through `threads.interruptible`. The results are those of SciPy's functions up to rounding.
 
 Matrices are real, float32 or float64, and in Fortran order; others are copied.
 """

@@ -16,7 +16,9 @@ __all__ = ["settled"]
 BITS = {np.dtype(np.float64): 26, np.dtype(np.float32): 16}  # half of the digits; more of few
 
 
-def settled(values: NDArray[Any], axis: int | None = None) -> NDArray[Any]:
+def settled(
+    values: NDArray[Any], axis: int | None = None, *, bits: int | None = None
+) -> NDArray[Any]:
     """Round values to some 1.5e-8 of the largest modulus (single precision: 1.5e-5).
 
     ``settled(x).argmax()`` and ``argsort(settled(x), kind="stable")`` then take the first of
@@ -28,6 +30,9 @@ def settled(values: NDArray[Any], axis: int | None = None) -> NDArray[Any]:
         The values; infinities and integers stay.
     axis : int, default=None
         The axis along which values are compared; all of them by default.
+    bits : int, default=None
+        How many binary digits of the largest modulus are kept; fewer than by default where the
+        values come from a solver that is less accurate than rounding.
 
     Returns
     -------
@@ -44,9 +49,10 @@ def settled(values: NDArray[Any], axis: int | None = None) -> NDArray[Any]:
     """
     if values.size == 0 or values.dtype not in BITS:
         return values
+    kept = BITS[values.dtype] if bits is None else min(bits, BITS[values.dtype])
     moduli = np.abs(values)
     largest = np.where(np.isfinite(moduli), moduli, 0).max(axis=axis, keepdims=True)
     # A power of two: dividing by it is exact.
-    unit = np.ldexp(np.ones_like(largest), np.frexp(largest)[1] - BITS[values.dtype])
+    unit = np.ldexp(np.ones_like(largest), np.frexp(largest)[1] - kept)
     unit = np.where(unit > 0, unit, 1)  # the largest is nearly the smallest number there is
     return np.where(largest > np.finfo(values.dtype).tiny, np.round(values / unit) * unit, values)
