@@ -31,7 +31,6 @@ from bagwise.kernels import threads
 __all__ = [
     "bag_distances",
     "bag_kernel",
-    "check_distance_cost",
     "check_kernel",
     "instance_kernel",
     "kernel_width",
