@@ -18,7 +18,7 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.engines.tensor_orlr import Part as LabelSetPart
 from bagwise.metric_learning import MIMLCA
-from bagwise.solvers.orlr import Demands
+from bagwise.solvers.annotation.orlr import Demands
 
 from .harness import Fact, Row, table
 

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from bagwise import Bags
-from bagwise.kernels import assignment
+from bagwise.compiled import assignment
 from bagwise.metric_learning import MIMLCA
 
 from .harness import Fact, Row, race, seconds

@@ -12,10 +12,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.annotation import ORedLogisticRegression
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.datasets import load_hja_birdsong
 from bagwise.exceptions import DataNotFoundError
-from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.orlr import Demands, infer
+from bagwise.solvers.annotation.orlr import Demands, infer
 
 from .harness import Fact, Row, growth
 

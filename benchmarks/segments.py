@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bagwise.kernels import segments
+from bagwise.compiled import segments
 
 from .harness import Row, race
 

@@ -22,23 +22,23 @@ QUICK = ["-m", "not slow and not network"]
 
 # Compiled code and what calls it most directly.
 COMPILED = [
-    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("test_kernels_*.py")),
+    "tests/compiled",
     "tests/annotation/test_label_subsets.py",
     "tests/classification/test_diverse_density.py",
     "tests/classification/test_mil_boost.py",
     "tests/classification/test_primal_dual_solver.py",
     "tests/metric_learning/test_miml_metric.py",
     "tests/test_pairwise.py",
-    "tests/test_wellsvm_solver.py",
-    "src/bagwise/kernels",
+    "tests/solvers/test_well_svm.py",
+    "src/bagwise/compiled",
 ]
 # Small enough for loops in plain Python: seconds, not minutes.
 SMALL = [
-    "tests/test_kernels_simplex.py",
-    "tests/test_kernels_segments.py",
-    "tests/test_kernels_assignment.py",
-    "tests/test_kernels_dual_descent.py",
-    "src/bagwise/kernels",
+    "tests/compiled/test_simplex.py",
+    "tests/compiled/test_segments.py",
+    "tests/compiled/test_assignment.py",
+    "tests/compiled/test_dual_descent.py",
+    "src/bagwise/compiled",
     "src/bagwise/pairwise.py",
 ]
 
@@ -83,7 +83,9 @@ LEGS = {
         QUICK,
     ),
     "newest": Leg("the newest versions there are", [*PACKAGES, *TOOLS, "polars"], {}, QUICK),
-    "nojit": Leg("kernels as plain Python", None, {"NUMBA_DISABLE_JIT": "1"}, [*QUICK, *SMALL]),
+    "nojit": Leg(
+        "compiled code as plain Python", None, {"NUMBA_DISABLE_JIT": "1"}, [*QUICK, *SMALL]
+    ),
     "bounds": Leg(
         "every index of compiled code checked",
         None,

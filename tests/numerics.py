@@ -36,9 +36,8 @@ NEEDS = {
 }
 TESTS = [
     *("tests/annotation", "tests/classification", "tests/cluster", "tests/metric_learning"),
-    *("tests/semi_supervised", "tests/test_embedding.py", "tests/test_eigenvectors.py"),
-    *("tests/test_kernels_*.py", "tests/test_metrics.py", "tests/test_pairwise.py"),
-    "tests/test_wellsvm_solver.py",
+    *("tests/semi_supervised", "tests/test_embedding.py", "tests/solvers"),
+    *("tests/compiled", "tests/test_metrics.py", "tests/test_pairwise.py"),
 ]
 # Largest difference of scores, relative to the largest score; largest share of other labels.
 DEFAULT = (1e-6, 0.0)

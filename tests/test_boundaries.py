@@ -1,4 +1,4 @@
-"""The house: a room imports only rooms above it."""
+"""A package imports only the packages that data meets before it."""
 
 import ast
 import re
@@ -10,41 +10,33 @@ import bagwise
 
 ROOT = Path(bagwise.__file__).parent
 
-# From the top of the house to its door. A room may import itself and the rooms it names.
+# In the order data meets them. A package may import itself and the packages it names.
 FOUNDATION = {
     "exceptions",
     "_warnings",
     "_memory",
     "extras",
     "bags",
-    "_fitted_state",
-    "kernels",
+    "compiled",
     "engines",
     "solvers",
     "_validation",
-    "_finite",
-    "base",
     "pairwise",
-    "_kernel_machine",
-    "_label_machine",
+    "base",
 }
 QUESTIONS = {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
-ROOMS = {
+PACKAGES = {
     "exceptions": set(),
     "_warnings": set(),
     "_memory": {"exceptions"},
     "extras": {"exceptions"},
-    "bags": {"exceptions", "engines"},  # Bags.to and Bags.distribute are doors to engines
-    "_fitted_state": {"bags"},
-    "kernels": set(),
-    "engines": {"exceptions", "extras", "bags", "kernels"},
-    "solvers": {"exceptions", "_warnings", "_memory", "bags", "kernels", "engines"},
+    "bags": {"exceptions", "engines"},  # Bags.to and Bags.distribute call engines
+    "compiled": set(),
+    "engines": {"exceptions", "extras", "bags", "compiled"},
+    "solvers": {"exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},
     "_validation": {"exceptions", "bags", "engines"},
-    "_finite": {"exceptions", "bags", "engines", "_validation"},
-    "base": {"exceptions", "_finite", "_fitted_state", "bags", "kernels", "engines", "_validation"},
-    "pairwise": FOUNDATION - {"base", "pairwise", "solvers", "_kernel_machine", "_label_machine"},
-    "_kernel_machine": FOUNDATION - {"_label_machine"},
-    "_label_machine": FOUNDATION,
+    "pairwise": FOUNDATION - {"base", "solvers"},
+    "base": FOUNDATION,
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION | {"io"},
     "classification": FOUNDATION | {"embedding"},
@@ -55,13 +47,13 @@ ROOMS = {
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "_memory", "extras", "bags"},
     "io": {"exceptions", "_warnings", "_memory", "extras", "bags", "engines"},
-    "persistence": {"exceptions", "_fitted_state", "_memory", "extras", "bags", "io"},
+    "persistence": {"exceptions", "base", "_memory", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics", "io"},  # io: a report's file appears whole
     "reproduction": FOUNDATION
     | QUESTIONS
     | {"datasets", "embedding", "inspection", "metrics", "preprocessing", "review"},
     "review": FOUNDATION,
-    "cli": None,  # the outermost room: may import all
+    "cli": None,  # the outermost package: may import all
     "__main__": {"cli"},
     "__init__": {"bags"},
 }
@@ -84,12 +76,12 @@ def modules():
     return sorted(ROOT.rglob("*.py"))
 
 
-def room_of(path):
+def package_of(path):
     return path.relative_to(ROOT).with_suffix("").parts[0]
 
 
 def imports(tree):
-    """Yield every imported dotted name; relative imports are not used in this house."""
+    """Yield every imported dotted name; relative imports are not used."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -100,27 +92,27 @@ def imports(tree):
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
-def test_rooms_import_only_rooms_above(path):
-    room = room_of(path)
-    assert room in ROOMS, f"{room} is not a room of the house: add it to the table"
-    allowed = ROOMS[room]
+def test_packages_import_only_earlier_ones(path):
+    package = package_of(path)
+    assert package in PACKAGES, f"add {package} to the table"
+    allowed = PACKAGES[package]
     if allowed is None:
         return
     known = {p.stem if p.is_file() else p.name for p in ROOT.iterdir()}
     for name in imports(ast.parse(path.read_text())):
         parts = name.split(".")
         if parts[0] == "bagwise" and len(parts) > 1 and parts[1] in known:
-            assert parts[1] in allowed | {room}, f"{room} imports {name}"
+            assert parts[1] in allowed | {package}, f"{package} imports {name}"
 
 
-def test_the_page_of_the_house_names_the_rooms_from_top_to_door():
+def test_the_design_page_lists_the_packages_in_order():
     page = (Path(__file__).parents[1] / "docs" / "design.md").read_text()
-    house = page.partition("## The house")[2].partition("\n## ")[0]
-    named = re.findall(r"^\| `(\w+)/?` \|", house, flags=re.MULTILINE)
-    assert sorted(named) == sorted(ROOMS.keys() - {"__init__", "__main__"})
-    for place, room in enumerate(named):
-        below = (ROOMS[room] or set()) - {room, *named[:place]}
-        assert below == ({"engines"} if room == "bags" else set()), room
+    listed = page.partition("## Packages")[2].partition("\n## ")[0]
+    named = re.findall(r"^\| `(\w+)/?` \|", listed, flags=re.MULTILINE)
+    assert sorted(named) == sorted(PACKAGES.keys() - {"__init__", "__main__"})
+    for place, package in enumerate(named):
+        below = (PACKAGES[package] or set()) - {package, *named[:place]}
+        assert below == ({"engines"} if package == "bags" else set()), package
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))

@@ -6,7 +6,8 @@ from fitted_models import KINDS, fitted, named, precomputed, problem, unfitted
 from scipy import sparse
 
 from bagwise import Bags
-from bagwise._fitted_state import (
+from bagwise.annotation import M3MIML, ORedLogisticRegression
+from bagwise.base.fitted_state import (
     BagsOf,
     Flag,
     Floats,
@@ -21,7 +22,6 @@ from bagwise._fitted_state import (
     compare_state,
     fitted_state_problem,
 )
-from bagwise.annotation import M3MIML, ORedLogisticRegression
 from bagwise.classification import CitationKNN, ClassToBag
 from bagwise.metric_learning import MIMLCA
 

@@ -13,7 +13,7 @@ import pytest
 from interrupts import LIMIT, time_to_end
 from sklearn import config_context, get_config
 
-from bagwise.kernels import threads
+from bagwise.compiled import threads
 from estimators import public_estimators
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="counts processor time by /proc")
@@ -94,7 +94,7 @@ def test_a_process_ends_while_an_interrupted_call_runs():
         import os, signal, threading
         import numpy as np
         from scipy.optimize import linprog
-        from bagwise.kernels.threads import interruptible
+        from bagwise.compiled.threads import interruptible
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
         A = np.random.default_rng(0).random((400, 800))
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()

@@ -6,9 +6,9 @@ from scipy.spatial.distance import directed_hausdorff
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 
-from bagwise import Bags, _memory, kernels, pairwise
+from bagwise import Bags, _memory, compiled, pairwise
+from bagwise.compiled import threads
 from bagwise.exceptions import InputError, NotEnoughMemoryError, SparseInputError
-from bagwise.kernels import threads
 from bagwise.pairwise import (
     bag_distances,
     bag_kernel,
@@ -242,13 +242,13 @@ def test_rows_of_a_huge_bag_are_compared_in_blocks_of_many(rng, monkeypatch):
     bags = Bags(rng.normal(size=(5008, 2)), [0, 3, 5003, 5008])
     n_calls = 0
 
-    def counted(*args, exact=kernels.set_distances.exact_nearest_in_bags):
+    def counted(*args, exact=compiled.set_distances.exact_nearest_in_bags):
         nonlocal n_calls
         n_calls += 1
         return exact(*args)
 
     monkeypatch.setattr(pairwise, "BLOCK", 5008)
-    monkeypatch.setattr(kernels.set_distances, "exact_nearest_in_bags", counted)
+    monkeypatch.setattr(compiled.set_distances, "exact_nearest_in_bags", counted)
     bag_distances(bags, bags)
     assert n_calls < 50
 
@@ -258,13 +258,13 @@ def test_a_bag_is_not_compared_with_itself(rng, monkeypatch):
     expected = bag_distances(bags, bags)
     n_values = 0
 
-    def counted(product, *args, exact=kernels.set_distances.exact_nearest_in_bags):
+    def counted(product, *args, exact=compiled.set_distances.exact_nearest_in_bags):
         nonlocal n_values
         n_values += product.size
         return exact(product, *args)
 
     monkeypatch.setattr(pairwise, "BLOCK", 1010)
-    monkeypatch.setattr(kernels.set_distances, "exact_nearest_in_bags", counted)
+    monkeypatch.setattr(compiled.set_distances, "exact_nearest_in_bags", counted)
     assert_array_equal(bag_distances(bags), expected)
     assert n_values < 20_000
 

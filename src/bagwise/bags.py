@@ -433,7 +433,7 @@ class Bags:
         ``shared = bags.distribute(Client("tcp://scheduler:8786"))``, then
         ``PrimalDualMISVM().fit(shared, y).predict(shared)``.
         """
-        from bagwise.engines.cluster import distribute
+        from bagwise.engines.dask import distribute
 
         return distribute(self, client, npartitions)
 

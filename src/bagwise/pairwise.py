@@ -21,12 +21,12 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from threadpoolctl import threadpool_limits
 
-from bagwise import kernels
+from bagwise import compiled
 from bagwise._memory import require_memory
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
+from bagwise.compiled import threads
 from bagwise.exceptions import InputError, SparseInputError
-from bagwise.kernels import threads
 
 __all__ = [
     "bag_distances",
@@ -352,13 +352,13 @@ def minimax_statistics(bags: Bags) -> NDArray[Any]:
 
 def _per_bag_maximum(bags: Bags, sign: float) -> NDArray[Any]:
     if not sparse.issparse(bags.instances):
-        return kernels.segments.maximum(sign * bags.instances, bags.offsets)
+        return compiled.segments.maximum(sign * bags.instances, bags.offsets)
     return np.vstack([(sign * bag).max(axis=0).toarray() for bag in bags])
 
 
 def _bag_sums(bags: Bags) -> NDArray[np.float64]:
     if not sparse.issparse(bags.instances):
-        return kernels.segments.sum(bags.instances, bags.offsets).astype(np.float64)
+        return compiled.segments.sum(bags.instances, bags.offsets).astype(np.float64)
     member = sparse.csr_array(
         (np.ones(bags.n_instances), np.arange(bags.n_instances), bags.offsets),
         shape=(len(bags), bags.n_instances),
@@ -458,7 +458,7 @@ def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np
             product += squared[columns]
             slack = unit * (lengths + squared[columns].max())
             ends = B.offsets[first : last + 1] - B.offsets[first]
-            out[:, first - bag : last - bag] = kernels.set_distances.exact_nearest_in_bags(
+            out[:, first - bag : last - bag] = compiled.set_distances.exact_nearest_in_bags(
                 product, slack, ends, X[start:stop], Y[columns]
             )
         return np.sqrt(out)
@@ -513,7 +513,7 @@ def _sparse_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np.fl
         product *= -2
         product += squared[columns]
         ends = B.offsets[bag:] - B.offsets[bag]
-        _, column = kernels.set_distances.nearest_in_bags(product, ends)
+        _, column = compiled.set_distances.nearest_in_bags(product, ends)
         rows = np.repeat(np.arange(start, stop), column.shape[1])
         difference = X[rows] - Y[column.ravel() + B.offsets[bag]]
         return np.sqrt(row_norms(difference, squared=True)).reshape(column.shape)
@@ -526,7 +526,9 @@ def _nearest(A: Bags, B: Bags, metric: Metric) -> Callable[[int, int, int], NDAr
 
     def nearest(start: int, stop: int, bag: int) -> NDArray[np.float64]:
         distances = pairwise_distances(X[start:stop], Y[B.offsets[bag] :], metric=metric)
-        return kernels.set_distances.nearest_in_bags(distances, B.offsets[bag:] - B.offsets[bag])[0]
+        return compiled.set_distances.nearest_in_bags(distances, B.offsets[bag:] - B.offsets[bag])[
+            0
+        ]
 
     return nearest
 

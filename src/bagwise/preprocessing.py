@@ -15,10 +15,10 @@ from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._fitted_state import FittedState, Model
 from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
+from bagwise.base.fitted_state import FittedState, Model
 from bagwise.exceptions import InputError
 from bagwise.io.memory import Workspace
 

@@ -16,7 +16,7 @@ from bagwise.engines import Journal
 from bagwise.engines.parts import LocalParts, codes_by_bag, codes_of_instances
 from bagwise.exceptions import LabelError
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.solvers.orlr import Demands, Part, _Problem, infer
+from bagwise.solvers.annotation.orlr import Demands, Part, _Problem, infer
 from orlr_oracle import by_enumeration
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from bagwise.kernels import label_subsets
+from bagwise.compiled import label_subsets
 from orlr_oracle import by_enumeration, paper_dp
 
 

@@ -16,8 +16,8 @@ from bagwise.datasets import load_hja_birdsong, load_letter_frost
 from bagwise.engines import Journal
 from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
-from bagwise.solvers import orlr
-from bagwise.solvers.orlr import Demands, Part, _Problem
+from bagwise.solvers.annotation import orlr
+from bagwise.solvers.annotation.orlr import Demands, Part, _Problem
 from orlr_oracle import by_enumeration
 
 

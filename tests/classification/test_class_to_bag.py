@@ -5,14 +5,14 @@ import pytest
 
 from bagwise import Bags, _memory
 from bagwise.classification import ClassToBag, _class_to_bag
+from bagwise.compiled import set_distances
 from bagwise.exceptions import (
     InputError,
     LabelError,
     NotEnoughMemoryError,
     SparseInputError,
 )
-from bagwise.kernels import set_distances
-from bagwise.solvers.norm_ratio import minimise_norm_ratio
+from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio
 from checks import example
 
 

@@ -10,9 +10,9 @@ from scipy.optimize import approx_fprime, minimize
 from bagwise import Bags
 from bagwise.base import in_canonical_order
 from bagwise.classification import EMDD, DiverseDensity
+from bagwise.compiled import diverse_density, segments, set_distances
+from bagwise.compiled.row_order import row_ranks
 from bagwise.exceptions import InputError, SparseInputError
-from bagwise.kernels import diverse_density, segments, set_distances
-from bagwise.kernels.row_order import row_ranks
 from checks import example
 
 CERTAIN = 1e-8  # the model's own floor of a distance

@@ -15,8 +15,8 @@ from bagwise import Bags
 from bagwise.classification import InstanceMarginSVM
 from bagwise.datasets import load_musk1
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.solvers.max_margin import Machine
-from bagwise.solvers.misvm import alternate
+from bagwise.solvers.margin.max_margin import Machine
+from bagwise.solvers.margin.misvm import alternate
 from checks import example
 from margin_oracle import assert_same_up_to_a_shift, of_labels, rbf_coordinates
 

@@ -7,8 +7,8 @@ from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.svm import SVC
 
 from bagwise.exceptions import InputError
-from bagwise.solvers.feature_space import KernelFeatures, LinearFeatures
-from bagwise.solvers.max_margin import MarginProblem, Start, max_margin
+from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
+from bagwise.solvers.margin.max_margin import MarginProblem, Start, max_margin
 
 
 def drawn(rng, n_instances, n_features, n_groups=None):
@@ -180,8 +180,8 @@ def test_gathering_points_ends_where_all_at_once_does(rng, monkeypatch, n_groups
 def test_a_kernel_in_blocks_equals_the_kept_matrix(rng, monkeypatch):
     X, problem = drawn(rng, 60, 4, 20)
     expected = max_margin(KernelFeatures(X, rbf_kernel), problem, tol=1e-10)
-    monkeypatch.setattr("bagwise.solvers.feature_space.KEPT", 10)
-    monkeypatch.setattr("bagwise.solvers.feature_space.BLOCK", 100)
+    monkeypatch.setattr("bagwise.solvers.margin.feature_space.KEPT", 10)
+    monkeypatch.setattr("bagwise.solvers.margin.feature_space.BLOCK", 100)
     found = max_margin(KernelFeatures(X, rbf_kernel), problem, tol=1e-10)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-8)
 

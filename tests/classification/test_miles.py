@@ -9,7 +9,7 @@ from bagwise import Bags, _memory
 from bagwise.classification import MILES, _miles
 from bagwise.embedding import InstanceSimilarity
 from bagwise.exceptions import InputError, NotEnoughMemoryError
-from bagwise.solvers.l1_svm import l1_svm
+from bagwise.solvers.margin.l1_svm import l1_svm
 from checks import example
 
 

@@ -184,7 +184,7 @@ def test_scores_in_blocks_equal_all_at_once(model, monkeypatch):
     bags, y = example(12)
     found = clone(model).set_params(kernel="rbf").fit(bags, y)
     expected = found.score_instances(bags)
-    monkeypatch.setattr("bagwise._kernel_machine.BLOCK", 10)
+    monkeypatch.setattr("bagwise.base._kernel_machine.BLOCK", 10)
     np.testing.assert_allclose(found.score_instances(bags), expected)
 
 

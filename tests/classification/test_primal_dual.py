@@ -12,12 +12,12 @@ from sklearn.model_selection import cross_val_score
 
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
+from bagwise.compiled import threads
 from bagwise.datasets import make_bags
 from bagwise.engines import place
 from bagwise.exceptions import InputError
-from bagwise.kernels import threads
-from bagwise.solvers.concave_convex import objective
-from bagwise.solvers.primal_dual import KernelSpace, LinearSpace, Part, Problem
+from bagwise.solvers.margin.concave_convex import objective
+from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, Part, Problem
 from checks import example
 from primal_dual_oracle import DenseADMM
 from test_primal_dual_solver import draw, solve

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bagwise import Bags
-from bagwise.solvers.primal_dual import LinearSpace, primal_dual
+from bagwise.solvers.margin.primal_dual import LinearSpace, primal_dual
 from primal_dual_oracle import DenseADMM
 
 

@@ -63,7 +63,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path, monkeypatch):
     ("folder", "answer"), [("there", "there: can be written"), (None, "set NUMBA_CACHE_DIR")]
 )
 def test_the_folder_of_compiled_kernels_is_shown(run, monkeypatch, folder, answer):
-    from bagwise.kernels import compilation
+    from bagwise.compiled import compilation
 
     monkeypatch.setattr(compilation, "cache_folder", lambda: folder)
     result = run("doctor", "--json")

@@ -62,7 +62,7 @@ def test_the_tables_of_a_paper_fit_80_columns(run, tmp_path, monkeypatch):
 
 
 def test_compilation_is_told_afterwards_and_only_then(monkeypatch, capsys):
-    from bagwise.kernels import compilation
+    from bagwise.compiled import compilation
 
     with noting_compilation():
         pass

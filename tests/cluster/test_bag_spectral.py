@@ -24,10 +24,10 @@ from bagwise.cluster._affinity import (
     pick_landmarks,
 )
 from bagwise.exceptions import InputError
-from bagwise.solvers.bag_constraints import CONSTRAINTS, constrain
-from bagwise.solvers.bag_spectral import embed, extension, unit_rows
-from bagwise.solvers.block_eigenvectors import leading_eigenvectors
-from bagwise.solvers.class_shares import class_shares
+from bagwise.solvers.spectral.bag_constraints import CONSTRAINTS, constrain
+from bagwise.solvers.spectral.bag_spectral import embed, extension, unit_rows
+from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
+from bagwise.solvers.spectral.class_shares import class_shares
 
 OPTIONS = {"alpha": 0.7, "n_clusters": 3, "adapt_alpha": False}
 
@@ -161,7 +161,7 @@ def test_constraints_hold_no_matrix_of_all_instances():
 
 
 def test_too_many_label_sets_for_a_matrix_of_them(monkeypatch):
-    monkeypatch.setattr("bagwise.solvers.bag_constraints.MOST_GROUPS", 3)
+    monkeypatch.setattr("bagwise.solvers.spectral.bag_constraints.MOST_GROUPS", 3)
     W, bag_index, label_sets = labelled_bags()
     with pytest.raises(InputError, match=r"different label sets.*constraints='bag'"):
         constrain(W, bag_index, label_sets, constraints="bag_only_ambiguous", **OPTIONS)
@@ -473,7 +473,7 @@ def test_a_disconnected_graph():
 
 
 def test_large_sets_are_clustered_from_a_sample(monkeypatch):
-    monkeypatch.setattr("bagwise.solvers.bag_spectral.KMEANS_SAMPLE", 20)
+    monkeypatch.setattr("bagwise.solvers.spectral.bag_spectral.KMEANS_SAMPLE", 20)
     bags, sets, truth = blobs(n_bags=150)
     found = BagConstrainedSpectralClustering(3, random_state=0).fit_predict(bags, sets)
     assert adjusted_rand_score(truth, found) == 1

@@ -7,9 +7,9 @@ from sklearn.svm import SVR
 
 from bagwise.cluster import IterativeSVR, _row_clusterer
 from bagwise.exceptions import InputError
-from bagwise.solvers.feature_space import LinearFeatures
-from bagwise.solvers.iterative_svr import best_threshold, iterative_svr
-from bagwise.solvers.libsvm import fit_libsvm
+from bagwise.solvers.clustering.iterative_svr import best_threshold, iterative_svr
+from bagwise.solvers.margin.feature_space import LinearFeatures
+from bagwise.solvers.margin.libsvm import fit_libsvm
 
 
 @pytest.fixture

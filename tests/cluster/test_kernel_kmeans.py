@@ -9,9 +9,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise.cluster import KernelKMeans, _row_clusterer
 from bagwise.exceptions import InputError
-from bagwise.solvers.feature_space import KEPT, KernelFeatures, LinearFeatures
-from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
-from bagwise.solvers.label_starts import aligned_labels
+from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
+from bagwise.solvers.margin.feature_space import KEPT, KernelFeatures, LinearFeatures
+from bagwise.solvers.wellsvm.label_starts import aligned_labels
 
 
 def sum_of_squares(K, labels):
@@ -94,7 +94,7 @@ def test_the_diagonal_and_starts_in_blocks(rng):
 def test_more_rows_than_are_kept_give_the_same(rng, monkeypatch):
     X = rng.normal(size=(60, 3))
     whole = KernelKMeans(3, random_state=0).fit(X)
-    monkeypatch.setattr("bagwise.solvers.feature_space.KEPT", 10)
+    monkeypatch.setattr("bagwise.solvers.margin.feature_space.KEPT", 10)
     assert KEPT > 60
     np.testing.assert_array_equal(KernelKMeans(3, random_state=0).fit(X).labels_, whole.labels_)
 

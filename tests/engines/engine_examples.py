@@ -9,7 +9,7 @@ import numpy as np
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.metric_learning import MIMLCA
-from bagwise.solvers.primal_dual import LinearSpace, primal_dual
+from bagwise.solvers.margin.primal_dual import LinearSpace, primal_dual
 
 
 def mapped(bags, folder):

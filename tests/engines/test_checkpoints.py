@@ -16,7 +16,7 @@ from bagwise.engines import Checkpoint, Journal, checkpoint, iterate, place
 from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import InputError
 from bagwise.io import write_bags
-from bagwise.solvers.primal_dual import Part
+from bagwise.solvers.margin.primal_dual import Part
 from checks import example
 from engine_examples import MODELS, Counter, solve, with_label_sets
 

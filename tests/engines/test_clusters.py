@@ -15,9 +15,10 @@ from sklearn.preprocessing import StandardScaler
 from bagwise import Bags, _memory, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
-from bagwise.engines import cluster, connection
+from bagwise.engines import connection
+from bagwise.engines import dask as cluster
 from bagwise.engines.arrays import add
-from bagwise.engines.cluster import ClusterParts
+from bagwise.engines.dask import ClusterParts
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.io import read_bags, write_bags
 from bagwise.metric_learning import MIMLCA

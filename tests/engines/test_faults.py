@@ -17,7 +17,7 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
 from bagwise.engines import Checkpoint, checkpoint, iterate
-from bagwise.engines.cluster import ClusterParts
+from bagwise.engines.dask import ClusterParts
 from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import WorkerLostError
 from bagwise.metric_learning import MIMLCA
@@ -259,7 +259,7 @@ def test_an_error_of_a_function_comes_through_at_once(client, tmp_path, only):
 
 def test_a_part_that_lost_its_state_says_so():
     pytest.importorskip("distributed")
-    from bagwise.engines.cluster import _Cell, _unpack
+    from bagwise.engines.dask import _Cell, _unpack
 
     cell = _Cell(Counter, None, [], {})
     assert _unpack(cell.call(0, "add", (2,))) == 2

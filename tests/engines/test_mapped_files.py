@@ -19,8 +19,9 @@ from bagwise.exceptions import InputError
 from bagwise.io import write_bags
 from bagwise.metric_learning import MIMLCA
 from bagwise.persistence import load_model
-from bagwise.solvers import column_span, mimlca, orlr
-from bagwise.solvers.primal_dual import Part
+from bagwise.solvers.annotation import orlr
+from bagwise.solvers.margin.primal_dual import Part
+from bagwise.solvers.metric import column_span, mimlca
 from checks import example
 from engine_examples import mapped
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bagwise.kernels import segments
-from bagwise.solvers import orlr
-from bagwise.solvers.orlr import Demands
+from bagwise.compiled import segments
+from bagwise.solvers.annotation import orlr
+from bagwise.solvers.annotation.orlr import Demands
 from checks import example
 from engine_examples import with_label_sets
 

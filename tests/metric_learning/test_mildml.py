@@ -6,11 +6,11 @@ from scipy.optimize import approx_fprime
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import Bags
+from bagwise.compiled.set_distances import closest_instances
 from bagwise.exceptions import InputError, LabelError
-from bagwise.kernels.set_distances import closest_instances
 from bagwise.metric_learning import MildML
 from bagwise.pairwise import bag_distances
-from bagwise.solvers.mildml import pair_loss, sample_pairs
+from bagwise.solvers.metric.mildml import pair_loss, sample_pairs
 
 
 def example(n_bags=14, seed=0):

@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 from bagwise import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.metric_learning import MIMLMetric
-from bagwise.solvers.eigenvectors import some_eigenvectors
-from bagwise.solvers.miml_metric import best_directions, move_centres, spread
+from bagwise.solvers.metric.miml_metric import best_directions, move_centres, spread
+from bagwise.solvers.spectral.eigenvectors import some_eigenvectors
 
 
 def example(n_bags=40, n_labels=4, seed=0):

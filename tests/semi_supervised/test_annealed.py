@@ -8,7 +8,7 @@ from sklearn.svm import LinearSVC
 
 from bagwise.exceptions import InputError
 from bagwise.semi_supervised import AnnealedSVM
-from bagwise.solvers.annealed_svm import (
+from bagwise.solvers.semi_supervised.annealed_svm import (
     _line_search,
     annealed_svm,
     probabilities,

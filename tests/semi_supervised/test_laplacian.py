@@ -10,8 +10,8 @@ from sklearn.svm import SVC
 from bagwise import _memory
 from bagwise.exceptions import InputError
 from bagwise.semi_supervised import LaplacianSVM
-from bagwise.solvers import laplacian_svm as solver
-from bagwise.solvers import libsvm
+from bagwise.solvers.margin import libsvm
+from bagwise.solvers.semi_supervised import laplacian_svm as solver
 
 
 @pytest.fixture

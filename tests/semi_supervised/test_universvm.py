@@ -5,8 +5,8 @@ from scipy import sparse
 from sklearn.svm import SVC
 
 from bagwise.semi_supervised import UniverSVM
-from bagwise.solvers.feature_space import LinearFeatures
-from bagwise.solvers.universvm import ramp, ramp_svm
+from bagwise.solvers.margin.feature_space import LinearFeatures
+from bagwise.solvers.semi_supervised.universvm import ramp, ramp_svm
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC
 
-from bagwise import Bags, _label_machine
+from bagwise import Bags
+from bagwise.base import _label_machine
 from bagwise.classification import WellMISVM
+from bagwise.compiled import dual_descent
 from bagwise.exceptions import LabelError
-from bagwise.kernels import dual_descent
 from bagwise.semi_supervised import WellSVMClassifier
 
 

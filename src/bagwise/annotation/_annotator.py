@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise import kernels
-from bagwise._fitted_state import FittedState, Flag
+from bagwise import compiled
 from bagwise._validation import check_label_sets
 from bagwise.base import BagClassifierMixin, InstancePredictorMixin, finite_scores
+from bagwise.base.fitted_state import FittedState, Flag
 from bagwise.exceptions import LabelError
 
 __all__ = ["AnnotatorMixin", "best_threshold"]
@@ -58,7 +58,7 @@ class AnnotatorMixin(InstancePredictorMixin, BagClassifierMixin):
         """
         scores = self._score_bags(X)
         if self._single and len(self.classes_) == 2:
-            equal = np.equal(*kernels.ties.settled(scores, axis=1).T)
+            equal = np.equal(*compiled.ties.settled(scores, axis=1).T)
             scores = np.where(equal, 0, scores[:, 1] - scores[:, 0])
         return finite_scores(scores)
 
@@ -127,7 +127,7 @@ def best_threshold(scores: NDArray[Any], label_sets: NDArray[Any]) -> float:
     """
     order = np.argsort(scores, axis=None)
     sorted_scores = scores.ravel()[order]
-    different = np.diff(kernels.ties.settled(sorted_scores)) > 0
+    different = np.diff(compiled.ties.settled(sorted_scores)) > 0
     carried = (label_sets.ravel() == 1)[order]
     # Errors with the k lowest scores denied: carried labels among them, others above.
     errors = np.concatenate([[0], np.cumsum(np.where(carried, 1, -1))])

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
-from bagwise._fitted_state import FittedState, Floats
-from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.base import fit_method
+from bagwise.base._kernel_machine import KernelMachine
+from bagwise.base.fitted_state import FittedState, Floats
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
-from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.m3miml import m3miml
+from bagwise.solvers.annotation.m3miml import m3miml
 from bagwise.solvers.result import total_curve
 
 __all__ = ["M3MIML"]

@@ -13,8 +13,7 @@ from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise import kernels
-from bagwise._fitted_state import Anything, FittedState, Floats, Integers
+from bagwise import compiled
 from bagwise._validation import (
     LabelSets,
     check_bags,
@@ -27,11 +26,12 @@ from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.annotation._cost import check_memory
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
+from bagwise.base.fitted_state import Anything, FittedState, Floats, Integers
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import is_local, over_partitions, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError
-from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.orlr import Demands, infer, ored_logistic
+from bagwise.solvers.annotation.orlr import Demands, infer, ored_logistic
 
 __all__ = ["ORedLogisticRegression"]
 
@@ -467,8 +467,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         with np.errstate(divide="ignore"):
             # P(all are c or background) - P(all are background), without cancellation.
             beyond = np.log1p(np.exp(log_p[:, :n_classes] - log_p[:, n_classes:]))
-            beyond = kernels.segments.sum(beyond, bags.offsets)
-            nothing = kernels.segments.sum(log_p[:, n_classes:], bags.offsets)
+            beyond = compiled.segments.sum(beyond, bags.offsets)
+            nothing = compiled.segments.sum(log_p[:, n_classes:], bags.offsets)
             return nothing + beyond + np.log(-np.expm1(-beyond))
 
     def _posterior(

@@ -12,15 +12,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise import kernels
-from bagwise._fitted_state import FittedState, Floats, Number
+from bagwise import compiled
 from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
 from bagwise.base import BagEstimator, fit_method
+from bagwise.base.fitted_state import FittedState, Floats, Number
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
-from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.rank_loss import rank_loss_sim
+from bagwise.solvers.annotation.rank_loss import rank_loss_sim
 
 __all__ = ["RankLossSIM"]
 
@@ -188,5 +188,5 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
         return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_
 
     def _pool(self, values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
-        weighted = kernels.segments.softmax(values, offsets) * values
-        return kernels.segments.sum(weighted, offsets) - self.threshold_
+        weighted = compiled.segments.softmax(values, offsets) * values
+        return compiled.segments.sum(weighted, offsets) - self.threshold_

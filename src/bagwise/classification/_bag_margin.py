@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise.classification._one_vs_rest import OneVsRestSVM
-from bagwise.solvers.feature_space import FeatureSpace
-from bagwise.solvers.misvm import bag_margin
+from bagwise.solvers.margin.feature_space import FeatureSpace
+from bagwise.solvers.margin.misvm import bag_margin
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["BagMarginSVM"]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from bagwise.classification._one_vs_rest import OneVsRestSVM
-from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.margin.feature_space import FeatureSpace
+from bagwise.solvers.margin.smil import balanced_sparse_mil
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.smil import balanced_sparse_mil
 
 __all__ = ["BalancedSparseMIL"]
 

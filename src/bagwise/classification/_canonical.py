@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.base import InstancePredictorMixin
-from bagwise.kernels.row_order import row_ranks
+from bagwise.compiled.row_order import row_ranks
 
 __all__ = ["KeysByValue"]
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise import kernels
-from bagwise._fitted_state import BagsOf, FittedState, Flag, Floats, Integers
+from bagwise import compiled
 from bagwise._validation import check_bags, check_label, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
+from bagwise.base.fitted_state import BagsOf, FittedState, Flag, Floats, Integers
 from bagwise.exceptions import LabelError
 from bagwise.pairwise import DISTANCES, bag_distances
 
@@ -232,7 +232,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         order = np.lexsort((near, -share))
         rank = np.empty(bags.n_instances)
         rank[order] = np.arange(bags.n_instances)
-        return kernels.segments.argmax(-rank, bags.offsets)
+        return compiled.segments.argmax(-rank, bags.offsets)
 
     def _citation_radius(self, bags: Bags) -> NDArray[np.float64]:
         if self.n_citers == 0:

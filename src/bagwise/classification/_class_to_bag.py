@@ -13,8 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.random import sample_without_replacement
 
-from bagwise import kernels
-from bagwise._fitted_state import BagsOf, FittedState, Flag, Floats, Integers
+from bagwise import compiled
 from bagwise._memory import require_memory
 from bagwise._validation import check_bags, check_label, check_label_sets
 from bagwise._warnings import warn_user
@@ -26,10 +25,11 @@ from bagwise.base import (
     fit_method,
     in_canonical_order,
 )
+from bagwise.base.fitted_state import BagsOf, FittedState, Flag, Floats, Integers
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError, LabelError
-from bagwise.kernels.threads import one_core_if_small
 from bagwise.pairwise import bag_distances
-from bagwise.solvers.norm_ratio import minimise_norm_ratio, widest_directions
+from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio, widest_directions
 from bagwise.solvers.result import SolverResult, total_curve
 
 __all__ = ["ClassToBag"]
@@ -266,7 +266,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         if label is None and not self._single:
             raise LabelError("a model of label sets needs label=...: which label's key instances?")
         if label is None:
-            scores = kernels.ties.settled(self._scores(bags), axis=1)
+            scores = compiled.ties.settled(self._scores(bags), axis=1)
             columns = scores.argmax(axis=1)[bags.bag_index]
         else:
             columns = np.full(bags.n_instances, check_label(label, self.classes_))
@@ -275,7 +275,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             rows = np.flatnonzero(columns == c)
             alone = Bags(bags.instances[rows], np.arange(len(rows) + 1))
             near[rows] = -self._distances_of_class(c, alone)
-        return kernels.segments.argmax(near, bags.offsets)
+        return compiled.segments.argmax(near, bags.offsets)
 
     def _learn(
         self, bags: Bags, carries: NDArray[np.bool_], rng: np.random.RandomState
@@ -332,7 +332,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
                 f"{n_compared:.1e} pairs of {X.shape[1]} features: draw fewer instances from large "
                 f"bags, or choose a smaller max_pairs than {self.max_pairs:,}."
             )
-        return X[x] - X[kernels.set_distances.nearest_of_pairs(X, bags.offsets, x, other)]
+        return X[x] - X[compiled.set_distances.nearest_of_pairs(X, bags.offsets, x, other)]
 
     def _distances(self, bags: Bags) -> NDArray[np.float64]:
         """Distance of each class to each bag, of shape (n_bags, n_classes)."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.classification._point_concept import PointConceptClassifier
-from bagwise.solvers.diverse_density import diverse_density
+from bagwise.solvers.likelihood.diverse_density import diverse_density
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["DiverseDensity"]

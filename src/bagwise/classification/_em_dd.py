@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from bagwise.classification._point_concept import PointConceptClassifier
-from bagwise.solvers.em_dd import em_dd
+from bagwise.solvers.likelihood.em_dd import em_dd
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["EMDD"]

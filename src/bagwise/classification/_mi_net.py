@@ -17,11 +17,11 @@ from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
-from bagwise._fitted_state import FittedState, Floats, ListOf
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.base.fitted_state import FittedState, Floats, ListOf
 from bagwise.classification._mi_net_training import Architecture, head_inputs, train
 from bagwise.exceptions import InputError
 

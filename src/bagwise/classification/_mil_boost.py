@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from bagwise import kernels
-from bagwise._fitted_state import FittedState, Floats, Integers, ListOf
+from bagwise import compiled
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import (
     BagClassifierMixin,
@@ -19,9 +18,10 @@ from bagwise.base import (
     fit_method,
     in_canonical_order,
 )
+from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf
 from bagwise.classification._canonical import KeysByValue
 from bagwise.classification._log_odds import LogOddsMixin
-from bagwise.solvers.mil_boost import mil_boost
+from bagwise.solvers.likelihood.mil_boost import mil_boost
 from bagwise.solvers.result import total_curve
 
 __all__ = ["MILBoost"]
@@ -190,5 +190,5 @@ class MILBoost(LogOddsMixin, KeysByValue, BagClassifierMixin, BagEstimator):
         rows = np.ascontiguousarray(instances, np.float64)
         trees = zip(self.features_, self.thresholds_, self.leaves_, strict=True)
         return self.start_ + np.column_stack(
-            [kernels.boosted_trees.predict_trees(rows, *parts) for parts in trees]
+            [compiled.boosted_trees.predict_trees(rows, *parts) for parts in trees]
         )

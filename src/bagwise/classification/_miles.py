@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise import kernels
-from bagwise._fitted_state import FittedState, Floats, Number, Table
+from bagwise import compiled
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import (
@@ -20,11 +19,12 @@ from bagwise.base import (
     fit_method,
     in_canonical_order,
 )
+from bagwise.base.fitted_state import FittedState, Floats, Number, Table
 from bagwise.classification._canonical import KeysByValue
 from bagwise.classification._one_vs_rest import class_weights
+from bagwise.compiled.threads import block_bounds
 from bagwise.embedding._similarity import InstanceSimilarity, similarity_to
-from bagwise.kernels.threads import block_bounds
-from bagwise.solvers.l1_svm import l1_svm
+from bagwise.solvers.margin.l1_svm import l1_svm
 from bagwise.solvers.result import total_curve
 
 __all__ = ["MILES"]
@@ -204,6 +204,6 @@ class MILES(KeysByValue, BagClassifierMixin, BagEstimator):
         """Similarity to each prototype, of its nearest instances in each bag; 0 of the others."""
         alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
         similar = similarity_to(self.prototypes_, alone, self.gamma_)  # (n_instances, n_chosen)
-        nearest = similar == kernels.segments.maximum(similar, bags.offsets)[bags.bag_index]
-        equals = kernels.segments.sum(nearest.astype(np.float64), bags.offsets)
+        nearest = similar == compiled.segments.maximum(similar, bags.offsets)[bags.bag_index]
+        equals = compiled.segments.sum(nearest.astype(np.float64), bags.offsets)
         return similar * nearest / equals[bags.bag_index]

@@ -11,13 +11,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
 from bagwise.base import BagClassifierMixin, InstancePredictorMixin, fit_method
+from bagwise.base._kernel_machine import KernelMachine
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
-from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult, total_curve
 
 __all__ = ["OneVsRestSVM", "class_weights"]

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise._fitted_state import FittedState, Floats
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
 from bagwise.base import (
@@ -20,16 +19,17 @@ from bagwise.base import (
     fit_method,
     in_canonical_order,
 )
+from bagwise.base.fitted_state import FittedState, Floats
 from bagwise.classification._log_odds import LogOddsMixin
 from bagwise.exceptions import InputError
 from bagwise.pairwise import kernel_width
-from bagwise.solvers.diverse_density import starts_at
+from bagwise.solvers.likelihood.diverse_density import starts_at
 from bagwise.solvers.result import SolverResult, total_curve
 
 __all__ = ["PointConceptClassifier"]
 
 LONGEST_SEARCH = 1e9  # starts x instances: about an hour for ten features on two cores
-NEAREST = 1e-8  # as in kernels.diverse_density: no instance is positive for certain
+NEAREST = 1e-8  # as in compiled.diverse_density: no instance is positive for certain
 
 
 class PointConceptClassifier(LogOddsMixin, BagClassifierMixin, BagEstimator):

@@ -15,20 +15,20 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise._memory import require_memory
 from bagwise._validation import check_bag_labels, check_bags, check_sample_weight
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Number
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import is_local, over_partitions, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
-from bagwise.kernels.threads import one_core_if_small
 from bagwise.pairwise import check_kernel, instance_kernel, kernel_width
 from bagwise.solvers import SolverResult
-from bagwise.solvers.concave_convex import concave_convex
-from bagwise.solvers.primal_dual import KernelSpace, LinearSpace, primal_dual
+from bagwise.solvers.margin.concave_convex import concave_convex
+from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_dual
 
 __all__ = ["PrimalDualMISVM"]
 

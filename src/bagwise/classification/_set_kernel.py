@@ -13,12 +13,12 @@ from sklearn.utils import compute_sample_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
-from bagwise._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise._memory import require_memory
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
-from bagwise.kernels.threads import interruptible
+from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Number
+from bagwise.compiled.threads import interruptible
 from bagwise.pairwise import BAG_KERNELS, bag_kernel, kernel_width, set_kernel_norms
 
 __all__ = ["SetKernelSVM"]

@@ -13,11 +13,11 @@ from sklearn.svm import LinearSVC
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 
-from bagwise._fitted_state import FittedState, Model
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.base.fitted_state import FittedState, Model
+from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError
-from bagwise.kernels.threads import interruptible
 
 __all__ = ["SingleInstanceClassifier"]
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.classification._one_vs_rest import OneVsRestSVM
-from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.margin.feature_space import FeatureSpace
+from bagwise.solvers.margin.smil import sparse_mil
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.smil import sparse_mil
 
 __all__ = ["SparseMIL"]
 

@@ -13,16 +13,16 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise import kernels
-from bagwise._fitted_state import FittedState, Floats, Integers, ListOf
-from bagwise._label_machine import LabelMachine
+from bagwise import compiled
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, InstancePredictorMixin, fit_method
+from bagwise.base._label_machine import LabelMachine
+from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import is_local, over_partitions, over_tasks
 from bagwise.exceptions import InputError
-from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.wellsvm import (
+from bagwise.solvers.wellsvm.well_svm import (
     KeyInstances,
     MixtureResult,
     canonical_order,
@@ -236,7 +236,7 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         return self._score_rows(bags.instances)
 
     def _best_scores(self, bags: Bags) -> NDArray[np.float64]:
-        return kernels.segments.maximum(self._scores(bags), bags.offsets)
+        return compiled.segments.maximum(self._scores(bags), bags.offsets)
 
     def _learn(
         self, bags: Bags, choices: list[KeyInstances]
@@ -279,7 +279,7 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         f, _ = supervised(
             rows, order, signs[order], each[order], order=np.arange(len(order)), tol=tol, seed=seed
         )
-        scores = kernels.dual_descent.score(rows, f)
+        scores = compiled.dual_descent.score(rows, f)
         first = choices.choose(scores, costs, scores)
         result = well_svm(
             rows, choices, costs, first, order=_variable_order(order, choices), tol=tol,
@@ -318,7 +318,7 @@ def _variable_order(order: NDArray[np.int64], choices: KeyInstances) -> NDArray[
     """The variables by the place of their last instance in an order of the instances."""
     place = np.empty(len(order))
     place[order] = np.arange(len(order))
-    bags = kernels.segments.maximum(place, choices.offsets)[choices.positive]
+    bags = compiled.segments.maximum(place, choices.offsets)[choices.positive]
     return np.argsort(np.concatenate([bags, place[choices.negatives]])).astype(np.int64)
 
 

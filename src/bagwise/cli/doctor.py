@@ -97,7 +97,7 @@ def _extras() -> dict[str, str]:
 def _threads() -> dict[str, Any]:
     from threadpoolctl import threadpool_info
 
-    from bagwise.kernels.threads import n_threads
+    from bagwise.compiled.threads import n_threads
 
     pools = [
         f"{pool.get('internal_api')} {pool.get('version') or ''}".strip()
@@ -150,7 +150,7 @@ def _files() -> dict[str, str]:
 
 def _compiled_kernels() -> str:
     try:
-        from bagwise.kernels.compilation import cache_folder
+        from bagwise.compiled.compilation import cache_folder
 
         folder = cache_folder()
     except Exception as error:  # without numba, which is listed as broken
@@ -185,7 +185,7 @@ def _try_kernels(broken: list[str]) -> None:
     import numpy as np
 
     try:
-        from bagwise.kernels import segments
+        from bagwise.compiled import segments
 
         segments.maximum(np.array([1.0, 3.0, 2.0]), np.array([0, 2, 3]))
     except Exception as error:

@@ -130,7 +130,7 @@ def noting_compilation() -> Iterator[None]:
     before = _n_compilations()
     yield
     if _n_compilations() > before:
-        from bagwise.kernels.compilation import cache_folder
+        from bagwise.compiled.compilation import cache_folder
 
         note(
             "Some of that time went into compiling for this machine: next time it is faster."
@@ -142,7 +142,7 @@ def noting_compilation() -> Iterator[None]:
 
 def _n_compilations() -> int:
     # Not imported for it: numba takes a third of a second, and many commands run no kernel.
-    loaded = sys.modules.get("bagwise.kernels.compilation")
+    loaded = sys.modules.get("bagwise.compiled.compilation")
     return loaded.n_compilations() if loaded else 0
 
 

@@ -25,9 +25,9 @@ from sklearn.neighbors import NearestNeighbors
 
 from bagwise._validation import check_similarity
 from bagwise.cluster._placed_rows import PlacedRows
+from bagwise.compiled.threads import interruptible, run_blocks
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
-from bagwise.kernels.threads import interruptible, run_blocks
 
 __all__ = [
     "AFFINITIES",

@@ -14,7 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise._fitted_state import (
+from bagwise._validation import LabelSets, check_bags, check_label_sets
+from bagwise._warnings import warn_user
+from bagwise.bags import Bags
+from bagwise.base import BagEstimator, fit_method
+from bagwise.base.fitted_state import (
     Anything,
     FittedState,
     Floats,
@@ -26,18 +30,14 @@ from bagwise._fitted_state import (
     Text,
     Values,
 )
-from bagwise._validation import LabelSets, check_bags, check_label_sets
-from bagwise._warnings import warn_user
-from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
 from bagwise.cluster._affinity import AFFINITIES, Affinity, row_blocks
 from bagwise.cluster._placed_rows import rows_in_order
 from bagwise.engines import over_partitions
 from bagwise.exceptions import InputError
-from bagwise.solvers.bag_constraints import CONSTRAINTS, ConstrainedSimilarity, constrain
-from bagwise.solvers.bag_spectral import embed, extension, k_means, nearest_center
-from bagwise.solvers.block_eigenvectors import leading_eigenvectors
-from bagwise.solvers.class_shares import class_shares
+from bagwise.solvers.spectral.bag_constraints import CONSTRAINTS, ConstrainedSimilarity, constrain
+from bagwise.solvers.spectral.bag_spectral import embed, extension, k_means, nearest_center
+from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
+from bagwise.solvers.spectral.class_shares import class_shares
 
 __all__ = ["BagConstrainedSpectralClustering", "known_label_sets", "own_order"]
 

@@ -20,14 +20,14 @@ from bagwise.cluster._bag_spectral import (
     own_order,
 )
 from bagwise.exceptions import InputError
-from bagwise.solvers.bag_spectral import (
+from bagwise.solvers.spectral.bag_spectral import (
     embed,
     extension,
     k_means,
     nearest_center,
 )
-from bagwise.solvers.block_eigenvectors import leading_eigenvectors
-from bagwise.solvers.class_shares import class_shares
+from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
+from bagwise.solvers.spectral.class_shares import class_shares
 
 __all__ = ["ClusterChoice", "choose_clusters"]
 

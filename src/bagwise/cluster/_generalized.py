@@ -7,11 +7,11 @@ from typing import Any
 
 from sklearn.utils._param_validation import Interval
 
-from bagwise._fitted_state import FittedState, Number
+from bagwise.base.fitted_state import FittedState, Number
 from bagwise.cluster._row_clusterer import TwoWayClusterer
 from bagwise.exceptions import InputError
-from bagwise.solvers.feature_space import FeatureSpace
-from bagwise.solvers.generalized_mmc import generalized_mmc
+from bagwise.solvers.clustering.generalized_mmc import generalized_mmc
+from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["GeneralizedMMC"]

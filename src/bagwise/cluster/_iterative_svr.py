@@ -8,9 +8,9 @@ from typing import Any
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise.cluster._row_clusterer import TwoWayClusterer, check_number_of_rows
-from bagwise.kernels.threads import one_core_if_small, one_core_if_sparse
-from bagwise.solvers.feature_space import FeatureSpace
-from bagwise.solvers.iterative_svr import iterative_svr
+from bagwise.compiled.threads import one_core_if_small, one_core_if_sparse
+from bagwise.solvers.clustering.iterative_svr import iterative_svr
+from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["IterativeSVR"]

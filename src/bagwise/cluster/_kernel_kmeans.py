@@ -12,15 +12,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise import kernels
-from bagwise._fitted_state import FittedState, Integers, Number
-from bagwise._kernel_machine import KernelMachine
+from bagwise import compiled
 from bagwise._validation import check_rows
 from bagwise._warnings import warn_user
 from bagwise.base import RowEstimator, fit_method
+from bagwise.base._kernel_machine import KernelMachine
+from bagwise.base.fitted_state import FittedState, Integers, Number
 from bagwise.cluster._row_clusterer import check_number_of_rows
-from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
+from bagwise.compiled.threads import one_core_if_small
+from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 
 __all__ = ["KernelKMeans"]
 
@@ -176,7 +176,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
                 found = kernel_kmeans(space, lengths, labels, self.n_clusters, self.max_iter)
                 results.append(found)
         ends = np.array([result.objective_curve[-1] for result in results])
-        best = results[int(kernels.ties.settled(ends).argmin())]
+        best = results[int(compiled.ties.settled(ends).argmin())]
         if not best.converged:
             warn_user(
                 f"KernelKMeans did not settle in max_iter={self.max_iter} rounds: raise max_iter.",
@@ -201,4 +201,4 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         -------
         ndarray of shape (n_rows,)
         """
-        return kernels.ties.settled(self._score_rows(self._check_rows(X)), axis=1).argmax(axis=1)
+        return compiled.ties.settled(self._score_rows(self._check_rows(X)), axis=1).argmax(axis=1)

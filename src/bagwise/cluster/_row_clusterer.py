@@ -12,14 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from bagwise._fitted_state import FittedState, Integers
-from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_rows
 from bagwise._warnings import warn_user
 from bagwise.base import RowEstimator, fit_method
+from bagwise.base._kernel_machine import KernelMachine
+from bagwise.base.fitted_state import FittedState, Integers
 from bagwise.exceptions import InputError
-from bagwise.solvers.feature_space import FeatureSpace
-from bagwise.solvers.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
+from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
+from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["TwoWayClusterer", "check_number_of_rows"]

@@ -11,13 +11,13 @@ from sklearn.base import ClusterMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise._fitted_state import FittedState, Floats, Integers, ListOf, Model, TupleOf, Whole
-from bagwise._label_machine import LabelMachine
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
+from bagwise.base._label_machine import LabelMachine
+from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf, Model, TupleOf, Whole
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
-from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.wellsvm import BoundedLabels, aligned_start, canonical_order, well_svm
+from bagwise.solvers.wellsvm.well_svm import BoundedLabels, aligned_start, canonical_order, well_svm
 
 __all__ = ["WellSVMClustering"]
 

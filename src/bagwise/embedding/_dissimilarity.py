@@ -11,9 +11,9 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise._fitted_state import BagsOf, FittedState
 from bagwise._validation import check_bags
 from bagwise.base import BagEstimator, fit_method
+from bagwise.base.fitted_state import BagsOf, FittedState
 from bagwise.pairwise import DISTANCES, bag_distances
 
 __all__ = ["BagDissimilarity"]

@@ -11,12 +11,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise._fitted_state import FittedState, Number, Table
 from bagwise._memory import require_memory
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.kernels.row_order import row_ranks
+from bagwise.base.fitted_state import FittedState, Number, Table
+from bagwise.compiled.row_order import row_ranks
 from bagwise.pairwise import bag_distances, check_distance_cost, kernel_width
 
 __all__ = ["InstanceSimilarity", "similarity_to"]

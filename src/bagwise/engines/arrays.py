@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy import linalg
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise.compiled import lapack
+from bagwise.compiled.threads import interruptible
 from bagwise.extras import import_extra
-from bagwise.kernels import lapack
-from bagwise.kernels.threads import interruptible
 
 __all__ = [
     "add",

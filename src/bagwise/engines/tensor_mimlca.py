@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise import kernels
+from bagwise import compiled
 from bagwise.bags import Bags
 from bagwise.engines.arrays import solve_upper, to_numpy
 from bagwise.engines.parts import digest
@@ -24,7 +24,7 @@ BLOCK = 2**27  # values worked on at once
 
 
 class Part:
-    """All bags on a device; methods as those of ``bagwise.solvers.mimlca_parts.Part``.
+    """All bags on a device; methods as those of ``bagwise.solvers.metric.mimlca_parts.Part``.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Part:
         return torch.as_tensor(array, dtype=dtype, device=self.X.device)
 
     def _assigned(self, costs: NDArray[np.float64]) -> tuple[NDArray[Any], NDArray[Any]]:
-        solve = kernels.assignment.assign if self.one_each else kernels.assignment.nearest
+        solve = compiled.assignment.assign if self.one_each else compiled.assignment.nearest
         places = solve(costs, self.bags.offsets, self.label_offsets)
         rows = np.flatnonzero(places >= 0)
         labels = np.full(len(places), -1, dtype=np.int64)

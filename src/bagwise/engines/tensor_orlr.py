@@ -1,6 +1,6 @@
 """The part of ORLR on torch tensors: the subset recursion of many bags at once.
 
-The recursion of ``bagwise.kernels.label_subsets``: bags with equally many labels go side by side,
+The recursion of ``bagwise.compiled.label_subsets``: bags with equally many labels go side by side,
 one instance of each per step. Bags in which it underflows, or that are approximated, are few; the
 compiled kernel does them.
 """
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise import kernels
+from bagwise import compiled
 from bagwise.bags import Bags
 from bagwise.engines.arrays import to_numpy
 from bagwise.engines.parts import codes_of_instances, digest
@@ -38,7 +38,7 @@ class _Group:
 
 
 class Part:
-    """All bags on a device; methods as those of ``bagwise.solvers.orlr.Part``.
+    """All bags on a device; methods as those of ``bagwise.solvers.annotation.orlr.Part``.
 
     Parameters
     ----------
@@ -80,12 +80,12 @@ class Part:
         self.bag = torch.as_tensor(bags.bag_index, dtype=torch.int64, device=device)
         self.weights = torch.as_tensor(weights, dtype=torch.float64, device=device)
         labels = np.empty(0, np.int64) if known is None else codes_of_instances(known, bags.offsets)
-        counts = (how != kernels.label_subsets.FREE)[bags.bag_index]
+        counts = (how != compiled.label_subsets.FREE)[bags.bag_index]
         counts = counts | (labels >= 0) if len(labels) else counts
         self.known = torch.as_tensor(labels, device=device)
         self.each = self.weights[self.bag] * torch.as_tensor(counts, device=device)
         n_labels = (indicator == 1).sum(axis=1)
-        fast = (how == kernels.label_subsets.EXACT) & (n_labels <= LARGEST_SET)
+        fast = (how == compiled.label_subsets.EXACT) & (n_labels <= LARGEST_SET)
         self.others = np.flatnonzero(~fast)
         self.groups: list[_Group] = []
         for k in np.unique(n_labels[fast]):
@@ -196,7 +196,7 @@ class Part:
         set_offsets = np.searchsorted(bag, np.arange(len(chosen) + 1))
         known = to_numpy(self.known[place] if len(self.known) else self.known)
         found, value = np.empty_like(logits), np.empty(len(chosen))
-        kernels.label_subsets.expect(
+        compiled.label_subsets.expect(
             0, len(chosen), offsets, logits, set_offsets, labels, self.background,
             self.how[chosen], np.ones(len(chosen)), False, known, found, value,
             np.ones(len(chosen), bool),

@@ -1,6 +1,6 @@
 """The part of pdMISVM on torch tensors: the updates of all bags at once.
 
-The same algorithm as ``bagwise.kernels.primal_dual``, bag loop turned into columns. Instances and
+The same algorithm as ``bagwise.compiled.primal_dual``, bag loop turned into columns. Instances and
 scores keep their precision, the numbers per bag and class are in double precision.
 """
 
@@ -25,7 +25,7 @@ _STATE = (
 
 
 class Part:
-    """All bags on a device; methods as those of ``bagwise.solvers.primal_dual.Part``.
+    """All bags on a device; methods as those of ``bagwise.solvers.margin.primal_dual.Part``.
 
     Parameters
     ----------

@@ -247,7 +247,7 @@ def _principal_scores(rows: Any) -> NDArray[Any]:
     """The first two principal components, by the inner products: sparse rows stay sparse."""
     from scipy.sparse import issparse
 
-    from bagwise.solvers.eigenvectors import some_eigenvectors
+    from bagwise.solvers.spectral.eigenvectors import some_eigenvectors
 
     gram = rows @ rows.T
     gram = np.asarray(gram.toarray() if issparse(gram) else gram, dtype=float)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bagwise.io.door import read_bags, write_bags
+from bagwise.io.reading import read_bags, write_bags
 
 __all__ = ["read_bags", "write_bags"]

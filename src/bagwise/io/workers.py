@@ -43,7 +43,7 @@ def on_workers(
 
     `shape` is the number of features and their type.
     """
-    from bagwise.engines.cluster import DistributedBags, Loader, partition_bounds
+    from bagwise.engines.dask import DistributedBags, Loader, partition_bounds
 
     n_features, dtype = shape
     bounds = partition_bounds(cluster.client, offsets, cluster.npartitions)

@@ -17,7 +17,7 @@ from bagwise.bags import Bags
 from bagwise.engines import Checkpoint
 from bagwise.exceptions import LabelError
 from bagwise.metric_learning._base import CentroidPredictor
-from bagwise.solvers.multi_instance_kmeans import Candidates, LocalRows, best_of_starts
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates, LocalRows, best_of_starts
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["ASSIGNMENT_CONSTRAINTS", "LabelAssigner"]

@@ -12,14 +12,14 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._fitted_state import FittedState, Floats, Integers, Labels
 from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
+from bagwise.base.fitted_state import FittedState, Floats, Integers, Labels
+from bagwise.compiled.threads import interruptible
 from bagwise.engines import over_partitions, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
-from bagwise.kernels.threads import interruptible
 
 __all__ = [
     "CentroidPredictor",

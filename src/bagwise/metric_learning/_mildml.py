@@ -10,14 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 
-from bagwise._fitted_state import FittedState, Number
 from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.base import fit_method, in_canonical_order
+from bagwise.base.fitted_state import FittedState, Number
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
-from bagwise.kernels.threads import one_core_if_small
 from bagwise.metric_learning._base import MetricLearner, with_dense_instances
-from bagwise.solvers.mildml import mildml, sample_pairs
+from bagwise.solvers.metric.mildml import mildml, sample_pairs
 
 __all__ = ["MildML"]
 

@@ -12,14 +12,14 @@ from sklearn.utils._param_validation import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.base import fit_method
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
-from bagwise.kernels.threads import one_core_if_small
 from bagwise.metric_learning._base import (
     CentroidPredictor,
     with_dense_instances,
 )
-from bagwise.solvers.miml_metric import miml_metric
-from bagwise.solvers.multi_instance_kmeans import Candidates
+from bagwise.solvers.metric.miml_metric import miml_metric
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 
 __all__ = ["MIMLMetric"]
 

@@ -14,24 +14,24 @@ from scipy.sparse.linalg import eigsh
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise._fitted_state import FittedState, Floats, Integers, Table
 from bagwise._memory import require_memory
 from bagwise._validation import LabelSets, check_bag_labels, check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import fit_method
+from bagwise.base.fitted_state import FittedState, Floats, Integers, Table
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import Checkpoint, digest, is_local, over_partitions
 from bagwise.exceptions import InputError
-from bagwise.kernels.threads import one_core_if_small
 from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
 from bagwise.metric_learning._base import CentroidPredictor, as_few_rows, best_column
 from bagwise.pairwise import check_kernel, instance_kernel
-from bagwise.solvers.column_span import RANK_TOLERANCE, ColumnSpan
-from bagwise.solvers.eigenvectors import some_eigenvectors, with_fixed_signs
-from bagwise.solvers.mimlca import instance_span, metric_map, usual_rank
-from bagwise.solvers.mimlca_parts import mimlca_by_parts
-from bagwise.solvers.multi_instance_kmeans import Candidates, cluster_means
+from bagwise.solvers.metric.column_span import RANK_TOLERANCE, ColumnSpan
+from bagwise.solvers.metric.mimlca import instance_span, metric_map, usual_rank
+from bagwise.solvers.metric.mimlca_parts import mimlca_by_parts
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
+from bagwise.solvers.spectral.eigenvectors import some_eigenvectors, with_fixed_signs
 
 __all__ = ["MIMLCA", "MLCA"]
 

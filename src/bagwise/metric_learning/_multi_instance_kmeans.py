@@ -7,12 +7,12 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from bagwise._fitted_state import FittedState, Integers
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.base import fit_method
+from bagwise.base.fitted_state import FittedState, Integers
 from bagwise.exceptions import InputError
 from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
-from bagwise.solvers.multi_instance_kmeans import cluster_means
+from bagwise.solvers.metric.multi_instance_kmeans import cluster_means
 
 __all__ = ["MultiInstanceKMeans"]
 

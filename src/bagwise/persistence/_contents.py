@@ -15,7 +15,8 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.utils.fixes import parse_version
 
-from bagwise._fitted_state import (
+from bagwise.bags import Bags
+from bagwise.base.fitted_state import (
     FittedState,
     Floats,
     Integers,
@@ -32,7 +33,6 @@ from bagwise._fitted_state import (
     fitted_state_problem,
     has_fitted_attributes,
 )
-from bagwise.bags import Bags
 
 __all__ = ["forget_paths", "model_problem"]
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
-from bagwise._fitted_state import FittedState, Floats
 from bagwise._warnings import warn_user
-from bagwise.kernels.threads import one_core_if_sparse
+from bagwise.base.fitted_state import FittedState, Floats
+from bagwise.compiled.threads import one_core_if_sparse
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, Signs
-from bagwise.solvers.annealed_svm import annealed_svm
-from bagwise.solvers.cost_range import check_costs
+from bagwise.solvers.margin.cost_range import check_costs
 from bagwise.solvers.result import SolverResult
+from bagwise.solvers.semi_supervised.annealed_svm import annealed_svm
 
 __all__ = ["AnnealedSVM"]
 

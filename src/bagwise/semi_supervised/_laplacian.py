@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
-from bagwise.solvers.laplacian_svm import graph_laplacian, laplacian_svm
 from bagwise.solvers.result import SolverResult
+from bagwise.solvers.semi_supervised.laplacian_svm import graph_laplacian, laplacian_svm
 
 __all__ = ["LaplacianSVM"]
 

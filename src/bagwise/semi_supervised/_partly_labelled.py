@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise._fitted_state import FittedState, Values
-from bagwise._kernel_machine import KernelMachine
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise._warnings import warn_user
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
+from bagwise.base._kernel_machine import KernelMachine
+from bagwise.base.fitted_state import FittedState, Values
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
-from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult, total_curve
 
 __all__ = ["PartlyLabelledClassifier", "PartlyLabelledMachine"]

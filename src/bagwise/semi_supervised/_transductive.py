@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
-from bagwise.solvers.feature_space import FeatureSpace
-from bagwise.solvers.label_starts import n_expected
+from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.transductive import transductive_svm
+from bagwise.solvers.semi_supervised.transductive import transductive_svm
+from bagwise.solvers.wellsvm.label_starts import n_expected
 
 __all__ = ["TransductiveSVM"]
 

@@ -8,9 +8,9 @@ from typing import Any
 from sklearn.utils._param_validation import Interval
 
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
-from bagwise.solvers.feature_space import FeatureSpace
+from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.universvm import ramp_svm
+from bagwise.solvers.semi_supervised.universvm import ramp_svm
 
 __all__ = ["UniverSVM"]
 

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from bagwise import kernels
-from bagwise._fitted_state import FittedState, Floats, Integers, ListOf, Values
-from bagwise._label_machine import LabelMachine
+from bagwise import compiled
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
+from bagwise.base._label_machine import LabelMachine
+from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf, Values
+from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
-from bagwise.kernels.threads import one_core_if_small
-from bagwise.solvers.wellsvm import (
+from bagwise.solvers.wellsvm.well_svm import (
     MixtureResult,
     PartialLabels,
     canonical_order,
@@ -264,7 +264,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
             rows, known, signs[known], costs[known], order=np.arange(len(known)), tol=tol / 10,
             seed=seed,
         )  # fmt: skip
-        scores = kernels.dual_descent.score(rows, f)
+        scores = compiled.dual_descent.score(rows, f)
         start = np.zeros(len(signs))
         start[known] = alpha
         first = labels.choose(scores, np.ones(len(signs)), scores)

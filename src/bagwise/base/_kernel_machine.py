@@ -1,0 +1,112 @@
+"""Machines whose score is a weighted sum of features, or of kernels with training rows.
+
+Rows are instances of bags, or rows of their own.
+"""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+from sklearn.utils import gen_batches
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+
+from bagwise.bags import Bags
+from bagwise.base import BagEstimator
+from bagwise.base.fitted_state import Axis, FittedState, Floats, Integers, Number, Table
+from bagwise.pairwise import instance_kernel, kernel_width
+from bagwise.solvers.margin.cost_range import check_costs, mean_square
+from bagwise.solvers.margin.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
+
+__all__ = ["KernelMachine"]
+
+BLOCK = 2**22  # kernel values held at once when scoring
+
+
+class KernelMachine(BagEstimator):
+    """The kernel of a machine: where it is trained, what is kept of it, how it scores rows.
+
+    A subclass offers the parameters `kernel`, `gamma`, `degree` and `coef0`, and leaves either
+    `coef_`, or `dual_coef_`, `support_`, `support_vectors_` and `gamma_`; always `intercept_`.
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "kernel": [StrOptions(set(PAIRWISE_KERNEL_FUNCTIONS)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Real],
+    }
+
+    kernel: Any
+    gamma: Any
+    degree: float
+    coef0: float
+
+    @property
+    def _n_machines(self) -> Axis:
+        return "n_machines"
+
+    def _fitted_state(self) -> FittedState:
+        state = super()._fitted_state() | {"intercept_": Floats(self._n_machines)}
+        if self.kernel == "linear":
+            return state | {"coef_": Floats(self._n_machines, "n_features_in_")}
+        return state | {
+            "support_": Integers("n_support", low=0),
+            "support_vectors_": Table("n_support", "n_features_in_"),
+            "dual_coef_": Floats(self._n_machines, "n_support"),
+            "gamma_": Number(low=0),
+        }
+
+    def _forget(self) -> None:
+        """Drop the machine of an earlier fit, which may have been of the other kind."""
+        for name in ("coef_", "dual_coef_", "support_", "support_vectors_", "gamma_", "nystroem_"):
+            if hasattr(self, name):
+                delattr(self, name)
+
+    def _width(self, rows: Any) -> float:
+        """Gamma of a kernel on these rows."""
+        return kernel_width(self.gamma, Bags(rows, np.arange(rows.shape[0] + 1)))
+
+    def _space(self, rows: Any) -> FeatureSpace:
+        """The training rows, in double precision, seen through the kernel."""
+        self._forget()
+        costs = {name: getattr(self, name, None) for name in ("C", "C1", "C2")}
+        if self.kernel == "linear":
+            space = LinearFeatures(rows)
+            check_costs(mean_square(space.rows), **costs)
+            return space
+        check_costs(1.0, **costs)
+        width = self._width(rows)
+        return KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, width))
+
+    def _keep(self, space: FeatureSpace, coef: NDArray[Any], intercept: NDArray[Any]) -> None:
+        """Remember machines, rows of `coef` over the training rows, as fitted state."""
+        if isinstance(space, LinearFeatures):
+            self.coef_, self.intercept_ = space.planes(coef, intercept)
+            return
+        assert isinstance(space, KernelFeatures)
+        self.support_ = np.flatnonzero(np.any(coef != 0, axis=0))
+        self.support_vectors_ = space.rows[self.support_]
+        self.dual_coef_, self.intercept_ = coef[:, self.support_], intercept
+        self.gamma_ = self._width(space.rows)
+
+    def _kernel_values(self, A: Any, B: Any, gamma: float) -> NDArray[Any]:
+        if B.shape[0] == 0:
+            return np.zeros((A.shape[0], 0))
+        params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
+        return instance_kernel(A, B, self.kernel, params)
+
+    def _score_rows(self, rows: Any) -> NDArray[np.float64]:
+        """Score checked rows by each machine: shape (n_rows, n_machines)."""
+        if hasattr(self, "coef_"):
+            return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_
+        n_rows = max(1, BLOCK // max(1, len(self.support_)))
+        scores = [
+            self._kernel_values(rows[batch], self.support_vectors_, self.gamma_) @ self.dual_coef_.T
+            for batch in gen_batches(rows.shape[0], n_rows)
+        ]
+        return np.concatenate(scores) + self.intercept_

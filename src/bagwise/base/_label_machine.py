@@ -1,0 +1,173 @@
+"""What the three WellSVM estimators share: the kernel, the machine, and how it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from bagwise import compiled
+from bagwise._memory import require_memory
+from bagwise._warnings import warn_user
+from bagwise.base._kernel_machine import KernelMachine
+from bagwise.base.fitted_state import FittedState, Floats, Integers, Model, Number
+from bagwise.exceptions import InputError
+from bagwise.solvers.result import total_curve
+from bagwise.solvers.wellsvm.well_svm import MixtureResult
+
+__all__ = ["LabelMachine"]
+
+LARGEST_GRAM = 20_000  # rows; beyond, the kernel is approximated
+SINGLE_GRAM = 5_000  # rows; beyond, the kernel matrix is kept in single precision
+LANDMARKS = 1_000  # features of the approximation
+
+
+class LabelMachine(KernelMachine):
+    """Linear and kernel machines with a regularised offset, learned by label generation.
+
+    A subclass offers the parameters named below. With `center`, dense rows and kernels are centred,
+    so that 0 is the middle of the data; the constant feature `offset` lets the machine leave it.
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **KernelMachine._parameter_constraints,
+        "kernel": [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable],
+        "center": ["boolean"],
+        "offset": [Interval(Real, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_cuts": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    center: bool
+    offset: float
+    tol: float
+    max_cuts: int
+    random_state: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+    def _fitted_state(self) -> FittedState:
+        state = super()._fitted_state() | {"duality_gap_": Number(any_value=True)}
+        machine = {"support_", "support_vectors_", "dual_coef_"}
+        if self.kernel == "precomputed":
+            support = Integers("n_support", low=0, below="n_features_in_")  # columns of new rows
+            state = {n: k for n, k in state.items() if n not in ("support_vectors_", "gamma_")}
+            return state | {"support_": support}
+        if hasattr(self, "nystroem_"):
+            state = {n: k for n, k in state.items() if n not in machine}
+            coef = Floats("n_machines", "n_landmarks")
+            return state | {"coef_": coef, "nystroem_": Model("transform")}
+        return state
+
+    def _present(self, X: Any, seed: int) -> tuple[Any, NDArray[np.float64]]:
+        """The training rows as the kernels read them, and what was taken off to centre them."""
+        self._forget()
+        if self.kernel == "precomputed":
+            if X.shape[0] != X.shape[1]:
+                raise InputError(
+                    f"a precomputed kernel of {X.shape[0]} rows has {X.shape[1]} columns: expected "
+                    "one column per training row."
+                )
+            return self._present_gram(X)
+        if self.kernel != "linear":
+            self.gamma_ = self._width(X)
+            if X.shape[0] <= LARGEST_GRAM:
+                require_memory(
+                    3 * 8.0 * X.shape[0] ** 2,
+                    purpose=f"the kernel matrix of {X.shape[0]:,} rows with two like it",
+                    remedy="fit part of the rows, or use kernel='linear', after Nystroem if need "
+                    "be",
+                )
+                return self._present_gram(self._kernel_values(X, X, self.gamma_))
+            self.nystroem_ = self._nystroem(seed).fit(X)
+            X = self.nystroem_.transform(X)
+        if not self.center:
+            return self._with_offset(compiled.dual_descent.rows_of(X)), np.zeros(X.shape[1])
+        centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+        return self._with_offset(compiled.dual_descent.rows_of(X, centre=centre)), centre
+
+    def _present_gram(self, K: NDArray[Any]) -> tuple[Any, NDArray[np.float64]]:
+        kind = np.float64 if len(K) <= SINGLE_GRAM else np.float32
+        K = K.astype(kind, copy=self.center)
+        centre = np.zeros(len(K))
+        if self.center:
+            means = K.mean(axis=0, dtype=np.float64)
+            centre = means - means.mean() / 2
+            K -= centre.astype(kind)
+            K -= centre.astype(kind)[:, None]
+        return self._with_offset(compiled.dual_descent.gram_rows(K)), centre
+
+    def _with_offset(self, rows: Any) -> Any:
+        """The rows with their constant feature, in units of their typical length."""
+        constant = self.offset * float(np.sqrt(rows.squares.mean()))
+        rows.asks[:, 0] = rows.gives[:, 0] = constant
+        return rows._replace(squares=rows.squares + constant**2)
+
+    def _nystroem(self, seed: int) -> Nystroem:
+        params: dict[str, Any] = {}
+        if self.kernel in ("rbf", "laplacian", "poly", "polynomial", "sigmoid", "chi2"):
+            params["gamma"] = self.gamma_
+        if self.kernel in ("poly", "polynomial", "sigmoid"):
+            params["coef0"] = self.coef0
+        if self.kernel in ("poly", "polynomial"):
+            params["degree"] = self.degree
+        return Nystroem(kernel=self.kernel, n_components=LANDMARKS, random_state=seed, **params)
+
+    def _keep_machines(
+        self, X: Any, rows: Any, centre: NDArray[np.float64], results: Sequence[MixtureResult]
+    ) -> None:
+        """Remember the machines as hyperplanes, or as weights of training rows."""
+        f = np.array([result.solution.f for result in results])
+        coef = np.array([result.solution.coef for result in results])
+        constant = rows.asks[0, 0] * f[:, rows.n_features]
+        if rows.kind != compiled.dual_descent.GRAM:
+            self.coef_ = f[:, : rows.n_features]
+            if rows.kind == compiled.dual_descent.SPARSE:
+                self.coef_ = self.coef_ - coef.sum(axis=1)[:, None] * centre
+            self.intercept_ = constant - self.coef_ @ centre
+        else:
+            # A centred kernel value is the plain one minus means over the training rows.
+            total = coef.sum(axis=1)
+            self.dual_coef_ = coef - total[:, None] / len(centre) if self.center else coef
+            self.intercept_ = constant - coef @ centre + total * centre.mean()
+            self._keep_support(X)
+        self.objective_curve_ = total_curve(results)
+        self.n_iter_ = max(result.n_iter for result in results)
+        self.duality_gap_ = float(max(result.solution.gap for result in results))
+        if not all(result.converged for result in results):
+            found, remedy = "did not reach", "scale the features, or lower the costs and the offset"
+            if self.n_iter_ >= self.max_cuts:
+                found = f"found violated labels after max_cuts={self.max_cuts} label vectors at"
+                remedy = "raise max_cuts, or lower the cost of what has no label"
+            warn_user(
+                f"{type(self).__name__} {found} tol={self.tol}: {remedy}.",
+                ConvergenceWarning,
+            )
+
+    def _keep_support(self, X: Any) -> None:
+        """Of a kernel machine only the training rows that carry weight are needed again."""
+        self.support_ = np.flatnonzero(np.any(self.dual_coef_ != 0, axis=0))
+        self.dual_coef_ = self.dual_coef_[:, self.support_]
+        if self.kernel != "precomputed":
+            self.support_vectors_ = X[self.support_]
+
+    def _score_rows(self, X: Any) -> NDArray[np.float64]:
+        """Score checked rows by each machine: shape (n_rows, n_machines)."""
+        if hasattr(self, "nystroem_"):
+            X = self.nystroem_.transform(X)
+        if self.kernel == "precomputed":
+            return X[:, self.support_] @ self.dual_coef_.T + self.intercept_
+        return super()._score_rows(X)

@@ -1,0 +1,32 @@
+"""Numeric leaves on plain arrays; they load, and compile, when first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_LEAVES = (
+    "assignment",
+    "boosted_trees",
+    "diverse_density",
+    "dual_descent",
+    "group_descent",
+    "label_pairs",
+    "label_subsets",
+    "level_set",
+    "primal_dual",
+    "row_order",
+    "segments",
+    "set_distances",
+    "simplex",
+    "ties",
+)
+
+__all__ = list(_LEAVES)
+
+
+def __getattr__(name: str) -> Any:
+    # numba takes a third of a second to import: nobody pays before the first kernel runs.
+    if name in _LEAVES:
+        return importlib.import_module(f"bagwise.compiled.{name}")
+    raise AttributeError(f"module 'bagwise.compiled' has no attribute {name!r}")

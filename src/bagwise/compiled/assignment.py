@@ -1,0 +1,298 @@
+"""Many tiny assignment problems: the instances of each bag to the candidate labels of the bag.
+
+Bag i has the rows ``offsets[i]:offsets[i + 1]`` and the candidate labels
+``labels[label_offsets[i]:label_offsets[i + 1]]``. Its costs are one block of rows by labels, row by
+row, and the blocks of all bags stand one after the other in one flat array.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.compiled import threads
+from bagwise.compiled.compilation import compiled
+
+__all__ = ["assign", "block_offsets", "distances_to_candidates", "nearest", "nearest_rows"]
+
+_compiled = compiled()
+_inlined = compiled(inline="always")
+# Sums may be taken in any order, which lets the compiler use vector instructions.
+_vectorised = compiled(fastmath={"reassoc", "contract"})
+
+Offsets = NDArray[np.int64]
+
+
+def block_offsets(offsets: Offsets, label_offsets: Offsets) -> Offsets:
+    """Where the block of costs of each bag begins.
+
+    Parameters
+    ----------
+    offsets, label_offsets : ndarray of int64 of shape (n_bags + 1,)
+        Where the rows, and the candidate labels, of each bag begin.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n_bags + 1,)
+    """
+    return np.concatenate([[0], np.cumsum(np.diff(offsets) * np.diff(label_offsets))])
+
+
+def assign(costs: NDArray[Any], offsets: Offsets, label_offsets: Offsets) -> NDArray[np.int64]:
+    """Pair rows with labels in each bag, as many as can be, so that the costs sum to the least.
+
+    A row has at most one label and a label at most one row. Among equal sums the first found
+    stands; 1 x 1, 1 x k, n x 1 and 2 x 2 are solved by comparison, others by shortest augmenting
+    paths in O(p^2 q) for p <= q rows and labels.
+
+    Parameters
+    ----------
+    costs : ndarray of shape (n_costs,)
+        The blocks, as `block_offsets` places them; all finite.
+    offsets, label_offsets : ndarray of int64 of shape (n_bags + 1,)
+        Where the rows, and the candidate labels, of each bag begin.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n_rows,)
+        The place of each row's label among the candidates of its bag; -1 for none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.compiled import assignment
+    >>> costs = np.array([1.0, 2.0, 2.0, 5.0])  # one bag, 2 x 2: 2 + 2 is less than 1 + 5
+    >>> assignment.assign(costs, np.array([0, 2]), np.array([0, 2]))
+    array([1, 0])
+    """
+    places = np.empty(offsets[-1], np.int64)
+    _over_bags(_assign, costs, offsets, label_offsets, places)
+    return places
+
+
+def nearest(costs: NDArray[Any], offsets: Offsets, label_offsets: Offsets) -> NDArray[np.int64]:
+    """Give each row its cheapest label, however many rows a label then has.
+
+    Parameters
+    ----------
+    costs, offsets, label_offsets
+        As for `assign`.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n_rows,)
+        The place of each row's label among the candidates of its bag; -1 where there are none.
+    """
+    places = np.empty(offsets[-1], np.int64)
+    _over_bags(_nearest, costs, offsets, label_offsets, places)
+    return places
+
+
+def nearest_rows(
+    costs: NDArray[Any], offsets: Offsets, label_offsets: Offsets
+) -> NDArray[np.int64]:
+    """Give each candidate label the cheapest row of its bag, however many labels a row then has.
+
+    Parameters
+    ----------
+    costs, offsets, label_offsets
+        As for `assign`; no bag is without rows.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n_candidates,)
+        Rows, counted over all bags.
+    """
+    rows = np.empty(label_offsets[-1], np.int64)
+    _over_bags(_nearest_rows, costs, offsets, label_offsets, rows)
+    return rows
+
+
+def distances_to_candidates(
+    points: NDArray[Any],
+    centres: NDArray[Any],
+    offsets: Offsets,
+    labels: NDArray[np.int64],
+    label_offsets: Offsets,
+    stale: NDArray[np.bool_],
+    out: NDArray[np.float64],
+) -> None:
+    """Squared distances of the rows of each bag to the centres of its candidate labels.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_rows, n_features)
+        The rows.
+    centres : ndarray of shape (n_labels, n_features)
+        The centre of each label.
+    offsets, labels, label_offsets : ndarray of int64
+        The rows and the candidate labels of each bag.
+    stale : ndarray of bool of shape (n_labels,)
+        The labels whose centre has moved: only their distances are computed.
+    out : ndarray of float64 of shape (n_costs,)
+        The blocks, written in place.
+    """
+    cost_offsets = block_offsets(offsets, label_offsets)
+    n_blocks = threads.n_threads() if out.size * points.shape[1] > threads.SMALL else 1
+
+    def work(start: int, stop: int) -> None:
+        _distances(
+            start, stop, points, centres, offsets, labels, label_offsets, cost_offsets, stale, out
+        )
+
+    threads.run_blocks(work, threads.block_bounds(cost_offsets, n_blocks))
+
+
+def _over_bags(
+    kernel: Any,
+    costs: NDArray[Any],
+    offsets: Offsets,
+    label_offsets: Offsets,
+    places: NDArray[np.int64],
+) -> None:
+    cost_offsets = block_offsets(offsets, label_offsets)
+    n_blocks = threads.n_threads() if costs.size > threads.SMALL else 1
+
+    def work(start: int, stop: int) -> None:
+        kernel(start, stop, costs, offsets, label_offsets, cost_offsets, places)
+
+    threads.run_blocks(work, threads.block_bounds(offsets, n_blocks))
+
+
+@_vectorised
+def _distances(  # type: ignore[no-untyped-def]
+    start, stop, points, centres, offsets, labels, label_offsets, cost_offsets, stale, out
+):
+    n_features = points.shape[1]
+    for i in range(start, stop):
+        place = cost_offsets[i]
+        for row in range(offsets[i], offsets[i + 1]):
+            for k in range(label_offsets[i], label_offsets[i + 1]):
+                label = labels[k]
+                if stale[label]:
+                    total = points.dtype.type(0)
+                    for f in range(n_features):
+                        difference = points[row, f] - centres[label, f]
+                        total += difference * difference
+                    out[place] = total
+                place += 1
+
+
+@_compiled
+def _nearest(  # type: ignore[no-untyped-def]
+    start, stop, costs, offsets, label_offsets, cost_offsets, places
+):
+    for i in range(start, stop):
+        n_labels = label_offsets[i + 1] - label_offsets[i]
+        for row in range(offsets[i], offsets[i + 1]):
+            first = cost_offsets[i] + (row - offsets[i]) * n_labels
+            places[row] = _first_smallest(costs, first, n_labels, 1)
+
+
+@_compiled
+def _nearest_rows(  # type: ignore[no-untyped-def]
+    start, stop, costs, offsets, label_offsets, cost_offsets, rows
+):
+    for i in range(start, stop):
+        n_rows, n_labels = offsets[i + 1] - offsets[i], label_offsets[i + 1] - label_offsets[i]
+        for k in range(n_labels):
+            row = _first_smallest(costs, cost_offsets[i] + k, n_rows, n_labels)
+            rows[label_offsets[i] + k] = offsets[i] + row
+
+
+@_compiled
+def _assign(  # type: ignore[no-untyped-def]
+    start, stop, costs, offsets, label_offsets, cost_offsets, places
+):
+    widest = 1
+    for i in range(start, stop):
+        size = max(offsets[i + 1] - offsets[i], label_offsets[i + 1] - label_offsets[i])
+        widest = max(widest, size)
+    # One workspace for all bags of the thread; place 0 of the path search is its root.
+    potential_row, potential_column = np.empty(widest + 1), np.empty(widest + 1)
+    slack, used = np.empty(widest + 1), np.empty(widest + 1, np.bool_)
+    owner, came_from = np.empty(widest + 1, np.int64), np.empty(widest + 1, np.int64)
+    for i in range(start, stop):
+        n_rows, n_labels = offsets[i + 1] - offsets[i], label_offsets[i + 1] - label_offsets[i]
+        out = places[offsets[i] : offsets[i + 1]]
+        at = cost_offsets[i]
+        out[:] = -1
+        if n_rows == 0 or n_labels == 0:
+            continue
+        if n_rows == 1:
+            out[0] = _first_smallest(costs, at, n_labels, 1)
+        elif n_labels == 1:
+            out[_first_smallest(costs, at, n_rows, 1)] = 0
+        elif n_rows == 2 and n_labels == 2:
+            crossed = costs[at + 1] + costs[at + 2] < costs[at] + costs[at + 3]
+            out[0], out[1] = (1, 0) if crossed else (0, 1)
+        else:
+            # The smaller side chooses; its members are called rows here.
+            tall = n_rows > n_labels
+            n, m = (n_labels, n_rows) if tall else (n_rows, n_labels)
+            row_step, column_step = (1, n_labels) if tall else (n_labels, 1)
+            _augment(
+                costs, at, n, m, row_step, column_step,
+                potential_row, potential_column, slack, used, owner, came_from,
+            )  # fmt: skip
+            for column in range(m):
+                row = owner[column + 1] - 1
+                if row >= 0 and tall:
+                    out[column] = row
+                elif row >= 0:
+                    out[row] = column
+
+
+@_inlined
+def _first_smallest(costs, at, n, step):  # type: ignore[no-untyped-def]
+    best = -1
+    for k in range(n):
+        if best < 0 or costs[at + k * step] < costs[at + best * step]:
+            best = k
+    return best
+
+
+@_compiled
+def _augment(  # type: ignore[no-untyped-def]
+    costs, at, n, m, row_step, column_step,
+    potential_row, potential_column, slack, used, owner, came_from,
+):  # fmt: skip
+    """Give each of n rows a column of m >= n; ``owner[j + 1] - 1`` is the row of column j."""
+    potential_row[: n + 1] = 0.0
+    potential_column[: m + 1] = 0.0
+    owner[: m + 1] = 0
+    for row in range(1, n + 1):
+        # A shortest path, in reduced costs, from the new row to a column without owner.
+        slack[: m + 1] = np.inf
+        used[: m + 1] = False
+        owner[0] = row
+        column = 0
+        while owner[column] != 0:
+            used[column] = True
+            here = owner[column]
+            base = at + (here - 1) * row_step
+            delta, following = np.inf, 0
+            for j in range(1, m + 1):
+                if used[j]:
+                    continue
+                reduced = (
+                    costs[base + (j - 1) * column_step] - potential_row[here] - potential_column[j]
+                )
+                if reduced < slack[j]:
+                    slack[j], came_from[j] = reduced, column
+                if slack[j] < delta:
+                    delta, following = slack[j], j
+            for j in range(m + 1):
+                if used[j]:
+                    potential_row[owner[j]] += delta
+                    potential_column[j] -= delta
+                else:
+                    slack[j] -= delta
+            column = following
+        while column != 0:  # shift the owners along the path
+            before = came_from[column]
+            owner[column] = owner[before]
+            column = before
+    owner[0] = 0

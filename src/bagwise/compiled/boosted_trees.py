@@ -1,0 +1,212 @@
+"""Small trees that agree with weights of either sign, and how a noisy-or likelihood changes.
+
+A tree of depth D is an array of ``2^D - 1`` features and thresholds, in the order of a heap (the
+children of node v are 2v + 1 and 2v + 2), and of ``2^D`` leaf values. An instance goes left where
+its feature is not above the threshold; a node that does not split has the threshold infinity.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.compiled.compilation import compiled
+from bagwise.compiled.threads import SMALL, n_threads, run_blocks
+
+__all__ = ["grow_tree", "noisy_or_likelihood", "predict_trees"]
+
+_compiled = compiled()
+
+
+def grow_tree(
+    columns: NDArray[np.float64],
+    order: NDArray[np.int32],
+    weights: NDArray[np.float64],
+    depth: int,
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
+    """Grow the tree h that agrees best with the weights, level by level.
+
+    A leaf answers with ``W / A``, W the sum of its weights and A the sum of their moduli: between
+    -1 and 1. The agreement ``sum_i weights_i h_i`` is then the sum of ``W^2 / A`` over the leaves,
+    and each split is the one that raises it most.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n_features, n_instances)
+        The features, each contiguous.
+    order : ndarray of shape (n_features, n_instances)
+        The instances sorted by each feature.
+    weights : ndarray of shape (n_instances,)
+        What each instance should be: its sign, and how much it matters.
+    depth : int
+        How many splits lie above a leaf.
+
+    Returns
+    -------
+    feature, threshold : ndarray of shape (2 ** depth - 1,)
+    leaf : ndarray of shape (2 ** depth,)
+    place : ndarray of shape (n_instances,)
+        The leaf of each instance.
+    """
+    feature = np.zeros(2**depth - 1, np.int32)
+    threshold = np.full(2**depth - 1, np.inf)
+    place = np.zeros(columns.shape[1], np.int32)
+    moduli = np.abs(weights)
+    n_blocks = n_threads() if columns.size > SMALL else 1
+    bounds = np.unique(np.linspace(0, len(columns), n_blocks + 1).astype(np.int64))
+    for level in range(depth):
+        n_nodes = 2**level
+        W = np.bincount(place, weights, n_nodes)
+        A = np.bincount(place, moduli, n_nodes)
+        found = run_blocks(
+            lambda a, b, W=W, A=A: _best_splits(  # type: ignore[misc]
+                a, b, columns, order, place, weights, moduli, W, A
+            ),
+            bounds,
+        )
+        gains = np.array([gain for gain, _, _ in found])  # (n_blocks, n_nodes)
+        # The first of equals, up to rounding: the lowest feature.
+        best = (gains >= gains.max(axis=0) - 1e-12 * A).argmax(axis=0)
+        for v in range(n_nodes):
+            if gains[best[v], v] > 0:
+                feature[n_nodes - 1 + v] = found[best[v]][1][v]
+                threshold[n_nodes - 1 + v] = found[best[v]][2][v]
+        _descend(columns, feature, threshold, n_nodes - 1, place)
+    W = np.bincount(place, weights, 2**depth)
+    A = np.bincount(place, moduli, 2**depth)
+    return feature, threshold, np.divide(W, A, out=np.zeros_like(W), where=A > 0), place
+
+
+def predict_trees(
+    X: NDArray[np.float64],
+    features: NDArray[np.int32],
+    thresholds: NDArray[np.float64],
+    leaves: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Sum of the answers of all trees to each instance.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_instances, n_features)
+        The instances.
+    features, thresholds : ndarray of shape (n_trees, 2 ** depth - 1)
+        The trees.
+    leaves : ndarray of shape (n_trees, 2 ** depth)
+        The values of their leaves.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,)
+    """
+    out = np.zeros(len(X))
+    n_blocks = n_threads() if len(X) * len(features) > SMALL else 1
+    bounds = np.unique(np.linspace(0, len(X), n_blocks + 1).astype(np.int64))
+    run_blocks(lambda a, b: _predict(a, b, X, features, thresholds, leaves, out), bounds)
+    return out
+
+
+def noisy_or_likelihood(
+    scores: NDArray[np.float64], offsets: NDArray[np.int64], positive: NDArray[np.bool_]
+) -> tuple[float, NDArray[np.float64]]:
+    """Negative log-likelihood of bags under noisy-or, and what each instance should change.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_instances,)
+        Log-odds of the instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive.
+
+    Returns
+    -------
+    value : float
+    weights : ndarray of shape (n_instances,)
+        The negative gradient: ``p (1 - P) / P`` in a positive bag, ``-p`` in a negative one, with
+        p the probability of the instance and P that of the bag.
+    """
+    weights = np.empty_like(scores)
+    return _likelihood(scores, offsets, positive, weights), weights
+
+
+@_compiled
+def _best_splits(  # type: ignore[no-untyped-def]
+    first, last, columns, order, place, weights, moduli, W, A
+):
+    n_nodes = len(W)
+    gain, feature = np.zeros(n_nodes), np.zeros(n_nodes, np.int64)
+    threshold, root = np.full(n_nodes, np.inf), np.zeros(n_nodes)
+    for v in range(n_nodes):
+        if A[v] > 0:
+            root[v] = W[v] * W[v] / A[v]
+    left, left_moduli, before = np.empty(n_nodes), np.empty(n_nodes), np.empty(n_nodes)
+    for f in range(first, last):
+        left[:] = 0.0
+        left_moduli[:] = 0.0
+        before[:] = -np.inf
+        for i in order[f]:
+            v, value = place[i], columns[f, i]
+            right, right_moduli = W[v] - left[v], A[v] - left_moduli[v]
+            # Rounding may leave a trace of moduli on the empty side: no split there.
+            if value > before[v] and left_moduli[v] > 0 and right_moduli > 1e-12 * A[v]:
+                gained = left[v] * left[v] / left_moduli[v] + right * right / right_moduli - root[v]
+                if gained > gain[v] + 1e-12 * A[v]:
+                    gain[v], feature[v] = gained, f
+                    middle = 0.5 * (before[v] + value)
+                    threshold[v] = middle if middle < value else before[v]
+            before[v] = value
+            left[v] += weights[i]
+            left_moduli[v] += moduli[i]
+    return gain, feature, threshold
+
+
+@_compiled
+def _descend(columns, feature, threshold, offset, place):  # type: ignore[no-untyped-def]
+    for i in range(len(place)):
+        node = offset + place[i]
+        right = columns[feature[node], i] > threshold[node]
+        place[i] = 2 * place[i] + (1 if right else 0)
+
+
+@_compiled
+def _predict(start, stop, X, features, thresholds, leaves, out):  # type: ignore[no-untyped-def]
+    n_inner = features.shape[1]
+    for i in range(start, stop):
+        for tree in range(len(features)):
+            node = 0
+            while node < n_inner:
+                right = X[i, features[tree, node]] > thresholds[tree, node]
+                node = 2 * node + (2 if right else 1)
+            out[i] += leaves[tree, node - n_inner]
+
+
+@_compiled
+def _likelihood(scores, offsets, positive, weights):  # type: ignore[no-untyped-def]
+    value = 0.0
+    for bag in range(len(offsets) - 1):
+        doubt, largest = 0.0, -np.inf  # S = -log prod(1 - p) = sum of log(1 + exp(score))
+        for j in range(offsets[bag], offsets[bag + 1]):
+            doubt += _log1pexp(scores[j])
+            largest = max(largest, scores[j])
+        if not positive[bag]:
+            value += doubt
+            for j in range(offsets[bag], offsets[bag + 1]):
+                weights[j] = -np.exp(-_log1pexp(-scores[j]))
+            continue
+        if largest < -30.0:  # log(exp(S) - 1) = log S, where S may underflow
+            flat = 0.0
+            for j in range(offsets[bag], offsets[bag + 1]):
+                flat += np.exp(scores[j] - largest)
+            flat = largest + np.log(flat)
+        else:
+            flat = doubt + np.log(-np.expm1(-doubt))
+        value += doubt - flat  # -log(1 - exp(-S))
+        for j in range(offsets[bag], offsets[bag + 1]):
+            weights[j] = np.exp(-_log1pexp(-scores[j]) - flat)
+    return value
+
+
+@_compiled
+def _log1pexp(value):  # type: ignore[no-untyped-def]
+    return value + np.log1p(np.exp(-value)) if value > 0 else np.log1p(np.exp(value))

@@ -1,0 +1,91 @@
+"""Dual coordinate descent for a multi-class SVM whose classes are judged by their best instance.
+
+The dual has a group of variables per (bag, wrong class): one per instance that may be the best,
+and one for none of them. They share a fixed mass; a step moves mass from the member of lowest to
+the member of highest gradient, which is exact along that line.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bagwise.compiled.compilation import compiled
+
+__all__ = ["descend"]
+
+_compiled = compiled()
+
+
+@_compiled
+def descend(order, X, W, b, scale, codes, witness, members, mass, squares):  # type: ignore[no-untyped-def]
+    """One pass over the groups in the given order; changes `mass`, `W` and `b` in place.
+
+    ``members[i, m]`` holds the instances of group (i, m), -1 where there is room; ``mass[i, m]``
+    their dual variables and, last, that of none. `scale` is the squared constant feature that
+    carries b. Returns the largest violation met.
+    """
+    n_features, room = X.shape[1], members.shape[2]
+    gradient = np.empty(room + 1)
+    worst = 0.0
+    for i in order:
+        y, own = codes[i], witness[i]
+        for m in range(W.shape[0]):
+            if m == y:
+                continue
+            own_score = b[y]
+            for k in range(n_features):
+                own_score += W[y, k] * X[own, k]
+            gradient[room] = 0.0
+            high, low = room, -1
+            for e in range(room):
+                j = members[i, m, e]
+                if j < 0:
+                    continue
+                score = b[m]
+                for k in range(n_features):
+                    score += W[m, k] * X[j, k]
+                gradient[e] = 1.0 + score - own_score
+                if gradient[e] > gradient[high]:
+                    high = e
+            for e in range(room + 1):
+                if mass[i, m, e] > 0.0 and (low < 0 or gradient[e] < gradient[low]):
+                    low = e
+            violation = gradient[high] - gradient[low]
+            if high == low or violation <= 1e-12:
+                continue
+            worst = max(worst, violation)
+            up = members[i, m, high] if high < room else -1
+            down = members[i, m, low] if low < room else -1
+            curvature = _curvature(X, squares, scale, own, up, down)
+            step = mass[i, m, low]
+            if curvature > 0.0:
+                step = min(step, violation / curvature)
+            mass[i, m, high] += step
+            mass[i, m, low] -= step
+            _add(X, W, b, scale, y, m, own, up, step)
+            _add(X, W, b, scale, y, m, own, down, -step)
+    return worst
+
+
+@_compiled
+def _curvature(X, squares, scale, own, up, down):  # type: ignore[no-untyped-def]
+    """Squared distance of the two members as directions of W; -1 is the member none."""
+    if up < 0 or down < 0:
+        j = up if down < 0 else down
+        return squares[own] + squares[j] + 2.0 * scale
+    total = 0.0
+    for k in range(X.shape[1]):
+        total += (X[up, k] - X[down, k]) ** 2
+    return total
+
+
+@_compiled
+def _add(X, W, b, scale, y, m, own, j, step):  # type: ignore[no-untyped-def]
+    """Add `step` of the direction that raises the own class at its witness above m at j."""
+    if j < 0:
+        return
+    for k in range(X.shape[1]):
+        W[y, k] += step * X[own, k]
+        W[m, k] -= step * X[j, k]
+    b[y] += step * scale
+    b[m] -= step * scale

@@ -1,0 +1,265 @@
+"""Dense linear algebra that Ctrl-C can interrupt: LAPACK and BLAS without the GIL.
+
+SciPy's own functions for symmetric matrices hold the GIL until they are done, on whatever thread
+they run, and no signal is handled meanwhile. The same routines are called here through the function
+pointers of ``scipy.linalg.cython_lapack``: ctypes releases the GIL, and a call that may take long
+is made through `threads.interruptible`. The results are those of SciPy's functions up to rounding.
+
+Matrices are real, float32 or float64, and in Fortran order; others are copied.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cython_blas, cython_lapack
+
+from bagwise.compiled.threads import interruptible
+
+__all__ = [
+    "add_product",
+    "cholesky",
+    "cholesky_inverse",
+    "cholesky_solve",
+    "eigenvectors",
+    "solve_upper",
+]
+
+Matrix = NDArray[Any]
+
+LARGE = 10**7  # multiplications: 10 ms, and much more where BLAS threads wait for each other
+
+
+def cholesky(
+    matrix: Matrix, *, lower: bool = False, clean: bool = True, overwrite: bool = False
+) -> tuple[Matrix, int]:
+    """Triangular R with R'R = matrix, or L with LL' = matrix.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        Symmetric; one triangle is read.
+    lower : bool, default=False
+        Whether the lower triangle is read, and L found.
+    clean : bool, default=True
+        Whether the other triangle of the result is set to zero.
+    overwrite : bool, default=False
+        Whether the matrix may be overwritten.
+
+    Returns
+    -------
+    factor : ndarray of shape (n, n)
+    failed : int
+        0, or the number of the first leading block that is not positive definite.
+    """
+    factor, n = _own(matrix, overwrite), len(matrix)
+    triangle = "L" if lower else "U"
+    failed = _call("potrf", n**3 // 3, factor.dtype, triangle, n, factor, max(n, 1), 0)
+    if clean:
+        for k in range(n):  # column by column: a mask of a large matrix would be as large
+            factor[(slice(k) if lower else slice(k + 1, n)), k] = 0
+    return factor, failed
+
+
+def cholesky_solve(
+    factor: Matrix, right: Matrix, *, lower: bool = False, overwrite: bool = False
+) -> Matrix:
+    """Solve with the matrix whose `cholesky` factor is given.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (n, n)
+        R or L.
+    right : ndarray of shape (n,) or (n, m)
+        The right-hand sides.
+    lower : bool, default=False
+        Whether it is L.
+    overwrite : bool, default=False
+        Whether the right-hand sides may be overwritten.
+
+    Returns
+    -------
+    ndarray of the shape of right
+    """
+    factor, found = _alike(factor, right, overwrite)
+    n, m = len(factor), found.size // max(len(factor), 1)
+    triangle, height = "L" if lower else "U", max(n, 1)
+    _call("potrs", 2 * n * n * m, found.dtype, triangle, n, m, factor, height, found, height, 0)
+    return found
+
+
+def cholesky_inverse(factor: Matrix) -> Matrix:
+    """Inverse of the matrix whose lower `cholesky` factor is given.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (n, n)
+        L.
+
+    Returns
+    -------
+    ndarray of shape (n, n)
+        Symmetric.
+    """
+    found, n = _own(factor), len(factor)
+    _call("potri", 2 * n**3 // 3, found.dtype, "L", n, found, max(n, 1), 0)
+    return np.tril(found) + np.tril(found, -1).T
+
+
+def eigenvectors(
+    matrix: Matrix, first: int, last: int, *, lower: bool = True
+) -> tuple[Matrix, Matrix]:
+    """Eigenvalues from number `first` to number `last`, rising, and their eigenvectors.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        Symmetric.
+    first, last : int
+        Numbers of eigenvalues, 0 for the smallest; both are included.
+    lower : bool, default=True
+        Which triangle of the matrix is read.
+
+    Returns
+    -------
+    values : ndarray of shape (last - first + 1,)
+    vectors : ndarray of shape (n, last - first + 1)
+
+    Raises
+    ------
+    LinAlgError
+        Where LAPACK's method for a part of the spectrum fails.
+    """
+    A, n = _own(matrix), len(matrix)
+    dtype, k = A.dtype, last - first + 1
+    values, vectors = np.empty(n, dtype), np.empty((n, k), dtype, order="F")
+    support, found = np.empty(2 * k, _int()), np.zeros(1, _int())
+
+    def call(work: Matrix, n_work: int, integers: NDArray[Any], n_integers: int) -> int:
+        zero = np.zeros(1, dtype)  # bounds by value are not used; nor is a tolerance
+        return _call(
+            "syevr", 4 * n**3 // 3 if n_work > 0 else 0, dtype,
+            "V", "I", "L" if lower else "U", n, A, n, zero, zero, first + 1, last + 1, zero, found,
+            values, vectors, n, support, work, n_work, integers, n_integers, 0,
+        )  # fmt: skip
+
+    best, best_integers = np.empty(1, dtype), np.empty(1, _int())
+    failed = call(best, -1, best_integers, -1)
+    n_work, n_integers = int(best[0]), int(best_integers[0])
+    if not failed:
+        failed = call(np.empty(n_work, dtype), n_work, np.empty(n_integers, _int()), n_integers)
+    if failed or int(found[0]) != k:
+        raise np.linalg.LinAlgError("the eigenvectors were not found")
+    return values[:k], vectors
+
+
+def solve_upper(
+    factor: Matrix, right: Matrix, *, transposed: bool = False, overwrite: bool = False
+) -> Matrix:
+    """R^-1 right, or with R', for an upper triangular R.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (n, n)
+        R.
+    right : ndarray of shape (n, m)
+        The right-hand sides.
+    transposed : bool, default=False
+        Whether R' is solved with.
+    overwrite : bool, default=False
+        Whether the right-hand sides may be overwritten.
+
+    Returns
+    -------
+    ndarray of shape (n, m)
+    """
+    factor, found = _alike(factor, right, overwrite)
+    n, m = found.shape
+    form = ("L", "U", "T" if transposed else "N", "N")  # left, upper, and no ones on the diagonal
+    height, one = max(n, 1), np.ones(1, factor.dtype)
+    _call("trsm", n * n * m, factor.dtype, *form, n, m, one, factor, height, found, height)
+    return found
+
+
+def add_product(total: Matrix, block: Matrix, factor: float = 1.0) -> None:
+    """Add factor X'X to the upper triangle of a matrix, in place.
+
+    Parameters
+    ----------
+    total : ndarray of shape (n_columns, n_columns)
+        In Fortran order.
+    block : ndarray of shape (n_rows, n_columns)
+        X, in C order and of the same type.
+    factor : float, default=1.0
+        What the product is multiplied with.
+    """
+    rows = np.ascontiguousarray(block, dtype=total.dtype)  # to Fortran, X' in its own order
+    k, n = rows.shape
+    if k == 0 or n == 0:
+        return
+    alpha, beta = np.full(1, factor, total.dtype), np.ones(1, total.dtype)
+    _call("syrk", n * n * k, total.dtype, "U", "N", n, k, alpha, rows, n, beta, total, n)
+
+
+def _own(matrix: Matrix, overwrite: bool = False, *with_: Matrix) -> Matrix:
+    """The matrix in Fortran order, to write into; a copy unless `overwrite`."""
+    dtype = np.result_type(matrix, *with_, np.float32)
+    return np.array(matrix, dtype, order="F", copy=None if overwrite else True)
+
+
+def _alike(factor: Matrix, right: Matrix, overwrite: bool) -> tuple[Matrix, Matrix]:
+    """A factor to read and right-hand sides to write into, of one type."""
+    found = _own(right, overwrite, factor)
+    return np.asarray(factor, dtype=found.dtype, order="F"), found
+
+
+def _call(name: str, work: int, dtype: Any, *arguments: str | int | Matrix) -> int:
+    """Call a routine; returns its last argument where that is a number: 0 if all went well."""
+    function = _routine(("s" if dtype == np.float32 else "d") + name)
+    passed = [_by_reference(argument) for argument in arguments]
+    addresses = [address for address, _ in passed]
+    if work >= LARGE:
+        # With `passed`, which keeps the arrays alive as long as the call runs.
+        interruptible(lambda: (function(*addresses), passed))
+    else:
+        function(*addresses)
+    last = passed[-1][1]
+    return int(last[0]) if isinstance(arguments[-1], int) else 0
+
+
+def _by_reference(argument: str | int | Matrix) -> tuple[int, Any]:
+    """The address of an argument, and what keeps it alive."""
+    if isinstance(argument, str):
+        argument = np.frombuffer(argument.encode(), np.uint8)
+    elif isinstance(argument, int):
+        argument = np.array([argument], _int())
+    return argument.ctypes.data, argument
+
+
+@cache
+def _routine(name: str) -> Callable[..., None]:
+    capsule, signature = _capsule(name)
+    of = ctypes.pythonapi.PyCapsule_GetPointer
+    of.restype, of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    n_arguments = signature.count(b",") + 1
+    kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)  # all are pointers
+    return kind(of(capsule, signature))
+
+
+def _capsule(name: str) -> tuple[Any, bytes]:
+    known = cython_blas.__pyx_capi__ | cython_lapack.__pyx_capi__
+    of = ctypes.pythonapi.PyCapsule_GetName
+    of.restype, of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    return known[name], of(known[name])
+
+
+@cache
+def _int() -> np.dtype[Any]:
+    """Type of LAPACK's integers: those of C, unless SciPy was built with 64-bit ones."""
+    plain = b"(char *, int *," in _capsule("dpotrf")[1]
+    return np.dtype(np.intc if plain else np.int64)

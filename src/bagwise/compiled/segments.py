@@ -1,0 +1,322 @@
+"""Reductions per bag over flat arrays: maximum, argmax, top two, sum, softmax, log-sum-exp, or.
+
+All functions take `values` of shape (n_instances,) or (n_instances, n_columns), aligned with the
+instances, and `offsets`; they return one value per bag (and column). Empty bags give the neutral
+value of the reduction (``-inf``, ``0``, index ``-1``). NaN is not looked for: the door keeps it
+out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bagwise.compiled.compilation import compiled
+from bagwise.compiled.threads import over_bags
+
+__all__ = ["argmax", "logsumexp", "maximum", "mean", "noisy_or", "softmax", "sum", "top2"]
+
+_compiled = compiled()
+
+
+def maximum(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+    """Largest value of each bag.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or (n_instances, n_columns)
+        Values aligned with the instances.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or (n_bags, n_columns)
+
+    Examples
+    --------
+    >>> from bagwise.compiled import segments
+    >>> segments.maximum([1.0, 5.0, 2.0], [0, 2, 3])
+    array([5., 2.])
+    """
+    table, ends, shape = _prepare(values, offsets)
+    out = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
+    over_bags(_maximum, ends, table, out)
+    return out.reshape(shape)
+
+
+def argmax(values: ArrayLike, offsets: ArrayLike) -> NDArray[np.int64]:
+    """Row of the largest value inside each bag (0-based; the first of equals; -1 if empty).
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or (n_instances, n_columns)
+        Values aligned with the instances.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or (n_bags, n_columns)
+
+    Examples
+    --------
+    >>> from bagwise.compiled import segments
+    >>> segments.argmax([1.0, 5.0, 2.0], [0, 2, 3])
+    array([1, 0])
+    """
+    return top2(values, offsets)[2]
+
+
+def top2(
+    values: ArrayLike, offsets: ArrayLike
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """The largest and second largest value of each bag, and the row of the largest.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or (n_instances, n_columns)
+        Values aligned with the instances.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    first, second : ndarray of shape (n_bags,) or (n_bags, n_columns)
+        `second` is ``-inf`` for a bag of one instance.
+    row : ndarray of int, same shape
+        Row of the largest inside its bag; -1 if the bag is empty.
+
+    Examples
+    --------
+    >>> from bagwise.compiled import segments
+    >>> segments.top2([1.0, 5.0, 2.0], [0, 2, 3])
+    (array([5., 2.]), array([  1., -inf]), array([1, 0]))
+    """
+    table, ends, shape = _prepare(values, offsets)
+    first, second = (np.empty((len(ends) - 1, table.shape[1]), table.dtype) for _ in range(2))
+    row = np.empty(first.shape, np.int64)
+    over_bags(_top2, ends, table, first, second, row)
+    return first.reshape(shape), second.reshape(shape), row.reshape(shape)
+
+
+def sum(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+    """Sum of each bag, accumulated in double precision.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or (n_instances, n_columns)
+        Values aligned with the instances.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or (n_bags, n_columns)
+
+    Examples
+    --------
+    >>> from bagwise.compiled import segments
+    >>> segments.sum([1.0, 5.0, 2.0], [0, 2, 3])
+    array([6., 2.])
+    """
+    table, ends, shape = _prepare(values, offsets)
+    out = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
+    over_bags(_sum, ends, table, out)
+    return out.reshape(shape)
+
+
+def mean(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+    """Mean of each bag (0 if empty).
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or (n_instances, n_columns)
+        Values aligned with the instances.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or (n_bags, n_columns)
+
+    Examples
+    --------
+    >>> from bagwise.compiled import segments
+    >>> segments.mean([1.0, 5.0, 2.0], [0, 2, 3])
+    array([3., 2.])
+    """
+    totals = sum(values, offsets)
+    sizes = np.maximum(np.diff(offsets), 1).astype(totals.dtype)
+    return totals / sizes.reshape(-1, *[1] * (totals.ndim - 1))
+
+
+def logsumexp(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+    """``log(sum(exp(values)))`` of each bag, without overflow (``-inf`` if empty).
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or (n_instances, n_columns)
+        Values aligned with the instances.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or (n_bags, n_columns)
+
+    Examples
+    --------
+    >>> from bagwise.compiled import segments
+    >>> segments.logsumexp([1000.0, 1000.0, 0.0], [0, 2, 3]).round(3)
+    array([1000.693,    0.   ])
+    """
+    table, ends, shape = _prepare(values, offsets)
+    out = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
+    over_bags(_logsumexp, ends, table, out)
+    return out.reshape(shape)
+
+
+def noisy_or(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+    """Log-odds that at least one instance of each bag is positive, from the instances' log-odds.
+
+    With ``p = 1 / (1 + exp(-value))`` the bag is positive with ``1 - prod(1 - p)``. Nothing
+    overflows, and bags far from positive keep their digits. (``-inf`` if empty.)
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or (n_instances, n_columns)
+        Log-odds aligned with the instances.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or (n_bags, n_columns)
+
+    Examples
+    --------
+    >>> from bagwise.compiled import segments
+    >>> segments.noisy_or([0.0, 0.0, -800.0], [0, 2, 3]).round(3)
+    array([   1.099, -800.   ])
+    """
+    odds = np.asarray(values)
+    # S = -log prod(1 - p) = sum of log(1 + exp(value)), in logarithms; log-odds = log(exp(S) - 1)
+    with np.errstate(divide="ignore"):
+        log_doubt = np.where(odds < -30, odds, np.log(np.logaddexp(0, odds)))
+        total = logsumexp(log_doubt, offsets)
+        doubt = np.exp(total)
+        beyond = doubt + np.log(-np.expm1(-doubt))
+    return np.where(total < -30, total, beyond)
+
+
+def softmax(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+    """Exponentials normalised inside each bag: they sum to 1 over its instances.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or (n_instances, n_columns)
+        Values aligned with the instances.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    ndarray of the shape of `values`
+
+    Examples
+    --------
+    >>> from bagwise.compiled import segments
+    >>> segments.softmax([1.0, 1.0, 2.0], [0, 2, 3])
+    array([0.5, 0.5, 1. ])
+    """
+    table, ends, _ = _prepare(values, offsets)
+    out = np.empty(table.shape, table.dtype)
+    over_bags(_softmax, ends, table, out)
+    return out.reshape(np.shape(values))
+
+
+def _prepare(
+    values: ArrayLike, offsets: ArrayLike
+) -> tuple[NDArray[Any], NDArray[np.int64], tuple[int, ...]]:
+    array = np.asarray(values)
+    array = np.ascontiguousarray(array, array.dtype if array.dtype == np.float32 else np.float64)
+    ends = np.ascontiguousarray(offsets, np.int64)
+    return array.reshape(len(array), -1), ends, (len(ends) - 1, *array.shape[1:])
+
+
+@_compiled
+def _maximum(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
+    for bag in range(start, stop):
+        for k in range(values.shape[1]):
+            out[bag, k] = -np.inf
+        for i in range(offsets[bag], offsets[bag + 1]):
+            for k in range(values.shape[1]):
+                out[bag, k] = max(out[bag, k], values[i, k])
+
+
+@_compiled
+def _top2(start, stop, offsets, values, first, second, row):  # type: ignore[no-untyped-def]
+    for bag in range(start, stop):
+        for k in range(values.shape[1]):
+            first[bag, k] = second[bag, k] = -np.inf
+            row[bag, k] = -1 if offsets[bag] == offsets[bag + 1] else 0
+        for i in range(offsets[bag], offsets[bag + 1]):
+            for k in range(values.shape[1]):
+                value = values[i, k]
+                if value > first[bag, k]:
+                    second[bag, k] = first[bag, k]
+                    first[bag, k] = value
+                    row[bag, k] = i - offsets[bag]
+                elif value > second[bag, k]:
+                    second[bag, k] = value
+
+
+@_compiled
+def _sum(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
+    total = np.empty(values.shape[1])
+    for bag in range(start, stop):
+        total[:] = 0.0
+        for i in range(offsets[bag], offsets[bag + 1]):
+            for k in range(values.shape[1]):
+                total[k] += values[i, k]
+        out[bag] = total
+
+
+@_compiled
+def _logsumexp(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
+    largest = np.empty(values.shape[1])
+    total = np.empty(values.shape[1])
+    for bag in range(start, stop):
+        largest[:] = -np.inf
+        total[:] = 0.0
+        for i in range(offsets[bag], offsets[bag + 1]):
+            for k in range(values.shape[1]):
+                largest[k] = max(largest[k], values[i, k])
+        for i in range(offsets[bag], offsets[bag + 1]):
+            for k in range(values.shape[1]):
+                if values[i, k] > -np.inf:
+                    total[k] += np.exp(values[i, k] - largest[k])
+        for k in range(values.shape[1]):
+            out[bag, k] = largest[k] + np.log(total[k]) if total[k] > 0 else -np.inf
+
+
+@_compiled
+def _softmax(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
+    largest = np.empty(values.shape[1])
+    total = np.empty(values.shape[1])
+    for bag in range(start, stop):
+        largest[:] = -np.inf
+        total[:] = 0.0
+        for i in range(offsets[bag], offsets[bag + 1]):
+            for k in range(values.shape[1]):
+                largest[k] = max(largest[k], values[i, k])
+        for i in range(offsets[bag], offsets[bag + 1]):
+            for k in range(values.shape[1]):
+                out[i, k] = np.exp(values[i, k] - largest[k])
+                total[k] += out[i, k]
+        for i in range(offsets[bag], offsets[bag + 1]):
+            for k in range(values.shape[1]):
+                out[i, k] /= total[k]

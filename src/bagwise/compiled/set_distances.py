@@ -1,0 +1,198 @@
+"""Nearest neighbours from rows to bags: the inner loop of every Hausdorff-type distance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.compiled import threads
+from bagwise.compiled.compilation import compiled
+
+__all__ = [
+    "closest_instances",
+    "exact_nearest_in_bags",
+    "nearest_in_bags",
+    "nearest_of_pairs",
+]
+
+_compiled = compiled()
+# Sums may be taken in any order, which lets the compiler use vector instructions.
+_vectorised = compiled(fastmath={"reassoc", "contract"})
+
+
+def nearest_in_bags(
+    distances: NDArray[Any], offsets: NDArray[np.int64]
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """For each row, the smallest entry among the columns of each bag, and its column.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n_rows, n_instances)
+        Row to instance; anything monotone in the distance will do.
+    offsets : ndarray of shape (n_bags + 1,)
+        Which columns belong to which bag.
+
+    Returns
+    -------
+    smallest : ndarray of shape (n_rows, n_bags)
+        ``inf`` for an empty bag.
+    column : ndarray of int64 of shape (n_rows, n_bags)
+        The first column that attains it.
+    """
+    shape = (len(distances), len(offsets) - 1)
+    smallest, column = np.empty(shape, distances.dtype), np.empty(shape, np.int64)
+    _nearest_in_bags(np.ascontiguousarray(distances), offsets, smallest, column)
+    return smallest, column
+
+
+def exact_nearest_in_bags(
+    approximate: NDArray[Any],
+    slack: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    X: NDArray[Any],
+    Y: NDArray[Any],
+) -> NDArray[np.float64]:
+    """Squared Euclidean distance of each row to each bag, to full precision.
+
+    A product gives all distances fast, but close pairs suffer cancellation. Whatever lies within
+    `slack` of the smallest approximate value is measured again by direct differences.
+
+    Parameters
+    ----------
+    approximate : ndarray of shape (n_rows, n_instances)
+        ``|y|^2 - 2 x.y``, the squared distance less ``|x|^2``.
+    slack : ndarray of shape (n_rows,)
+        Twice the error that a value of the row may have.
+    offsets : ndarray of shape (n_bags + 1,)
+        Which columns belong to which bag; no bag is empty.
+    X, Y : ndarray of shape (n_rows, n_features), (n_instances, n_features)
+        The rows and the instances themselves.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_bags)
+    """
+    out = np.empty((len(approximate), len(offsets) - 1))
+    _exact_nearest_in_bags(np.ascontiguousarray(approximate), slack, offsets, X, Y, out)
+    return out
+
+
+def nearest_of_pairs(
+    X: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    bags: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """For each pair of an instance and a bag, the instance of the bag that is nearest.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_instances, n_features)
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Which instances belong to which bag; no bag is empty.
+    rows, bags : ndarray of shape (n_pairs,)
+        The pairs.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n_pairs,)
+        Rows of X; the first of equals.
+    """
+    out = np.empty(len(rows), np.int64)
+    _nearest_of_pairs(np.ascontiguousarray(X), offsets, rows, bags, out)
+    return out
+
+
+@_compiled
+def _nearest_of_pairs(X, offsets, rows, bags, out):  # type: ignore[no-untyped-def]
+    for pair in range(len(rows)):
+        x, best = X[rows[pair]], np.inf
+        out[pair] = offsets[bags[pair]]  # also where no distance is a number
+        for j in range(offsets[bags[pair]], offsets[bags[pair] + 1]):
+            total = 0.0
+            for k in range(X.shape[1]):
+                difference = x[k] - X[j, k]
+                total += difference * difference
+            if total < best:
+                best, out[pair] = total, j
+
+
+def closest_instances(
+    points: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The two closest instances of each of some pairs of bags.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_instances, n_features)
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins; no bag is empty.
+    first, second : ndarray of int64 of shape (n_pairs,)
+        The bags of each pair.
+
+    Returns
+    -------
+    rows of the first bag, rows of the second : ndarray of int64 of shape (n_pairs,)
+    """
+    left, right = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
+    n_blocks = threads.n_threads() if len(first) * points.shape[1] > threads.SMALL else 1
+    bounds = np.linspace(0, len(first), n_blocks + 1).astype(np.int64)
+    threads.run_blocks(
+        lambda start, stop: _closest_instances(
+            start, stop, points, offsets, first, second, left, right
+        ),
+        bounds,
+    )
+    return left, right
+
+
+@_vectorised
+def _closest_instances(start, stop, points, offsets, first, second, left, right):  # type: ignore[no-untyped-def]
+    for pair in range(start, stop):
+        best = np.inf
+        left[pair], right[pair] = offsets[first[pair]], offsets[second[pair]]  # if all are NaN
+        for i in range(offsets[first[pair]], offsets[first[pair] + 1]):
+            for j in range(offsets[second[pair]], offsets[second[pair] + 1]):
+                total = 0.0
+                for f in range(points.shape[1]):
+                    difference = points[i, f] - points[j, f]
+                    total += difference * difference
+                if total < best:
+                    best, left[pair], right[pair] = total, i, j
+
+
+@_compiled
+def _nearest_in_bags(distances, offsets, smallest, column):  # type: ignore[no-untyped-def]
+    for i in range(distances.shape[0]):
+        for bag in range(len(offsets) - 1):
+            best, place = np.inf, offsets[bag]
+            for j in range(offsets[bag], offsets[bag + 1]):
+                if distances[i, j] < best:
+                    best, place = distances[i, j], j
+            smallest[i, bag], column[i, bag] = best, place
+
+
+@_compiled
+def _exact_nearest_in_bags(approximate, slack, offsets, X, Y, out):  # type: ignore[no-untyped-def]
+    for i in range(approximate.shape[0]):
+        for bag in range(len(offsets) - 1):
+            near = np.inf
+            for j in range(offsets[bag], offsets[bag + 1]):
+                near = min(near, approximate[i, j])
+            near += slack[i]
+            best = np.inf
+            for j in range(offsets[bag], offsets[bag + 1]):
+                if approximate[i, j] <= near:
+                    total = 0.0
+                    for k in range(X.shape[1]):
+                        difference = np.float64(X[i, k]) - np.float64(Y[j, k])
+                        total += difference * difference
+                    best = min(best, total)
+            out[i, bag] = best

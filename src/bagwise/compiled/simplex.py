@@ -1,0 +1,85 @@
+"""Projection of multipliers: not negative, and no more per group than its cap."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.compiled.compilation import compiled
+
+__all__ = ["project"]
+
+_compiled = compiled()
+
+
+def project(
+    values: NDArray[np.float64], offsets: NDArray[np.int64], caps: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Nearest point with entries >= 0 whose sum in each group is at most the group's cap.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        The point.
+    offsets : ndarray of int64 of shape (n_groups + 1,)
+        Where each group begins.
+    caps : ndarray of shape (n_groups,)
+        The largest sum of each group, positive.
+
+    Returns
+    -------
+    nearest : ndarray of shape (n,)
+        The projection. A group of one is clipped to [0, cap].
+    free : ndarray of bool of shape (n,)
+        Entries that move with `values`: positive, and not alone in a full group.
+    full : ndarray of bool of shape (n_groups,)
+        Groups whose sum is their cap; their free entries move about their common mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.compiled import simplex
+    >>> values, offsets = np.array([3.0, -1.0, 0.9, 0.7]), np.array([0, 1, 2, 4])
+    >>> simplex.project(values, offsets, np.ones(3))[0]
+    array([1. , 0. , 0.6, 0.4])
+    """
+    nearest, free = np.empty(len(values)), np.empty(len(values), np.bool_)
+    full = np.empty(len(caps), np.bool_)
+    _project(values, offsets, caps, nearest, free, full)
+    return nearest, free, full
+
+
+@_compiled
+def _project(values, offsets, caps, nearest, free, full):  # type: ignore[no-untyped-def]
+    for g in range(len(caps)):
+        start, stop = offsets[g], offsets[g + 1]
+        total = 0.0
+        for i in range(start, stop):
+            total += max(values[i], 0.0)
+        full[g] = total >= caps[g]
+        shift = _shift(values[start:stop], caps[g]) if full[g] else 0.0
+        n_free = 0
+        for i in range(start, stop):
+            nearest[i] = max(values[i] - shift, 0.0)
+            free[i] = nearest[i] > 0
+            n_free += free[i]
+        if full[g] and n_free == 1:
+            for i in range(start, stop):
+                nearest[i] = caps[g] if free[i] else 0.0  # exactly: a shift rounds
+                free[i] = False
+
+
+@_compiled
+def _shift(values, cap):  # type: ignore[no-untyped-def]
+    """What to take off the values, those below 0 then cut, that their sum is the cap."""
+    if len(values) == 1:
+        return values[0] - cap
+    # The average excess of the k largest, where the next one falls below it.
+    ranked = np.sort(values)[::-1]
+    above = 0.0
+    for k in range(len(values)):
+        above += ranked[k]
+        shift = (above - cap) / (k + 1)
+        if k + 1 == len(values) or ranked[k + 1] <= shift:
+            break
+    return shift

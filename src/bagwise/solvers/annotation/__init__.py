@@ -1,0 +1,1 @@
+"""Instance labels from the label sets of bags."""

@@ -1,0 +1,84 @@
+"""M3MIML (Zhang, Zhou 2008): a maximum-margin machine per label, in its convex form.
+
+    min_{w, b}  1/2 |w|^2 + C sum_i xi_i     for each label, with f(x) = w . x + b and
+    bags that carry it:  mean_j f(x_ij) >= 1 - xi_i
+    others:              f(x_ij) <= -1 + xi_i  for every instance
+
+The score of a bag is its largest f. The mean of a bag that carries the label stands for that
+largest value, which is no smaller, and makes the problem convex.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise.solvers.margin.feature_space import FeatureSpace
+from bagwise.solvers.margin.max_margin import MarginProblem, max_margin
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["m3miml"]
+
+TIE = 100.0  # scores this near, in units of tol, count as equal
+TILT = 10.0  # the largest score, in units of tol, of what tells equal ones apart
+
+
+def m3miml(
+    space: FeatureSpace,
+    offsets: NDArray[np.int64],
+    carried: NDArray[np.bool_],
+    *,
+    C: float,
+    tol: float,
+) -> SolverResult:
+    """Solve the machine of one label.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    carried : ndarray of bool of shape (n_bags,)
+        Which bags carry the label; some do, some do not.
+    C : float
+        Cost of a margin missed by 1, per bag.
+    tol : float
+        How exactly the margins are met.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (coef of instances, intercept).
+    """
+    sizes = np.diff(offsets)
+    bag = np.repeat(np.arange(len(sizes)), sizes)
+    n_instances, n_carried = len(bag), int(carried.sum())
+    others = np.flatnonzero(~carried[bag])
+    each = sparse.csr_array(
+        (np.ones(len(others)), others, np.arange(len(others) + 1)),
+        shape=(len(others), n_instances),
+    )
+    means = sparse.csr_array((1 / sizes[bag], np.arange(n_instances), offsets))[carried]
+    slack = np.unique(bag[others], return_inverse=True)[1]
+    n_others = len(sizes) - n_carried
+    problem = MarginProblem(
+        combine=sparse.vstack([each, means], format="csr"),
+        signs=np.repeat([-1.0, 1.0], [len(others), n_carried]),
+        margins=np.ones(len(others) + n_carried),
+        groups=np.concatenate([slack, n_others + np.arange(n_carried)]),
+        costs=np.full(len(sizes), C),
+    )
+    machine = max_margin(space, problem, tol=tol)
+    curve = machine.objective_curve
+    coef, b = machine.coef, float(machine.intercept)
+    if np.ptp(machine.scores) < TIE * tol:
+        # w = 0, and what is left of it is the error of the solver. Instances are told apart by the
+        # machine of vanishing C instead, the difference of the class means.
+        weights = means.sum(axis=0) / n_carried - each.sum(axis=0) / len(others)
+        largest = float(np.abs(space.scores(weights)).max())
+        coef = weights * (TILT * tol / max(largest, np.finfo(float).tiny))
+        b = TIE * tol * round(b / (TIE * tol))
+    solution = coef, np.array(b)
+    return SolverResult(solution, curve, len(curve), machine.converged)

@@ -1,0 +1,149 @@
+r"""k-means in the feature space of a kernel.
+
+.. math:: \min \sum_i |\phi(x_i) - m_{k(i)}|^2, \qquad
+    |\phi(x) - m_k|^2 = K(x, x) - \frac2{n_k} \sum_{j \in k} K(x, x_j)
+    + \frac1{n_k^2} \sum_{i, j \in k} K(x_i, x_j)
+
+Lloyd's rounds: the means of the clusters, then the nearest mean of each row. Neither half raises
+the sum of squares.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.extmath import row_norms
+
+from bagwise import compiled
+from bagwise.solvers.margin.feature_space import (
+    FeatureSpace,
+    KernelFeatures,
+    LinearFeatures,
+    Vector,
+)
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.wellsvm.label_starts import aligned_labels
+
+__all__ = ["first_labels", "kernel_kmeans", "squared_lengths"]
+
+STEP = 256  # rows whose kernel block gives a part of the diagonal
+
+Labels = NDArray[np.int64]
+
+
+def squared_lengths(space: FeatureSpace) -> Vector:
+    """K(x, x) of all rows.
+
+    Parameters
+    ----------
+    space : LinearFeatures or KernelFeatures
+        The rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+    """
+    if isinstance(space, LinearFeatures):
+        return row_norms(space.rows, squared=True)
+    assert isinstance(space, KernelFeatures)
+    rows = space.rows
+    blocks = [rows[start : start + STEP] for start in range(0, rows.shape[0], STEP)]
+    return np.concatenate([np.diagonal(space.kernel(block, block)) for block in blocks])
+
+
+def first_labels(
+    space: FeatureSpace, lengths: Vector, n_clusters: int, init: str, rng: np.random.RandomState
+) -> Labels:
+    """Labels to begin with.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The rows.
+    lengths : ndarray of shape (n_rows,)
+        K(x, x).
+    n_clusters : int
+        How many labels.
+    init : {"k-means++", "random", "alignment"}
+        Nearest of rows drawn far from each other; balanced random labels; of twenty such labels the
+        one best aligned with the kernel.
+    rng : RandomState
+        For the draws.
+
+    Returns
+    -------
+    ndarray of int of shape (n_rows,)
+    """
+    n = len(lengths)
+    if init == "alignment":
+        return aligned_labels(space, n, n_clusters, rng)
+    if init == "random":
+        return rng.permutation(np.arange(n) % n_clusters)
+    distances = np.full((n, n_clusters), np.inf)
+    chosen = int(rng.randint(n))
+    for k in range(n_clusters):
+        alone = np.zeros(n)
+        alone[chosen] = 1.0
+        distances[:, k] = np.maximum(lengths + lengths[chosen] - 2 * space.scores(alone), 0.0)
+        distances[chosen, k] = 0.0
+        nearest = distances.min(axis=1)
+        total = float(nearest.sum())
+        chances = nearest / total if total > 0 else None
+        chosen = int(rng.choice(n, p=chances))
+    return compiled.ties.settled(distances, axis=1).argmin(axis=1)
+
+
+def kernel_kmeans(
+    space: FeatureSpace, lengths: Vector, labels: Labels, n_clusters: int, max_iter: int
+) -> SolverResult:
+    """Run Lloyd's rounds from given labels.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The rows.
+    lengths : ndarray of shape (n_rows,)
+        K(x, x).
+    labels : ndarray of int of shape (n_rows,)
+        0, ..., n_clusters - 1.
+    n_clusters : int
+        How many clusters, at most as many as rows.
+    max_iter : int
+        Most rounds.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (labels, coef, intercept): the cluster of a row x is the argmax of
+        ``coef @ K(rows, x) + intercept``. The curve is the sum of squares of the labels before
+        each round.
+    """
+    everybody = np.arange(len(lengths))
+    curve: list[float] = []
+    converged = False
+    while not converged and len(curve) < max_iter:
+        labels = _occupied(labels, n_clusters, lengths)
+        means = (labels == np.arange(n_clusters)[:, None]).astype(np.float64)
+        means /= means.sum(axis=1, keepdims=True)
+        products = np.stack([space.scores(mean) for mean in means])  # (n_clusters, n_rows)
+        squares = np.einsum("kn,kn->k", means, products)
+        closeness = 2 * products - squares[:, None]
+        curve.append(float(lengths.sum() - closeness[labels, everybody].sum()))
+        best = compiled.ties.settled(closeness, axis=0).argmax(axis=0)
+        # Equal distances keep their cluster: rounding moves nobody.
+        gain = closeness[best, everybody] - closeness[labels, everybody]
+        new = np.where(gain > 1e-9 * (1 + np.abs(lengths)), best, labels)
+        converged = np.array_equal(new, labels)
+        if not converged and len(curve) < max_iter:
+            labels = new
+    return SolverResult((labels, 2 * means, -squares), np.array(curve), len(curve), converged)
+
+
+def _occupied(labels: Labels, n_clusters: int, lengths: Vector) -> Labels:
+    """Give each empty cluster a row of a cluster that has several, the longest first."""
+    labels = labels.copy()
+    for k in np.setdiff1d(np.arange(n_clusters), labels):
+        sizes = np.bincount(labels, minlength=n_clusters)
+        movable = np.flatnonzero(sizes[labels] > 1)
+        labels[movable[np.argmax(compiled.ties.settled(lengths[movable]))]] = k
+    return labels

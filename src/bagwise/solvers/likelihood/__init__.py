@@ -1,0 +1,1 @@
+"""Noisy-or and most-likely-cause likelihoods: diverse density, EM-DD, MILBoost."""

@@ -1,0 +1,126 @@
+"""MILBoost (Viola, Platt, Zhang 2005): trees added one by one to raise a noisy-or likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from bagwise import compiled
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["mil_boost"]
+
+# The longest step of one tree, in log-odds: where a tree separates the bags, longer is always
+# better and infinity best.
+LONGEST = 8.0
+
+
+def mil_boost(
+    X: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    positive: NDArray[np.bool_],
+    *,
+    n_estimators: int,
+    max_depth: int,
+    learning_rate: float,
+    tol: float,
+    track: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> SolverResult:
+    """Add the tree that agrees best with the gradient, as far as that helps; again and again.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_instances, n_features)
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive.
+    n_estimators : int
+        How many trees at most.
+    max_depth : int
+        Their depth; 1 for stumps.
+    learning_rate : float
+        The share of the best step that is taken.
+    tol : float
+        The end comes early when no tree agrees with the gradient by more than this, per bag.
+    track : callable
+        Iterates over the rounds.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (start, features, thresholds, leaves): the log-odds of every instance
+        before the first tree, and the trees as ``compiled.boosted_trees`` reads them, steps
+        included. Nothing is left to converge: `converged` is True.
+    """
+    trees = compiled.boosted_trees
+    columns = np.ascontiguousarray(X.T)
+    order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
+    start = _best_constant(np.diff(offsets), positive)
+    scores = np.full(len(X), start)
+    grown, curve = [], []
+    for _ in track(range(n_estimators)):
+        _, weights = trees.noisy_or_likelihood(scores, offsets, positive)
+        feature, threshold, leaf, place = trees.grow_tree(columns, order, weights, max_depth)
+        answers = leaf[place]
+        if weights @ answers <= tol * len(positive):
+            break
+        step = learning_rate * _best_step(scores, answers, offsets, positive)
+        scores += step * answers
+        grown.append((feature, threshold, step * leaf))
+        curve.append(trees.noisy_or_likelihood(scores, offsets, positive)[0])
+    shapes = (2**max_depth - 1, 2**max_depth - 1, 2**max_depth)
+    parts = [
+        np.array([tree[k] for tree in grown]).reshape(-1, shape) for k, shape in enumerate(shapes)
+    ]
+    return SolverResult(
+        solution=(np.array(start), parts[0].astype(np.int32), parts[1], parts[2]),
+        objective_curve=np.array(curve),
+        n_iter=len(curve),
+        converged=True,
+    )
+
+
+def _best_constant(sizes: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:
+    """The log-odds that, given to all instances, make the bags most likely.
+
+    With u = -log(1 - p) the likelihood is concave in u, and its slope is zero where the negative
+    instances are as many as ``sum n / (exp(n u) - 1)`` over the positive bags.
+    """
+    n_negative, n = sizes[~positive].sum(), sizes[positive].astype(np.float64)
+
+    def slope(log_u: float) -> float:
+        u = np.exp(log_u)
+        return float(n_negative * u - np.sum(n * u / np.expm1(np.minimum(n * u, 700.0))))
+
+    u = np.exp(brentq(slope, -60.0, 10.0))
+    return float(u + np.log(-np.expm1(-u)))
+
+
+def _best_step(
+    scores: NDArray[np.float64],
+    answers: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    positive: NDArray[np.bool_],
+) -> float:
+    """The first step along `answers` at which the likelihood stops rising, by bisection."""
+
+    def still_rising(step: float) -> bool:
+        _, weights = compiled.boosted_trees.noisy_or_likelihood(
+            scores + step * answers, offsets, positive
+        )
+        return float(weights @ answers) > 0
+
+    low, high = 0.0, 0.25
+    while high < LONGEST and still_rising(high):
+        low, high = high, 2 * high
+    if low == LONGEST / 2 and still_rising(LONGEST):
+        return LONGEST
+    while high - low > 1e-4 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if still_rising(middle) else (low, middle)
+    return low

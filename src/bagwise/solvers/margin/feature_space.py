@@ -1,0 +1,290 @@
+"""Where a max-margin machine lives: rows as they are, or a kernel between them.
+
+A machine is a weighted sum of instances, ``w = sum_i coef_i phi(x_i)``. The *points* it is trained
+on are averages of instances (one instance, or the mean of a bag), written as the rows of a sparse
+matrix `combine` of shape (n_points, n_instances).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise._memory import require_memory
+from bagwise.compiled import lapack
+from bagwise.exceptions import InputError
+
+__all__ = ["FeatureSpace", "KernelFeatures", "LinearFeatures", "Points", "Ties", "dense_gram"]
+
+Vector = NDArray[np.float64]
+
+# Largest number of instances whose kernel matrix is kept (72 MB), and size of a block beyond.
+KEPT = 3000
+BLOCK = 2**22
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Points whose multipliers have a fixed sum, group by group.
+
+    ``P = I - Q'Q`` takes the mean of its group from each; Q has a row of unit length per group.
+
+    Attributes
+    ----------
+    points : ndarray of int
+        The tied points, group after group.
+    starts, counts : ndarray of int of shape (n_groups,)
+        Where each group begins among them, and how many it has.
+    """
+
+    points: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    counts: NDArray[np.intp]
+
+    def untie(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``P values``, for an array with a row per point."""
+        if len(self.points) == 0:
+            return values
+        tied = values[self.points]
+        means = np.add.reduceat(tied, self.starts) / self.counts[:, None]
+        out = values.copy()
+        out[self.points] = tied - np.repeat(means, self.counts, axis=0)
+        return out
+
+    def totals(self, rows: Any) -> NDArray[np.float64]:
+        """``Q rows``, for dense or sparse rows."""
+        group = np.repeat(np.arange(len(self.counts)), self.counts)
+        shape = (len(self.counts), rows.shape[0])
+        return _dense(
+            sparse.csr_array((self.counts[group] ** -0.5, (group, self.points)), shape=shape) @ rows
+        )
+
+
+class Points(Protocol):
+    """A set of points: all that training a machine on them needs."""
+
+    def product(self, coef: Vector) -> Vector:
+        """Multiply the Gram matrix with `coef`."""
+
+    def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
+        """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
+
+    @property
+    def mean_square(self) -> float:
+        """Mean squared length of the points."""
+
+
+class FeatureSpace(Protocol):
+    """Instances of a training set, seen through a kernel."""
+
+    at_once: int
+    """Number of points for which a matrix may be held."""
+
+    def points(self, combine: sparse.csr_array) -> Points:
+        """Make points, the rows of `combine` times the instances."""
+
+    def scores(self, coef: Vector) -> Vector:
+        """Score all instances by the machine with these coefficients, without intercept."""
+
+
+class LinearFeatures:
+    """Instances as they are, centred where they are dense.
+
+    A machine with a free intercept does not feel a shift of the data; the arithmetic does.
+
+    Parameters
+    ----------
+    instances : ndarray or CSR of shape (n_instances, n_features)
+        The instances, in double precision.
+    """
+
+    at_once = sys.maxsize  # no matrix is larger than the points themselves
+
+    def __init__(self, instances: Any) -> None:
+        self.rows, self.centre = instances, np.zeros(instances.shape[1])
+        if not sparse.issparse(instances):
+            self.centre = instances.mean(axis=0)
+            self.rows = instances - self.centre
+
+    def points(self, combine: sparse.csr_array) -> Points:
+        """Make points, the rows of `combine` times the instances."""
+        return _Rows(combine @ self.rows)
+
+    def scores(self, coef: Vector) -> Vector:
+        """Score all instances by the machine with these coefficients, without intercept."""
+        return self.rows @ (self.rows.T @ coef)
+
+    def planes(self, coef: Vector, intercept: Vector) -> tuple[Vector, Vector]:
+        """Weights and intercepts of machines, for instances that are not centred.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_machines, n_instances)
+            The machines.
+        intercept : ndarray of shape (n_machines,)
+            Their intercepts.
+
+        Returns
+        -------
+        weights : ndarray of shape (n_machines, n_features)
+        intercept : ndarray of shape (n_machines,)
+        """
+        weights = (self.rows.T @ coef.T).T
+        return weights, intercept - weights @ self.centre
+
+
+class KernelFeatures:
+    """Instances seen through a kernel; its matrix is kept while it is small.
+
+    Parameters
+    ----------
+    instances : ndarray or CSR of shape (n_instances, n_features)
+        The instances, in double precision.
+    kernel : callable
+        Function of two tables that gives the matrix of kernel values.
+    """
+
+    at_once = KEPT
+
+    def __init__(self, instances: Any, kernel: Callable[[Any, Any], NDArray[Any]]) -> None:
+        self.rows, self.kernel = instances, kernel
+        self._last: tuple[sparse.csr_array, Points] | None = None
+
+    def points(self, combine: sparse.csr_array) -> Points:
+        """Make points, the rows of `combine` times the instances; remember the last ones."""
+        if self._last is None or not _equal(self._last[0], combine):
+            self._last = combine, self._points(combine)
+        return self._last[1]
+
+    def _points(self, combine: sparse.csr_array) -> Points:
+        used = np.unique(combine.indices)
+        combine = combine[:, used]
+        out = np.zeros((combine.shape[0], combine.shape[0]))
+        for block in _blocks(len(used), len(used)):
+            part = self._between(used[block], used)
+            out += combine[:, block] @ (combine @ part.T).T
+        return _Gram(out)
+
+    def scores(self, coef: Vector) -> Vector:
+        """Score all instances by the machine with these coefficients, without intercept."""
+        used = np.flatnonzero(coef)
+        everybody = np.arange(self.rows.shape[0])
+        blocks = _blocks(len(everybody), max(1, len(used)))
+        return np.concatenate([self._between(everybody[b], used) @ coef[used] for b in blocks])
+
+    def _between(self, left: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.float64]:
+        if self.rows.shape[0] <= KEPT:
+            return self._gram[np.ix_(left, right)]
+        if len(right) == 0:
+            return np.empty((len(left), 0))
+        return np.asarray(self.kernel(self.rows[left], self.rows[right]), np.float64)
+
+    @cached_property
+    def _gram(self) -> NDArray[np.float64]:
+        return np.asarray(self.kernel(self.rows, self.rows), np.float64)
+
+
+def dense_gram(space: FeatureSpace) -> NDArray[np.float64]:
+    """The whole kernel matrix, for methods that need it at once.
+
+    Parameters
+    ----------
+    space : LinearFeatures or KernelFeatures
+        The instances.
+
+    Returns
+    -------
+    ndarray of shape (n_instances, n_instances)
+    """
+    n = space.rows.shape[0]  # type: ignore[attr-defined]
+    require_memory(
+        3 * 8.0 * n**2,
+        purpose=f"the kernel matrix of {n:,} rows with two like it",
+        remedy="fit part of the rows, or use the linear kernel",
+    )
+    if isinstance(space, LinearFeatures):
+        return _dense(space.rows @ space.rows.T)
+    assert isinstance(space, KernelFeatures)
+    return np.asarray(space.kernel(space.rows, space.rows), np.float64)
+
+
+class _Rows:
+    """Points with coordinates."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def product(self, coef: Vector) -> Vector:
+        return self.rows @ (self.rows.T @ coef)
+
+    def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
+        rows = self.rows[chosen]
+        if len(chosen) <= rows.shape[1]:
+            return _solve_gram(_dense(rows @ rows.T), ties, ridge, right)
+        # Fewer features than points: the same by the identity of Woodbury.
+        totals, right = ties.totals(rows), ties.untie(right)
+        inner = _dense(rows.T @ rows) - totals.T @ totals
+        return (right - ties.untie(rows @ _solve(inner, ridge, rows.T @ right))) / ridge
+
+    @cached_property
+    def mean_square(self) -> float:
+        squared = self.rows.power(2) if sparse.issparse(self.rows) else np.square(self.rows)
+        return float(squared.sum() / self.rows.shape[0])
+
+
+class _Gram:
+    """Points known by their Gram matrix."""
+
+    def __init__(self, gram: NDArray[np.float64]) -> None:
+        self.gram = gram
+
+    def product(self, coef: Vector) -> Vector:
+        used = np.flatnonzero(coef)
+        if len(used) > len(coef) // 4:  # gathering rows costs more than multiplying zeros
+            return self.gram @ coef
+        return coef[used] @ self.gram[used]
+
+    def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
+        return _solve_gram(self.gram[np.ix_(chosen, chosen)], ties, ridge, right)
+
+    @cached_property
+    def mean_square(self) -> float:
+        return float(np.diagonal(self.gram).mean())
+
+
+def _solve_gram(gram: NDArray[np.float64], ties: Ties, ridge: float, right: Vector) -> Vector:
+    return _solve(ties.untie(ties.untie(gram).T), ridge, ties.untie(right))
+
+
+def _solve(matrix: NDArray[np.float64], ridge: float, right: Vector) -> Vector:
+    matrix = np.array(matrix, order="F")  # a copy, as LAPACK reads it
+    matrix[np.diag_indices(len(matrix))] += ridge
+    factor, failed = lapack.cholesky(matrix, clean=False, overwrite=True)
+    if failed:
+        raise InputError(
+            "the kernel is not positive semi-definite on the training instances: choose another "
+            "kernel or other parameters."
+        )
+    return lapack.cholesky_solve(factor, right)
+
+
+def _equal(A: sparse.csr_array, B: sparse.csr_array) -> bool:
+    return A.shape == B.shape and all(
+        np.array_equal(getattr(A, part), getattr(B, part)) for part in ("indptr", "indices", "data")
+    )
+
+
+def _dense(matrix: Any) -> NDArray[np.float64]:
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
+def _blocks(n_rows: int, width: int) -> list[slice]:
+    step = max(1, BLOCK // max(1, width))
+    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]

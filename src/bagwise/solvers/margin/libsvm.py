@@ -1,0 +1,46 @@
+"""LIBSVM within a budget of steps, and refusing what it cannot represent."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bagwise.compiled.threads import interruptible
+from bagwise.exceptions import InputError
+
+__all__ = ["fit_libsvm"]
+
+# LIBSVM's own budget, ten million steps, takes minutes on features of the size of millions.
+LEAST_STEPS, STEPS_PER_ROW = 100_000, 100
+
+
+def fit_libsvm(model: Any, table: Any, y: Any) -> bool:
+    """Fit an `SVC` or `SVR` of scikit-learn within a budget.
+
+    Parameters
+    ----------
+    model : SVC or SVR
+        The machine; its `max_iter` is set.
+    table : ndarray or CSR of shape (n_rows, n_columns)
+        The rows, or the kernel between them.
+    y : ndarray of shape (n_rows,)
+        What to learn.
+
+    Returns
+    -------
+    bool
+        Whether its tolerance was reached.
+    """
+    model.set_params(max_iter=LEAST_STEPS + STEPS_PER_ROW * table.shape[0])
+    try:
+        with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return bool(interruptible(model.fit, table, y).fit_status_ == 0)
+    except ValueError as error:  # coefficients that are not finite, or values that are too large
+        raise InputError(
+            f"LIBSVM cannot represent the solution (C={model.C:.3g}, largest value "
+            f"{abs(table).max():.3g}): scale the features, and choose C nearer to 1."
+        ) from error

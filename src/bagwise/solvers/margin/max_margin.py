@@ -1,0 +1,445 @@
+r"""The convex core of the classic multi-instance SVMs: margins of any size, shared slacks.
+
+.. math:: \min_{w, b, \xi \ge 0} \tfrac12 |w|^2 + \sum_g C_g \xi_g \quad\text{s.t.}\quad
+    y_i (w \cdot \phi_i + b) \ge p_i - \xi_{g(i)}
+
+The ordinary SVM has one point per group and p = 1. LIBSVM and LIBLINEAR know neither shared slacks
+nor other margins, and take no warm start; LIBLINEAR penalises the intercept, and LIBSVM needs
+millions of steps where C is large and features are fewer than points.
+
+The method is the proximal point algorithm on the dual (the augmented Lagrangian of the primal),
+each step a smooth convex problem solved by semismooth Newton. Let z = p - y f be the margins missed
+and A the multipliers allowed: a >= 0, of sum at most C_g in group g. A step from (a_k, b_k)
+minimises over (w, b)
+
+    1/2 |w|^2 + max_{a in A} (a . z - |a - a_k|^2 / (2 sigma)) + rho/2 (b - b_k)^2
+
+whose inner maximum is at a = Proj_A(a_k + sigma z). The multipliers found solve the dual for
+margins that differ from those asked by (a - a_k) / sigma; that difference is what `tol` bounds.
+
+References
+----------
+Rockafellar. Augmented Lagrangians and applications of the proximal point algorithm in convex
+programming. Mathematics of Operations Research, 1976.
+
+Yan, Li. An efficient augmented Lagrangian method for support vector machine. Optimization Methods
+and Software, 2020.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise import compiled
+from bagwise.solvers.margin.feature_space import FeatureSpace, Points, Ties, Vector
+
+__all__ = ["Machine", "MarginProblem", "Start", "max_margin"]
+
+GROWTH = 4.0  # of sigma, per proximal step
+RESTART = 1e-3  # share of its last sigma that a warm start begins with
+MAX_PROXIMAL = 60
+MAX_NEWTON = 200
+
+EPS = float(np.finfo(np.float64).eps)
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class MarginProblem:
+    """Points, and what is asked of each.
+
+    Attributes
+    ----------
+    combine : CSR of shape (n_points, n_instances)
+        The points as averages of instances.
+    signs : ndarray of shape (n_points,)
+        y: 1 or -1, the same throughout a group; both occur.
+    margins : ndarray of shape (n_points,)
+        p.
+    groups : ndarray of int of shape (n_points,)
+        The slack each point uses: 0, 0, 1, ..., never falling.
+    costs : ndarray of shape (n_groups,)
+        C of each slack, positive.
+    """
+
+    combine: sparse.csr_array
+    signs: Vector
+    margins: Vector
+    groups: NDArray[np.int64]
+    costs: Vector
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each group begins."""
+        return np.searchsorted(self.groups, np.arange(len(self.costs) + 1))
+
+    def take(self, chosen: NDArray[np.intp]) -> MarginProblem:
+        """Leave out all points but the chosen ones, given in rising order."""
+        present, groups = np.unique(self.groups[chosen], return_inverse=True)
+        return MarginProblem(
+            self.combine[chosen],
+            self.signs[chosen],
+            self.margins[chosen],
+            groups,
+            self.costs[present],
+        )
+
+    def needed(self, plain: Vector) -> Vector:
+        """The largest margin missed in each group, at scores without intercept."""
+        return compiled.segments.maximum(self.margins - self.signs * plain, self.offsets)
+
+    @cached_property
+    def group_signs(self) -> Vector:
+        """The sign of each group."""
+        return self.signs[self.offsets[:-1]]
+
+    def loss(self, plain: Vector, intercept: float) -> float:
+        """Cost of all slacks."""
+        missed = self.needed(plain) - self.group_signs * intercept
+        return float(self.costs @ np.maximum(missed, 0.0))
+
+    def best_intercept(self, plain: Vector) -> float:
+        """The intercept that costs least beside given w; the middle where there is a choice.
+
+        The slack of a group is a hinge in b; the slope of the cost, from minus the costs of all
+        positive groups, grows by C_g at each corner.
+        """
+        corners = self.group_signs * self.needed(plain)
+        order = np.argsort(corners)
+        corners, costs = corners[order], self.costs[order]
+        slopes = np.cumsum(costs) - self.costs[self.group_signs > 0].sum()
+        flat = 1e-12 * costs.sum()
+        k = int(np.argmax(slopes >= -flat))
+        if slopes[k] > flat:
+            return float(corners[k])
+        return float(0.5 * (corners[k] + corners[k + 1]))
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where to begin: the solution of a problem on the same points that asked almost the same.
+
+    Attributes
+    ----------
+    multipliers : ndarray of shape (n_points,)
+        a.
+    coef : ndarray of shape (n_points,)
+        w as coefficients of the points.
+    intercept : float
+        b.
+    sigma : float
+        Length of the first proximal step; at least the natural one is used.
+    """
+
+    multipliers: Vector
+    coef: Vector
+    intercept: float
+    sigma: float
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A solved `MarginProblem`.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_instances,)
+        w as coefficients of the instances.
+    intercept : float
+        b.
+    scores : ndarray of shape (n_instances,)
+        Scores of all instances.
+    squared_norm : float
+        |w|^2.
+    multipliers : ndarray of shape (n_points,)
+        a.
+    sigma : float
+        Length of the last proximal step.
+    objective_curve : ndarray
+        The objective after each proximal step.
+    converged : bool
+        False when the budget ran out.
+    """
+
+    coef: Vector
+    intercept: float
+    scores: Vector
+    squared_norm: float
+    multipliers: Vector
+    sigma: float
+    objective_curve: Vector
+    converged: bool
+
+
+def max_margin(
+    space: FeatureSpace, problem: MarginProblem, *, tol: float, start: Start | None = None
+) -> Machine:
+    """Solve a max-margin problem.
+
+    A problem of many points is solved on some of them; those it fails are added until none is
+    left, which is the solution of the whole.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The instances.
+    problem : MarginProblem
+        The points and what is asked of them.
+    tol : float
+        How exactly the margins are met.
+    start : Start, default=None
+        A neighbouring solution, if there is one.
+
+    Returns
+    -------
+    Machine
+    """
+    nothing = np.zeros(len(problem.signs))
+    start = Start(nothing, nothing, 0.0, 0.0) if start is None else start
+    chosen = _first_choice(problem, start.multipliers, space.at_once)
+    while True:
+        part = problem.take(chosen)
+        points = space.points(part.combine)
+        here = Start(start.multipliers[chosen], start.coef[chosen], start.intercept, start.sigma)
+        found, sigma, curve, converged = _proximal_point(points, part, here, tol)
+        a = np.zeros(len(problem.signs))
+        a[chosen] = found
+        coef = problem.combine.T @ (problem.signs * a)
+        plain = space.scores(coef)
+        at_points = problem.combine @ plain
+        b = part.best_intercept(at_points[chosen])
+        failed = _failed(problem, at_points + b, chosen, tol)
+        if len(failed) == 0:
+            b = problem.best_intercept(at_points)
+            squared_norm = float(coef @ plain)
+            return Machine(coef, b, plain + b, squared_norm, a, sigma, curve, converged)
+        chosen = np.union1d(chosen, failed)
+        start = Start(a, problem.signs * a, b, RESTART * sigma)
+
+
+def _first_choice(problem: MarginProblem, a: Vector, at_once: int) -> NDArray[np.intp]:
+    """All points; of too many those with multipliers, and an even choice of each sign."""
+    if len(a) <= at_once:
+        return np.arange(len(a))
+    of_sign = [np.flatnonzero(problem.signs == sign) for sign in (-1.0, 1.0)]
+    even = [rows[:: 1 + 4 * len(rows) // at_once] for rows in of_sign]
+    return np.unique(np.concatenate([*even, np.flatnonzero(a)]))
+
+
+def _failed(
+    problem: MarginProblem, scores: Vector, chosen: NDArray[np.intp], tol: float
+) -> NDArray[np.intp]:
+    """Points left out that ask for more slack than their group has, and as many that come next."""
+    missed = problem.margins - problem.signs * scores
+    slacks = np.zeros(len(problem.costs))
+    np.maximum.at(slacks, problem.groups[chosen], missed[chosen])
+    excess = missed - slacks[problem.groups]
+    excess[chosen] = -np.inf
+    n_failed = int(np.count_nonzero(excess > tol))
+    left = len(excess) - len(chosen)
+    wanted = min(max(2 * n_failed, len(chosen) // 2), len(chosen), left) if n_failed else 0
+    return np.argsort(-excess, kind="stable")[:wanted]
+
+
+def _proximal_point(
+    points: Points, problem: MarginProblem, start: Start, tol: float
+) -> tuple[Vector, float, Vector, bool]:
+    """Multipliers, the last sigma, the objective after each step, whether `tol` was reached."""
+    # A multiplier alone at its margin is about 1 / |phi|^2, and C at most.
+    natural = float(problem.costs.max())
+    if points.mean_square > 0:
+        natural = min(natural, 1 / points.mean_square)
+    a, sigma = start.multipliers, max(start.sigma, natural)
+    here = _Place(start.coef, points.product(start.coef), start.intercept)
+    pieces: _Pieces | None = None
+    curve: list[float] = []
+    for _ in range(MAX_PROXIMAL):
+        step = _Step(points, problem, a, here.b, sigma, natural**2 / sigma)
+        here, a, pieces, error = _newton(step, here, pieces, 0.1 * tol)
+        uneven = points.mean_square * step.rho * abs(here.b - step.b)
+        moved = max(float(np.abs(a - step.a).max()) / sigma, uneven)
+        loss = problem.loss(here.plain, problem.best_intercept(here.plain))
+        curve.append(0.5 * float(here.coef @ here.plain) + loss)
+        # No sum is closer than the rounding of its terms.
+        reach = max(tol, 256 * EPS * points.mean_square * float(a.sum()))
+        if max(moved, error) <= reach:
+            return a, sigma, np.array(curve), True
+        # Longer steps do more; but sigma z carries rounding that must stay below what is left.
+        left = max(reach, moved)
+        if error > left:
+            sigma /= GROWTH
+        elif error < 0.1 * left:
+            sigma *= GROWTH
+    return a, sigma, np.array(curve), False
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A point (w, b): w by coefficients of the points, and as the scores it gives them."""
+
+    coef: Vector
+    plain: Vector
+    b: float
+
+    def towards(self, other: _Place, length: float) -> _Place:
+        return _Place(
+            self.coef + length * (other.coef - self.coef),
+            self.plain + length * (other.plain - self.plain),
+            self.b + length * (other.b - self.b),
+        )
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Which quadratic piece of the objective: free multipliers and full groups."""
+
+    free: Mask
+    full: Mask
+
+    def equals(self, other: _Pieces) -> bool:
+        return np.array_equal(self.free, other.free) and np.array_equal(self.full, other.full)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The smooth problem of a proximal step from (a, b)."""
+
+    points: Points
+    problem: MarginProblem
+    a: Vector
+    b: float
+    sigma: float
+    rho: float
+
+    def missed(self, here: _Place) -> Vector:
+        """How much of its margin each point misses: z."""
+        return self.problem.margins - self.problem.signs * (here.plain + here.b)
+
+    def multipliers(self, here: _Place) -> tuple[Vector, _Pieces]:
+        """Proj_A(a + sigma z), and where it is differentiable."""
+        target = self.a + self.sigma * self.missed(here)
+        a, free, full = compiled.simplex.project(target, self.problem.offsets, self.problem.costs)
+        return a, _Pieces(free, full)
+
+    def made(self, here: _Place, a: Vector) -> tuple[_Place, float]:
+        """The w that `a` makes, with the gradient in b; and how far from it `here` is."""
+        coef = self.problem.signs * a
+        plain = self.points.product(coef)
+        slope_b = self.rho * (here.b - self.b) - float(coef.sum())
+        error = float(np.abs(here.plain - plain).max())
+        return _Place(coef, plain, slope_b), max(error, self.points.mean_square * abs(slope_b))
+
+    def slope(self, here: _Place, there: _Place, length: float) -> float:
+        """Derivative of the objective on the way from `here` to `there`."""
+        place = here.towards(there, length)
+        way, way_b = there.plain - here.plain, there.b - here.b
+        pull = (self.problem.signs * self.multipliers(place)[0]) @ (way + way_b)
+        return float(place.coef @ way - pull + self.rho * (place.b - self.b) * way_b)
+
+    def rounding(self, here: _Place, there: _Place) -> float:
+        """How large a slope may be by rounding alone: z is exact to EPS |f|."""
+        way = np.abs(there.plain - here.plain + (there.b - here.b))
+        largest = 1 + float(np.abs(there.plain).max())
+        return EPS * (self.sigma * largest * float(way.sum()) + float(np.abs(here.coef) @ way))
+
+
+def _newton(
+    step: _Step, here: _Place, last: _Pieces | None, tol: float
+) -> tuple[_Place, Vector, _Pieces, float]:
+    """Minimise the objective of a proximal step.
+
+    Returns the minimiser, its multipliers, its pieces, and how far its scores are from those the
+    multipliers make. The objective is piecewise quadratic: once the pieces stay the same one step
+    lands, and the next ones clean up what rounding left, while they can.
+    """
+    a, pieces = step.multipliers(here)
+    made, error = step.made(here, a)
+    if last is not None:
+        # Often the pieces of the last step are right again, and longer sigma blurs that.
+        there = _on_pieces(step, here, last)
+        there_a, there_pieces = step.multipliers(there)
+        there_made, there_error = step.made(there, there_a)
+        if there_error < error:
+            here, a, pieces, made, error = there, there_a, there_pieces, there_made, there_error
+    for _ in range(MAX_NEWTON):
+        if error <= tol:
+            break
+        there = _newton_target(step, here, made, pieces)
+        length = _line_search(step, here, there)
+        here = here.towards(there, length)
+        before, error_before = pieces, error
+        a, pieces = step.multipliers(here)
+        made, error = step.made(here, a)
+        if length == 1.0 and pieces.equals(before) and error > 0.5 * error_before:
+            break
+    return here, a, pieces, error
+
+
+def _on_pieces(step: _Step, here: _Place, pieces: _Pieces) -> _Place:
+    """Minimiser if these pieces, to which the step's own multipliers belong, are the right ones."""
+    chosen, ties = _chosen(step, pieces)
+    a = step.a.copy()
+    a[chosen] += step.sigma * ties.untie(step.missed(here)[chosen, None])[:, 0]
+    return _newton_target(step, here, step.made(here, a)[0], pieces)
+
+
+def _newton_target(step: _Step, here: _Place, made: _Place, pieces: _Pieces) -> _Place:
+    """Where a full Newton step leads; `made` holds Y a, K Y a and the gradient in b.
+
+    With P the derivative of the projection, the step solves
+
+        dw + sigma Phi' P (Phi dw + 1 db) = -(w - Phi' Y a),
+        rho db + sigma 1' P (Phi dw + 1 db) = -(gradient in b),
+
+    so w + dw = Phi' (Y a - u), where u = sigma P (Phi dw + 1 db) lives on the free points.
+    """
+    chosen, ties = _chosen(step, pieces)
+    right = np.column_stack([np.ones(len(chosen)), (here.plain - made.plain)[chosen]])
+    by_b, by_w = step.points.solve(chosen, ties, 1 / step.sigma, right).T
+    slope, bend = float(made.b - by_w.sum()), step.rho + max(float(by_b.sum()), 0.0)
+    # Where no free point feels b its step is wild; no margin needs b to move further than this.
+    far = 1 + 2 * float(np.abs(step.missed(here)).max())
+    db = -slope / bend if abs(slope) < far * bend else -math.copysign(far, slope)
+    u = np.zeros(len(pieces.free))
+    u[chosen] = db * by_b - by_w
+    return _Place(made.coef - u, made.plain - step.points.product(u), here.b + db)
+
+
+def _chosen(step: _Step, pieces: _Pieces) -> tuple[NDArray[np.intp], Ties]:
+    """The free points, and which of them are tied: those of full groups."""
+    chosen = np.flatnonzero(pieces.free)
+    groups = step.problem.groups[chosen]
+    tied = np.flatnonzero(pieces.full[groups])
+    starts = np.flatnonzero(np.diff(groups[tied], prepend=-1))
+    return chosen, Ties(tied, starts, np.diff(starts, append=len(tied)))
+
+
+def _line_search(step: _Step, here: _Place, there: _Place) -> float:
+    """The whole way where the objective still falls, or hardly rises, there; else near its least.
+
+    The derivative never falls along the way; its zero is bracketed by secants and halves.
+    """
+    low, high, slope_low, slope_high = 0.0, 1.0, *(step.slope(here, there, t) for t in (0.0, 1.0))
+    if slope_low > -step.rounding(here, there):
+        return 1.0
+    enough = 0.1 * abs(slope_low)
+    length, halve = 1.0, False
+    while slope_high > enough and high - low > 1e-12:
+        secant = slope_low / (slope_low - slope_high)
+        length = low + (high - low) * (0.5 if halve else secant)
+        halve = not halve
+        slope = step.slope(here, there, length)
+        if abs(slope) <= enough:
+            break
+        if slope > 0:
+            high, slope_high = length, slope
+        else:
+            low, slope_low = length, slope
+    return length

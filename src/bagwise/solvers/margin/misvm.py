@@ -1,0 +1,236 @@
+r"""mi-SVM and MI-SVM: support vector machines that choose instances (Andrews 2003).
+
+With f(x) = w . phi(x) + b, both minimise 1/2 |w|^2 plus C times slacks. Negative bags hold negative
+instances only. Of a positive bag,
+
+- mi-SVM guesses the label of each instance, at least one positive, and pays for every instance;
+- MI-SVM pays for one instance, the witness, max_j f(x_j).
+
+Both alternate: the machine for given labels or witnesses, then those that suit the machine best.
+Neither half raises the objective, so the alternation ends when a guess comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise import compiled
+from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
+from bagwise.solvers.margin.max_margin import RESTART, Machine, MarginProblem, Start, max_margin
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["alternate", "bag_margin", "instance_margin"]
+
+TIE = 100.0  # scores this near, in units of tol, count as equal
+
+Offsets = NDArray[np.int64]
+Guess = NDArray[np.int64]
+
+
+def instance_margin(
+    space: FeatureSpace,
+    offsets: Offsets,
+    positive: NDArray[np.bool_],
+    costs: Vector,
+    *,
+    max_iter: int,
+    tol: float,
+) -> SolverResult:
+    """Learn by mi-SVM: every instance has a label and a slack.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive; some are, some are not.
+    costs : ndarray of shape (n_bags,)
+        C of the instances of each bag.
+    max_iter : int
+        Most machines to solve.
+    tol : float
+        How exactly the margins are met.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (coef, intercept), with coef of shape (n_instances,); the curve is the
+        objective with the labels that suit each machine best.
+    """
+    bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
+    inside = positive[bag]
+    n_instances = len(bag)
+    everything = sparse.eye_array(n_instances, format="csr")
+    cost = costs[bag]
+
+    def solve(signs: Guess, before: Machine | None) -> Machine:
+        problem = MarginProblem(
+            everything,
+            signs.astype(np.float64),
+            np.ones(n_instances),
+            np.arange(n_instances),
+            cost,
+        )
+        start = None
+        if before is not None:
+            start = Start(
+                multipliers=_carried(signs, before, cost),
+                coef=before.coef,
+                intercept=before.intercept,
+                sigma=RESTART * before.sigma,
+            )
+        return max_margin(space, problem, tol=tol, start=start)
+
+    def judge(machine: Machine) -> tuple[Guess, float]:
+        signs = np.where(inside & (machine.scores > tol), 1, -1)
+        # Instances held at their margin score alike: of those the least held down is the best.
+        tilted = machine.scores + TIE * tol * machine.coef / cost
+        best = offsets[:-1] + compiled.segments.argmax(compiled.ties.settled(tilted), offsets)
+        signs[best[positive]] = 1
+        slacks = np.maximum(0.0, 1 - signs * machine.scores)
+        return signs, 0.5 * machine.squared_norm + float(cost @ slacks)
+
+    return alternate(solve, judge, np.where(inside, 1, -1), max_iter)
+
+
+def bag_margin(
+    space: FeatureSpace,
+    offsets: Offsets,
+    positive: NDArray[np.bool_],
+    costs: Vector,
+    *,
+    slack_per_bag: bool,
+    max_iter: int,
+    tol: float,
+) -> SolverResult:
+    """Learn by MI-SVM: a positive bag is its witness; the first witness is the mean of the bag.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive; some are, some are not.
+    costs : ndarray of shape (n_bags,)
+        C of each bag.
+    slack_per_bag : bool
+        Whether the instances of a negative bag share one slack, or have one each.
+    max_iter : int
+        Most machines to solve.
+    tol : float
+        How exactly the margins are met.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (coef, intercept), with coef of shape (n_instances,); the curve is the
+        objective with the witnesses that suit each machine best.
+    """
+    bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
+    negatives = np.flatnonzero(~positive[bag])
+    groups, cost = np.arange(len(negatives)), costs[bag[negatives]]
+    if slack_per_bag:
+        groups, cost = np.unique(bag[negatives], return_inverse=True)[1], costs[~positive]
+    n_positive = int(positive.sum())
+    all_negatives = _choice(negatives, len(bag))
+    means = sparse.csr_array((1 / np.diff(offsets)[bag], np.arange(len(bag)), offsets))[positive]
+    problem = MarginProblem(
+        combine=sparse.vstack([all_negatives, means], format="csr"),
+        signs=np.repeat([-1.0, 1.0], [len(negatives), n_positive]),
+        margins=np.ones(len(negatives) + n_positive),
+        groups=np.concatenate([groups, len(cost) + np.arange(n_positive)]),
+        costs=np.concatenate([cost, costs[positive]]),
+    )
+
+    def solve(witnesses: Guess, before: Machine | None) -> Machine:
+        if before is None:
+            return max_margin(space, problem, tol=tol)
+        combine = sparse.vstack([all_negatives, _choice(witnesses, len(bag))], format="csr")
+        return max_margin(space, replace(problem, combine=combine), tol=tol)
+
+    @cache
+    def tilt() -> Vector:
+        """Scores by the difference of the class means, the machine of vanishing C; at most 1."""
+        weights = means.sum(axis=0) / n_positive - all_negatives.sum(axis=0) / len(negatives)
+        scores = space.scores(weights)
+        return scores / max(float(np.abs(scores).max()), np.finfo(float).tiny)
+
+    def judge(machine: Machine) -> tuple[Guess, float]:
+        scores = machine.scores
+        first, second, _ = compiled.segments.top2(scores, offsets)
+        if np.any(positive & (first - second < TIE * tol)):
+            # As when the means cannot be told from the negatives, and w = 0.
+            scores = scores + TIE * tol * tilt()
+        rows = compiled.segments.argmax(compiled.ties.settled(scores), offsets)
+        witnesses = (offsets[:-1] + rows)[positive]
+        scores = np.concatenate([machine.scores[negatives], machine.scores[witnesses]])
+        return witnesses, 0.5 * machine.squared_norm + problem.loss(scores, 0.0)
+
+    return alternate(solve, judge, np.full(n_positive, -1), max_iter)
+
+
+def alternate(
+    solve: Callable[[Guess, Machine | None], Machine],
+    judge: Callable[[Machine], tuple[Guess, float]],
+    guess: Guess,
+    max_iter: int,
+) -> SolverResult:
+    """Solve for a guess and guess anew, until a guess has been seen before; keep the best.
+
+    Parameters
+    ----------
+    solve : callable
+        Gives the machine for a guess; is told the machine of the round before, or None.
+    judge : callable
+        Gives the guess that suits a machine best, and the objective with it.
+    guess : ndarray of int
+        The first guess.
+    max_iter : int
+        Most machines to solve.
+
+    Returns
+    -------
+    SolverResult
+        Of the machine with the lowest objective; not converged if no guess came back, or if a
+        machine did not converge, which ends the search.
+    """
+    seen = {guess.tobytes()}
+    machine = best = solve(guess, None)
+    guess, objective = judge(machine)
+    curve = [objective]
+    # Where a machine spends its whole budget, so would all that follow.
+    while guess.tobytes() not in seen and len(curve) < max_iter and machine.converged:
+        seen.add(guess.tobytes())
+        machine = solve(guess, machine)
+        guess, objective = judge(machine)
+        if objective < min(curve):
+            best = machine
+        curve.append(objective)
+    return SolverResult(
+        solution=(best.coef, np.array(best.intercept)),
+        objective_curve=np.array(curve),
+        n_iter=len(curve),
+        converged=best.converged and guess.tobytes() in seen,
+    )
+
+
+def _carried(signs: Guess, before: Machine, cost: Vector) -> Vector:
+    """Multipliers for new signs: those of an instance that changed sides are told by its slack."""
+    changed = signs * before.coef < 0
+    inside = signs * before.scores < 1
+    return np.where(changed, np.where(inside, cost, 0.0), np.abs(before.coef))
+
+
+def _choice(rows: NDArray[np.int64], n_instances: int) -> sparse.csr_array:
+    shape = (len(rows), n_instances)
+    return sparse.csr_array((np.ones(len(rows)), rows, np.arange(len(rows) + 1)), shape=shape)

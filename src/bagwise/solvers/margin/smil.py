@@ -1,0 +1,137 @@
+r"""sMIL and sbMIL: support vector machines for sparse positive bags (Bunescu and Mooney 2007).
+
+A positive bag of n instances holds at least one positive one. If just that one, the scores of its
+instances average (1 - (n - 1)) / n = 2/n - 1; so sMIL asks of the mean of the bag
+
+    w . phi(B) / |B| + b >= 2 / |B| - 1 - xi_B,        and f(x) <= -1 + xi_x
+
+of every instance x of a negative bag. One convex problem, no alternation. sbMIL ranks the instances
+of positive bags by sMIL, calls the top ones positive and the others negative, and trains an
+ordinary SVM.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
+from bagwise.solvers.margin.max_margin import Machine, MarginProblem, max_margin
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["balanced_sparse_mil", "sparse_mil"]
+
+
+def sparse_mil(
+    space: FeatureSpace,
+    offsets: NDArray[np.int64],
+    positive: NDArray[np.bool_],
+    costs: Vector,
+    *,
+    tol: float,
+) -> SolverResult:
+    """Learn by sMIL: the mean of a positive bag is as positive as one positive instance makes it.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive; some are, some are not.
+    costs : ndarray of shape (n_bags,)
+        C of a positive bag, or of each instance of a negative one.
+    tol : float
+        How exactly the margins are met.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (coef, intercept), with coef of shape (n_instances,).
+    """
+    return _result(_sparse_machine(space, offsets, positive, costs, tol))
+
+
+def balanced_sparse_mil(
+    space: FeatureSpace,
+    offsets: NDArray[np.int64],
+    positive: NDArray[np.bool_],
+    costs: Vector,
+    *,
+    eta: float,
+    tol: float,
+) -> SolverResult:
+    """Learn by sbMIL: an SVM on labels of instances that sMIL guessed.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive; some are, some are not.
+    costs : ndarray of shape (n_bags,)
+        C of each bag (or of its instances).
+    eta : float
+        Share of the instances of positive bags that is taken for positive, but at least as many
+        as there are positive bags.
+    tol : float
+        How exactly the margins are met.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (coef, intercept), with coef of shape (n_instances,).
+    """
+    ranking = _sparse_machine(space, offsets, positive, costs, tol)
+    bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
+    ranked = -np.sort(-ranking.scores[positive[bag]])
+    n_positive = max(int(np.rint(eta * len(ranked))), int(positive.sum()))
+    # Instances as good as the last one chosen are chosen too, whatever their order.
+    chosen = positive[bag] & (ranking.scores >= ranked[n_positive - 1] - 100 * tol)
+    problem = MarginProblem(
+        combine=sparse.eye_array(len(bag), format="csr"),
+        signs=np.where(chosen, 1.0, -1.0),
+        margins=np.ones(len(bag)),
+        groups=np.arange(len(bag)),
+        costs=costs[bag],
+    )
+    return _result(max_margin(space, problem, tol=tol))
+
+
+def _sparse_machine(
+    space: FeatureSpace,
+    offsets: NDArray[np.int64],
+    positive: NDArray[np.bool_],
+    costs: Vector,
+    tol: float,
+) -> Machine:
+    sizes = np.diff(offsets)
+    bag = np.repeat(np.arange(len(positive)), sizes)
+    # One point per instance of a negative bag, one per positive bag, its mean.
+    point_sizes = np.where(positive, sizes, 1)
+    owner = np.repeat(np.arange(len(positive)), np.where(positive, 1, sizes))
+    sign = np.where(positive, 1.0, -1.0)[owner]
+    size = point_sizes[owner]
+    values = np.repeat(1 / size, size)
+    begins = np.concatenate([[0], np.cumsum(size)])
+    problem = MarginProblem(
+        combine=sparse.csr_array((values, np.arange(len(bag)), begins)),
+        signs=sign,
+        margins=np.where(sign > 0, 2 / size - 1, 1.0),
+        groups=np.arange(len(owner)),
+        costs=costs[owner],
+    )
+    return max_margin(space, problem, tol=tol)
+
+
+def _result(machine: Machine) -> SolverResult:
+    return SolverResult(
+        solution=(machine.coef, np.array(machine.intercept)),
+        objective_curve=machine.objective_curve,
+        n_iter=len(machine.objective_curve),
+        converged=machine.converged,
+    )

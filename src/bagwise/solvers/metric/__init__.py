@@ -1,0 +1,1 @@
+"""Metric learning from label sets of bags."""

@@ -1,0 +1,320 @@
+r"""An orthonormal basis of the column space of a tall table, read a few rows at a time.
+
+U = X T with U'U = I and UU' = XX^+, by Cholesky QR: the Gram matrix G = X'X is accumulated over
+blocks of rows, its columns are scaled to length one (the span does not change, and without it the
+factorisation breaks down on features of very different sizes), and T = G^(-1/2) by its Cholesky
+factor. Where that is ill-conditioned, by eigenvectors and a second pass. With fewer rows than
+columns, by the eigenvectors of XX'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import qr
+from scipy.linalg.lapack import dpocon
+
+from bagwise.compiled import lapack
+from bagwise.compiled.threads import interruptible
+from bagwise.engines.mapped import empty_beside
+from bagwise.solvers.spectral.eigenvectors import some_eigenvectors
+
+__all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper"]
+
+BLOCK = 2**24  # values of a block of rows
+COLUMNS = 256  # of a square matrix, looked at together
+# Gram matrices hold squares: relative eigenvalues below this are rounding, the rank ends there.
+RANK_TOLERANCE = 1e-12
+# Below this the Cholesky factor of a Gram matrix says little about its smallest directions.
+SMALLEST_RCOND = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-10}
+# Products in single precision are taken again in double when U'U is this far from I.
+LARGEST_LOSS = 1e-3
+
+
+@dataclass(frozen=True)
+class ColumnSpan:
+    """A basis U = (X - mean) T of the column space of X.
+
+    Attributes
+    ----------
+    basis : ndarray of shape (n_rows, rank)
+        U.
+    mean : ndarray of shape (n_columns,)
+        What was taken off each column; zeros without centring.
+    scale : ndarray of shape (n_columns,) or None
+        With `factor`: T = diag(1 / scale) factor^(-1).
+    factor : ndarray of shape (n_columns, n_columns) or None
+        Upper triangular.
+    matrix : ndarray of shape (n_columns, rank) or None
+        T itself, where there is no factor.
+    shrunk : bool
+        Whether a ridge made the columns of U shorter than one.
+    """
+
+    basis: NDArray[Any]
+    mean: NDArray[np.float64]
+    scale: NDArray[np.float64] | None = None
+    factor: NDArray[Any] | None = None
+    matrix: NDArray[Any] | None = None
+    shrunk: bool = False
+
+    @property
+    def rank(self) -> int:
+        """Dimension of the span."""
+        return self.basis.shape[1]
+
+    @property
+    def dimension(self) -> float:
+        """Effective dimension, the trace of UU'; the rank without ridge."""
+        return float(np.vdot(self.basis, self.basis)) if self.shrunk else self.rank
+
+    def to_columns(self, coefficients: NDArray[Any], *, overwrite: bool = False) -> NDArray[Any]:
+        """T times coefficients: from the basis back to the columns of X."""
+        if self.matrix is not None:
+            return self.matrix @ coefficients
+        factor, scale = cast("tuple[Any, Any]", (self.factor, self.scale))
+        solved = lapack.solve_upper(factor, coefficients, overwrite=overwrite)
+        solved /= scale[:, None]
+        return solved
+
+
+def column_span(X: Any, *, center: bool) -> ColumnSpan:
+    """Find a basis of the column space of X.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_rows, n_columns)
+        The table; may be memory-mapped. float32 or float64.
+    center : bool
+        Whether columns are centred first.
+
+    Returns
+    -------
+    ColumnSpan
+    """
+    mean = _mean(X, center)
+    n, d = X.shape
+    if n <= d:
+        return _span_of_few_rows(X, mean, n, 0.0, scaled=True)
+    single = X.dtype == np.float32
+    for precision in (np.float32, np.float64) if single else (np.float64,):
+        span = _span_by_cholesky(X, mean, np.dtype(precision))
+        if span is not None:
+            return span
+    return _span_by_eigenvectors(X, mean)
+
+
+def leading_span(X: Any, *, center: bool, n_components: int | None, ridge: float) -> ColumnSpan:
+    """Keep the leading principal directions of X, or shrink the others.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_rows, n_columns)
+        The table.
+    center : bool
+        Whether columns are centred first.
+    n_components : int or None
+        How many directions; all by default.
+    ridge : float
+        What is added to the squared singular values w: U = V sqrt(w / (w + ridge)).
+
+    Returns
+    -------
+    ColumnSpan
+        U'U = I without ridge.
+    """
+    mean = _mean(X, center)
+    n, d = X.shape
+    keep = min(n, d) if n_components is None else min(n_components, n, d)
+    if n <= d:
+        return _span_of_few_rows(X, mean, keep, ridge, scaled=False)
+    values, vectors = _leading(_gram(X, mean, np.dtype(np.float64)), keep)
+    return _with_matrix(X, mean, vectors / np.sqrt(values + ridge), shrunk=ridge > 0)
+
+
+def _span_of_few_rows(
+    X: Any, mean: NDArray[np.float64], keep: int, ridge: float, *, scaled: bool
+) -> ColumnSpan:
+    """Through XX', whose eigenvectors are U; scaled columns decide the rank more surely."""
+    scale = np.sqrt(_squares(X, mean)) if scaled else np.ones(X.shape[1])
+    scale[scale <= RANK_TOLERANCE * scale.max(initial=0)] = 1.0
+    if sparse.issparse(X):
+        rows: Any = (X @ sparse.diags_array(1 / scale)).tocsr()
+        gram = (rows @ rows.T).toarray()
+        shift = rows @ (mean / scale)
+        gram += (mean / scale) @ (mean / scale) - shift - shift[:, None]
+    else:
+        rows = (np.asarray(X, dtype=np.float64) - mean) / scale
+        gram = interruptible(np.matmul, rows, rows.T)
+    values, vectors = _leading(gram, keep)
+    basis = vectors * np.sqrt(values / (values + ridge))
+    back = rows.T @ vectors
+    if sparse.issparse(X):
+        back -= np.outer(mean / scale, vectors.sum(axis=0))
+    back /= scale[:, None] * np.sqrt(values * (values + ridge))
+    if scaled:
+        row_space = _orthonormal(back * scale[:, None] ** 2)  # as in _span_by_eigenvectors
+        back = row_space @ (row_space.T @ back)
+    basis, back = basis.astype(X.dtype), back.astype(X.dtype)
+    return ColumnSpan(basis, mean, matrix=back, shrunk=ridge > 0)
+
+
+def _span_by_cholesky(
+    X: Any, mean: NDArray[np.float64], precision: np.dtype[Any]
+) -> ColumnSpan | None:
+    """With products in the given precision; None where it is not enough."""
+    gram, scale = _scaled_gram(X, mean, precision)
+    norm = norm_of_upper(gram)
+    factor, failed = lapack.cholesky(gram, overwrite=True)
+    if failed or dpocon(factor, norm)[0] < SMALLEST_RCOND[precision]:
+        return None
+    del gram  # U needs the room
+    factor = factor.astype(X.dtype, order="F", copy=False)
+    span = ColumnSpan(_whiten(X, mean, scale, factor), mean, scale, factor)
+    if precision == np.float32 and _loss_of_orthogonality(span.basis) > LARGEST_LOSS:
+        return None
+    return span
+
+
+def _scaled_gram(
+    X: Any, mean: NDArray[np.float64], precision: np.dtype[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """X'X with ones on its diagonal, and what its columns were divided by."""
+    gram = _gram(X, mean, precision)
+    scale = np.sqrt(gram.diagonal())
+    scale[scale <= RANK_TOLERANCE * scale.max(initial=0)] = 1.0  # constant columns stay zero
+    gram /= scale
+    gram /= scale[:, None]
+    return gram, scale
+
+
+def _span_by_eigenvectors(X: Any, mean: NDArray[np.float64]) -> ColumnSpan:
+    """For columns that (nearly) depend on each other; a second pass makes U orthonormal."""
+    gram, scale = _scaled_gram(X, mean, np.dtype(np.float64))
+    values, vectors = _leading(gram, len(gram))
+    if len(values) == 0:  # all instances are equal
+        return _with_matrix(X, mean, vectors)
+    # T = X^+ U is the shortest of all T with XT = U: it lies in the space of the rows of X.
+    row_space = _orthonormal(vectors * scale[:, None])
+    matrix = row_space @ (row_space.T @ (vectors / np.sqrt(values) / scale[:, None]))
+    first = _with_matrix(X, mean, matrix).basis
+    again = _gram(first, np.zeros(first.shape[1]), np.dtype(np.float64))
+    factor, failed = lapack.cholesky(again)
+    if not failed:
+        matrix = lapack.solve_upper(factor, matrix.T, transposed=True).T
+    return _with_matrix(X, mean, matrix)
+
+
+def _with_matrix(
+    X: Any, mean: NDArray[np.float64], matrix: NDArray[np.float64], *, shrunk: bool = False
+) -> ColumnSpan:
+    matrix = matrix.astype(X.dtype)
+    basis = empty_beside(X, (X.shape[0], matrix.shape[1]), X.dtype)
+    for rows, block in _blocks(X, mean, X.dtype):
+        interruptible(np.matmul, block, matrix, out=basis[rows])
+    return ColumnSpan(basis, mean, matrix=matrix, shrunk=shrunk)
+
+
+def _leading(
+    gram: NDArray[np.float64], keep: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The largest eigenvalues that are not rounding, falling, and their eigenvectors."""
+    n = len(gram)
+    values, vectors = some_eigenvectors(gram, n - keep, n - 1, lower=False)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    real = values > RANK_TOLERANCE * max(values[0], np.finfo(np.float64).tiny)
+    return values[real], vectors[:, real]
+
+
+def _orthonormal(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    if columns.shape[1] == 0:
+        return columns
+    return interruptible(qr, columns, mode="economic", check_finite=False)[0]
+
+
+def _mean(X: Any, center: bool) -> NDArray[np.float64]:
+    if not center:
+        return np.zeros(X.shape[1])
+    if sparse.issparse(X):
+        return np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
+    return X.mean(axis=0, dtype=np.float64)
+
+
+def _squares(X: Any, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    total = np.zeros(X.shape[1])
+    for _, block in _blocks(X, mean, np.dtype(np.float64)):
+        total += np.einsum("ij,ij->j", block, block)
+    return total
+
+
+def _blocks(
+    X: Any, mean: NDArray[np.float64], dtype: np.dtype[Any]
+) -> Iterator[tuple[slice, NDArray[Any]]]:
+    """Blocks of centred rows, dense."""
+    size = max(256, BLOCK // max(X.shape[1], 1))
+    shift = mean.astype(dtype)
+    for start in range(0, X.shape[0], size):
+        rows = slice(start, min(start + size, X.shape[0]))
+        block = X[rows].toarray() if sparse.issparse(X) else X[rows]
+        block = np.ascontiguousarray(block, dtype=dtype)
+        yield rows, block - shift if mean.any() else block
+
+
+def _gram(X: Any, mean: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[np.float64]:
+    """X'X, upper triangle; products in `dtype`, sums over blocks in float64."""
+    d = X.shape[1]
+    if dtype == np.float64:
+        total = np.zeros((d, d), order="F")
+        for _, block in _blocks(X, mean, dtype):
+            lapack.add_product(total, block)
+        return total
+    total = np.zeros((d, d), order="F")
+    product = np.zeros((d, d), dtype=dtype, order="F")
+    for _, block in _blocks(X, mean, dtype):
+        product[:] = 0
+        lapack.add_product(product, block)
+        total += product
+    return total
+
+
+def _whiten(
+    X: Any, mean: NDArray[np.float64], scale: NDArray[np.float64], factor: NDArray[Any]
+) -> NDArray[Any]:
+    """(X - mean) diag(1 / scale) factor^(-1), block by block in place."""
+    basis = empty_beside(X, X.shape, X.dtype)
+    weights = (1 / scale).astype(X.dtype)
+    for rows, block in _blocks(X, mean, X.dtype):
+        np.multiply(block, weights, out=basis[rows])
+        lapack.solve_upper(factor, basis[rows].T, transposed=True, overwrite=True)
+    return basis
+
+
+def _loss_of_orthogonality(U: NDArray[Any]) -> float:
+    """|U'U v - v| / |v| for a few random v: about the largest error of an entry times sqrt(d)."""
+    probes = np.random.RandomState(0).standard_normal((U.shape[1], 4)).astype(U.dtype)
+    return float(np.linalg.norm(U.T @ (U @ probes) - probes) / np.linalg.norm(probes))
+
+
+def norm_of_upper(gram: NDArray[Any]) -> float:
+    """1-norm of the symmetric matrix whose upper triangle is given; the other one is zero.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n, n)
+        The upper triangle.
+
+    Returns
+    -------
+    float
+    """
+    sums = -np.abs(gram.diagonal())
+    for start in range(0, len(gram), COLUMNS):
+        upper = np.abs(gram[:, start : start + COLUMNS])
+        sums += upper.sum(axis=1)
+        sums[start : start + COLUMNS] += upper.sum(axis=0)
+    return float(sums.max(initial=0))

@@ -1,0 +1,193 @@
+r"""MildML: a metric in which bags that share a label have a close pair (Guillaumin et al. 2010).
+
+    min over L, b    sum_pairs w log(1 + exp(t (d_L^2 - b))) + reg/2 |L|^2
+
+where t = 1 for two bags that share a label and -1 for two that do not, and d_L is the distance of
+their two closest instances in the metric itself. Both kinds of pairs have the same weight in all.
+Smooth but where the closest pair changes; L-BFGS from the principal directions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import expit
+
+from bagwise import compiled
+from bagwise.engines.arrays import eigh
+from bagwise.solvers.lbfgs import lbfgs
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.spectral.eigenvectors import with_fixed_signs
+from bagwise.solvers.unit_variance import unit_variance
+
+__all__ = ["BagPairs", "mildml", "pair_loss", "sample_pairs"]
+
+Matrix = NDArray[np.float64]
+BagPairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
+
+
+def sample_pairs(
+    label_sets: NDArray[np.int8], n_pairs: int, rng: np.random.RandomState
+) -> BagPairs:
+    """Pairs of bags, about as many that share a label as that do not; all where they are few.
+
+    Parameters
+    ----------
+    label_sets : ndarray of shape (n_bags, n_labels)
+        0/1.
+    n_pairs : int
+        How many at most.
+    rng : RandomState
+        For drawing them.
+
+    Returns
+    -------
+    first, second : ndarray of int64 of shape (n_found,)
+        The bags.
+    share : ndarray of bool of shape (n_found,)
+        Whether they share a label.
+    """
+    n_bags = len(label_sets)
+    carried = sparse.csr_array(label_sets.astype(np.int32))
+    shared = sparse.triu(carried @ carried.T, 1, format="coo")
+    i, j = shared.coords
+    n_all = n_bags * (n_bags - 1) // 2
+    if n_all <= n_pairs:
+        first, second = np.triu_indices(n_bags, 1)
+        share = np.zeros((n_bags, n_bags), dtype=bool)
+        share[i, j] = True
+        return first.astype(np.int64), second.astype(np.int64), share[first, second]
+    half = n_pairs // 2
+    chosen = rng.permutation(len(i))[:half]
+    i, j, keys = i[chosen], j[chosen], i.astype(np.int64) * n_bags + j
+    others = np.zeros(0, dtype=np.int64)
+    n_others = min(half, n_all - len(keys))
+    while len(others) < n_others:
+        a, b = np.sort(rng.randint(n_bags, size=(2, 2 * half)), axis=0)
+        drawn = a.astype(np.int64) * n_bags + b
+        drawn = drawn[(a < b) & ~np.isin(drawn, keys)]
+        others = rng.permutation(np.union1d(others, drawn))
+    others = others[:n_others]
+    first = np.concatenate([i, others // n_bags]).astype(np.int64)
+    second = np.concatenate([j, others % n_bags]).astype(np.int64)
+    return first, second, np.arange(len(first)) < len(i)
+
+
+def pair_loss(
+    L: Matrix, b: float, X: Matrix, offsets: NDArray[np.int64], pairs: BagPairs, reg: float
+) -> tuple[float, Matrix, float]:
+    """The objective, and its gradient in L and b.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n_components, n_features)
+        The map.
+    b : float
+        The squared distance at which bags are as likely to share a label as not.
+    X : ndarray of shape (n_instances, n_features)
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    pairs : tuple
+        As `sample_pairs` gives them.
+    reg : float
+        Weight of the squared length of L.
+
+    Returns
+    -------
+    float, ndarray of shape (n_components, n_features), float
+    """
+    first, second, share = pairs
+    Y = X @ L.T
+    left, right = compiled.set_distances.closest_instances(Y, offsets, first, second)
+    difference = Y[left] - Y[right]
+    sign = np.where(share, 1.0, -1.0)
+    weight = np.where(share, 0.5 / max(share.sum(), 1), 0.5 / max((~share).sum(), 1))
+    margin = sign * (np.einsum("ij,ij->i", difference, difference) - b)
+    loss = float(weight @ np.logaddexp(0, margin) + reg / 2 * np.vdot(L, L))
+    slope = weight * expit(margin) * sign  # by the squared distance
+    pull = np.zeros_like(Y)
+    np.add.at(pull, left, slope[:, None] * difference)
+    np.add.at(pull, right, -slope[:, None] * difference)
+    return loss, 2 * pull.T @ X + reg * L, float(-slope.sum())
+
+
+def mildml(
+    X: Matrix,
+    offsets: NDArray[np.int64],
+    pairs: BagPairs,
+    *,
+    n_components: int,
+    reg: float,
+    tol: float,
+    max_iter: int,
+    steps: Callable[[], Iterable[int]],
+) -> SolverResult:
+    """Learn the map.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_instances, n_features)
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    pairs : tuple
+        As `sample_pairs` gives them.
+    n_components : int
+        Rows of the map.
+    reg : float
+        Weight of its squared length.
+    tol : float
+        Relative decrease of the objective at the end.
+    max_iter : int
+        Budget.
+    steps : callable
+        Gives one item per iteration, to tell of progress.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (map, threshold).
+    """
+    # Distances do not depend on the origin, and a change of unit rescales the map: what is left
+    # is reg, the only weight that has a unit.
+    X, _, unit = unit_variance(X)
+    reg = reg / unit**2
+    start = _principal_directions(X, n_components)
+    Y = X @ start.T
+    left, right = compiled.set_distances.closest_instances(Y, offsets, *pairs[:2])
+    usual = np.mean(np.square(Y[left] - Y[right]).sum(axis=1))
+    start /= np.sqrt(usual) if usual > 0 else 1.0  # the typical distance is the threshold, 1
+    shape = start.shape
+    curve: list[float] = []
+    progress = iter(steps())
+
+    def objective(point: Matrix) -> tuple[float, Matrix]:
+        loss, by_map, by_b = pair_loss(point[:-1].reshape(shape), point[-1], X, offsets, pairs, reg)
+        return loss, np.append(by_map.ravel(), by_b)
+
+    def tell(intermediate_result: object) -> None:
+        curve.append(float(intermediate_result.fun))  # type: ignore[attr-defined]
+        next(progress, None)
+
+    found = lbfgs(
+        objective,
+        np.append(start.ravel(), 1.0),
+        max_iter=max_iter,
+        ftol=tol,
+        gtol=1e-8,
+        callback=tell,
+        maxcor=20,
+    )
+    solution = (found.x[:-1].reshape(shape) / unit, found.x[-1])
+    # A line search that finds nothing lower has come to an end, if only at a kink.
+    return SolverResult(solution, np.array(curve), len(curve), found.nit < max_iter)
+
+
+def _principal_directions(X: Matrix, n: int) -> Matrix:
+    """The n leading principal directions of centred rows."""
+    _, vectors = eigh(X.T @ X)
+    return with_fixed_signs(vectors[:, ::-1][:, :n]).T

@@ -1,0 +1,199 @@
+r"""MIMLCA: a metric and an assignment of instances to labels, learned together (Law et al. 2017).
+
+Algorithm 1: multi-instance k-means on the rows of U, an orthonormal basis of the column space of X
+(UU' = XX^+), assigns instances to labels, H. On the assigned rows, with J the columns of H at
+length one, the metric is
+
+    L = X^+ J,    M = LL'.
+
+With a ridge, X^+ becomes (X'X + ridge I)^(-1) X' in both places.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from bagwise._warnings import warn_user
+from bagwise.compiled import lapack
+from bagwise.compiled.threads import interruptible
+from bagwise.solvers.metric.column_span import (
+    BLOCK,
+    ColumnSpan,
+    column_span,
+    leading_span,
+    norm_of_upper,
+)
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates, Labels
+
+__all__ = ["instance_span", "metric_map", "usual_rank"]
+
+SMALLEST_RCOND = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-8}
+
+# Rows of U are nearly orthogonal when the rank is near their number, and then all assignments
+# cost nearly the same: above the first share of the rows something must go, and no more than the
+# second may stay.
+DEGENERATE, LARGEST_RANK = 0.9, 0.5
+# k clusters lie in k - 1 dimensions: twice as many leave room for what is in no cluster.
+DIRECTIONS_PER_LABEL = 2
+
+
+def instance_span(
+    X: Any, candidates: Candidates, *, center: bool, n_components: int | None, ridge: float
+) -> ColumnSpan:
+    """The space in which instances are clustered.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_instances, n_features)
+        The instances.
+    candidates : Candidates
+        Which labels each may have.
+    center : bool
+        Whether features are centred.
+    n_components : int or None
+        How many principal directions are kept; None for all, unless that leaves nothing to learn.
+    ridge : float
+        What is added to the squared singular values.
+
+    Returns
+    -------
+    ColumnSpan
+
+    Warns
+    -----
+    UserWarning
+        When the instances are nearly orthogonal in that space.
+    """
+    if n_components is not None or ridge > 0:
+        span = leading_span(X, center=center, n_components=n_components, ridge=ridge)
+    else:
+        span = column_span(X, center=center)
+    n_instances = X.shape[0]
+    dimension = span.dimension
+    if candidates.forced or dimension <= DEGENERATE * n_instances:
+        return span
+    message = (
+        f"the {n_instances} instances span {dimension:.0f} dimensions: nearly every assignment of "
+        "labels then costs the same. "
+    )
+    if n_components is not None or ridge > 0:
+        warn_user(f"{message}Lower n_components or raise ridge.")
+        return span
+    keep = usual_rank(candidates)
+    warn_user(
+        f"{message}The {keep} leading directions are used: set n_components or ridge to say "
+        "how many should be, or give more instances.",
+    )
+    return leading_span(X, center=center, n_components=keep, ridge=0.0)
+
+
+def usual_rank(candidates: Candidates) -> int:
+    """How many directions are kept where something must go: two per label, not too many.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        Which labels each instance may have.
+
+    Returns
+    -------
+    int
+    """
+    n_instances = candidates.offsets[-1]
+    n_present = len(np.unique(candidates.labels))
+    return max(1, min(DIRECTIONS_PER_LABEL * n_present, int(LARGEST_RANK * n_instances)))
+
+
+def metric_map(span: ColumnSpan, assigned: Labels, n_labels: int, *, ridge: float) -> NDArray[Any]:
+    """L = X^+ J on the assigned rows, in whose metric they lie near their own kind.
+
+    X = U T^+ gives L = T (U_a'U_a)^(-1) U_a'J, and U_a'U_a is the identity less the rows that
+    were left out: no second pass over X.
+
+    Parameters
+    ----------
+    span : ColumnSpan
+        The space of the instances.
+    assigned : ndarray of int64 of shape (n_instances,)
+        The label of each instance, -1 for none.
+    n_labels : int
+        How many labels there are.
+    ridge : float
+        What was added to the squared singular values.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_labels)
+        A column of zeros for a label without instances.
+    """
+    inside = assigned >= 0
+    present = np.unique(assigned[inside])
+    L = np.zeros((len(span.mean), n_labels), dtype=span.basis.dtype, order="F")
+    if span.rank > 0:
+        L[:, present] = _map_of_present(span, inside, _sums_at_length_one(span, assigned), ridge)
+    return L
+
+
+def _map_of_present(
+    span: ColumnSpan, inside: NDArray[np.bool_], right: NDArray[Any], ridge: float
+) -> NDArray[Any]:
+    """T (U_a'U_a)^(-1) right; `right` is overwritten."""
+    if ridge == 0 and inside.all():
+        return span.to_columns(right, overwrite=True)
+    gram = _gram_of_assigned(span, inside, ridge)
+    (pocon,) = linalg.get_lapack_funcs(("pocon",), (gram,))
+    norm = norm_of_upper(gram)
+    factor, failed = lapack.cholesky(gram, clean=False, overwrite=True)
+    rcond = 0.0 if failed else pocon(factor, norm)[0]
+    if rcond >= SMALLEST_RCOND[gram.dtype]:
+        solved = lapack.cholesky_solve(factor, right, overwrite=True)
+        return span.to_columns(solved, overwrite=True)
+    return _shortest_map(span, _gram_of_assigned(span, inside, ridge), right)
+
+
+def _shortest_map(span: ColumnSpan, gram: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """L where the rows left out took directions N with them: the shortest of all T(B + NC)."""
+    values, vectors = interruptible(np.linalg.eigh, gram, "U")
+    lost = values < SMALLEST_RCOND[gram.dtype]
+    kept = vectors[:, ~lost]
+    L = span.to_columns(kept @ ((kept.T @ right) / values[~lost, None]))
+    N = span.to_columns(vectors[:, lost])
+    return L - N @ interruptible(np.linalg.lstsq, N, L, rcond=np.finfo(N.dtype).eps)[0]
+
+
+def _gram_of_assigned(span: ColumnSpan, inside: NDArray[np.bool_], ridge: float) -> NDArray[Any]:
+    """U_a'U_a, upper triangle; a ridge makes |XTB - J|^2 + ridge |TB|^2 of the least squares."""
+    U = span.basis
+    if ridge > 0:
+        T = span.to_columns(np.eye(span.rank, dtype=U.dtype))
+        return _product(U, inside, 1.0) + ridge * np.triu(T.T @ T)
+    if 2 * inside.sum() <= len(U):
+        return _product(U, inside, 1.0)
+    gram = _product(U, ~inside, -1.0)  # of the fewer rows, those left out
+    gram.flat[:: len(gram) + 1] += 1
+    return gram
+
+
+def _product(U: NDArray[Any], chosen: NDArray[np.bool_], factor: float) -> NDArray[Any]:
+    """The upper triangle of U'U over chosen rows, times a factor."""
+    total = np.zeros((U.shape[1], U.shape[1]), dtype=U.dtype, order="F")
+    rows = np.flatnonzero(chosen)
+    step = max(256, BLOCK // 4 // U.shape[1])  # copies, unlike those of X
+    for start in range(0, len(rows), step):
+        block = U[rows[start : start + step]]
+        lapack.add_product(total, block, factor)
+    return total
+
+
+def _sums_at_length_one(span: ColumnSpan, assigned: Labels) -> NDArray[Any]:
+    """U_a'J: the sum of the rows of each label over the root of their number; labels with rows."""
+    U = span.basis
+    rows = np.flatnonzero(assigned >= 0)
+    _, label, sizes = np.unique(assigned[rows], return_inverse=True, return_counts=True)
+    weight = (1 / np.sqrt(sizes[label])).astype(U.dtype)
+    J = sparse.csr_array((weight, (label, rows)), shape=(len(sizes), len(U)))
+    return np.asarray(J @ U).T

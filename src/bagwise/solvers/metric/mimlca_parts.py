@@ -1,0 +1,376 @@
+r"""MIMLCA where the bags are: on a cluster or a device (Law et al. 2017, Algorithm 1).
+
+The same as ``mimlca`` for tables taller than wide. A part keeps its rows of U and their labels;
+over the wire go the Gram matrix X'X (once), and per iteration the sums of the rows of
+each label up and the centres down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise import compiled
+from bagwise.bags import Bags
+from bagwise.compiled import lapack
+from bagwise.compiled.threads import interruptible
+from bagwise.engines import Checkpoint, Parts, digest, persist, place, to_numpy
+from bagwise.engines.arrays import cholesky, eigh, like, solve_upper
+from bagwise.exceptions import InputError
+from bagwise.solvers.metric.column_span import RANK_TOLERANCE, _blocks, _gram
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates, best_of_starts
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["Part", "mimlca_by_parts"]
+
+Array = NDArray[Any]
+
+SMALLEST_RCOND = 1e-10  # of X'X with columns of length one, for its Cholesky factor to do
+SMALLEST_LEFT = 1e-8  # of U_a'U_a: below, the rows left out took directions with them
+LARGEST_SHARE = 0.9  # of as many dimensions as instances: above, assignments all cost the same
+
+
+class Part:
+    """A block of whole bags: its rows of U, and the label of each.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    indicator : ndarray of shape (n_bags, n_labels)
+        Their label sets.
+    one_each : bool
+        Whether a label has at most one row of a bag.
+    """
+
+    on_tensors = "tensor_mimlca"
+
+    def __init__(self, bags: Bags, indicator: NDArray[np.int8], *, one_each: bool) -> None:
+        self.bags, self.X, self.indicator = bags, bags.instances, indicator
+        self.candidates = Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
+        self.labels = self.kept = np.full(bags.n_instances, -2, dtype=np.int64)
+
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.indicator)
+
+    def sums(self) -> Array:
+        """Sum of the rows."""
+        return np.asarray(self.X.sum(axis=0, dtype=np.float64)).ravel()
+
+    def gram(self, mean: Array) -> Array:
+        """X'X of centred rows."""
+        upper = np.triu(_gram(self.X, mean, np.dtype(np.float64)))
+        return upper + np.triu(upper, 1).T
+
+    def whiten(self, mean: Array, scale: Array, factor: Array) -> None:
+        """U = (X - mean) / scale factor^-1."""
+        self.U = np.empty(self.X.shape, self.X.dtype)
+        upper = np.asfortranarray(factor, dtype=self.X.dtype)
+        weights = (1 / scale).astype(self.X.dtype)
+        for rows, block in _blocks(self.X, mean, self.X.dtype):
+            np.multiply(block, weights, out=self.U[rows])
+            lapack.solve_upper(upper, self.U[rows].T, transposed=True, overwrite=True)
+
+    def project(self, mean: Array, matrix: Array) -> None:
+        """U = (X - mean) matrix."""
+        self.U = np.empty((self.X.shape[0], matrix.shape[1]), self.X.dtype)
+        for rows, block in _blocks(self.X, mean, self.X.dtype):
+            np.matmul(block, matrix.astype(self.X.dtype), out=self.U[rows])
+
+    def gram_of_basis(self) -> Array:
+        """U'U."""
+        return self._gram_of(slice(None))
+
+    def turn(self, factor: Array) -> None:
+        """U becomes U factor^-1."""
+        self.U = np.asarray(solve_upper(factor, self.U.T.astype(np.float64), transposed=True).T)
+        self.U = self.U.astype(self.X.dtype)
+
+    def bag_sums(self) -> tuple[Array, Array]:
+        """Sums and weights of the centres to start from: of all rows of the bags with a label."""
+        c = self.candidates
+        n_rows, n_labels = np.diff(c.offsets), np.diff(c.label_offsets)
+        bag = np.repeat(np.arange(len(n_labels)), n_labels)
+        weight = 1 / np.maximum(n_rows, n_labels)[bag]
+        means = compiled.segments.sum(self.U, c.offsets).astype(np.float64)
+        shape = c.n_labels, len(n_rows)
+        member = sparse.csr_array((weight, (c.labels, bag)), shape=shape)
+        total = np.bincount(c.labels, weights=weight * n_rows[bag], minlength=c.n_labels)
+        return np.asarray(member @ means), total
+
+    def n_costs(self) -> int:
+        """How many pairs of a row and a candidate there are."""
+        c = self.candidates
+        return int(compiled.assignment.block_offsets(c.offsets, c.label_offsets)[-1])
+
+    def choose(self, costs: Array) -> None:
+        """Take the cheapest assignment of given costs."""
+        self.labels = self.candidates.assign(costs)[0]
+
+    def assign(self, centres: Array) -> tuple[float, int]:
+        """Assign the rows to centres; returns the cost, and how many changed their label."""
+        c = self.candidates
+        costs = np.zeros(self.n_costs())
+        compiled.assignment.distances_to_candidates(
+            self.U, np.ascontiguousarray(centres, self.U.dtype), c.offsets, c.labels,
+            c.label_offsets, np.ones(c.n_labels, bool), costs,
+        )  # fmt: skip
+        before, (self.labels, places) = self.labels, c.assign(costs)
+        return float(costs[places].sum()), int(np.count_nonzero(before != self.labels))
+
+    def label_sums(self) -> tuple[Array, Array]:
+        """Sums of the rows of U of each label, and how many there are."""
+        return self._sums_by_label(self.U)
+
+    def feature_sums(self) -> Array:
+        """Sums of the instances of each label."""
+        return self._sums_by_label(self.X)[0]
+
+    def gram_of(self, assigned: bool) -> Array:
+        """U'U over the rows that have a label, or over the others."""
+        return self._gram_of((self.labels >= 0) == assigned)
+
+    def assignments(self) -> NDArray[np.int64]:
+        """The label of each row, -1 for none."""
+        return self.labels
+
+    def keep(self) -> None:
+        """Remember the labels as the best so far."""
+        self.kept = self.labels
+
+    def take_kept(self) -> None:
+        """Go back to the labels of the best start."""
+        self.labels = self.kept
+
+    def state(self) -> dict[str, NDArray[np.int64]]:
+        """The labels, for a checkpoint; U is made again."""
+        return {"labels": self.labels, "kept": self.kept}
+
+    def restore(self, state: dict[str, NDArray[np.int64]]) -> None:
+        """Continue from a checkpoint."""
+        self.labels, self.kept = state["labels"], state["kept"]
+
+    def _gram_of(self, rows: Any) -> Array:
+        chosen = self.U[rows]
+        upper = np.triu(_gram(chosen, np.zeros(chosen.shape[1]), np.dtype(np.float64)))
+        return upper + np.triu(upper, 1).T
+
+    def _sums_by_label(self, table: Any) -> tuple[Array, Array]:
+        n_labels = self.candidates.n_labels
+        rows = np.flatnonzero(self.labels >= 0)
+        ones = np.ones(len(rows))
+        member = sparse.csr_array(
+            (ones, (self.labels[rows], rows)), shape=(n_labels, len(self.labels))
+        )
+        sums = member @ table
+        dense = sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
+        return dense, np.bincount(self.labels[rows], minlength=n_labels).astype(np.float64)
+
+
+def mimlca_by_parts(
+    bags: Bags,
+    indicator: NDArray[np.int8],
+    *,
+    one_each: bool,
+    center: bool,
+    n_components: int | None,
+    ridge: float,
+    init: str,
+    n_init: int,
+    rng: np.random.RandomState,
+    steps: Callable[[], Iterable[int]],
+    checkpoint: Checkpoint | None = None,
+) -> tuple[SolverResult, dict[str, Any]]:
+    """Assign instances to labels and learn the metric, wherever the bags are.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    indicator : ndarray of shape (n_bags, n_labels)
+        Their label sets.
+    one_each : bool
+        Whether a label has at most one row of a bag.
+    center : bool
+        Whether features are centred.
+    n_components : int or None
+        How many principal directions are kept; None for all.
+    ridge : float
+        What is added to the squared singular values.
+    init : {"bag-means", "random"}
+        The first start; all others are random assignments.
+    n_init : int
+        How many starts.
+    rng : RandomState
+        For random starts.
+    steps : callable
+        Gives one item per iteration allowed, for each start anew.
+    checkpoint : Checkpoint, default=None
+        Where to save now and then, and to resume from.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (assigned labels,).
+    dict
+        Components, mean, centroids and sizes of the categories, as arrays.
+    """
+    if bags.n_instances <= bags.n_features or bags.n_features > LARGEST_SHARE * bags.n_instances:
+        raise InputError(
+            f"{bags.n_instances} instances of {bags.n_features} features are a small table, with "
+            "too few instances for a cluster or a device: fit them in this process."
+        )
+    parts = place(bags, Part, indicator, one_each=one_each)
+
+    def search() -> SolverResult:
+        return best_of_starts(
+            _PlacedRows(parts), init=init, n_init=n_init, rng=deepcopy(rng), steps=steps,
+            checkpoint=checkpoint,
+        )  # fmt: skip
+
+    def learn() -> tuple[SolverResult, dict[str, Any]]:
+        return _learn(parts, bags, center, n_components, ridge, search)
+
+    return persist(parts, learn, checkpoint)
+
+
+class _PlacedRows:
+    """Rows of U on the parts."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.ends = np.cumsum(parts.each("n_costs"))
+
+    @property
+    def n_costs(self) -> int:
+        return int(self.ends[-1])
+
+    def begin(self, costs: NDArray[np.float64] | None) -> Any:
+        if costs is None:
+            sums, counts = self.parts.total("bag_sums")
+        else:
+            self.parts.hand_out("choose", np.split(costs, self.ends[:-1]))
+            sums, counts = self.parts.total("label_sums")
+        return _means(sums, counts, 0.0 * sums)
+
+    def assign(self, centres: Any) -> tuple[float, int]:
+        return self.parts.total("assign", centres)
+
+    def move(self, centres: Any) -> Any:
+        sums, counts = self.parts.total("label_sums")
+        return _means(sums, counts, centres)
+
+    def keep(self) -> None:
+        self.parts.total("keep")
+
+
+def _learn(
+    parts: Parts,
+    bags: Bags,
+    center: bool,
+    n_components: int | None,
+    ridge: float,
+    search: Callable[[], SolverResult],
+) -> tuple[SolverResult, dict[str, Any]]:
+    mean = np.zeros(bags.n_features)
+    if center:
+        mean = to_numpy(parts.total("sums")) / bags.n_instances
+    to_columns = _span(parts, mean, n_components, ridge)
+    result = search()
+    parts.total("take_kept")
+    sums, counts = parts.total("label_sums")
+    L = _metric_map(parts, to_columns, sums, counts, bags.n_instances, ridge)
+    features = parts.total("feature_sums")
+    sizes = to_numpy(counts)
+    assigned = np.concatenate(parts.each("assignments"))
+    dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
+    state = {
+        "components_": np.ascontiguousarray(to_numpy(L).T.astype(dtype)),
+        "mean_": mean.astype(dtype),
+        "centroids_": (to_numpy(features) / np.maximum(sizes, 1)[:, None]).astype(dtype),
+        "category_sizes_": sizes.astype(np.int64),
+        "assignments_": assigned,
+    }
+    return SolverResult((assigned,), result.objective_curve, result.n_iter, result.converged), state
+
+
+def _span(
+    parts: Parts, mean: Array, n_components: int | None, ridge: float
+) -> Callable[[Any], Any]:
+    """Make U on the parts; returns T, from its columns back to the features, as a function."""
+    gram = parts.total("gram", mean)
+    if n_components is not None or ridge > 0:
+        values, vectors = eigh(gram)
+        values, vectors = to_numpy(values)[::-1], to_numpy(vectors)[:, ::-1]
+        real = values > RANK_TOLERANCE * values[0]
+        if n_components is not None:
+            real[n_components:] = False
+        matrix = like(vectors[:, real] / np.sqrt(values[real] + ridge), gram)
+        parts.total("project", mean, matrix)
+        return lambda B: matrix @ B
+    scale = gram.diagonal() ** 0.5
+    # Constant columns stay zero.
+    scale = scale + like(scale <= RANK_TOLERANCE * scale.max(), scale) * (1.0 - scale)
+    gram /= scale
+    gram /= scale[:, None]
+    factor, rcond = cholesky(gram)
+    if rcond >= SMALLEST_RCOND:
+        parts.total("whiten", mean, scale, factor)
+        return lambda B: solve_upper(factor, B) / scale[:, None]
+    matrix = like(_matrix_by_eigenvectors(to_numpy(gram), to_numpy(scale)), gram)
+    parts.total("project", mean, matrix)
+    factor, _ = cholesky(parts.total("gram_of_basis"))  # a second pass makes U orthonormal
+    parts.total("turn", factor)
+    return lambda B: matrix @ solve_upper(factor, B)
+
+
+def _matrix_by_eigenvectors(gram: Array, scale: Array) -> Array:
+    """T for columns that (nearly) depend on each other: the shortest with XT = U."""
+    values, vectors = eigh(gram)
+    real = values > RANK_TOLERANCE * values[-1]
+    values, vectors = values[real], vectors[:, real]
+    row_space = interruptible(np.linalg.qr, vectors * scale[:, None])[0]
+    return row_space @ (row_space.T @ (vectors / np.sqrt(values) / scale[:, None]))
+
+
+def _means(sums: Any, counts: Any, before: Any) -> Any:
+    """Sums over counts; a label without rows stays where it was."""
+    empty = (counts == 0)[:, None]
+    return sums / (counts[:, None] + empty) * ~empty + before * empty
+
+
+def _metric_map(
+    parts: Parts,
+    to_columns: Callable[[Any], Any],
+    sums: Any,
+    counts: Any,
+    n_instances: int,
+    ridge: float,
+) -> Any:
+    """L = T (U_a'U_a)^-1 U_a'J on the assigned rows."""
+    right = (sums / (counts[:, None] + (counts == 0)[:, None]) ** 0.5).T
+    if ridge == 0 and float(counts.sum()) == n_instances:
+        return to_columns(right)
+    if ridge > 0:
+        gram = parts.total("gram_of", True)
+        T = to_columns(like(np.eye(gram.shape[0]), gram))
+        gram = gram + ridge * (T.T @ T)
+    else:
+        lost = parts.total("gram_of", False)
+        gram = like(np.eye(lost.shape[0]), lost) - lost
+    factor, rcond = cholesky(gram)
+    if rcond >= SMALLEST_LEFT:
+        return to_columns(solve_upper(factor, solve_upper(factor, right, transposed=True)))
+    values, vectors = eigh(to_numpy(gram))
+    gone = values < SMALLEST_LEFT
+    kept = vectors[:, ~gone]
+    L = to_columns(like(kept @ ((kept.T @ to_numpy(right)) / values[~gone, None]), gram))
+    N, L = to_numpy(to_columns(like(vectors[:, gone], gram))), to_numpy(L)
+    shares = interruptible(np.linalg.lstsq, N, L, rcond=None)[0]
+    return L - N @ shares  # the shortest of all T(B + NC)

@@ -1,0 +1,316 @@
+r"""Multi-instance k-means (Law et al. 2017, Eq. 3): clusters are labels, and bags say which.
+
+    min over H, Z    sum_jc H_jc |u_j - z_c|^2
+
+where each row of a bag goes to at most one of the bag's candidate labels and each candidate label
+gets at most one row (or any number of them), as many as can be. Lloyd's alternation: centres of
+the assigned rows, then one small assignment problem per bag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise import compiled
+from bagwise.engines import Checkpoint, Parts
+from bagwise.engines.parts import LocalParts
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["Candidates", "LocalRows", "Rows", "best_of_starts", "cluster_means"]
+
+TIE = 1 - 1e-12
+
+Points = NDArray[Any]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Which labels the rows of each bag may have.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64 of shape (n_bags + 1,)
+        Where the rows of each bag begin.
+    labels : ndarray of int64 of shape (n_candidates,)
+        The candidate labels of all bags, bag by bag.
+    label_offsets : ndarray of int64 of shape (n_bags + 1,)
+        Where the candidates of each bag begin.
+    n_labels : int
+        How many labels there are.
+    one_each : bool
+        Whether a label has at most one row of a bag.
+    """
+
+    offsets: NDArray[np.int64]
+    labels: Labels
+    label_offsets: NDArray[np.int64]
+    n_labels: int
+    one_each: bool
+
+    @classmethod
+    def from_indicator(
+        cls, offsets: NDArray[np.int64], indicator: NDArray[np.int8], *, one_each: bool
+    ) -> Self:
+        """Read the candidates off a 0/1 array; a row of -1 (nothing known) has none."""
+        bag, label = np.nonzero(indicator == 1)
+        counts = np.bincount(bag, minlength=len(indicator))
+        return cls(
+            offsets,
+            label.astype(np.int64),
+            np.concatenate([[0], np.cumsum(counts)]),
+            indicator.shape[1],
+            one_each,
+        )
+
+    @property
+    def forced(self) -> bool:
+        """Whether nothing can be chosen: one candidate at most, and one row where it is taken."""
+        n_labels, n_rows = np.diff(self.label_offsets), np.diff(self.offsets)
+        free = (n_labels > 1) | ((n_labels == 1) & (n_rows > 1) & self.one_each)
+        return not free.any()
+
+    def assign(self, costs: NDArray[np.float64]) -> tuple[Labels, NDArray[np.intp]]:
+        """The cheapest assignment: the label of each row (-1 for none), and where its cost is."""
+        solve = compiled.assignment.assign if self.one_each else compiled.assignment.nearest
+        places = solve(costs, self.offsets, self.label_offsets)
+        rows = np.flatnonzero(places >= 0)
+        bag = np.searchsorted(self.offsets, rows, side="right") - 1
+        assigned = np.full(len(places), -1, dtype=np.int64)
+        assigned[rows] = self.labels[self.label_offsets[bag] + places[rows]]
+        n_labels = np.diff(self.label_offsets)[bag]
+        starts = compiled.assignment.block_offsets(self.offsets, self.label_offsets)[bag]
+        return assigned, starts + (rows - self.offsets[bag]) * n_labels + places[rows]
+
+    def bag_means(self, points: Points) -> Points:
+        """Centres to start from: the mean of all rows of the bags that carry a label.
+
+        A row counts 1 / max(rows, candidates) of its bag: as much as it can be expected to have
+        the label.
+        """
+        n_rows, n_labels = np.diff(self.offsets), np.diff(self.label_offsets)
+        bag = np.repeat(np.arange(len(n_labels)), n_labels)  # of each candidate
+        count = n_rows[bag]
+        weight = np.repeat(1 / np.maximum(n_rows, n_labels)[bag], count)
+        first = self.offsets[bag] - np.cumsum(count) + count
+        row = np.repeat(first, count) + np.arange(len(weight))
+        return _weighted_means(points, np.repeat(self.labels, count), row, weight, self.n_labels)
+
+
+class Rows(Protocol):
+    """Rows with their labels, wherever they are."""
+
+    @property
+    def parts(self) -> Parts:
+        """The rows as parts, for a checkpoint."""
+
+    @property
+    def n_costs(self) -> int:
+        """How many pairs of a row and a candidate label there are."""
+
+    def begin(self, costs: NDArray[np.float64] | None) -> Any:
+        """Centres to start from: of the bags of each label, or of the assignment of given costs."""
+
+    def assign(self, centres: Any) -> tuple[float, int]:
+        """Assign the rows to centres; the cost, and how many rows changed their label."""
+
+    def move(self, centres: Any) -> Any:
+        """The centres of the assigned rows; a label without rows keeps its last one."""
+
+    def keep(self) -> None:
+        """Remember the labels as the best so far."""
+
+
+class LocalRows:
+    """Rows in this process.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_rows, n_features)
+        The rows.
+    candidates : Candidates
+        Which labels each may have.
+
+    Attributes
+    ----------
+    kept : ndarray of int64 of shape (n_rows,)
+        The best labels, -1 for none.
+    """
+
+    def __init__(self, points: Points, candidates: Candidates) -> None:
+        self.points, self.candidates = points, candidates
+        self.n_costs = int(
+            compiled.assignment.block_offsets(candidates.offsets, candidates.label_offsets)[-1]
+        )
+        self.costs = np.zeros(self.n_costs)
+        self.kept: Labels = np.full(len(points), -1, dtype=np.int64)
+        self.labels: Labels
+        self.stale: NDArray[np.bool_]
+        self._forget()
+
+    @property
+    def parts(self) -> Parts:
+        """The rows as parts of their own; made when asked, lest a cycle keep large rows alive."""
+        return LocalParts(self)
+
+    def begin(self, costs: NDArray[np.float64] | None) -> Points:
+        """Centres to start from: of the bags of each label, or of the assignment of given costs."""
+        self._forget()
+        if costs is None:
+            return self.candidates.bag_means(self.points)
+        assigned = self.candidates.assign(costs)[0]
+        return cluster_means(self.points, assigned, self.candidates.n_labels)
+
+    def assign(self, centres: Points) -> tuple[float, int]:
+        """Assign the rows to centres; the cost, and how many rows changed their label."""
+        c = self.candidates
+        compiled.assignment.distances_to_candidates(
+            self.points, centres, c.offsets, c.labels, c.label_offsets, self.stale, self.costs
+        )
+        before, (self.labels, places) = self.labels, c.assign(self.costs)
+        changed = np.flatnonzero(self.labels != before)
+        # Only labels that won or lost a row have new centres, and new distances.
+        touched = np.union1d(self.labels[changed], before[changed])
+        self.stale = np.isin(np.arange(c.n_labels), touched)
+        return float(self.costs[places].sum()), len(changed)
+
+    def move(self, centres: Points) -> Points:
+        """The centres of the assigned rows, moved in place; one without rows stays."""
+        has_rows = np.bincount(self.labels[self.labels >= 0], minlength=len(centres)) > 0
+        fresh = np.flatnonzero(self.stale & has_rows)
+        number = np.full(len(centres) + 1, -1)  # its last entry stands for rows without label
+        number[fresh] = np.arange(len(fresh))
+        centres[fresh] = cluster_means(self.points, number[self.labels], len(fresh))
+        return centres
+
+    def keep(self) -> None:
+        """Remember the labels as the best so far."""
+        self.kept = self.labels
+
+    def identity(self) -> str:
+        """Nothing: the rows follow from instances, which the settings of a checkpoint name."""
+        return ""
+
+    def state(self) -> dict[str, Labels]:
+        """The labels, for a checkpoint."""
+        return {"labels": self.labels, "kept": self.kept}
+
+    def restore(self, state: dict[str, Labels]) -> None:
+        """Continue from a checkpoint."""
+        self._forget()
+        self.labels, self.kept = state["labels"], state["kept"]
+
+    def _forget(self) -> None:
+        self.labels = np.full(len(self.points), -2, dtype=np.int64)
+        self.stale = np.ones(self.candidates.n_labels, dtype=bool)
+
+
+def best_of_starts(
+    rows: Rows,
+    *,
+    init: str,
+    n_init: int,
+    rng: np.random.RandomState,
+    steps: Callable[[], Iterable[int]],
+    checkpoint: Checkpoint | None = None,
+) -> SolverResult:
+    """Assign rows to labels, from several starts, and let them keep the best labels.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows; for MIMLCA those of the basis of their space.
+    init : {"bag-means", "random"}
+        The first start; all others are random assignments.
+    n_init : int
+        How many starts.
+    rng : RandomState
+        For random starts.
+    steps : callable
+        Gives one item per iteration allowed, for each start anew.
+    checkpoint : Checkpoint, default=None
+        Where to save now and then, and to resume from. The caller removes it.
+
+    Returns
+    -------
+    SolverResult
+        Without solution, which the rows keep. The curve holds the objective after each assignment
+        of the best start.
+    """
+
+    def draw(start: int) -> NDArray[np.float64] | None:
+        by_bags = start == 0 and init == "bag-means"
+        return None if by_bags else rng.uniform(size=rows.n_costs)
+
+    now = {"start": 0, "centres": rows.begin(draw(0)), "curve": [], "best": [], "settled": False}
+    if checkpoint is not None and checkpoint.load(now, rows.parts):
+        for start in range(1, int(now["start"]) + 1):
+            draw(start)  # later starts are those of a search that was not disturbed
+    first = int(now["start"])
+    for start in range(first, n_init):
+        if start > first:
+            now |= {"start": start, "centres": rows.begin(draw(start)), "curve": []}
+        settled = _alternate(rows, now, steps(), checkpoint)
+        if len(now["best"]) == 0 or now["curve"][-1] < now["best"][-1]:
+            rows.keep()
+            now |= {"best": now["curve"], "settled": settled}
+    return SolverResult((), np.asarray(now["best"]), len(now["best"]), bool(now["settled"]))
+
+
+def _alternate(
+    rows: Rows, now: dict[str, Any], steps: Iterable[int], checkpoint: Checkpoint | None
+) -> bool:
+    """Lloyd's alternation from where it is, until no row changes its label; tell whether so."""
+    for _ in islice(steps, len(now["curve"]), None):
+        cost, n_changed = rows.assign(now["centres"])
+        before, now["curve"] = now["curve"], np.append(now["curve"], cost)
+        # Assignments of the same cost could take turns for ever.
+        if len(before) and (n_changed == 0 or cost >= TIE * before[-1]):
+            return True
+        now["centres"] = rows.move(now["centres"])
+        if checkpoint is not None and checkpoint.due():
+            checkpoint.save(now, rows.parts)
+    return False
+
+
+def cluster_means(points: Points, assigned: Labels, n_labels: int) -> Points:
+    """Mean of the rows assigned to each label.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_rows, n_features)
+        The rows.
+    assigned : ndarray of int64 of shape (n_rows,)
+        Their labels, -1 for none.
+    n_labels : int
+        How many labels there are.
+
+    Returns
+    -------
+    ndarray of shape (n_labels, n_features)
+        Zeros for a label without rows.
+    """
+    rows = np.flatnonzero(assigned >= 0)
+    return _weighted_means(points, assigned[rows], rows, np.ones(len(rows)), n_labels)
+
+
+def _weighted_means(
+    points: Points,
+    label: NDArray[Any],
+    row: NDArray[Any],
+    weight: NDArray[np.float64],
+    n_labels: int,
+) -> Points:
+    """Mean of the rows of each label; 0 where there are none."""
+    total = np.bincount(label, weights=weight, minlength=n_labels)
+    share = (weight / total[label]).astype(points.dtype)
+    member = sparse.csr_array((share, (label, row)), shape=(n_labels, points.shape[0]))
+    means = member @ points
+    return means.toarray() if sparse.issparse(means) else means

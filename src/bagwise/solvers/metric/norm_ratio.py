@@ -1,0 +1,157 @@
+"""The ratio of two sums of norms, minimised over a projection (M-C2B, Wang, Nie, Huang 2012)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.compiled import lapack
+from bagwise.compiled.threads import interruptible
+from bagwise.engines.arrays import eigh
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.spectral.eigenvectors import some_eigenvectors, with_fixed_signs
+
+__all__ = ["minimise_norm_ratio", "widest_directions"]
+
+Matrix = NDArray[np.float64]
+
+# A row shorter than this share of the mean counts as that long, in both sums: its direction is
+# not known. Rows of zeros then cost nothing and pull nowhere.
+SHORTEST = 1e-9
+
+
+def minimise_norm_ratio(
+    A: Matrix,
+    B: Matrix,
+    *,
+    n_components: int,
+    orthonormal: bool,
+    reg: float,
+    max_iter: int,
+    tol: float,
+) -> SolverResult:
+    r"""Find U that shortens the rows of A and lengthens those of B, norms not squared.
+
+    .. math:: \min_U \lambda(U) = \frac{\sum_i |a_i U| + \tau |U|_F}{\sum_j |b_j U|}
+
+    With :math:`N_A = \sum_i a_i a_i^\top / |a_i U|` and :math:`N_B` alike, a stationary U with
+    orthonormal columns spans eigenvectors of :math:`N_A - \lambda N_B`. So each step takes the
+    eigenvectors of its smallest eigenvalues. Nothing says that this lowers the ratio, though it
+    mostly does; where it does not, a step that never raises it is made instead: with
+    :math:`\lambda` fixed the numerator lies below a quadratic and the denominator above a linear
+    function that touch at the present U, and U becomes the polar factor of
+    :math:`(\alpha I - N_A + \lambda N_B) U`, :math:`\alpha` the largest eigenvalue of
+    :math:`N_A`. Unconstrained (the algorithm as printed) the lowest point of that difference is
+    :math:`\lambda N_A^{-1} N_B U`; the columns of U then become parallel, since one direction
+    alone has the smallest ratio.
+
+    Parameters
+    ----------
+    A, B : ndarray of shape (n_rows, n_features)
+        Differences that should become short, and long.
+    n_components : int
+        Number of columns of U.
+    orthonormal : bool
+        Whether these are kept orthonormal.
+    reg : float
+        The penalty :math:`\tau |U|_F` for U = I, as a share of the sum beside it: directions that
+        rows of A never take would have the ratio 0.
+    max_iter : int
+        Budget of steps.
+    tol : float
+        The end comes when a step lowers the ratio by less than this share of it.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (U,), scaled so that the rows of B become 1 long on average; the curve holds
+        the ratio, with means in the place of sums.
+    """
+    n_features = A.shape[1]
+    penalty = reg * _lengths(A).sum() / np.sqrt(n_features)
+    here = _Place(np.eye(n_features), A, B, penalty)
+    if n_components < n_features:
+        U = here.eigenvectors(n_components) if orthonormal else _leading_directions(B, n_components)
+        here = _Place(U, A, B, penalty)
+    curve, converged = [here.ratio], False
+    while len(curve) < max_iter and not converged:
+        U = here.eigenvectors(n_components) if orthonormal else here.unconstrained()
+        after = _Place(U, A, B, penalty)
+        if orthonormal and after.ratio > here.ratio:
+            after = _Place(here.polar_factor(), A, B, penalty)
+        converged = here.ratio - after.ratio <= tol * here.ratio
+        here = after
+        curve.append(here.ratio)
+    return SolverResult(
+        solution=(here.U / here.long.mean(),),
+        objective_curve=np.array(curve) * len(B) / len(A),
+        n_iter=len(curve),
+        converged=converged,
+    )
+
+
+class _Place:
+    """A matrix U, its ratio, and where to go from there."""
+
+    def __init__(self, U: Matrix, A: Matrix, B: Matrix, penalty: float) -> None:
+        size = np.linalg.norm(U)
+        self.U, self.A, self.B, self.shrinkage = U, A, B, penalty / size
+        self.short, self.long = _lengths(A @ U), _lengths(B @ U)
+        self.ratio = float((self.short.sum() + penalty * size) / self.long.sum())
+
+    @cached_property
+    def near(self) -> Matrix:
+        """N_A, the gradient of the numerator being N_A U."""
+        gram = (self.A / self.short[:, None]).T @ self.A
+        gram.flat[:: len(gram) + 1] += self.shrinkage
+        return gram
+
+    @cached_property
+    def far(self) -> Matrix:
+        """N_B, of the denominator."""
+        return (self.B / self.long[:, None]).T @ self.B
+
+    def eigenvectors(self, n_components: int) -> Matrix:
+        difference = self.near - self.ratio * self.far
+        return some_eigenvectors(difference, 0, n_components - 1)[1]
+
+    def polar_factor(self) -> Matrix:
+        largest = interruptible(np.linalg.eigvalsh, self.near)[-1]
+        target = largest * self.U - self.near @ self.U + self.ratio * self.far @ self.U
+        left, _, right = interruptible(np.linalg.svd, target, full_matrices=False)
+        return left @ right
+
+    def unconstrained(self) -> Matrix:
+        factor, failed = lapack.cholesky(self.near, clean=False)
+        if failed:
+            raise np.linalg.LinAlgError("the rows that are to be near are not independent")
+        return self.ratio * lapack.cholesky_solve(factor, self.far @ self.U)
+
+
+def widest_directions(B: Matrix, n_components: int) -> Matrix:
+    """The directions in which rows are longest: where there is nothing to compare them with.
+
+    Parameters
+    ----------
+    B : ndarray of shape (n_rows, n_features)
+        Differences, not all of them zero.
+    n_components : int
+        Number of directions.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_components)
+        Orthogonal columns of one length, so that the rows of B become 1 long on average.
+    """
+    U = _leading_directions(B, n_components)
+    return U / _lengths(B @ U).mean()
+
+
+def _leading_directions(B: Matrix, n_components: int) -> Matrix:
+    return with_fixed_signs(eigh(B.T @ B)[1][:, : -n_components - 1 : -1])
+
+
+def _lengths(rows: Matrix) -> Matrix:
+    return np.sqrt((rows**2).sum(axis=1) + SHORTEST**2)

@@ -1,0 +1,262 @@
+r"""The annealed SVM of SVMlin (Sindhwani and Keerthi 2006): labels as probabilities, slowly cooled.
+
+.. math:: \min_{w, p} \tfrac12 |w|^2 + \tfrac{C_1}2 \sum_{labelled} (1 - y_i f_i)_+^2
+    + \tfrac{C_2}2 \sum_{unlabelled} \bigl(p_j (1 - f_j)_+^2 + (1 - p_j) (1 + f_j)_+^2\bigr)
+    - C_2 T \sum_{unlabelled} H(p_j)
+
+subject to mean p = share of positive rows, H the entropy. The constant feature 1 carries the
+intercept. At each temperature T the probabilities for given w, and w for given probabilities, are
+found in turns until the probabilities stay; then T falls. Hot, all labels are equally likely; cold,
+each is chosen.
+
+p has a closed form up to one number, the multiplier of its mean: p = sigmoid((nu - g) / T) with
+2 g = (1 - f)_+^2 - (1 + f)_+^2. w is found by Newton's method: the loss is piecewise quadratic,
+each step a least-squares problem solved by conjugate gradients, by products with X and X'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, xlogy
+
+from bagwise.solvers.margin.cost_range import mean_square
+from bagwise.solvers.margin.feature_space import Vector
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["annealed_svm", "probabilities", "squared_hinge_svm"]
+
+HOT = 10.0
+COOLING = 1.5
+MAX_STAGES = 30
+MAX_TURNS = 100
+EPS = float(np.finfo(np.float64).eps)
+SETTLED = 1e-6  # divergence of probabilities between turns, entropy at the end
+
+
+def squared_hinge_svm(
+    X: Any, up: Vector, down: Vector, w: Vector, *, tol: float, max_iter: int = 200
+) -> tuple[Vector, Vector, bool]:
+    """Minimise 1/2 |w|^2 + 1/2 sum up (1 - f)_+^2 + 1/2 sum down (1 + f)_+^2, f = X w[:-1] + w[-1].
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_rows, n_features)
+        The rows.
+    up, down : ndarray of shape (n_rows,)
+        Cost of a row as a positive, as a negative one.
+    w : ndarray of shape (n_features + 1,)
+        Where to begin.
+    tol : float
+        Norm of the gradient to stop at, relative to that at w = 0.
+    max_iter : int, default=200
+        Most Newton steps.
+
+    Returns
+    -------
+    w : ndarray of shape (n_features + 1,)
+    f : ndarray of shape (n_rows,)
+    converged : bool
+    """
+    f = X @ w[:-1] + w[-1]
+    enough = tol * float(np.linalg.norm(_pull(X, up - down)))
+    length_of_X = np.sqrt(X.shape[0] * (1 + mean_square(X)))
+    for _ in range(max_iter):
+        slopes = _slopes(f, up, down)
+        gradient = w - _pull(X, slopes)
+        size = float(np.linalg.norm(gradient))
+        # No sum is closer to zero than the rounding of its terms.
+        if size <= max(enough, EPS * length_of_X * float(np.linalg.norm(slopes))):
+            return w, f, True
+        curvature = up * (f < 1) + down * (f > -1)
+        step = _conjugate_gradients(X, curvature, -gradient, max(0.1 * size, 0.5 * enough))
+        way = X @ step[:-1] + step[-1]
+        length = _line_search(w, step, f, way, up, down)
+        if length == 0:  # the step is rounding: nothing lower can be found
+            break
+        w, f = w + length * step, f + length * way
+    return w, f, False
+
+
+def probabilities(f: Vector, temperature: float, share: float) -> Vector:
+    """The probabilities of being positive, of given mean, at a temperature.
+
+    Parameters
+    ----------
+    f : ndarray of shape (n,)
+        Scores.
+    temperature : float
+        T.
+    share : float
+        The mean of the probabilities, between 0 and 1.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    g = 0.5 * (np.maximum(0.0, 1 - f) ** 2 - np.maximum(0.0, 1 + f) ** 2) / temperature
+    # The mean rises with nu; safeguarded Newton steps inside a bracket.
+    reach = np.log(share / (1 - share))
+    low, high = float(g.min()) + reach, float(g.max()) + reach
+    nu = 0.5 * (low + high)
+    for _ in range(200):
+        p = expit(nu - g)
+        excess = float(p.mean()) - share
+        if abs(excess) < 1e-13 or high - low < 1e-14 * max(1.0, abs(nu)):
+            break
+        low, high = (low, nu) if excess > 0 else (nu, high)
+        slope = float((p * (1 - p)).mean())
+        step = nu - excess / slope if slope > 0 else np.inf
+        nu = step if low < step < high else 0.5 * (low + high)
+    return p
+
+
+def annealed_svm(
+    X: Any,
+    signs: NDArray[np.int64],
+    *,
+    C1: float,
+    C2: float,
+    share: float,
+    tol: float,
+) -> SolverResult:
+    """Learn by deterministic annealing.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_rows, n_features)
+        All rows.
+    signs : ndarray of shape (n_rows,)
+        1, -1, and 0 for unlabelled rows.
+    C1, C2 : float
+        Cost of a labelled, of an unlabelled row.
+    share : float
+        Share of positive rows among the unlabelled ones.
+    tol : float
+        Relative size of the gradient at which a machine is solved.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (weights, intercept, probabilities, temperature of each turn); the curve is
+        the objective after each turn, at its temperature.
+    """
+    unknown = signs == 0
+    up, down = (C1 * (sign * signs > 0).astype(np.float64) for sign in (1, -1))
+    w, f, converged = squared_hinge_svm(X, up, down, np.zeros(X.shape[1] + 1), tol=tol)
+    state = _State(unknown, up, down, C2)
+    p = np.full(int(unknown.sum()), share)
+    curve, temperatures = [], []
+    stages = HOT / COOLING ** np.arange(MAX_STAGES) if len(p) else ()
+    for T in stages:
+        for _ in range(MAX_TURNS):
+            before, p = p, probabilities(f[unknown], T, share)
+            state.expect(p)
+            w, f, solved = squared_hinge_svm(X, state.up, state.down, w, tol=tol)
+            converged &= solved
+            curve.append(state.objective(w, f, p, T))
+            temperatures.append(T)
+            if _divergence(p, before) < SETTLED:
+                break
+        if _entropy(p).mean() < SETTLED:
+            break
+    if not curve:
+        curve = [state.objective(w, f, p, 0.0)]
+    return SolverResult(
+        solution=(w[:-1], np.array(w[-1]), p, np.array(temperatures)),
+        objective_curve=np.array(curve),
+        n_iter=len(curve),
+        converged=converged,
+    )
+
+
+@dataclass
+class _State:
+    """The cost of each row as a positive and as a negative one."""
+
+    unknown: NDArray[np.bool_]
+    up: Vector
+    down: Vector
+    C2: float
+
+    def expect(self, p: Vector) -> None:
+        self.up[self.unknown], self.down[self.unknown] = self.C2 * p, self.C2 * (1 - p)
+
+    def objective(self, w: Vector, f: Vector, p: Vector, T: float) -> float:
+        loss = self.up @ np.maximum(0.0, 1 - f) ** 2 + self.down @ np.maximum(0.0, 1 + f) ** 2
+        return float(0.5 * (w @ w + loss) - self.C2 * T * _entropy(p).sum())
+
+
+def _entropy(p: Vector) -> Vector:
+    return -xlogy(p, p) - xlogy(1 - p, 1 - p)
+
+
+def _divergence(p: Vector, q: Vector) -> float:
+    """Mean Kullback-Leibler divergence of p from q."""
+    tiny = np.finfo(np.float64).tiny
+    q = np.clip(q, tiny, 1 - 1e-16)
+    return float(np.mean(xlogy(p, p / q) + xlogy(1 - p, (1 - p) / (1 - q))))
+
+
+def _slopes(f: Vector, up: Vector, down: Vector) -> Vector:
+    """Minus the derivative of the loss by f."""
+    return up * np.maximum(0.0, 1 - f) - down * np.maximum(0.0, 1 + f)
+
+
+def _pull(X: Any, v: Vector) -> Vector:
+    """X' v, with the constant feature."""
+    return np.append(X.T @ v, v.sum())
+
+
+def _conjugate_gradients(X: Any, curvature: Vector, right: Vector, enough: float) -> Vector:
+    """Solve (I + X' diag(curvature) X) step = right until the residual is small enough."""
+    step, residual = np.zeros(len(right)), right.copy()
+    direction, square = right.copy(), float(right @ right)
+    for _ in range(10 * len(right)):
+        if np.sqrt(square) <= enough:
+            break
+        f = X @ direction[:-1] + direction[-1]
+        product = direction + _pull(X, curvature * f)
+        along = float(direction @ product)
+        if not along > 0:  # the residual has vanished in rounding
+            break
+        length = square / along
+        step += length * direction
+        residual -= length * product
+        square, last = float(residual @ residual), square
+        direction = residual + (square / last) * direction
+    return step
+
+
+def _line_search(
+    w: Vector, step: Vector, f: Vector, way: Vector, up: Vector, down: Vector
+) -> float:
+    """Where the derivative along the step, which never falls, is zero; 1 where it is not yet.
+
+    0 where the step does not lead down.
+    """
+    at_w, along = float(w @ step), float(step @ step)
+
+    def slope(t: float) -> float:
+        return at_w + t * along - float(_slopes(f + t * way, up, down) @ way)
+
+    low, high, slope_low, slope_high = 0.0, 1.0, slope(0.0), slope(1.0)
+    if not slope_low < 0:
+        return 0.0
+    enough = 0.1 * abs(slope_low)
+    length, halve = 1.0, False
+    while slope_high > enough and high - low > 1e-12:
+        secant = slope_low / (slope_low - slope_high)
+        length = low + (high - low) * (0.5 if halve else secant)
+        halve = not halve
+        found = slope(length)
+        if abs(found) <= enough:
+            break
+        if found > 0:
+            high, slope_high = length, found
+        else:
+            low, slope_low = length, found
+    return length

@@ -1,0 +1,163 @@
+r"""The Laplacian SVM (Belkin 2006) in closed form: a kernel deformed by a graph of all rows.
+
+.. math:: \min_{f, b} \tfrac12 |f|_K^2 + \tfrac{\gamma}2 f' L f
+    + C \sum_{labelled} (1 - y_i (f_i + b))_+
+
+L is the Laplacian of the graph of nearest neighbours of all n rows. By the representer theorem f is
+a sum of kernels over all rows; with M = gamma L it is the ordinary SVM of the labelled rows
+under the kernel K - K (I + M K)^-1 M K, and
+
+    f = K Z beta,    Z = (I + M K)^-1 E,    labelled kernel = E' K Z,
+
+where E picks the labelled rows and beta are the SVM's coefficients (Sindhwani 2005). For rows X as
+they are, K = X X' and X' Z = (I + X' M X)^-1 X' E: a system in the features where those are fewer.
+L of a constant is zero, so neither the intercept nor a shift of the rows matters to the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import lu_factor, lu_solve
+from sklearn.neighbors import kneighbors_graph
+from sklearn.svm import SVC
+
+from bagwise._memory import require_memory
+from bagwise.compiled import lapack
+from bagwise.compiled.threads import interruptible
+from bagwise.exceptions import InputError
+from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense_gram
+from bagwise.solvers.margin.libsvm import fit_libsvm
+from bagwise.solvers.result import SolverResult
+
+__all__ = ["graph_laplacian", "laplacian_svm"]
+
+
+def graph_laplacian(rows: Any, n_neighbors: int) -> sparse.csr_array:
+    """Laplacian of the graph that joins each row with its nearest ones, either way.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        The rows.
+    n_neighbors : int
+        How many neighbours; at most all others.
+
+    Returns
+    -------
+    CSR of shape (n_rows, n_rows)
+        Degrees minus edges; edges weigh 1.
+    """
+    near = interruptible(kneighbors_graph, rows, min(n_neighbors, rows.shape[0] - 1))
+    edges = sparse.csr_array(near.maximum(near.T))
+    degrees = sparse.diags_array(np.asarray(edges.sum(axis=1)).ravel())
+    return sparse.csr_array(degrees - edges)
+
+
+def laplacian_svm(
+    space: FeatureSpace,
+    laplacian: sparse.csr_array,
+    signs: Sequence[NDArray[np.int64]],
+    *,
+    C: float,
+    manifold_weight: float,
+    tol: float,
+    track: Callable[[Iterable[Any]], Iterable[Any]] = iter,
+) -> list[SolverResult]:
+    """Learn a machine per vector of signs; all share the deformed kernel.
+
+    Parameters
+    ----------
+    space : LinearFeatures or KernelFeatures
+        All rows.
+    laplacian : CSR of shape (n_rows, n_rows)
+        L.
+    signs : sequence of ndarray of shape (n_rows,)
+        1, -1, and 0 for unlabelled rows, the same in all.
+    C : float
+        Cost of a margin error.
+    manifold_weight : float
+        gamma.
+    tol : float
+        Tolerance of the SVM.
+    track : callable, default=iter
+        Wraps the machines, to tell of progress.
+
+    Returns
+    -------
+    list of SolverResult
+        ``solution`` is (coef of rows, intercept).
+    """
+    known = np.flatnonzero(signs[0])
+    penalty = laplacian * manifold_weight
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        try:
+            spread, gram = interruptible(_deformed, space, penalty, known)
+            representable = bool(np.isfinite(spread).all() and np.isfinite(gram).all())
+        except InputError:
+            raise
+        except ValueError:  # of LAPACK: not definite by rounding, or not finite
+            representable = False
+    if not representable:
+        raise InputError(
+            f"the graph with manifold_weight={manifold_weight:.3g} makes a kernel beyond the range "
+            "of floating-point numbers: scale the features (StandardScaler), or lower "
+            "manifold_weight."
+        )
+    results = []
+    for each in track(signs):
+        svm = SVC(C=C, kernel="precomputed", tol=tol)
+        solved = fit_libsvm(svm, gram, each[known])
+        beta = np.zeros(len(known))
+        beta[svm.support_] = svm.dual_coef_[0]
+        scores = gram @ beta + svm.intercept_[0]
+        loss = C * float(np.maximum(0.0, 1 - each[known] * scores).sum())
+        objective = np.array([0.5 * float(beta @ gram @ beta) + loss])
+        solution = spread @ beta, np.array(svm.intercept_[0])
+        results.append(SolverResult(solution, objective, 1, solved))
+    return results
+
+
+def _deformed(
+    space: FeatureSpace, penalty: sparse.csr_array, known: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Z of shape (n_rows, n_labelled), and the deformed kernel of the labelled rows."""
+    n = penalty.shape[0]
+    if isinstance(space, LinearFeatures) and space.rows.shape[1] < n:
+        _check_memory(space.rows.shape[1])
+        rows = space.rows
+        inner = _dense(rows.T @ (penalty @ rows))
+        inner.flat[:: len(inner) + 1] += 1
+        factor, failed = lapack.cholesky(inner, clean=False)
+        if failed:
+            raise np.linalg.LinAlgError("not positive definite, by rounding")
+        planes = lapack.cholesky_solve(factor, _dense(rows[known].T))  # X'Z, (n_features, n_known)
+        # Z from X'Z: (I + M K) Z = E gives Z = E - M X X'Z.
+        spread = -(penalty @ (rows @ planes))
+        spread[known, np.arange(len(known))] += 1
+        gram = rows[known] @ planes
+    else:
+        _check_memory(n)
+        K = dense_gram(space)
+        factor = lu_factor(penalty @ K + np.eye(n), overwrite_a=True)
+        spread = lu_solve(factor, np.eye(n)[:, known])
+        gram = K[known] @ spread
+    return spread, 0.5 * (gram + gram.T)
+
+
+def _check_memory(size: int) -> None:
+    """Two square matrices and a copy."""
+    require_memory(
+        3 * 8.0 * size**2,
+        purpose=f"LaplacianSVM with square matrices of {size:,} rows (the smaller of rows and "
+        "features with the linear kernel, rows with others)",
+        remedy="use part of the unlabelled rows, or AnnealedSVM",
+    )
+
+
+def _dense(matrix: Any) -> NDArray[np.float64]:
+    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)

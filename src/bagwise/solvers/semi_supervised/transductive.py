@@ -1,0 +1,192 @@
+r"""The transductive SVM of Joachims (1999): labels of unlabelled rows, switched in pairs.
+
+.. math:: \min_{y_u, w, b} \tfrac12 |w|^2 + C_1 \sum_{labelled} \xi_i + C_2 \sum_{unlabelled} \xi_j
+
+over labels y_u with a given number of positive ones. The SVM of the labelled rows gives the first
+labels. Two unlabelled rows of opposite labels whose slacks sum to more than 2 have less slack with
+their labels exchanged; so the objective falls with each exchange and each new machine. The cost of
+unlabelled rows begins at a hundred-thousandth of C2 and doubles up to C2: begun at C2, the first
+labels would hardly ever change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise import compiled
+from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
+from bagwise.solvers.margin.max_margin import RESTART, Machine, MarginProblem, Start, max_margin
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.wellsvm.label_starts import balanced_labels
+
+__all__ = ["annealed_costs", "ordinary_svm", "switchable", "transductive_svm"]
+
+FIRST = 1e-5  # share of C2 to begin with
+GROWTH = 2.0
+
+Labels = NDArray[np.int64]
+
+
+def annealed_costs(last: float) -> Iterator[float]:
+    """Costs from a hundred-thousandth of `last`, doubled up to `last`.
+
+    Parameters
+    ----------
+    last : float
+        The cost to end with.
+
+    Yields
+    ------
+    float
+
+    Examples
+    --------
+    >>> from bagwise.solvers.semi_supervised.transductive import annealed_costs
+    >>> costs = list(annealed_costs(1.0))
+    >>> len(costs), costs[:2], costs[-1]
+    (18, [1e-05, 2e-05], 1.0)
+    """
+    cost = FIRST * last
+    while cost < last:
+        yield cost
+        cost *= GROWTH
+    yield last
+
+
+def switchable(labels: Labels, scores: Vector, slack: float = 0.0) -> tuple[Labels, Labels]:
+    """Rows whose labels should be exchanged: one list of positive, one of negative rows.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n,)
+        1 and -1.
+    scores : ndarray of shape (n,)
+        What the machine says.
+    slack : float, default=0.0
+        By how much the sum of two slacks must exceed 2.
+
+    Returns
+    -------
+    positive, negative : ndarray of int of shape (n_pairs,)
+        The rows of each pair, the worst first: both have slack, in sum more than 2.
+    """
+    slacks = 1 - labels * scores
+    up, down = (np.flatnonzero(labels == sign) for sign in (1, -1))
+    order = -compiled.ties.settled(slacks)
+    up, down = (rows[np.argsort(order[rows], kind="stable")] for rows in (up, down))
+    n = min(len(up), len(down))
+    up, down = up[:n], down[:n]
+    least, total = np.minimum(slacks[up], slacks[down]), slacks[up] + slacks[down]
+    # Sorted lists: pair k has less slack than pair k - 1.
+    good = int(np.argmin(np.append((least > 0) & (total > 2 + slack), False)))
+    return up[:good], down[:good]
+
+
+def ordinary_svm(space: FeatureSpace, signs: Labels, cost: float, tol: float) -> Machine:
+    """The SVM of the labelled rows, with a free intercept.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        All rows.
+    signs : ndarray of shape (n_rows,)
+        1, -1, and 0 for unlabelled rows.
+    cost : float
+        C.
+    tol : float
+        How exactly the margins are met.
+
+    Returns
+    -------
+    Machine
+    """
+    known = np.flatnonzero(signs)
+    n, n_rows = len(known), len(signs)
+    combine = sparse.csr_array((np.ones(n), known, np.arange(n + 1)), shape=(n, n_rows))
+    costs = np.full(n, cost)
+    problem = MarginProblem(combine, signs[known].astype(float), np.ones(n), np.arange(n), costs)
+    return max_margin(space, problem, tol=tol)
+
+
+def transductive_svm(
+    space: FeatureSpace,
+    signs: Labels,
+    *,
+    C1: float,
+    C2: float,
+    n_positive: int,
+    max_iter: int,
+    tol: float,
+) -> SolverResult:
+    """Learn by label switching.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        All rows.
+    signs : ndarray of shape (n_rows,)
+        1, -1, and 0 for unlabelled rows.
+    C1, C2 : float
+        Cost of the slack of a labelled, an unlabelled row.
+    n_positive : int
+        How many unlabelled rows are positive.
+    max_iter : int
+        Most machines to solve.
+    tol : float
+        How exactly the margins are met.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (coef of rows, intercept, labels, cost of unlabelled rows per machine); the
+        curve is the objective of each machine at that cost.
+    """
+    unknown = np.flatnonzero(signs == 0)
+    machine = ordinary_svm(space, signs, C1, tol)
+    labels, stages, curve, settled = signs.copy(), [], [], True
+    if len(unknown):
+        labels[unknown] = balanced_labels(machine.scores[unknown], n_positive)
+    for cost in annealed_costs(C2) if len(unknown) else ():
+        costs = np.where(signs == 0, cost, C1)
+        while True:
+            machine = _solve(space, labels, costs, machine, tol)
+            slacks = np.maximum(0.0, 1 - labels * machine.scores)
+            stages.append(cost)
+            curve.append(0.5 * machine.squared_norm + float(costs @ slacks))
+            settled &= machine.converged
+            up, down = switchable(labels[unknown], machine.scores[unknown], 100 * tol)
+            if len(up) == 0 or len(curve) >= max_iter or not settled:
+                break
+            labels[unknown[up]], labels[unknown[down]] = -1, 1
+        # Where a machine spends its whole budget, so would all that follow.
+        if len(curve) >= max_iter or not settled:
+            break
+    if len(unknown) == 0:
+        slacks = np.maximum(0.0, 1 - signs * machine.scores)
+        curve, settled = [0.5 * machine.squared_norm + C1 * float(slacks.sum())], machine.converged
+    return SolverResult(
+        solution=(machine.coef, np.array(machine.intercept), labels, np.array(stages)),
+        objective_curve=np.array(curve),
+        n_iter=len(curve),
+        converged=settled and (len(unknown) == 0 or (stages[-1] == C2 and len(up) == 0)),
+    )
+
+
+def _solve(
+    space: FeatureSpace, labels: Labels, costs: Vector, before: Machine, tol: float
+) -> Machine:
+    """The SVM of all rows at these labels, begun at the machine before."""
+    n = len(labels)
+    problem = MarginProblem(
+        sparse.eye_array(n, format="csr"), labels.astype(float), np.ones(n), np.arange(n), costs
+    )
+    inside = labels * before.scores < 1
+    kept = np.minimum(np.abs(before.coef), costs)
+    # A row outside its margin has no multiplier, one inside has all; between, as it was.
+    multipliers = np.where(labels * before.coef > 0, kept, np.where(inside, costs, 0.0))
+    start = Start(multipliers, before.coef, before.intercept, RESTART * before.sigma)
+    return max_margin(space, problem, tol=tol, start=start)

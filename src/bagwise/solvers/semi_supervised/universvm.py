@@ -1,0 +1,156 @@
+r"""The transductive SVM of UniverSVM (Collobert 2006): a ramp loss, by concave-convex steps.
+
+.. math:: \min_{w, b} \tfrac12 |w|^2 + C_1 \sum_{labelled} H_1(y_i f_i)
+    + C_2 \sum_{unlabelled} \bigl(R_s(f_j) + R_s(-f_j)\bigr)
+
+subject to mean f over the unlabelled rows = mean y over the labelled ones, with the hinge
+H_a(z) = (a - z)_+ and the ramp R_s = H_1 - H_s, which is flat below s in (-1, 0]. The ramp is a
+convex function minus a convex one: with the second held at its tangent the rest is an SVM. A copy
+(j, y) of an unlabelled row with y f_j < s gets the tangent's slope; then
+
+    H_1(y f) + y f = 1 + (y f - 1)_+
+
+so it becomes a point of the opposite sign that asks for the margin -1. The balance is kept by two
+points at the mean of the unlabelled rows, one of each sign, of a cost no multiplier can reach.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
+from bagwise.solvers.margin.max_margin import RESTART, Machine, MarginProblem, Start, max_margin
+from bagwise.solvers.margin.misvm import alternate
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.semi_supervised.transductive import ordinary_svm
+
+__all__ = ["ramp", "ramp_svm"]
+
+
+def ramp(z: Vector, s: float) -> Vector:
+    """R_s(z): the hinge at 1, cut off at z = s.
+
+    Parameters
+    ----------
+    z : ndarray
+        Margins.
+    s : float
+        Where the loss stops growing.
+
+    Returns
+    -------
+    ndarray
+    """
+    return np.clip(1 - z, 0.0, 1 - s)
+
+
+def ramp_svm(
+    space: FeatureSpace,
+    signs: NDArray[np.int64],
+    *,
+    C1: float,
+    C2: float,
+    s: float,
+    mean_score: float,
+    max_iter: int,
+    tol: float,
+) -> SolverResult:
+    """Learn by the concave-convex procedure, begun at the SVM of the labelled rows.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        All rows.
+    signs : ndarray of shape (n_rows,)
+        1, -1, and 0 for unlabelled rows.
+    C1, C2 : float
+        Cost of the loss of a labelled row, of each copy of an unlabelled row.
+    s : float
+        Where the ramp becomes flat.
+    mean_score : float
+        What the scores of the unlabelled rows are on average.
+    max_iter : int
+        Most machines to solve.
+    tol : float
+        How exactly the margins are met.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (coef of rows, intercept); the curve is the objective after each machine.
+    """
+    known, unknown = np.flatnonzero(signs), np.flatnonzero(signs == 0)
+    first = ordinary_svm(space, signs, C1, tol)
+    y = signs[known]
+
+    def objective(machine: Machine) -> float:
+        f = machine.scores[unknown]
+        labelled = C1 * float(np.maximum(0.0, 1 - y * machine.scores[known]).sum())
+        unlabelled = C2 * float((ramp(f, s) + ramp(-f, s)).sum())
+        return 0.5 * machine.squared_norm + labelled + unlabelled
+
+    if len(unknown) == 0:
+        solution = first.coef, np.array(first.intercept)
+        return SolverResult(solution, np.array([objective(first)]), 1, first.converged)
+    problem = _problem(y, known, unknown, C1, C2, mean_score)
+    copies = np.repeat([1, -1], len(unknown))
+    at_copies = slice(len(known), len(known) + len(copies))
+
+    def tangents(machine: Machine) -> NDArray[np.int64]:
+        """1 for the copies that lie on the flat part."""
+        return (copies * np.tile(machine.scores[unknown], 2) < s).astype(np.int64)
+
+    def solve(flat: NDArray[np.int64], before: Machine | None) -> Machine:
+        asked, margins = problem.signs.copy(), problem.margins.copy()
+        asked[at_copies] *= 1 - 2 * flat
+        margins[at_copies] = 1 - 2 * flat
+        task = MarginProblem(problem.combine, asked, margins, problem.groups, problem.costs)
+        start = None if before is None else _carried(task, before, starts)
+        machine = max_margin(space, task, tol=tol, start=start)
+        starts[:] = [asked, machine.multipliers]
+        return machine
+
+    def judge(machine: Machine) -> tuple[NDArray[np.int64], float]:
+        return tangents(machine), objective(machine)
+
+    starts: list[Vector] = []
+    return alternate(solve, judge, tangents(first), max_iter)
+
+
+def _problem(
+    y: NDArray[np.int64],
+    known: NDArray[np.intp],
+    unknown: NDArray[np.intp],
+    C1: float,
+    C2: float,
+    mean_score: float,
+) -> MarginProblem:
+    """Labelled rows, unlabelled rows as positive and as negative, their mean as both."""
+    u, n_rows = len(unknown), len(known) + len(unknown)
+    order = np.concatenate([known, unknown, unknown])
+    n = len(order)
+    single = sparse.csr_array((np.ones(n), order, np.arange(n + 1)), shape=(n, n_rows))
+    means = sparse.csr_array(
+        (np.full(2 * u, 1 / u), np.tile(unknown, 2), [0, u, 2 * u]), shape=(2, n_rows)
+    )
+    costs = np.repeat([C1, C2], [len(known), 2 * u])
+    # The gradient in b is zero: the multiplier of the mean is at most the sum of all others.
+    unreachable = 2 * float(costs.sum())
+    return MarginProblem(
+        combine=sparse.vstack([single, means], format="csr"),
+        signs=np.concatenate([y, np.repeat([1.0, -1.0], u), [1.0, -1.0]]),
+        margins=np.concatenate([np.ones(n), [mean_score, -mean_score]]),
+        groups=np.arange(n + 2),
+        costs=np.concatenate([costs, [unreachable, unreachable]]),
+    )
+
+
+def _carried(task: MarginProblem, before: Machine, starts: list[Vector]) -> Start:
+    """Where the machine before left off; a point that changed sides is told by its slack."""
+    signs, multipliers = starts
+    missed = task.margins - task.signs * (task.combine @ before.scores)
+    told = np.where(missed > 0, task.costs, 0.0)
+    kept = np.where(signs == task.signs, multipliers, told)
+    return Start(kept, signs * multipliers, before.intercept, RESTART * before.sigma)

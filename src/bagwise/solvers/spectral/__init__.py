@@ -1,0 +1,1 @@
+"""Spectral clustering with bag constraints (Pei and Fern 2014), and eigenvectors."""

@@ -1,0 +1,150 @@
+"""Leading eigenvectors of a large symmetric matrix whose eigenvalues may repeat."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from bagwise.compiled.threads import one_core_if_small
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.spectral.eigenvectors import with_fixed_signs
+
+__all__ = ["SymmetricOperator", "leading_eigenvectors"]
+
+DEPTH = 6  # blocks that a restart adds
+
+Array = NDArray[Any]
+
+
+class SymmetricOperator(Protocol):
+    """A matrix known by its products."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Its size."""
+
+    @property
+    def dtype(self) -> Any:
+        """The type of its arithmetic."""
+
+    def __matmul__(self, v: Array) -> Array:
+        """Multiply a block of vectors."""
+
+    def toarray(self) -> Array:
+        """Write the matrix out; asked of small ones only."""
+
+
+def leading_eigenvectors(
+    operator: SymmetricOperator,
+    n_vectors: int,
+    rng: np.random.RandomState,
+    *,
+    tol: float,
+    max_iter: int = 100,
+) -> SolverResult:
+    """Find the eigenvectors of the largest (algebraic) eigenvalues, by block Krylov-Schur.
+
+    A graph of separate parts has the eigenvalue 1 as often as it has parts, and well separated
+    clusters nearly so: a method that multiplies single vectors sees such an eigenvalue once. Here
+    blocks of vectors are multiplied, and what was found is accepted only when new random vectors,
+    orthogonal to it, add nothing.
+
+    Parameters
+    ----------
+    operator : SymmetricOperator
+        The matrix.
+    n_vectors : int
+        How many; at most the size of the matrix.
+    rng : RandomState
+        Where random vectors come from.
+    tol : float
+        The residual allowed of each eigenvector, relative to its eigenvalue (or, of a small one, to
+        a hundredth of the largest).
+    max_iter : int, default=100
+        Most restarts.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (vectors, values), largest first, with the signs of
+        `eigenvectors.with_fixed_signs`; the objective is the sum of the
+        eigenvalues (Eq. 13), which never falls; the residuals are the largest of each restart.
+    """
+    n = operator.shape[0]
+    block = n_vectors // 4 + 4
+    kept = block * (n_vectors // block + 2)
+    size = kept + DEPTH * block
+    if n <= size + block:  # the Krylov space would be the whole space
+        values, vectors = linalg.eigh(operator.toarray())
+        leading = with_fixed_signs(vectors[:, ::-1][:, :n_vectors]), values[::-1][:n_vectors]
+        return SolverResult(leading, np.array([leading[1].sum()]), 1, True, np.zeros(1))
+    basis = np.zeros((n, size), operator.dtype, order="F")
+    projected = np.zeros((size, size))  # basis' A basis
+    filled, fresh = 0, _random_block(block, basis[:, :0], rng)
+    curve: list[float] = []
+    residuals: list[float] = []
+    verified = -np.inf
+    converged = False
+    with one_core_if_small(basis):
+        while not converged and len(curve) < max_iter:
+            while filled < size:
+                step = slice(filled, filled + block)
+                basis[:, step] = fresh
+                filled += block
+                fresh, shares, coupling = _orthonormal(operator @ fresh, basis[:, :filled], rng)
+                projected[:filled, step], projected[step, :filled] = shares, shares.T
+            values, rotation = linalg.eigh((projected + projected.T) / 2)
+            values, rotation = values[::-1][:kept], rotation[:, ::-1][:, :kept]
+            basis[:, :kept] = basis @ rotation.astype(basis.dtype)
+            curve.append(float(values[:n_vectors].sum()))
+            if verified == -np.inf:
+                gaps = np.linalg.norm(coupling @ rotation[-block:, :n_vectors], axis=0)
+            else:  # the random vectors took the place of what was left
+                found = basis[:, :n_vectors]
+                gaps = np.linalg.norm(operator @ found - values[:n_vectors] * found, axis=0)
+            residuals.append(float(gaps.max()))
+            sizes = np.abs(values[:n_vectors])
+            if (gaps <= tol * np.maximum(sizes, 0.01 * sizes.max())).all():
+                converged = curve[-1] - verified <= tol * sizes.max()
+                verified = curve[-1]
+                fresh = _random_block(block, basis[:, :kept], rng)
+            projected[:] = 0
+            projected[range(kept), range(kept)] = values
+            filled = kept
+    found = with_fixed_signs(np.ascontiguousarray(basis[:, :n_vectors]))
+    solution = found, values[:n_vectors]
+    return SolverResult(solution, np.array(curve), len(curve), converged, np.array(residuals))
+
+
+def _orthonormal(
+    block: Array, basis: Array, rng: np.random.RandomState
+) -> tuple[Array, Array, Array]:
+    """Split a block into basis @ shares + q @ r, with q orthonormal and orthogonal to the basis.
+
+    Twice is enough, but where the block lacks rank: q is filled there with random vectors, and r
+    with zeros.
+    """
+    q, shares, r = block, np.zeros((basis.shape[1], block.shape[1])), np.eye(block.shape[1])
+    eps = np.finfo(block.dtype).eps
+    noise = (100 * eps * max(1.0, float(np.abs(block).max()))) ** 2
+    for turn in range(5):
+        part = basis.T @ q
+        q = q - basis @ part
+        shares += part @ r
+        squares, axes = linalg.eigh(q.T @ q, check_finite=False)
+        lost = squares <= max(10 * eps * squares[-1], noise)
+        lengths = np.sqrt(np.where(lost, 1.0, squares)).astype(q.dtype)
+        q = q @ (axes / lengths)
+        r = (np.where(lost, 0.0, lengths)[:, None] * axes.T) @ r
+        q[:, lost] = rng.standard_normal((len(q), int(lost.sum()))) / np.sqrt(len(q))
+        if turn > 0 and squares[0] > 0.5:
+            break
+    return q, shares, r
+
+
+def _random_block(n_columns: int, basis: Array, rng: np.random.RandomState) -> Array:
+    draw = rng.standard_normal((len(basis), n_columns)).astype(basis.dtype)
+    return _orthonormal(draw, basis, rng)[0]

@@ -1,0 +1,545 @@
+"""WellSVM: a support vector machine whose labels are known in part (Li 2013).
+
+    max_a min_(y in B) 1'a - 1/2 |v(a, y)|^2,    v(a, y) = sum_i a_i y_i phi(x_i),   0 <= a_i <= C_i
+
+is solved by cutting planes: for a working set of label vectors y_1 .. y_T the *master* finds their
+weights mu and a (label-kernel learning); a *generator* then looks for a label vector of B that a
+violates more than those. What a label vector may be, B, depends on the setting:
+
+- semi-supervised (`PartialLabels`): some y_i are known, the others have a given balance;
+- clustering (`BoundedLabels`): -beta <= 1'y <= beta;
+- multi-instance (`KeyInstances`): not signs, but one instance of each positive bag is chosen.
+
+The generator maximises |v(a, y)|^2, a convex function, step by step over B: a local search. So the
+bound that ends the search speaks of the label vectors it met, not of all of B.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
+
+from bagwise import compiled
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.spectral.eigenvectors import with_fixed_signs
+
+if TYPE_CHECKING:  # numba loads when the first kernel runs
+    from bagwise.compiled.dual_descent import Rows
+
+__all__ = [
+    "BoundedLabels",
+    "KeyInstances",
+    "LabelSet",
+    "Mixture",
+    "MixtureResult",
+    "PartialLabels",
+    "aligned_start",
+    "canonical_order",
+    "split",
+    "supervised",
+    "well_svm",
+]
+
+Vector = NDArray[np.float64]
+Column = tuple[NDArray[np.int64], NDArray[np.int8]]  # row and sign of each variable
+
+TINY = np.finfo(float).tiny
+INEXACT = 0.1  # how exactly a problem is solved, in units of the gap of the one it serves
+LEVEL = 0.5  # where between the bounds the next weights are looked for
+MAX_PASSES = 1000  # over the variables, for one mu
+MOST_PASSES = 20_000  # over the variables, for one machine
+MAX_STEPS = 100  # of the level method, for one working set
+ASCENT = 10  # steps of the label search
+
+
+class Mixture(NamedTuple):
+    """The machine: the mean of the machines of several label vectors, by their weights.
+
+    Attributes
+    ----------
+    f : ndarray of shape (width,)
+        The machine as a vector of its rows.
+    coef : ndarray of shape (n_rows,)
+        The weight of each row in it.
+    picks : ndarray of shape (n_variables, n_cuts) or (n_variables, 1)
+        The row of each variable, under each label vector where that differs.
+    signs : ndarray of shape (n_variables, n_cuts)
+        Its label.
+    weights : ndarray of shape (n_cuts,)
+        mu.
+    gap : ndarray of shape ()
+        Distance of the objective to the lowest bound met, relative.
+    """
+
+    f: Vector
+    coef: Vector
+    picks: NDArray[np.int64]
+    signs: NDArray[np.int8]
+    weights: Vector
+    gap: Vector
+
+
+@dataclass(frozen=True)
+class MixtureResult(SolverResult):
+    """The outcome of `well_svm`."""
+
+    solution: Mixture
+
+
+class LabelSet(Protocol):
+    """B: the label vectors among which the machine may choose."""
+
+    def choose(self, scores: Vector, alpha: Vector, tie: Vector) -> Column:
+        """The label vector of B best for the linear score a_i (x_i . v); ties go by `tie`."""
+
+
+@dataclass(frozen=True)
+class PartialLabels:
+    """Known signs, and a given number of -1 among the others.
+
+    Attributes
+    ----------
+    signs : ndarray of int8 of shape (n_rows,)
+        +1 or -1; 0 where the label is not known.
+    n_negative : int
+        How many of the unknown labels are -1.
+    """
+
+    signs: NDArray[np.int8]
+    n_negative: int
+    unknown: NDArray[np.intp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unknown", np.flatnonzero(self.signs == 0))
+
+    def choose(self, scores: Vector, alpha: Vector, tie: Vector) -> Column:
+        """Known labels stay; of the others the lowest are negative."""
+        signs, u = self.signs.copy(), self.unknown
+        signs[u] = split(alpha[u] * scores[u], tie[u], self.n_negative)
+        return np.arange(len(signs)), signs
+
+
+@dataclass(frozen=True)
+class BoundedLabels:
+    """Any signs with at least `n_least` of each.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    n_least : int
+        Rows that each sign has at least.
+    """
+
+    n_rows: int
+    n_least: int
+
+    def choose(self, scores: Vector, alpha: Vector, tie: Vector) -> Column:
+        """The sign of each row, or of the order where too few have one sign."""
+        r = alpha * scores
+        negative = int(np.sum((r < 0) | ((r == 0) & (tie < 0))))
+        negative = min(max(negative, self.n_least), self.n_rows - self.n_least)
+        return np.arange(self.n_rows), split(r, tie, negative)
+
+
+@dataclass(frozen=True)
+class KeyInstances:
+    """One instance speaks for each positive bag, every instance of the other bags for itself.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive.
+    """
+
+    offsets: NDArray[np.int64]
+    positive: NDArray[np.bool_]
+    negatives: NDArray[np.intp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        inside = np.repeat(self.positive, np.diff(self.offsets))
+        object.__setattr__(self, "negatives", np.flatnonzero(~inside))
+
+    def choose(self, scores: Vector, alpha: Vector, tie: Vector) -> Column:
+        """The instance of highest score in each positive bag (r = H s + tau / 2 of Eq. 25)."""
+        rows = compiled.segments.argmax(compiled.ties.settled(scores), self.offsets)
+        best = self.offsets[:-1] + rows
+        keys = best[self.positive]
+        signs = np.repeat(np.array([1, -1], np.int8), [len(keys), len(self.negatives)])
+        return np.concatenate([keys, self.negatives]), signs
+
+
+def split(r: Vector, tie: Vector, n_negative: int) -> NDArray[np.int8]:
+    """Signs with given numbers that maximise r'y: the lowest by (r, tie) are negative.
+
+    Parameters
+    ----------
+    r, tie : ndarray of shape (n,)
+        What to sort by, first and second.
+    n_negative : int
+        How many are -1.
+
+    Returns
+    -------
+    ndarray of int8 of shape (n,)
+    """
+    if n_negative <= 0 or n_negative >= len(r):
+        return np.full(len(r), 1 if n_negative <= 0 else -1, np.int8)
+    r = compiled.ties.settled(r)
+    bound = np.partition(r, n_negative - 1)[n_negative - 1]
+    signs = np.where(r < bound, -1, 1).astype(np.int8)
+    tied = np.flatnonzero(r == bound)
+    missing = n_negative - int(np.sum(r < bound))
+    signs[tied[np.argsort(tie[tied], kind="stable")[:missing]]] = -1
+    return signs
+
+
+def canonical_order(rows: Rows, group: NDArray[Any]) -> NDArray[np.int64]:
+    """An order of the rows that does not depend on the order they came in.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    group : ndarray of shape (n_rows,)
+        What to sort by first, such as the label.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n_rows,)
+    """
+    if rows.kind == compiled.dual_descent.GRAM:
+        key = rows.values.sum(axis=1) + rows.squares
+    else:
+        vector = np.zeros(rows.width)
+        vector[: rows.n_features] = np.random.RandomState(0).normal(size=rows.n_features)
+        key = compiled.dual_descent.score(rows, vector)
+    return np.lexsort((key, group)).astype(np.int64)
+
+
+def aligned_start(
+    rows: Rows, labels: LabelSet, order: NDArray[np.int64], n_starts: int, seed: int
+) -> Column:
+    """Of random labels, and the sides of the first principal component, the best by alignment.
+
+    Rows of many features are nearly orthogonal: each then holds on to its own label, and a search
+    that begins with random labels ends there. The component is not held by any.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    labels : LabelSet
+        B, to which it then belongs.
+    order : ndarray of int64 of shape (n_rows,)
+        The rows in an order of their own.
+    n_starts : int
+        How many to draw.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    tuple of ndarray
+        Row and sign of each variable.
+    """
+    rng = np.random.RandomState(seed)
+    n, highest, best = len(order), -np.inf, np.zeros(len(order))
+    for start in range(n_starts + 1):
+        scores = np.empty(n)
+        scores[order] = rng.permutation(n) - (n - 1) / 2  # half of them below 0
+        if start == n_starts:
+            scores = _principal(rows, scores)
+        signs = labels.choose(scores, np.ones(n), scores)[1].astype(np.float64)
+        v = compiled.dual_descent.combine(rows, signs)
+        aligned = compiled.dual_descent.square(rows, signs, v)
+        if aligned > highest:
+            highest, best = aligned, scores
+    return labels.choose(best, np.ones(n), best)
+
+
+def _principal(rows: Rows, start: Vector) -> Vector:
+    """Scores of the rows by their first principal component, as far as signs need it."""
+
+    def gram(scores: Vector) -> Vector:
+        return compiled.dual_descent.score(
+            rows, compiled.dual_descent.combine(rows, scores.ravel())
+        )
+
+    n = len(start)
+    if n > 2:
+        operator = LinearOperator((n, n), matvec=gram, dtype=np.float64)
+        with suppress(ArpackError):  # all rows at 0, or many components of one length
+            found = eigsh(operator, 1, v0=start, tol=0.01, maxiter=20)[1]
+            return with_fixed_signs(found)[:, 0]
+    return gram(start)
+
+
+def supervised(
+    rows: Rows,
+    pick: NDArray[np.int64],
+    signs: NDArray[np.int8],
+    costs: Vector,
+    *,
+    order: NDArray[np.int64],
+    tol: float,
+    seed: int,
+) -> tuple[Vector, Vector]:
+    """The ordinary SVM without offset: its vector f and its dual variables.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    pick : ndarray of int64 of shape (n_variables,)
+        The row of each variable.
+    signs : ndarray of int8 of shape (n_variables,)
+        Its label.
+    costs : ndarray of shape (n_variables,)
+        Its C.
+    order : ndarray of int64 of shape (n_variables,)
+        The variables in the order that is shuffled.
+    tol : float
+        Relative duality gap to stop at.
+    seed : int
+        Of the shuffling.
+
+    Returns
+    -------
+    f : ndarray of shape (width,)
+        The machine.
+    alpha : ndarray of shape (n_variables,)
+        The dual variables.
+    """
+    alpha, f = np.zeros(len(pick)), np.zeros(rows.width)
+    compiled.dual_descent.descend(
+        rows, pick[:, None], signs[:, None], np.ones(1), costs, alpha, f, np.empty((len(f), 0)),
+        order=order, tol=tol, max_passes=MAX_PASSES, seed=seed,
+    )  # fmt: skip
+    return f, alpha
+
+
+def well_svm(
+    rows: Rows,
+    labels: LabelSet,
+    costs: Vector,
+    first: Column,
+    *,
+    alpha: Vector | None = None,
+    order: NDArray[np.int64],
+    tol: float,
+    max_cuts: int,
+    n_random: int = 0,
+    seed: int = 0,
+    track: Callable[[Any], Any] = iter,
+) -> MixtureResult:
+    """Learn the machine from a first label vector (Algorithms 2 to 4).
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows.
+    labels : LabelSet
+        B.
+    costs : ndarray of shape (n_variables,)
+        C of each variable.
+    first : tuple of ndarray
+        Row and sign of each variable under the first label vector, of B.
+    alpha : ndarray of shape (n_variables,), default=None
+        Dual variables to start from.
+    order : ndarray of int64 of shape (n_variables,)
+        The variables in the order that is shuffled.
+    tol : float
+        Duality gap of the master, violation of a new label vector, and decrease of the objective
+        to stop at, all relative to the objective.
+    max_cuts : int
+        Most label vectors in the working set.
+    n_random : int, default=0
+        Random starts of the search for a violated label vector. They tighten the relaxation, but
+        not what is learned: far from f, label vectors of opposite sense cancel each other.
+    seed : int, default=0
+        Of the shuffling.
+    track : callable, default=iter
+        Wraps the rounds, to show progress.
+
+    Returns
+    -------
+    MixtureResult
+        The machine, and the objective after each cut.
+    """
+    master = _Master(rows, costs, order, first, alpha, seed)
+    curve: list[float] = []
+    converged, gap, step = False, np.inf, 0.1
+    for _ in track(range(max_cuts)):
+        before = curve[-1] if curve else np.inf
+        # In haste at first; before the end, once more in earnest.
+        for exactly in sorted({max(tol / 2, INEXACT * step), tol / 2}, reverse=True):
+            objective = master.solve(exactly)
+            column, highest = _violated(master, labels, tol, n_random)
+            violation = max(0.0, highest - master.squares.max()) / 2 / max(objective, TINY)
+            converged = violation <= tol or before - objective <= tol * objective
+            if not converged and len(curve) + 1 < max_cuts:
+                break
+            if master.is_spent:
+                converged = converged and master.gap <= tol * objective
+                break
+        step = min(step, max(0.0, before - objective) / max(objective, TINY))
+        gap = master.gap / max(objective, TINY) + violation
+        curve.append(min(objective, before))
+        if converged or master.is_spent:
+            break
+        if len(curve) < max_cuts:
+            master.add(column)
+    found = Mixture(master.f, master.coef(), master.pick, master.signs, master.mu, np.array(gap))
+    return MixtureResult(found, np.array(curve), len(curve), converged)
+
+
+class _Master:
+    """Label-kernel learning on a working set: min over mu of J(mu) = max_a sum_t mu_t G(a, y_t).
+
+    Any feasible a bounds J from below by the plane 1'a - 1/2 sum_t mu_t |v_t|^2. The level method
+    keeps these planes and steps to the nearest mu where none exceeds a level between the bounds.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        costs: Vector,
+        order: NDArray[np.int64],
+        first: Column,
+        alpha: Vector | None,
+        seed: int,
+    ) -> None:
+        self.rows, self.costs, self.order, self.seed = rows, costs, order, seed
+        self.alpha = np.zeros(len(costs)) if alpha is None else alpha.copy()
+        self.pick, self.signs = first[0][:, None].astype(np.int64), first[1][:, None]
+        self.mu = np.ones(1)
+        self.f = self.vector(first)
+        self.E = np.zeros((len(self.f), 1))
+        self.squares = np.array([self.square(first, self.f)])
+        self.gap = 0.0
+        self.n_passes = 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether the variables were visited so often that the machine is left as it is."""
+        return self.n_passes >= MOST_PASSES
+
+    def coef(self) -> Vector:
+        """Weight of each row in f."""
+        total = np.zeros(self.rows.n_rows)
+        for t, weight in enumerate(self.mu):
+            total += weight * self.spread(self.column(t))
+        return total
+
+    def column(self, t: int) -> Column:
+        """Label vector t of the working set."""
+        return self.pick[:, t % self.pick.shape[1]], self.signs[:, t]
+
+    def spread(self, column: Column) -> Vector:
+        """a_i y_i, added up on the rows of the variables."""
+        total = np.zeros(self.rows.n_rows)
+        np.add.at(total, column[0], self.alpha * column[1])
+        return total
+
+    def vector(self, column: Column) -> Vector:
+        """v(a, y)."""
+        return compiled.dual_descent.combine(self.rows, self.spread(column))
+
+    def square(self, column: Column, v: Vector) -> float:
+        """|v(a, y)|^2."""
+        return compiled.dual_descent.square(self.rows, self.spread(column), v)
+
+    def add(self, column: Column) -> None:
+        """Take a label vector into the working set, with weight 0."""
+        pick, signs = column
+        if self.pick.shape[1] > 1 or (pick != self.pick[:, 0]).any():
+            wide = np.broadcast_to(self.pick, (len(pick), self.signs.shape[1]))
+            self.pick = np.column_stack([wide, pick])
+        self.signs = np.column_stack([self.signs, signs])
+        self.mu = np.append(self.mu, 0.0)
+        v = self.vector(column)
+        self.E = np.column_stack([self.E, v - self.f])
+        self.squares = np.append(self.squares, self.square(column, v))
+
+    def solve(self, tol: float) -> float:
+        """Move mu and a to their saddle point, to a relative gap; return the objective there."""
+        planes: list[Vector] = []
+        if len(self.mu) > 1:
+            planes.append(self._plane())
+        highest, best, apart = np.inf, self.mu, 1.0
+        for _ in range(MAX_STEPS):
+            primal = self._ascend(max(tol / 2, INEXACT * apart))
+            planes.append(self._plane())
+            if primal < highest:
+                highest, best = primal, self.mu
+            A = np.array(planes) / highest
+            lowest, _ = compiled.level_set.least(A)
+            apart = 1 - lowest
+            if apart <= tol or self.is_spent:
+                break
+            level = lowest + LEVEL * apart
+            self._move(compiled.level_set.nearest_below(A, self.mu, level, 1000))
+        if best is not self.mu:
+            self._move(best)
+            highest = self._ascend(tol / 2)
+        self.gap = max(0.0, highest - float(self._plane().min()))
+        return highest
+
+    def _ascend(self, tol: float) -> float:
+        found = compiled.dual_descent.descend(
+            self.rows, self.pick, self.signs, self.mu, self.costs, self.alpha, self.f, self.E,
+            order=self.order, tol=tol, max_passes=MAX_PASSES, seed=self.seed,
+        )  # fmt: skip
+        self.n_passes += found.n_passes
+        for t in range(len(self.mu)):
+            self.squares[t] = self.square(self.column(t), self.f + self.E[:, t])
+        return found.primal
+
+    def _plane(self) -> Vector:
+        """1'a - |v_t|^2 / 2 of each t: the plane in mu that the present a makes."""
+        return self.alpha.sum() - self.squares / 2
+
+    def _move(self, mu: Vector) -> None:
+        """Change the weights: the v_t stay, their mean does not."""
+        shift = self.E @ mu
+        self.mu = mu
+        self.f += shift
+        self.E -= shift[:, None]
+
+
+def _violated(master: _Master, labels: LabelSet, tol: float, n_random: int) -> tuple[Column, float]:
+    """A label vector of B with large |v(a, y)|^2, and that square.
+
+    From f, from the worst label vector of the working set (Prop. 4 and 6), and from some at random,
+    step to the best label vector for the linear score of the last one, as long as the square grows.
+    """
+    tie = compiled.dual_descent.score(master.rows, master.f)
+    ranked = np.argsort(-master.squares)
+    best, highest = master.column(int(ranked[0])), float(master.squares[ranked[0]])
+    starts = [tie]
+    if len(ranked) > 1:
+        worst = master.f + master.E[:, ranked[0]]
+        starts.append(compiled.dual_descent.score(master.rows, worst))
+    starts += list(np.random.RandomState(len(ranked)).normal(size=(n_random, len(tie))))
+    for scores in starts:
+        before = 0.0
+        for _ in range(ASCENT):
+            column = labels.choose(scores, master.alpha, tie)
+            v = master.vector(column)
+            found = master.square(column, v)
+            if found > highest:
+                best, highest = column, found
+            if found <= before * (1 + tol / 10):
+                break
+            before = found
+            scores = compiled.dual_descent.score(master.rows, v)
+    return best, highest
