@@ -62,7 +62,7 @@ bench: $(VENV)/.dev ## Measure speed as ratios; writes benchmarks/RESULTS.md
 
 reproduce: $(VENV)/.dev ## Print our numbers beside the published ones
 	$(BIN)/python -m benchmarks.published
-	$(BIN)/bagwise reproduce pdmisvm table1 --quick -o results
+	$(BIN)/python -m reproduction pdmisvm table1 --quick -o results
 
 docs: $(VENV)/.docs ## Build the documentation into docs/_build
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from bagwise.reproduction.sources import make_text_rows
 from bagwise.semi_supervised import WellSVMClassifier
+from reproduction.sources import make_text_rows
 
 from .harness import Fact, Row, growth, seconds
 

@@ -24,7 +24,6 @@ FOUNDATION = {
     "pairwise",
     "base",
 }
-QUESTIONS = {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
 PACKAGES = {
     "exceptions": set(),
     "_warnings": set(),
@@ -49,9 +48,6 @@ PACKAGES = {
     "io": {"exceptions", "_warnings", "_memory", "extras", "bags", "engines"},
     "persistence": {"exceptions", "base", "_memory", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics", "io"},  # io: a report's file appears whole
-    "reproduction": FOUNDATION
-    | QUESTIONS
-    | {"datasets", "embedding", "inspection", "metrics", "preprocessing", "review"},
     "review": FOUNDATION,
     "cli": None,  # the outermost package: may import all
     "__main__": {"cli"},

@@ -26,7 +26,6 @@ _ROOMS = (
     "pairwise",
     "persistence",
     "preprocessing",
-    "reproduction",
     "review",
     "semi_supervised",
 )

@@ -113,8 +113,6 @@ def complete(words):
         (["bagwise", "cluster", "f.csv", "--set", "alp"], {"alpha="}),
         (["bagwise", "annotate", "f.csv", "--set", "re"], {"reg="}),
         (["bagwise", "datasets", "describe", "musk"], {"musk1", "musk2"}),
-        (["bagwise", "reproduce", "pdm"], {"pdmisvm"}),
-        (["bagwise", "reproduce", "pdmisvm", "table1"], {"table1"}),
         (["bagwise", "fit", "--save"], {"--save-config"}),
     ],
 )

@@ -83,8 +83,6 @@ def test_every_command_can_print_json():
         (("datasets",), {"name", "task", "here"}),
         (("datasets", "list"), {"name", "task", "here"}),
         (("methods",), {"name", "parameters", "paper", "available"}),
-        (("reproduce",), {"paper", "experiment", "title", "data"}),
-        (("reproduce", "pdmisvm", "figure10", "--show"), {"paper", "tables", "verdicts"}),
     ],
 )
 def test_a_list_of_such(run, folder, words, keys):

@@ -48,19 +48,6 @@ def test_a_long_name_is_folded_not_cut(printed):
     assert text.count("a") == 100 + "name bags".count("a")
 
 
-def test_the_tables_of_a_paper_fit_80_columns(run, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    from typer.testing import CliRunner
-
-    from bagwise.cli import app
-
-    words = ["reproduce", "pdmisvm", "figure4", "--full", "--show", "-o", str(tmp_path)]
-    result = CliRunner().invoke(app, words, env={"COLUMNS": "80"})
-    assert result.exit_code == 0, result.stderr
-    assert max(map(len, result.stdout.splitlines())) <= 80
-    assert "…" not in result.stdout
-
-
 def test_compilation_is_told_afterwards_and_only_then(monkeypatch, capsys):
     from bagwise.compiled import compilation
 

@@ -1,6 +1,6 @@
 import pytest
 
-from bagwise.reproduction import Store, load_paper, make_plan
+from reproduction import Store, load_paper, make_plan
 
 # A paper of seconds: two methods, drawn bags, three folds, two repetitions.
 TINY = """
@@ -22,13 +22,13 @@ options = { n_bags = 18, n_features = 3 }
 
 [data.lost]
 title = "Lost"
-source = "bagwise.reproduction.sources:from_data_home"
+source = "reproduction.sources:from_data_home"
 options = { file = "lost.npz" }
 
 [data.replaced]
 title = "Replaced"
 family = "family"
-source = "bagwise.reproduction.sources:from_data_home"
+source = "reproduction.sources:from_data_home"
 options = { file = "lost.npz" }
 [data.replaced.stand_in]
 title = "drawn instead"

@@ -9,8 +9,8 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.reproduction import load_paper, make_plan
-from bagwise.reproduction._protocols import PROTOCOLS
+from reproduction import load_paper, make_plan
+from reproduction._protocols import PROTOCOLS
 
 
 def units(experiment, *only):

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from bagwise.reproduction import (
+from reproduction import (
     Store,
     load_paper,
     make_plan,
@@ -13,7 +13,7 @@ from bagwise.reproduction import (
     run_plan,
     write_report,
 )
-from bagwise.reproduction.sources import partly_labelled
+from reproduction.sources import partly_labelled
 
 FROST = "bagwise.datasets:load_letter_frost"
 

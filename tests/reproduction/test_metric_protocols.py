@@ -15,12 +15,12 @@ from bagwise.datasets import load_letter_carroll
 from bagwise.metric_learning import MIMLCA
 from bagwise.metrics import average_precision, naming_precision
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.reproduction import Store, load_paper, make_plan, make_report, run_plan, write_report
-from bagwise.reproduction._building import build_model, training_sizes
-from bagwise.reproduction._protocols import PROTOCOLS
-from bagwise.reproduction._units import list_units
-from bagwise.reproduction.models import annotator
-from bagwise.reproduction.sources import captioned_faces
+from reproduction import Store, load_paper, make_plan, make_report, run_plan, write_report
+from reproduction._building import build_model, training_sizes
+from reproduction._protocols import PROTOCOLS
+from reproduction._units import list_units
+from reproduction.models import annotator
+from reproduction.sources import captioned_faces
 
 SMALL = {"n_bags": 300, "n_categories": 10}
 

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
-from bagwise.reproduction import list_papers, load_paper
-from bagwise.reproduction._plots import PLOTS
-from bagwise.reproduction._protocols import PROTOCOLS
+from reproduction import list_papers, load_paper
+from reproduction._plots import PLOTS
+from reproduction._protocols import PROTOCOLS
 
 
 def cells(paper):

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from bagwise.classification import SingleInstanceClassifier
 from bagwise.datasets import make_digit_bags
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.reproduction import (
+from reproduction import (
     Store,
     load_paper,
     make_plan,
@@ -19,7 +19,7 @@ from bagwise.reproduction import (
     run_plan,
     write_report,
 )
-from bagwise.reproduction._protocols import PROTOCOLS
+from reproduction._protocols import PROTOCOLS
 
 
 def test_cross_validation_is_that_of_scikit_learn(plan):
@@ -59,7 +59,7 @@ def small_digits(n_bags=40, subset="train", random_state=None):
 
 
 def test_key_images_keep_what_is_to_be_drawn(tmp_path, monkeypatch):
-    import bagwise.reproduction.sources as sources
+    import reproduction.sources as sources
 
     monkeypatch.setattr(sources, "make_mnist_bags", small_digits)
     paper = load_paper("pdmisvm")

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from bagwise.reproduction import (
+from reproduction import (
     Metric,
     Store,
     judge,

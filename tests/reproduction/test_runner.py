@@ -8,7 +8,7 @@ import pytest
 
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, MissingExtraError
-from bagwise.reproduction import (
+from reproduction import (
     Store,
     load_paper,
     make_plan,
@@ -17,8 +17,8 @@ from bagwise.reproduction import (
     seed_of,
     units_to_do,
 )
-from bagwise.reproduction import _runner as runner
-from bagwise.reproduction._building import build_model, find_target, load_data, training_sizes
+from reproduction import _runner as runner
+from reproduction._building import build_model, find_target, load_data, training_sizes
 
 
 def scores(store, plan):

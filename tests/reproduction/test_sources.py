@@ -5,7 +5,7 @@ import pytest
 
 from bagwise.datasets import data_folders
 from bagwise.exceptions import DataNotFoundError, FileFormatError
-from bagwise.reproduction.sources import from_data_home, make_mnist_bags, make_region_bags
+from reproduction.sources import from_data_home, make_mnist_bags, make_region_bags
 
 
 def test_region_bags_have_the_shape_of_sival():

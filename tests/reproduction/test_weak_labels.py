@@ -7,17 +7,17 @@ import pytest
 from scipy import sparse, stats
 from sklearn.metrics.pairwise import rbf_kernel
 
-from bagwise.reproduction import Store, load_paper, make_plan, make_report, run_plan, write_report
-from bagwise.reproduction._protocols import PROTOCOLS
-from bagwise.reproduction._protocols.weak_labels import (
+from reproduction import Store, load_paper, make_plan, make_report, run_plan, write_report
+from reproduction._protocols import PROTOCOLS
+from reproduction._protocols.weak_labels import (
     _balance,
     _chosen,
     _draw_labels,
     _margins,
     _mean_square,
 )
-from bagwise.reproduction._summary import paired_summary
-from bagwise.reproduction.sources import make_text_rows
+from reproduction._summary import paired_summary
+from reproduction.sources import make_text_rows
 
 
 def test_win_tie_loss_is_that_of_a_paired_t_test(rng):

@@ -31,11 +31,10 @@ from bagwise.cli.list_methods import methods
 from bagwise.cli.options import flag
 from bagwise.cli.predict import predict
 from bagwise.cli.report import report
-from bagwise.cli.reproduce import reproduce
 from bagwise.cli.review import review
 from bagwise.exceptions import BagwiseError
 
-__all__ = ["app", "main"]
+__all__ = ["OneLineErrors", "app", "main", "run"]
 
 BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
 _interrupts: list[int] = []  # signals that came
@@ -47,8 +46,8 @@ _ARGUMENT = re.compile(
 )
 
 
-class OneLineErrors(TyperGroup):
-    """A group of commands whose errors are one line on stderr and an exit code."""
+class OneLineErrors:
+    """A mixin for commands: errors are one line on stderr and an exit code."""
 
     def main(self, args: Sequence[str] | None = None, *more: Any, **settings: Any) -> Any:
         """Run a command: 2 for bad input, 130 for Ctrl-C, 1 for a bug of ours."""
@@ -57,13 +56,17 @@ class OneLineErrors(TyperGroup):
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             try:
-                code = super().main(words, *more, **settings)  # 130 where Ctrl-C ended it
+                code = super().main(words, *more, **settings)  # type: ignore[misc]  # 130: Ctrl-C
             except Exception as error:
                 # A compiled module that is interrupted while it loads raises ImportError.
                 code = INTERRUPTED if _interrupts else _report(error, debug="--debug" in words)
         if code == INTERRUPTED:
             typer.echo("Interrupted.", err=True)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+class CommandGroup(OneLineErrors, TyperGroup):
+    """The group of all commands."""
 
 
 def _report(error: Exception, *, debug: bool) -> int:
@@ -114,7 +117,7 @@ def _print_version(wanted: bool) -> None:
 
 
 app = Application(
-    cls=OneLineErrors,
+    cls=CommandGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -164,12 +167,24 @@ app.command(rich_help_panel="Models")(cluster)
 app.command(rich_help_panel="Look")(report)
 app.command(rich_help_panel="Look")(review)
 app.command(rich_help_panel="Look")(demo)
-app.command(rich_help_panel="Project")(reproduce)
 app.command(rich_help_panel="Project")(doctor)
 
 
 def main() -> None:
     """Run the command line."""
+    run(app, "bagwise")
+
+
+def run(application: typer.Typer, name: str) -> None:
+    """Run an application with readable streams and an orderly Ctrl-C.
+
+    Parameters
+    ----------
+    application : typer.Typer
+        The commands.
+    name : str
+        How the application is called in help and errors.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ± is no reason to stop
@@ -178,7 +193,7 @@ def main() -> None:
         signal.signal(signal.SIGINT, _interrupt)
         sys.unraisablehook = _interrupt_again
     try:
-        app(prog_name="bagwise")
+        application(prog_name=name)
     except KeyboardInterrupt:  # while the commands are put together
         typer.echo("Interrupted.", err=True)
         sys.exit(INTERRUPTED)

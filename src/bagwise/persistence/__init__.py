@@ -33,7 +33,7 @@ __all__ = ["load_model", "save_model", "trusted_types"]
 
 _MEMBER = "bagwise.json"
 _VERSIONS = ("bagwise_version", "sklearn_version")
-_OUTER_ROOMS = ("bagwise.cli", "bagwise.reproduction", "bagwise.__main__")
+_OUTER_ROOMS = ("bagwise.cli", "bagwise.__main__")
 
 # What our estimators, and the scikit-learn ones around them, hold after a fit and skops does not
 # trust unasked. Trees are left out as skops leaves them out: their arrays index memory unchecked.

@@ -18,11 +18,11 @@ import numpy as np
 import sklearn
 
 from bagwise.exceptions import DataNotFoundError, InputError, MissingExtraError
-from bagwise.reproduction._building import find_target
-from bagwise.reproduction._paper import Experiment, Paper
-from bagwise.reproduction._protocols import PROTOCOLS
-from bagwise.reproduction._store import Store
-from bagwise.reproduction._units import Unit, list_units
+from reproduction._building import find_target
+from reproduction._paper import Experiment, Paper
+from reproduction._protocols import PROTOCOLS
+from reproduction._store import Store
+from reproduction._units import Unit, list_units
 
 __all__ = ["Plan", "execute", "make_plan", "run_plan", "units_to_do"]
 

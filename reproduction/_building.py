@@ -88,7 +88,7 @@ def build_model(value: Any, sizes: Mapping[str, int]) -> Any:
 
     Examples
     --------
-    >>> from bagwise.reproduction._building import build_model
+    >>> from reproduction._building import build_model
     >>> spec = {"class": "sklearn.svm:LinearSVC", "C": {"value": 30.0, "per": "bags"}}
     >>> build_model(spec, {"bags": 10, "instances": 100})
     LinearSVC(C=3.0)

@@ -12,12 +12,12 @@ import numpy as np
 
 from bagwise.exceptions import MissingExtraError
 from bagwise.extras import import_extra
-from bagwise.reproduction._paper import TIMED_OUT, Metric
-from bagwise.reproduction._plots import PLOTS
-from bagwise.reproduction._runner import Plan
-from bagwise.reproduction._store import Store
-from bagwise.reproduction._summary import paired_summary
-from bagwise.reproduction._units import Unit
+from reproduction._paper import TIMED_OUT, Metric
+from reproduction._plots import PLOTS
+from reproduction._runner import Plan
+from reproduction._store import Store
+from reproduction._summary import paired_summary
+from reproduction._units import Unit
 
 __all__ = ["Report", "Row", "Verdict", "judge", "make_report", "write_report"]
 
@@ -77,7 +77,7 @@ def judge(
 
     Examples
     --------
-    >>> from bagwise.reproduction import Metric, judge
+    >>> from reproduction import Metric, judge
     >>> str(judge(0.76, [0.80, 0.05], Metric("ACC")))
     'matches'
     >>> str(judge(0.70, [0.80, 0.05], Metric("ACC")))

@@ -115,7 +115,7 @@ class Experiment:
     title : str
         What it shows.
     protocol : str
-        How a unit of work is measured: a name of `bagwise.reproduction.PROTOCOLS`.
+        How a unit of work is measured: a name of `reproduction.PROTOCOLS`.
     data, methods, metrics : tuple of str
         Names of the paper's entries.
     repetitions : int
@@ -128,7 +128,7 @@ class Experiment:
     options : dict
         What else the protocol and the plots want to know.
     plots : tuple of str
-        Names of `bagwise.reproduction.PLOTS`.
+        Names of `reproduction.PLOTS`.
     published : dict
         ``published[data][method][metric]`` is ``[mean, deviation]`` or ``[mean]``, or
         ``published[data][method]`` is "timed out".
@@ -237,7 +237,7 @@ def list_papers() -> list[str]:
 
     Examples
     --------
-    >>> from bagwise.reproduction import list_papers
+    >>> from reproduction import list_papers
     >>> "pdmisvm" in list_papers()
     True
     """
@@ -265,7 +265,7 @@ def load_paper(name: str | Path) -> Paper:
 
     Examples
     --------
-    >>> from bagwise.reproduction import load_paper
+    >>> from reproduction import load_paper
     >>> paper = load_paper("pdmisvm")
     >>> paper.experiment("table1").published["fox"]["pdmisvm-inexact"]["accuracy"]
     [0.64, 0.047]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bagwise.reproduction._protocols import (
+from reproduction._protocols import (
     annotation,
     classification,
     clustering,
     metric_learning,
     weak_labels,
 )
-from bagwise.reproduction._units import Unit
+from reproduction._units import Unit
 
 __all__ = ["PROTOCOLS"]
 

@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from bagwise.bags import Bags
 from bagwise.datasets import make_bags
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.reproduction._building import build_model, find_target, training_sizes
-from bagwise.reproduction._units import Unit
+from reproduction._building import build_model, find_target, training_sizes
+from reproduction._units import Unit
 
 __all__ = ["Fitted", "fit_model", "scores"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bagwise.exceptions import BagwiseError
-from bagwise.reproduction._units import Unit
+from reproduction._units import Unit
 
 __all__ = ["Store"]
 
@@ -25,7 +25,7 @@ class Store:
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from bagwise.reproduction import Store
+    >>> from reproduction import Store
     >>> store = Store(pathlib.Path(tempfile.mkdtemp()) / "table1.jsonl")
     >>> store.append({"unit": "table1/fox/sil", "settings": "abc", "result": {"accuracy": 0.5}})
     >>> [record["result"] for record in store.read()]

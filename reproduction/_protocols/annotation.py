@@ -17,10 +17,10 @@ from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.reproduction._building import build_model, with_seed
-from bagwise.reproduction._protocols.fitting import Fitted
-from bagwise.reproduction._units import Unit
 from bagwise.review import ReviewQueue
+from reproduction._building import build_model, with_seed
+from reproduction._protocols.fitting import Fitted
+from reproduction._units import Unit
 
 __all__ = ["annotate_all", "annotate_folds", "correct_some", "reliability"]
 

@@ -21,7 +21,7 @@ from bagwise.datasets import (
 )
 from bagwise.datasets._home import find_file, read_arrays
 from bagwise.exceptions import DataNotFoundError, FileFormatError
-from bagwise.reproduction._building import find_target
+from reproduction._building import find_target
 
 __all__ = [
     "captioned_faces",
@@ -174,7 +174,7 @@ def make_region_bags(
 
     Examples
     --------
-    >>> from bagwise.reproduction.sources import make_region_bags
+    >>> from reproduction.sources import make_region_bags
     >>> data = make_region_bags(3, random_state=0)
     >>> data.bags.shape, sorted(set(data.bags.sizes.tolist()))
     ((180, 30), [31, 32])
@@ -309,7 +309,7 @@ def make_text_rows(
 
     Examples
     --------
-    >>> from bagwise.reproduction.sources import make_text_rows
+    >>> from reproduction.sources import make_text_rows
     >>> make_text_rows(100, 50, words=5, random_state=0).X.shape
     (100, 50)
     """

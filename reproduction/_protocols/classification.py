@@ -9,9 +9,9 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import StratifiedKFold
 
 from bagwise.bags import Bags
-from bagwise.reproduction._building import find_target
-from bagwise.reproduction._protocols.fitting import fit_model, scores
-from bagwise.reproduction._units import Unit
+from reproduction._building import find_target
+from reproduction._protocols.fitting import fit_model, scores
+from reproduction._units import Unit
 
 __all__ = ["cross_validation", "decision_regions", "fit_time", "key_images"]
 

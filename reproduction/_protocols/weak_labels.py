@@ -37,10 +37,10 @@ from sklearn.utils.extmath import row_norms
 from bagwise.bags import Bags
 from bagwise.metrics import roi_hits, roi_success_rate
 from bagwise.pairwise import kernel_width
-from bagwise.reproduction._building import build_model, with_seed
-from bagwise.reproduction._protocols.fitting import scores
-from bagwise.reproduction._units import Unit
 from bagwise.semi_supervised import WellSVMClassifier
+from reproduction._building import build_model, with_seed
+from reproduction._protocols.fitting import scores
+from reproduction._units import Unit
 
 __all__ = ["few_labels", "no_labels", "official_splits", "region_of_interest", "tuned_bags"]
 

@@ -1,36 +1,56 @@
-"""``bagwise reproduce``: run a paper's experiments, and show our numbers beside its own."""
+"""``python -m reproduction``: run a paper's experiments and compare with its published numbers."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
+from bagwise.cli.app import OneLineErrors, run
 from bagwise.cli.options import Json, flag
 from bagwise.cli.output import as_records, note, print_json, print_table, progress
 from bagwise.exceptions import OutputExistsError
+from reproduction import (
+    Plan,
+    Report,
+    Store,
+    list_papers,
+    load_paper,
+    make_plan,
+    make_report,
+    run_plan,
+    units_to_do,
+    write_report,
+)
 
-if TYPE_CHECKING:
-    from bagwise.reproduction import Plan, Report, Store
+__all__ = ["app", "reproduce"]
 
-__all__ = ["reproduce"]
+
+class _Command(OneLineErrors, TyperCommand):
+    """The only command."""
+
+
+app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
 
 def _matching_papers(incomplete: str) -> list[str]:
-    from bagwise.reproduction import list_papers
-
     return [name for name in list_papers() if name.startswith(incomplete)]
 
 
 def _matching_experiments(context: typer.Context, incomplete: str) -> list[str]:
-    from bagwise.reproduction import list_papers, load_paper
-
     paper = context.params.get("paper")
     names = load_paper(paper).experiments if paper in list_papers() else ()
     return [name for name in names if name.startswith(incomplete)]
 
 
+@app.command(
+    cls=_Command,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done, 2 bad input, 1 an experiment failed or a fault of bagwise, "
+    "130 stopped by Ctrl-C.",
+)
 def reproduce(
     paper: Annotated[
         str | None,
@@ -67,6 +87,7 @@ def reproduce(
     ] = 1,
     show: Annotated[bool, flag("--show", help="Run nothing: show what is there.")] = False,
     json: Json = False,
+    debug: Annotated[bool, flag("--debug", help="Show where in the code an error arose.")] = False,
 ) -> None:
     """Run the experiments of a paper, and show our numbers beside the published ones.
 
@@ -75,13 +96,11 @@ def reproduce(
     experiment failed. Data that are not here are named, and left out or drawn, as the page says.
 
     ```
-    bagwise reproduce
-    bagwise reproduce pdmisvm figure10 --quick --only pdmisvm-exact
-    bagwise reproduce pdmisvm figure10 --show --json
+    python -m reproduction
+    python -m reproduction pdmisvm figure10 --quick --only pdmisvm-exact
+    python -m reproduction pdmisvm figure10 --show --json
     ```
     """
-    from bagwise.reproduction import Store, load_paper, make_plan, make_report, write_report
-
     if paper is None:
         _list_papers(json=json)
         return
@@ -113,8 +132,6 @@ def reproduce(
 
 
 def _list_papers(*, json: bool) -> None:
-    from bagwise.reproduction import list_papers, load_paper
-
     papers = [load_paper(name) for name in list_papers()]
     entries = [(paper, entry) for paper in papers for entry in paper.experiments.values()]
     columns = {
@@ -127,12 +144,10 @@ def _list_papers(*, json: bool) -> None:
         print_json(as_records(columns))
         return
     print_table(columns)
-    note("To run one: bagwise reproduce PAPER EXPERIMENT --quick. Methods go by --only NAME.")
+    note("To run one: python -m reproduction PAPER EXPERIMENT --quick. Methods go by --only NAME.")
 
 
 def _run(plan: Plan, store: Store, jobs: int) -> None:
-    from bagwise.reproduction import run_plan, units_to_do
-
     n_units = len(units_to_do(plan, store))
     title = f"{plan.paper.name} {plan.experiment.name}"
     try:
@@ -158,3 +173,7 @@ def _print(report: Report) -> None:
     counts = ", ".join(f"{count} {word}" for word, count in report.counts().items())
     if counts:
         note(f"Scores: {counts}.")
+
+
+if __name__ == "__main__":
+    run(app, "python -m reproduction")

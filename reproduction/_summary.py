@@ -33,7 +33,7 @@ def paired_summary(
 
     Examples
     --------
-    >>> from bagwise.reproduction._summary import paired_summary
+    >>> from reproduction._summary import paired_summary
     >>> paired_summary({"a": {"svm": [0.8, 0.7, 0.8], "other": [0.9, 0.8, 0.95]}})["mean rank"]
     ['2.00', '1.00']
     """

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
-from bagwise.reproduction._building import build_model, load_data, training_sizes, with_seed
-from bagwise.reproduction._paper import Experiment, Paper
+from reproduction._building import build_model, load_data, training_sizes, with_seed
+from reproduction._paper import Experiment, Paper
 
 __all__ = ["Unit", "list_units", "seed_of"]
 
@@ -33,7 +33,7 @@ def seed_of(*names: object) -> int:
 
     Examples
     --------
-    >>> from bagwise.reproduction import seed_of
+    >>> from reproduction import seed_of
     >>> seed_of("table1", "fox", 0) == seed_of("table1", "fox", 0) != seed_of("table1", "fox", 1)
     True
     """

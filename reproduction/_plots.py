@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bagwise.extras import import_extra
-from bagwise.reproduction._paper import TIMED_OUT
+from reproduction._paper import TIMED_OUT
 
 if TYPE_CHECKING:
-    from bagwise.reproduction._report import Report
+    from reproduction._report import Report
 
 __all__ = ["PLOTS"]
 

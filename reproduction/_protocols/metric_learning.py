@@ -15,8 +15,8 @@ from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
 from bagwise.metrics import instance_accuracy, naming_precision, per_category_accuracy
-from bagwise.reproduction._protocols.fitting import Fitted, fit_model, scores
-from bagwise.reproduction._units import Unit
+from reproduction._protocols.fitting import Fitted, fit_model, scores
+from reproduction._units import Unit
 
 __all__ = ["bag_annotation", "face_naming", "instance_assignment"]
 

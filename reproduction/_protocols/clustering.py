@@ -8,9 +8,9 @@ from typing import Any
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.reproduction._building import build_model, with_seed
-from bagwise.reproduction._protocols.fitting import scores
-from bagwise.reproduction._units import Unit
+from reproduction._building import build_model, with_seed
+from reproduction._protocols.fitting import scores
+from reproduction._units import Unit
 
 __all__ = ["instance_clustering"]
 

@@ -1,0 +1,143 @@
+"""``python -m reproduction``: lists, runs, goes on, shows."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from reproduction import _runner as runner
+from reproduction.__main__ import app
+
+QUICK = ("pdmisvm", "figure10", "--quick", "--only", "pdmisvm-exact")
+
+
+@pytest.fixture
+def run():
+    """Run the command in this process; what it printed is in ``stdout`` and ``stderr``."""
+
+    def call(*words, columns=100):
+        environment = {"COLUMNS": str(columns), "NO_COLOR": "1"}
+        return CliRunner().invoke(app, [str(word) for word in words], env=environment)
+
+    return call
+
+
+@pytest.fixture
+def output(tmp_path):
+    return tmp_path / "results"
+
+
+def test_papers_and_experiments_are_listed(run):
+    result = run()
+    assert result.exit_code == 0
+    for name in ("pdmisvm", "table1", "figure10", "elephant"):
+        assert name in result.stdout
+
+
+def test_a_part_of_an_experiment(run, output):
+    result = run(*QUICK, "-o", output)
+    assert result.exit_code == 0, result.stderr
+    assert "Ours" in result.stdout
+    assert "Ours (kernel)" not in result.stdout  # --only
+    lines = (output / "pdmisvm" / "figure10.jsonl").read_text().splitlines()
+    assert [json.loads(line)["unit"] for line in lines] == [
+        "figure10/rings/pdmisvm-exact/repetition 0"
+    ]
+    page = (output / "pdmisvm" / "figure10-quick.md").read_text()
+    assert "not run" in page  # the page is of the whole experiment
+
+
+def test_a_second_run_does_nothing_again(run, output, monkeypatch):
+    first = run(*QUICK, "-o", output)
+
+    def forbidden(unit):
+        raise AssertionError(unit.name)
+
+    monkeypatch.setattr(runner, "execute", forbidden)
+    second = run(*QUICK, "-o", output)
+    assert (second.exit_code, second.stdout) == (0, first.stdout)
+
+
+def test_show_runs_nothing(run, output):
+    result = run("pdmisvm", "figure10", "--show", "-o", output)
+    assert result.exit_code == 0
+    assert result.stdout.count("not run") == 2
+    assert not (output / "pdmisvm" / "figure10.jsonl").exists()
+
+
+def test_an_interrupted_run_says_what_is_saved(run, output, monkeypatch):
+    def interrupted(unit):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "execute", interrupted)
+    result = run(*QUICK, "-o", output)
+    assert result.exit_code == 130
+    assert "0 of 1 units are saved" in result.stderr
+
+
+def test_a_failed_unit_fails_the_command(run, output, monkeypatch):
+    def broken(unit):
+        raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setattr(runner, "PROTOCOLS", {"decision_regions": broken})
+    result = run(*QUICK, "-o", output)
+    assert result.exit_code == 1
+    assert "on purpose" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nobody",), "no paper is called"),
+        (("pdmisvm", "table9"), "Did you mean table"),
+        (("pdmisvm", "table1", "--only", "elefant"), "Did you mean elephant"),
+        (("none.toml",), "no file"),
+        (("garbage.csv",), "garbage.csv"),
+        (("pdmisvm", "figure10", "--show", "-o", "garbage.csv"), "garbage.csv"),
+    ],
+)
+def test_wrong_names_are_one_line_and_exit_code_2(
+    run, output, words, message, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "garbage.csv").write_bytes(b"\x00\xff garbage")
+    result = run(*words) if "-o" in words else run(*words, "-o", output)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_the_tables_of_a_paper_fit_80_columns(run, tmp_path):
+    result = run("pdmisvm", "figure4", "--full", "--show", "-o", tmp_path, columns=80)
+    assert result.exit_code == 0, result.stderr
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "…" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "keys"),
+    [
+        ((), {"paper", "experiment", "title", "data"}),
+        (("pdmisvm", "figure10", "--show"), {"paper", "tables", "verdicts"}),
+    ],
+)
+def test_json_is_a_list_of_documents(run, tmp_path, monkeypatch, words, keys):
+    monkeypatch.chdir(tmp_path)
+    result = run(*words, "--json")
+    assert result.exit_code == 0, result.stderr
+    entries = json.loads(result.stdout)
+    assert entries
+    assert all(keys <= entry.keys() for entry in entries)
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"), [(["pdm"], {"pdmisvm"}), (["pdmisvm", "table1"], {"table1"})]
+)
+def test_the_shell_is_offered_names(words, offered):
+    environment = {
+        "_REPRODUCTION_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(["reproduction", *words]),
+        "COMP_CWORD": str(len(words)),
+    }
+    result = CliRunner().invoke(app, env=environment, prog_name="reproduction")
+    assert set(result.stdout.split()) == offered
