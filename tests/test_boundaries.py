@@ -13,6 +13,7 @@ ROOT = Path(bagwise.__file__).parent
 # In the order data meets them. A package may import itself and the packages it names.
 FOUNDATION = {
     "exceptions",
+    "_sklearn",
     "_warnings",
     "_memory",
     "extras",
@@ -26,14 +27,15 @@ FOUNDATION = {
 }
 PACKAGES = {
     "exceptions": set(),
+    "_sklearn": set(),
     "_warnings": set(),
     "_memory": {"exceptions"},
     "extras": {"exceptions"},
-    "bags": {"exceptions", "engines"},  # Bags.to and Bags.distribute call engines
+    "bags": {"exceptions", "_sklearn", "engines"},  # Bags.to and Bags.distribute call engines
     "compiled": set(),
     "engines": {"exceptions", "extras", "bags", "compiled"},
     "solvers": {"exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},
-    "_validation": {"exceptions", "bags", "engines"},
+    "_validation": {"exceptions", "_sklearn", "bags", "engines"},
     "pairwise": FOUNDATION - {"base", "solvers"},
     "base": FOUNDATION,
     "embedding": FOUNDATION,
@@ -99,6 +101,16 @@ def test_packages_import_only_earlier_ones(path):
         parts = name.split(".")
         if parts[0] == "bagwise" and len(parts) > 1 and parts[1] in known:
             assert parts[1] in allowed | {package}, f"{package} imports {name}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_private_names_of_scikit_learn_are_imported_in_one_module(path):
+    if path.name in ("_sklearn.py", "labels.py"):  # labels.py: until it is rewritten
+        return
+    for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        parts = name.split(".")
+        private = parts[0] == "sklearn" and any(part.startswith("_") for part in parts[1:])
+        assert not private, f"import {name} from bagwise._sklearn"
 
 
 def test_the_design_page_lists_the_packages_in_order():

@@ -496,7 +496,7 @@ class Bags:
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         # scikit-learn's dispatch refuses a container that does not answer this, or that answers
         # with another namespace than that of the labels, which are numpy arrays.
-        from sklearn.utils._array_api import get_namespace
+        from bagwise._sklearn import get_namespace
 
         return get_namespace(self._offsets)[0]
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise import compiled
+from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import (
     LabelSets,
     check_bags,

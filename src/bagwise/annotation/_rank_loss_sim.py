@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import compiled
+from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold

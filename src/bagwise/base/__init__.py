@@ -8,29 +8,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import compiled
+from bagwise._sklearn import CallbackSupportMixin, _fit_context, with_callbacks
 from bagwise._validation import VALUE_RANGE, check_bags, check_label, check_rows
 from bagwise.bags import Bags
 from bagwise.base.finite import check_answers, checked_fit
 from bagwise.base.fitted_state import FittedState, Floats, Labels, Names, Whole
 from bagwise.compiled.row_order import row_ranks
 from bagwise.engines import over_partitions
-
-try:  # scikit-learn >= 1.9, experimental there
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # pragma: no cover - older scikit-learn
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stand-in where scikit-learn has no callbacks."""
-
-    def with_callbacks(fit: Any) -> Any:
-        """Stand-in where scikit-learn has no callbacks."""
-        return fit
-
 
 __all__ = [
     "BagClassifierMixin",

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils import gen_batches
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise._sklearn import Interval, StrOptions
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base.fitted_state import Axis, FittedState, Floats, Integers, Number, Table

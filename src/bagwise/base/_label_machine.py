@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise import compiled
 from bagwise._memory import require_memory
+from bagwise._sklearn import Interval, StrOptions
 from bagwise._warnings import warn_user
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base.fitted_state import FittedState, Floats, Integers, Model, Number

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
+from bagwise._sklearn import Interval
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.smil import balanced_sparse_mil

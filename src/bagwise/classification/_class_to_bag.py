@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.random import sample_without_replacement
 
 from bagwise import compiled
 from bagwise._memory import require_memory
+from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
+from bagwise._sklearn import Interval
 from bagwise.classification._point_concept import PointConceptClassifier
 from bagwise.solvers.likelihood.em_dd import em_dd
 from bagwise.solvers.result import SolverResult

@@ -14,9 +14,9 @@ from scipy import sparse
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
+from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
 from bagwise.base import (

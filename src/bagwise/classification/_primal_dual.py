@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise._memory import require_memory
+from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags, check_sample_weight
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.svm import SVC
 from sklearn.utils import compute_sample_weight
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from bagwise._memory import require_memory
+from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.svm import LinearSVC
-from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.metaestimators import available_if
 
+from bagwise._sklearn import HasMethods, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
 from bagwise.base.fitted_state import FittedState, Model

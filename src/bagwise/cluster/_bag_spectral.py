@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import LabelSets, check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags

@@ -5,8 +5,7 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
+from bagwise._sklearn import Interval, StrOptions
 from bagwise.cluster._row_clusterer import TwoWayClusterer
 from bagwise.compiled.threads import one_core_if_small, one_core_if_sparse
 from bagwise.solvers.clustering.cutting_plane_mmc import cutting_plane_mmc

@@ -5,8 +5,7 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any
 
-from sklearn.utils._param_validation import Interval
-
+from bagwise._sklearn import Interval
 from bagwise.base.fitted_state import FittedState, Number
 from bagwise.cluster._row_clusterer import TwoWayClusterer
 from bagwise.exceptions import InputError

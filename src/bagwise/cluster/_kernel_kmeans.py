@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from bagwise import compiled
+from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_rows
 from bagwise._warnings import warn_user
 from bagwise.base import RowEstimator, fit_method

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
+from bagwise._sklearn import Interval
 from bagwise._validation import check_rows
 from bagwise._warnings import warn_user
 from bagwise.base import RowEstimator, fit_method

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin, clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 
+from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._label_machine import LabelMachine

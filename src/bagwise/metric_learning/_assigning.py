@@ -9,8 +9,8 @@ from typing import Any
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, Options, StrOptions
 
+from bagwise._sklearn import Interval, Options, StrOptions
 from bagwise._validation import LabelSets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags

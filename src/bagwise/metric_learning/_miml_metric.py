@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 
+from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.base import fit_method

@@ -11,10 +11,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._memory import require_memory
+from bagwise._sklearn import Interval
 from bagwise._validation import LabelSets, check_bag_labels, check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags

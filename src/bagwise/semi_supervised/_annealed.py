@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
+from bagwise._sklearn import Interval
 from bagwise._warnings import warn_user
 from bagwise.base.fitted_state import FittedState, Floats
 from bagwise.compiled.threads import one_core_if_sparse

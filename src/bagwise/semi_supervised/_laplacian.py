@@ -8,8 +8,8 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
+from bagwise._sklearn import Interval
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.laplacian_svm import graph_laplacian, laplacian_svm

@@ -5,8 +5,7 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any
 
-from sklearn.utils._param_validation import Interval
-
+from bagwise._sklearn import Interval
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
