@@ -305,6 +305,7 @@ def nearest_tests(root, paths):
         "browser",
         "reproduction",
         "inspection",
+        "report",
         "test_docs",
         "review",
     )  # far from the mathematics, and slow

@@ -30,7 +30,7 @@ MUSK = "from bagwise.datasets import load_musk1; bags = load_musk1().bags; y = l
 NEEDS = [  # extra, package, what cannot be done without
     ("plot", "matplotlib", "from bagwise.inspection import ComparisonDisplay as D; "
      "D.from_scores({'a': [1.0]})"),
-    ("report", "jinja2", "from bagwise.inspection import render_page; render_page('a', [])"),
+    ("report", "jinja2", "from bagwise.report._page import render_page; render_page('a', [])"),
     ("io", "pyarrow", MUSK + "from bagwise.io import write_bags; write_bags('a.parquet', bags)"),
     ("io", "h5py", MUSK + "from bagwise.io import read_bags; open('a.h5', 'w').close(); "
      "read_bags('a.h5')"),
@@ -104,7 +104,7 @@ def test_it_holds_the_package_and_nothing_else(wheel):
         *("bagwise/py.typed", "bagwise/datasets/registry.toml"),
         *("bagwise/datasets/data/musk1.npz", "bagwise/datasets/data/letter.npz"),
         *("bagwise/datasets/data/jabberwocky.txt", "bagwise/datasets/data/ATTRIBUTION.md"),
-        *("bagwise/inspection/templates/page.html.jinja"),
+        "bagwise/report/templates/page.html.jinja",
     ):
         assert needed in names
 

@@ -26,6 +26,7 @@ _ROOMS = (
     "pairwise",
     "persistence",
     "preprocessing",
+    "report",
     "review",
     "semi_supervised",
 )

@@ -162,8 +162,8 @@ def main():
     import skops.io  # noqa: F401
 
     import bagwise.cli
-    import bagwise.inspection
     import bagwise.persistence
+    import bagwise.report
     import bagwise.review  # noqa: F401
 
     pyarrow.set_cpu_count(1)

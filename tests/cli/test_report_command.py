@@ -9,9 +9,9 @@ import pytest
 from cli.tables import COLUMNS, slide_rows, write_rows
 
 from bagwise.cluster import BagConstrainedSpectralClustering
-from bagwise.inspection._media import png
 from bagwise.io import read_bags
 from bagwise.persistence import save_model
+from bagwise.report._media import png
 from bagwise.semi_supervised import WellSVMClassifier
 
 for needed in ("jinja2", "skops", "pyarrow"):

@@ -10,7 +10,8 @@ from bagwise.annotation import M3MIML, ORedLogisticRegression
 from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity
 from bagwise.exceptions import InputError
-from bagwise.inspection import bag_table, instance_model, instance_table, key_instance_table
+from bagwise.inspection import bag_table, instance_table, key_instance_table
+from bagwise.inspection._tables import instance_model
 from bagwise.preprocessing import InstanceTransformer
 
 

@@ -173,7 +173,7 @@ def _write_page(
     summary: dict[str, Any],
 ) -> None:
     from bagwise import __version__
-    from bagwise.inspection import Section, Table, render_page
+    from bagwise.report._page import Section, Table, render_page
 
     size = f"{data.bags.n_instances} instances of {len(data.bags)} bags"
     parts: list[Any] = [
@@ -192,7 +192,8 @@ def _write_page(
 
 def _maps(model: Any, data: Bunch, columns: dict[str, Any]) -> list[Any]:
     from bagwise.extras import import_extra
-    from bagwise.inspection import ClusterMapDisplay, Figure
+    from bagwise.inspection import ClusterMapDisplay
+    from bagwise.report._page import Figure
 
     colourings = {"by cluster": list(model.labels_)}
     if data.instance_labels is not None:

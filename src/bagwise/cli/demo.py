@@ -23,7 +23,7 @@ from bagwise.cli.report import report
 from bagwise.exceptions import OutputExistsError
 
 if TYPE_CHECKING:
-    from bagwise.inspection import Section, Table
+    from bagwise.report._page import Section, Table
 
 __all__ = ["demo"]
 
@@ -81,14 +81,14 @@ def demo(
 
 
 def _tables(section: Section) -> list[Table]:
-    from bagwise.inspection import Table
+    from bagwise.report._page import Table
 
     return [part for part in section.parts if isinstance(part, Table)]
 
 
 def _write_page(page: Path, sections: list[Section]) -> None:
     from bagwise import __version__
-    from bagwise.inspection import render_page
+    from bagwise.report._page import render_page
 
     text = render_page(
         "bagwise: a demonstration",

@@ -24,21 +24,18 @@ from bagwise.cli.output import instances_beside, write_columns
 from bagwise.datasets import load_letter_carroll, load_musk1, make_digit_bags
 from bagwise.extras import import_extra
 from bagwise.inspection import (
-    Code,
     ComparisonDisplay,
-    Figure,
     InstanceScoreDisplay,
     KeyInstanceDisplay,
-    Section,
-    Table,
     bag_table,
-    instance_model,
     instance_table,
     key_instance_table,
 )
+from bagwise.inspection._tables import instance_model
 from bagwise.io import write_bags
 from bagwise.metrics import roi_hits
 from bagwise.persistence import load_model, save_model
+from bagwise.report._page import Code, Figure, Section, Table
 
 __all__ = ["SECTIONS", "Workshop"]
 

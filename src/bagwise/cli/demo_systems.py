@@ -18,10 +18,10 @@ from bagwise.cli.crossvalidation import cross_validate, make_folds
 from bagwise.cli.estimators import metric_citation_knn, single_instance_svm, standardised
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.datasets import load_letter_carroll, load_musk1
-from bagwise.inspection import Section, Table
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans
 from bagwise.metrics import class_purity, instance_accuracy
 from bagwise.preprocessing import InstanceTransformer
+from bagwise.report._page import Section, Table
 from bagwise.semi_supervised import WellSVMClassifier
 
 __all__ = ["five_systems"]

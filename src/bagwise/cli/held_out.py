@@ -14,7 +14,8 @@ from bagwise.cli.crossvalidation import held_out_answers, make_folds
 from bagwise.cli.estimators import baselines
 from bagwise.cli.output import progress
 from bagwise.exceptions import InputError, LabelError
-from bagwise.inspection import HeldOut, instance_model
+from bagwise.inspection._tables import instance_model
+from bagwise.report import HeldOut
 
 __all__ = ["judged_in_folds"]
 

@@ -12,10 +12,10 @@ import numpy as np
 from bagwise.cli.output import note
 from bagwise.cli.reading import as_written, open_columns
 from bagwise.exceptions import InputError
-from bagwise.inspection import Media
 from bagwise.io.columns import Request, find_roles
 from bagwise.io.files import reading
 from bagwise.io.labels import group
+from bagwise.report import Media
 from bagwise.review import ServedMedia
 
 __all__ = ["read_media", "read_served"]

@@ -55,7 +55,7 @@ def print_table(
     heading : bool, default=True
         Whether to print the headings.
     """
-    from bagwise.inspection._cells import are_numbers, cell_text
+    from bagwise.report._cells import are_numbers, cell_text
 
     console = _console()
     texts = {name: [_visible(cell_text(v)) for v in values] for name, values in columns.items()}

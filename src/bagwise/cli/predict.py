@@ -54,7 +54,8 @@ def predict(
     refuse_existing([output, beside], force=force, inputs=[model, file])
     from bagwise.cli.reading import choose_columns, read_for_model
     from bagwise.cli.saved_model import open_model
-    from bagwise.inspection import bag_table, instance_model, instance_table
+    from bagwise.inspection import bag_table, instance_table
+    from bagwise.inspection._tables import instance_model
 
     fitted, metadata = open_model(model)
     choice = choose_columns(bag, None, None, memory_limit=memory_limit)

@@ -114,7 +114,7 @@ def report(
     from bagwise.cli.reading import choose_columns, read_for_model
     from bagwise.cli.saved_model import open_model
     from bagwise.extras import import_extra
-    from bagwise.inspection import Report
+    from bagwise.report import Report
 
     import_extra("jinja2", extra="report")
     fitted, metadata = open_model(model)

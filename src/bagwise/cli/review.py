@@ -85,7 +85,7 @@ def review(
     from bagwise.cli.media import read_served
     from bagwise.cli.reading import choose_columns, known_sets, read_for_model
     from bagwise.cli.saved_model import open_model
-    from bagwise.inspection import instance_model
+    from bagwise.inspection._tables import instance_model
     from bagwise.review import Corrections, ReviewQueue, ReviewServer, read_corrections
 
     fitted, facts = open_model(model)

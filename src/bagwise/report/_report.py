@@ -15,22 +15,22 @@ from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.engines import is_local
 from bagwise.exceptions import InputError, LabelError
-from bagwise.inspection._answers import Answers, collect_answers
-from bagwise.inspection._data_section import data_section
-from bagwise.inspection._evaluation import (
+from bagwise.io.files import replacing
+from bagwise.report._answers import Answers, collect_answers
+from bagwise.report._data_section import data_section
+from bagwise.report._evaluation import (
     HeldOut,
     evaluation_section,
     judge,
     judge_held_out,
     plain_baseline,
 )
-from bagwise.inspection._known_labels import KnownLabels, read_labels
-from bagwise.inspection._map_sections import cluster_section, space_section
-from bagwise.inspection._media import Media, embed_media
-from bagwise.inspection._model_sections import annotation_section, model_section, row_section
-from bagwise.inspection._page import Explorer, Section, render_page
-from bagwise.inspection._subject import Subject, look_into
-from bagwise.io.files import replacing
+from bagwise.report._known_labels import KnownLabels, read_labels
+from bagwise.report._map_sections import cluster_section, space_section
+from bagwise.report._media import Media, embed_media
+from bagwise.report._model_sections import annotation_section, model_section, row_section
+from bagwise.report._page import Explorer, Section, render_page
+from bagwise.report._subject import Subject, look_into
 
 __all__ = ["Report"]
 
@@ -77,7 +77,7 @@ class Report:
     Examples
     --------
     >>> from bagwise.classification import SingleInstanceClassifier
-    >>> from bagwise.inspection import Report
+    >>> from bagwise.report import Report
     >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
     >>> model = SingleInstanceClassifier().fit(bags, ["no", "no", "yes", "yes"])
     >>> page = Report(model, bags, ["no", "no", "yes", "yes"]).to_html()  # doctest: +SKIP

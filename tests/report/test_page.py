@@ -3,8 +3,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from bagwise.inspection import Code, Figure, Section, Table, render_page
-from bagwise.inspection._cells import are_numbers, cell_text
+from bagwise.report._cells import are_numbers, cell_text
+from bagwise.report._page import Code, Figure, Section, Table, render_page
 
 pytest.importorskip("jinja2")
 

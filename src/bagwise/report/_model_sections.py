@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from bagwise.inspection._answers import Answers
-from bagwise.inspection._charts import Curve, curves
-from bagwise.inspection._page import Section, SideBySide, Table
-from bagwise.inspection._subject import Subject
+from bagwise.report._answers import Answers
+from bagwise.report._charts import Curve, curves
+from bagwise.report._page import Section, SideBySide, Table
+from bagwise.report._subject import Subject
 
 __all__ = ["annotation_section", "model_section", "row_section", "steps_of"]
 

@@ -21,11 +21,11 @@ from sklearn.metrics import (
 
 from bagwise import metrics
 from bagwise.exceptions import InputError
-from bagwise.inspection._answers import Answers
-from bagwise.inspection._charts import N_HUES, Curve, curves
-from bagwise.inspection._known_labels import KnownLabels
-from bagwise.inspection._page import Section, SideBySide, Table
-from bagwise.inspection._subject import Subject
+from bagwise.report._answers import Answers
+from bagwise.report._charts import N_HUES, Curve, curves
+from bagwise.report._known_labels import KnownLabels
+from bagwise.report._page import Section, SideBySide, Table
+from bagwise.report._subject import Subject
 
 __all__ = ["HeldOut", "Judged", "evaluation_section", "judge", "judge_held_out"]
 
@@ -56,7 +56,7 @@ class HeldOut:
     Examples
     --------
     >>> import numpy as np
-    >>> from bagwise.inspection import HeldOut
+    >>> from bagwise.report import HeldOut
     >>> HeldOut(np.array(["yes", "no"]), how="5-fold cross-validation").how
     '5-fold cross-validation'
     """

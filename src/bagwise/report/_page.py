@@ -12,7 +12,7 @@ from importlib import resources
 from typing import Any
 
 from bagwise.extras import import_extra
-from bagwise.inspection._cells import are_numbers, cell_text
+from bagwise.report._cells import are_numbers, cell_text
 
 __all__ = [
     "Code",
@@ -113,7 +113,7 @@ class Code:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A plot drawn in the colours of the page, by `bagwise.inspection._charts`.
+    """A plot drawn in the colours of the page, by `bagwise.report._charts`.
 
     Attributes
     ----------
@@ -184,9 +184,7 @@ class Explorer:
     @property
     def script(self) -> str:
         """The program that shows them."""
-        return (resources.files("bagwise.inspection") / "templates" / "explorer.js").read_text(
-            "utf-8"
-        )
+        return (resources.files("bagwise.report") / "templates" / "explorer.js").read_text("utf-8")
 
 
 @dataclass(frozen=True)
@@ -232,7 +230,7 @@ def render_page(
 
     Examples
     --------
-    >>> from bagwise.inspection import Section, Table, render_page
+    >>> from bagwise.report._page import Section, Table, render_page
     >>> table = Table({"bag": ["<script>"], "score": [0.5]}, caption="Scores")
     >>> page = render_page("Report", [Section("Bags", ["All of them.", table])])
     >>> "&lt;script&gt;" in page, "<script>" in page
@@ -240,7 +238,7 @@ def render_page(
     """
     jinja2 = import_extra("jinja2", extra="report")
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("bagwise.inspection"),
+        loader=jinja2.PackageLoader("bagwise.report"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

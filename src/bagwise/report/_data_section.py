@@ -11,9 +11,9 @@ from scipy import sparse
 
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
-from bagwise.inspection._charts import histogram
-from bagwise.inspection._known_labels import KnownLabels
-from bagwise.inspection._page import Numbers, Section, SideBySide, Table
+from bagwise.report._charts import histogram
+from bagwise.report._known_labels import KnownLabels
+from bagwise.report._page import Numbers, Section, SideBySide, Table
 
 __all__ = ["data_section"]
 

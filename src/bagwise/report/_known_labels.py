@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise._validation import check_label_sets, check_length
-from bagwise.inspection._subject import Subject
+from bagwise.report._subject import Subject
 
 __all__ = ["KnownLabels", "read_labels", "set_text"]
 

@@ -68,7 +68,7 @@ class Media:
 
     Examples
     --------
-    >>> from bagwise.inspection import Media
+    >>> from bagwise.report import Media
     >>> Media(texts=["a cough", "silence"]).per_bag
     6
     """
@@ -241,7 +241,7 @@ def png(image: NDArray[Any]) -> bytes:
     Examples
     --------
     >>> import numpy as np
-    >>> from bagwise.inspection._media import png
+    >>> from bagwise.report._media import png
     >>> png(np.zeros((8, 8)))[1:4]
     b'PNG'
     """

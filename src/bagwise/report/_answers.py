@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.exceptions import InputError
-from bagwise.inspection._known_labels import KnownLabels, set_text
-from bagwise.inspection._subject import Subject
 from bagwise.inspection._tables import keys_of_sets
+from bagwise.report._known_labels import KnownLabels, set_text
+from bagwise.report._subject import Subject
 
 __all__ = ["Answers", "are_those_of_fit", "collect_answers"]
 

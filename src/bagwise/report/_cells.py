@@ -24,7 +24,7 @@ def cell_text(value: Any) -> str:
 
     Examples
     --------
-    >>> from bagwise.inspection._cells import cell_text
+    >>> from bagwise.report._cells import cell_text
     >>> [cell_text(value) for value in (0.12345, 7, True, None, "slide")]
     ['0.123', '7', 'yes', '', 'slide']
     """

@@ -8,7 +8,7 @@ import pytest
 from bagwise import Bags
 from bagwise.classification import SingleInstanceClassifier
 from bagwise.cluster import BagConstrainedSpectralClustering
-from bagwise.inspection import Media, Report
+from bagwise.report import Media, Report
 
 pytest.importorskip("jinja2")
 expect = pytest.importorskip("playwright.sync_api").expect

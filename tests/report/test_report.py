@@ -24,9 +24,9 @@ from bagwise.classification import (
 from bagwise.cluster import BagConstrainedSpectralClustering, WellSVMClustering
 from bagwise.embedding import BagDissimilarity
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError, OutputExistsError
-from bagwise.inspection import HeldOut, Media, Report
 from bagwise.metric_learning import MIMLCA, MildML
 from bagwise.preprocessing import InstanceTransformer
+from bagwise.report import HeldOut, Media, Report
 from bagwise.semi_supervised import WellSVMClassifier
 
 pytest.importorskip("jinja2")
@@ -398,8 +398,8 @@ def test_a_file_is_not_overwritten(bags, y, tmp_path):
 
 
 def test_large_bags_show_their_best_instances(monkeypatch, bags, y):
-    monkeypatch.setattr("bagwise.inspection._report.MOST_INSTANCES", 12)
-    monkeypatch.setattr("bagwise.inspection._report.LEAST_PER_BAG", 1)
+    monkeypatch.setattr("bagwise.report._report.MOST_INSTANCES", 12)
+    monkeypatch.setattr("bagwise.report._report.LEAST_PER_BAG", 1)
     data = payload(Report(SingleInstanceClassifier().fit(bags, y), bags).to_html())
     assert data["offsets"] == list(range(13))
     assert data["bags"]["size"] == bags.sizes.tolist()

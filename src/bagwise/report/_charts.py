@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.inspection._page import Drawing
+from bagwise.report._page import Drawing
 
 __all__ = ["Curve", "curves", "histogram", "point_map"]
 

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise.bags import Bags
-from bagwise.inspection._answers import Answers, are_those_of_fit
-from bagwise.inspection._charts import point_map
-from bagwise.inspection._known_labels import KnownLabels
-from bagwise.inspection._model_sections import steps_of
-from bagwise.inspection._page import Section, Table
-from bagwise.inspection._subject import Subject
+from bagwise.report._answers import Answers, are_those_of_fit
+from bagwise.report._charts import point_map
+from bagwise.report._known_labels import KnownLabels
+from bagwise.report._model_sections import steps_of
+from bagwise.report._page import Section, Table
+from bagwise.report._subject import Subject
 
 __all__ = ["cluster_section", "space_section"]
 
