@@ -98,3 +98,8 @@ def test_transformers_that_write_into_sparse_rows_get_their_own(inner):
     bags, _ = example()
     rows = bags.with_instances(sparse.csr_array(bags.instances))
     assert len(InstanceTransformer(inner).fit_transform(rows)) == len(bags)
+
+
+def test_a_single_value_is_not_the_labels_of_bags():
+    with pytest.raises(LabelError, match="single value"):
+        InstanceTransformer(StandardScaler()).fit([[[0.0]], [[1.0]]], "yes")

@@ -150,3 +150,11 @@ def test_large_bags_are_not_positive_by_their_size():
     bags = [rng.normal(size=(60, 2)) for _ in range(20)]
     shares = MILBoost(1, learning_rate=1e-9).fit(bags, np.arange(20) % 2).predict_proba(bags)
     np.testing.assert_allclose(shares, 0.5, atol=1e-3)
+
+
+def test_a_class_for_which_no_tree_helps_has_its_constant():
+    bags, y = example(20, n_classes=3)
+    model = MILBoost(tol=10.0).fit(bags, y)
+    assert model.n_iter_ == 0
+    assert len(model.objective_curve_) == 1
+    assert len(np.unique(model.score_instances(bags), axis=0)) == 1

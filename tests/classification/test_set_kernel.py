@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
@@ -96,3 +97,9 @@ def test_a_huge_bag_is_refused_at_once_where_pairs_of_instances_count():
     bags = Bags(np.ones((200_003, 1)), [0, 1, 2, 3, 200_003])
     with pytest.raises(InputError, match=r"would compare 4\.0e\+10 pairs .* kernel='linear'"):
         SetKernelSVM().fit(bags, [0, 1, 0, 1])
+
+
+def test_a_tolerance_that_is_never_reached_ends_in_a_warning():
+    table = np.random.default_rng(0).normal(size=(40, 1))  # no class is to be told from another
+    with pytest.warns(ConvergenceWarning, match=r"did not reach tol=1e-100"):
+        SetKernelSVM(tol=1e-100).fit(table, np.arange(40) % 2)

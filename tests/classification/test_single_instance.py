@@ -5,7 +5,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.svm import SVC, LinearSVC
 
 from bagwise.classification import SingleInstanceClassifier
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, LabelError
 from checks import example
 
 
@@ -79,3 +79,9 @@ def test_a_wrong_parameter_of_the_classifier_inside_is_told():
     model = SingleInstanceClassifier(LinearSVC(C=-1))
     with pytest.raises(InvalidParameterError, match="'C' parameter of LinearSVC"):
         model.fit([[[0.0]], [[1.0]]], [0, 1])
+
+
+def test_labels_that_the_instance_classifier_refuses_are_named():
+    bags, y = example(10)
+    with pytest.raises(LabelError, match="give text or whole numbers"):
+        SingleInstanceClassifier().fit(bags, [(label, 0) for label in y.tolist()])

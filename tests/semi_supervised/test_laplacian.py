@@ -1,3 +1,5 @@
+import contextlib
+
 import clarabel
 import numpy as np
 import pytest
@@ -127,3 +129,12 @@ def test_libsvm_ends_at_its_budget(cloud, monkeypatch):
     monkeypatch.setattr(libsvm, "STEPS_PER_ROW", 0)
     with pytest.warns(ConvergenceWarning, match="did not settle"):
         LaplacianSVM().fit(X, y)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_singular_system_is_refused_or_solved_without_a_warning(seed):
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(3, 1))[rng.integers(0, 3, 25)]
+    model = LaplacianSVM(n_neighbors=2, manifold_weight=1e300)
+    with contextlib.suppress(InputError):
+        assert np.isfinite(model.fit(rows, np.arange(25) % 3 - 1).decision_function(rows)).all()

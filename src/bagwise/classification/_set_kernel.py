@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
@@ -15,11 +15,12 @@ from sklearn.utils.metaestimators import available_if
 from bagwise._memory import require_memory
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
 from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Number
-from bagwise.compiled.threads import interruptible
 from bagwise.pairwise import BAG_KERNELS, bag_kernel, kernel_width, set_kernel_norms
+from bagwise.solvers.margin.libsvm import fit_libsvm
 
 __all__ = ["SetKernelSVM"]
 
@@ -169,11 +170,17 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         gamma = kernel_width(self.gamma, bags)
         gram = bag_kernel(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
         columns = [1] if len(classes) == 2 else range(len(classes))
-        machine = SVC(C=self.C, kernel="precomputed", tol=self.tol)
-        machines = [
-            interruptible(clone(machine).fit, gram, codes == column, weight)
-            for column in self._track(columns, "class")
+        machines = [SVC(C=self.C, kernel="precomputed", tol=self.tol) for _ in columns]
+        converged = [
+            fit_libsvm(machine, gram, codes == column, weight)
+            for machine, column in self._track(list(zip(machines, columns, strict=True)), "class")
         ]
+        if not all(converged):
+            warn_user(
+                f"SetKernelSVM did not reach tol={self.tol}: raise tol, lower C, or scale the "
+                "features.",
+                ConvergenceWarning,
+            )
         dual = np.zeros((len(machines), len(bags)))
         for row, machine in zip(dual, machines, strict=True):
             row[machine.support_] = machine.dual_coef_[0]

@@ -17,7 +17,7 @@ from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
 from bagwise.base.fitted_state import FittedState, Model
 from bagwise.compiled.threads import interruptible
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, LabelError
 
 __all__ = ["SingleInstanceClassifier"]
 
@@ -113,7 +113,15 @@ class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEs
             fit = inner.fit
             if type(inner).__module__.startswith("sklearn."):  # LIBSVM and LIBLINEAR may take long
                 fit = partial(interruptible, inner.fit)
-            self.estimator_ = fit(bags.instances, classes[codes][bags.bag_index])
+            try:
+                self.estimator_ = fit(bags.instances, classes[codes][bags.bag_index])
+            except ValueError as error:
+                if classes.dtype != object:
+                    raise
+                raise LabelError(
+                    f"{type(inner).__name__} does not accept these labels ({error}): give text or "
+                    "whole numbers."
+                ) from error
         self.classes_ = classes
         return self
 

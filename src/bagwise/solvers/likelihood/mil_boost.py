@@ -79,7 +79,9 @@ def mil_boost(
     ]
     return SolverResult(
         solution=(np.array(start), parts[0].astype(np.int32), parts[1], parts[2]),
-        objective_curve=np.array(curve),
+        objective_curve=np.array(
+            curve or [trees.noisy_or_likelihood(scores, offsets, positive)[0]]
+        ),
         n_iter=len(curve),
         converged=True,
     )

@@ -17,7 +17,7 @@ __all__ = ["fit_libsvm"]
 LEAST_STEPS, STEPS_PER_ROW = 100_000, 100
 
 
-def fit_libsvm(model: Any, table: Any, y: Any) -> bool:
+def fit_libsvm(model: Any, table: Any, y: Any, weights: Any = None) -> bool:
     """Fit an `SVC` or `SVR` of scikit-learn within a budget.
 
     Parameters
@@ -28,6 +28,8 @@ def fit_libsvm(model: Any, table: Any, y: Any) -> bool:
         The rows, or the kernel between them.
     y : ndarray of shape (n_rows,)
         What to learn.
+    weights : ndarray of shape (n_rows,), default=None
+        Factors of the cost of each row.
 
     Returns
     -------
@@ -38,7 +40,7 @@ def fit_libsvm(model: Any, table: Any, y: Any) -> bool:
     try:
         with warnings.catch_warnings(), np.errstate(over="ignore", invalid="ignore"):
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return bool(interruptible(model.fit, table, y).fit_status_ == 0)
+            return bool(interruptible(model.fit, table, y, weights).fit_status_ == 0)
     except ValueError as error:  # coefficients that are not finite, or values that are too large
         raise InputError(
             f"LIBSVM cannot represent the solution (C={model.C:.3g}, largest value "

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg.lapack import dgesv
 from sklearn.neighbors import kneighbors_graph
 from sklearn.svm import SVC
 
@@ -143,8 +143,9 @@ def _deformed(
     else:
         _check_memory(n)
         K = dense_gram(space)
-        factor = lu_factor(penalty @ K + np.eye(n), overwrite_a=True)
-        spread = lu_solve(factor, np.eye(n)[:, known])
+        _, _, spread, failed = dgesv(penalty @ K + np.eye(n), np.eye(n)[:, known])
+        if failed:
+            raise np.linalg.LinAlgError("singular, by rounding")
         gram = K[known] @ spread
     return spread, 0.5 * (gram + gram.T)
 
