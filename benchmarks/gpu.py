@@ -16,9 +16,8 @@ import torch
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
-from bagwise.engines.tensor_orlr import Part as LabelSetPart
 from bagwise.metric_learning import MIMLCA
-from bagwise.solvers.annotation.orlr import Demands
+from bagwise.solvers.annotation.orlr_parts import Demands, TensorORLRPart
 
 from .harness import Fact, Row, table
 
@@ -95,7 +94,7 @@ def posterior_labels(device, share):
     indicator = (rng.random((n_bags, K)).argsort(axis=1) < n_labels[:, None]).astype(np.int8)
     bags = on_device(X, size * np.arange(n_bags + 1), device)
     how = Demands.of(bags.offsets, indicator, background=False, max_operations=1e9).how
-    part = LabelSetPart(
+    part = TensorORLRPart(
         bags, indicator, np.ones(n_bags), how, background=False, fit_intercept=True, n_classes=K,
         max_operations=1e9,
     )  # fmt: skip

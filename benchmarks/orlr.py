@@ -15,7 +15,7 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.datasets import load_hja_birdsong
 from bagwise.exceptions import DataNotFoundError
-from bagwise.solvers.annotation.orlr import Demands, infer
+from bagwise.solvers.annotation.orlr_parts import Demands, infer
 
 from .harness import Fact, Row, growth
 

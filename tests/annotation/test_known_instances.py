@@ -16,7 +16,8 @@ from bagwise.engines import Journal
 from bagwise.engines.parts import LocalParts, codes_by_bag, codes_of_instances
 from bagwise.exceptions import LabelError
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.solvers.annotation.orlr import Demands, Part, _Problem, infer
+from bagwise.solvers.annotation.orlr import _Problem
+from bagwise.solvers.annotation.orlr_parts import Demands, ORLRPart, infer
 from orlr_oracle import by_enumeration
 
 
@@ -103,7 +104,7 @@ def test_the_gradient_is_that_of_the_objective(rng, background):
     sets = sets.astype(np.int8)[:, : 4 - background]
     sets[2] = -1  # only what is known of its instances counts
     known[bags.offsets[2]] = 1
-    part = Part(
+    part = ORLRPart(
         bags, sets, rng.uniform(1, 2, 8), np.empty(0), codes_by_bag(known, bags.offsets),
         background=background, fit_intercept=True, n_classes=4, max_operations=1e9,
     )  # fmt: skip

@@ -16,8 +16,9 @@ from bagwise.datasets import load_hja_birdsong, load_letter_frost
 from bagwise.engines import Journal
 from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
-from bagwise.solvers.annotation import orlr
-from bagwise.solvers.annotation.orlr import Demands, Part, _Problem
+from bagwise.solvers.annotation import orlr_parts
+from bagwise.solvers.annotation.orlr import _Problem
+from bagwise.solvers.annotation.orlr_parts import Demands, ORLRPart
 from orlr_oracle import by_enumeration
 
 
@@ -74,7 +75,7 @@ class TestCousins:
 
 def part_of(bags, sets, weights):
     how = Demands.of(bags.offsets, sets, background=False, max_operations=1e9).how
-    return Part(
+    return ORLRPart(
         bags, sets, weights, how, background=False, fit_intercept=True, n_classes=4,
         max_operations=1e9,
     )  # fmt: skip
@@ -157,7 +158,7 @@ class TestFit:
             return [value, gradient, surrogate, slope, posterior, proba]
 
         expected = results()
-        monkeypatch.setattr(orlr, "BLOCK", 50)
+        monkeypatch.setattr(orlr_parts, "BLOCK", 50)
         assert len(list(part.demands.parts(4))) > 5
         for found, same in zip(results(), expected, strict=True):
             assert_allclose(found, same, rtol=1e-12, atol=1e-14)

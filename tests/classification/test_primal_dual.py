@@ -17,7 +17,8 @@ from bagwise.datasets import make_bags
 from bagwise.engines import place
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.concave_convex import objective
-from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, Part, Problem
+from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace
+from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart, Problem
 from checks import example
 from primal_dual_oracle import DenseADMM
 from test_primal_dual_solver import draw, solve
@@ -104,7 +105,7 @@ def test_5_equation_28_equals_equation_10(shared, rng):
     problem = Problem(offsets, codes, weights, 3, shared)
     primal, dual = LinearSpace(Bags(X, offsets)), KernelSpace(Bags(X @ X.T, offsets))
     options = {"n_classes": 3, "shared": shared, "mask": True, "cost": 1.0}
-    parts = place(primal.bags, Part, codes, weights, **options)
+    parts = place(primal.bags, PrimalDualPart, codes, weights, **options)
     primal.start(parts, np.random.RandomState(0), 3)
     primal.prepare(parts, problem)
     dual.prepare(parts, problem)

@@ -16,7 +16,7 @@ from bagwise.engines import Checkpoint, Journal, checkpoint, iterate, place
 from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import InputError
 from bagwise.io import write_bags
-from bagwise.solvers.margin.primal_dual import Part
+from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart
 from checks import example
 from engine_examples import MODELS, Counter, solve, with_label_sets
 
@@ -142,7 +142,7 @@ def test_a_checkpoint_of_another_fit_is_refused(tmp_path):
     model = PrimalDualMISVM(C=1, random_state=0, checkpoint=path, max_iter=30)
     codes = np.zeros(30, np.int64)
     parts = place(
-        bags, Part, codes, np.ones(30), n_classes=2, shared=False, mask=True, cost=1.0
+        bags, PrimalDualPart, codes, np.ones(30), n_classes=2, shared=False, mask=True, cost=1.0
     )  # fmt: skip
     parts.total("begin", np.zeros((2, 4)))
     Checkpoint(path, "other settings").save({"W": np.zeros((2, 4))}, parts)

@@ -46,11 +46,11 @@ def test_models_of_label_sets_survive_the_loss_of_a_worker(
     expected = getattr(model.fit(away, sets), learned)
     real, calls = ClusterParts.each, []
 
-    def each(self, method, *args):
+    def each(self, method, *args, own=None):
         calls.append(method)
         if len(calls) == 4:
             kill_a_worker(away)
-        return real(self, method, *args)
+        return real(self, method, *args, own=own)
 
     rebuilt = []
     rebuild = ClusterParts.rebuild
@@ -71,11 +71,11 @@ def test_neighbours_are_found_again_when_a_worker_is_lost(client, at, monkeypatc
     away = bags.distribute(client, npartitions=2)
     real, calls = ClusterParts.each, []
 
-    def each(self, method, *args):
+    def each(self, method, *args, own=None):
         calls.append(method)
         if calls.count("search") == 2 and method == at:
             kill_a_worker(away)
-        return real(self, method, *args)
+        return real(self, method, *args, own=own)
 
     monkeypatch.setattr(ClusterParts, "each", each)
     np.testing.assert_array_equal(model.fit_predict(away, sets), expected)
@@ -108,9 +108,9 @@ def test_a_fit_survives_the_loss_of_workers(client, saving, tmp_path, monkeypatc
     expected = solve(away, codes)
     real, steps = ClusterParts.each, []
 
-    def each(self, method, *args):
+    def each(self, method, *args, own=None):
         steps.append(method)
-        return real(self, method, *args)
+        return real(self, method, *args, own=own)
 
     monkeypatch.setattr(ClusterParts, "each", each)
     found = solve(away, codes, killer, path)
@@ -126,15 +126,15 @@ def test_a_loss_is_no_iteration_for_callbacks(monkeypatch):
     model = PrimalDualMISVM(C=1, max_iter=30, tol=1e-12, random_state=0)
     with pytest.warns(ConvergenceWarning):
         expected = model.fit(bags, y).coef_
-    real, calls = LocalParts.total, []
+    real, calls = LocalParts.each, []
 
-    def total(self, method, *args):
+    def each(self, method, *args, own=None):
         calls.append(method)
         if calls.count("change") in (5, 20, 40) and method == "change":
             raise WorkerLostError("a worker was lost.")
-        return real(self, method, *args)
+        return real(self, method, *args, own=own)
 
-    monkeypatch.setattr(LocalParts, "total", total)
+    monkeypatch.setattr(LocalParts, "each", each)
     with pytest.warns(ConvergenceWarning):  # and no error of scikit-learn's callbacks
         model.fit(bags, y)
     np.testing.assert_array_equal(model.coef_, expected)

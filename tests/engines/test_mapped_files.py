@@ -19,8 +19,8 @@ from bagwise.exceptions import InputError
 from bagwise.io import write_bags
 from bagwise.metric_learning import MIMLCA
 from bagwise.persistence import load_model
-from bagwise.solvers.annotation import orlr
-from bagwise.solvers.margin.primal_dual import Part
+from bagwise.solvers.annotation import orlr_parts
+from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart
 from bagwise.solvers.metric import column_span, mimlca
 from checks import example
 from engine_examples import mapped
@@ -46,7 +46,7 @@ def test_a_mapped_table_is_not_copied(tmp_path, rng):
 def test_a_mapped_table_of_label_sets_is_read_in_blocks(model, tmp_path, rng, monkeypatch):
     for module in (column_span, mimlca):
         monkeypatch.setattr(module, "BLOCK", 2**17)
-    monkeypatch.setattr(orlr, "BLOCK", 2**15)
+    monkeypatch.setattr(orlr_parts, "BLOCK", 2**15)
     X = rng.normal(size=(40_000, 60)).astype(np.float32)
     bags = mapped(Bags(X, np.arange(0, 40_001, 5)), tmp_path)
     sets = np.zeros((8000, 3), int)
@@ -82,7 +82,9 @@ def test_a_file_that_shrank_is_refused(tmp_path, rng, kept):
     with pytest.raises(InputError, match=rf"{file.name} has become shorter"):
         PrimalDualMISVM(random_state=0).fit(bags, y)
     with pytest.raises(InputError, match="has become shorter"):
-        place(bags, Part, y, np.ones(1000), n_classes=2, shared=False, mask=True, cost=1.0)
+        place(
+            bags, PrimalDualPart, y, np.ones(1000), n_classes=2, shared=False, mask=True, cost=1.0
+        )
     if kept:
         check_mapped_size(bags[:400].instances)  # what is still there may be used
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bagwise.compiled import segments
-from bagwise.solvers.annotation import orlr
-from bagwise.solvers.annotation.orlr import Demands
+from bagwise.solvers.annotation import orlr_parts
+from bagwise.solvers.annotation.orlr_parts import Demands
 from checks import example
 from engine_examples import with_label_sets
 
@@ -27,8 +27,6 @@ def test_tensors_come_back_as_they_went():
 
 def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
     pytest.importorskip("torch")
-    from bagwise.engines import tensor_orlr
-
     bags, sets = with_label_sets()
     how = Demands.of(bags.offsets, sets, background=False, max_operations=300.0).how
     assert len(np.unique(how)) == 2  # some bags are approximated
@@ -37,10 +35,10 @@ def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
         "background": False, "fit_intercept": True, "n_classes": 5, "max_operations": 300.0
     }  # fmt: skip
     arguments = sets.astype(np.int8), np.linspace(1, 2, len(bags)), how
-    expected = orlr.Part(bags, *arguments, **options).likelihood(theta)
-    for table in (tensor_orlr.TABLE, 200):  # all bags at once, and a few at a time
-        monkeypatch.setattr(tensor_orlr, "TABLE", table)
-        part = tensor_orlr.Part(bags.to("cpu"), *arguments, **options)
+    expected = orlr_parts.ORLRPart(bags, *arguments, **options).likelihood(theta)
+    for table in (orlr_parts.TENSOR_TABLE, 200):  # all bags at once, and a few at a time
+        monkeypatch.setattr(orlr_parts, "TENSOR_TABLE", table)
+        part = orlr_parts.TensorORLRPart(bags.to("cpu"), *arguments, **options)
         value, gradient = part.likelihood(theta)
         assert value == pytest.approx(expected[0], rel=1e-12)
         np.testing.assert_allclose(gradient, expected[1], atol=1e-10)

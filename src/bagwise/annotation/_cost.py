@@ -7,7 +7,7 @@ from functools import partial
 from bagwise._memory import require_memory
 from bagwise.bags import Bags
 from bagwise.engines import memory_of_parts
-from bagwise.solvers.annotation.orlr import BLOCK
+from bagwise.solvers.annotation.orlr_parts import BLOCK
 
 __all__ = ["check_memory"]
 

@@ -31,7 +31,8 @@ from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import is_local, over_partitions, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError
-from bagwise.solvers.annotation.orlr import Demands, infer, ored_logistic
+from bagwise.solvers.annotation.orlr import ored_logistic
+from bagwise.solvers.annotation.orlr_parts import Demands, infer
 
 __all__ = ["ORedLogisticRegression"]
 

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
 from bagwise.bags import Bags
-from bagwise.engines import is_local, over_partitions, persist, place
+from bagwise.engines import is_local, over_partitions, place, retry
 
 __all__ = ["PlacedRows", "rows_in_order"]
 
@@ -55,12 +55,12 @@ class PlacedRows:
     def __init__(self, bags: Bags, order: NDArray[np.intp]) -> None:
         self.bags, self.order = bags, order
         self.shape, self.dtype = (bags.n_instances, bags.n_features), bags.dtype
-        self._parts = place(bags, Part, bags.offsets[:-1])
+        self._parts = place(bags, NeighborPart, bags.offsets[:-1])
 
     def __getitem__(self, rows: Any) -> Any:
         """Bring rows here."""
         ranked, places = np.unique(self.order[rows], return_inverse=True)
-        return persist(self._parts, lambda: self._rows_at(ranked))[places]
+        return retry(self._parts, lambda: self._rows_at(ranked))[places]
 
     def map(self, function: Callable[[Any], Any]) -> Any:
         """Compute something per row where the rows are.
@@ -93,13 +93,13 @@ class PlacedRows:
         step = max(1, BLOCK // max(1, self.shape[1]))
 
         def search() -> list[tuple[Array, Array]]:
-            self._parts.total("begin", k)
+            self._parts.do("begin", k)
             for start in range(0, n, step):
                 block = self._rows_at(np.arange(start, min(start + step, n)))
-                self._parts.total("search", block, start)
+                self._parts.do("search", block, start)
             return self._parts.each("found")
 
-        distances, neighbors = zip(*persist(self._parts, search), strict=True)
+        distances, neighbors = zip(*retry(self._parts, search), strict=True)
         row_of = np.argsort(self.order)
         return (
             np.concatenate(distances)[self.order],
@@ -113,7 +113,7 @@ class PlacedRows:
         return sparse.vstack(found, format="csr") if in_csr else np.concatenate(found)
 
 
-class Part:
+class NeighborPart:
     """A block of whole bags, and the nearest rows found so far for each of its instances.
 
     Parameters

@@ -10,7 +10,7 @@ import numpy as np
 
 from bagwise.compiled.compilation import compiled
 
-__all__ = ["moments", "pull", "update_bags"]
+__all__ = ["moments", "project", "update_bags"]
 
 _compiled = compiled()
 # Short pieces on many arrays, for which a call would cost as much as they do.
@@ -109,7 +109,7 @@ def update_bags(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def pull(start, stop, X, codes, row_start, rank, entry_rows, entry_values, shared, out):  # type: ignore[no-untyped-def]
+def project(start, stop, X, codes, row_start, rank, entry_rows, entry_values, shared, out):  # type: ignore[no-untyped-def]
     """Add X' times the entries of the bags start:stop to `out` (classes x features).
 
     Bag by bag, so that a row of X is read from memory once for all classes; the copies of the own
@@ -196,9 +196,9 @@ def _slack(n, sign, threshold):  # type: ignore[no-untyped-def]
 def _margin(bag, m, sign, threshold, mu, q, r, lam, max_t, sigma, max_u, omega):  # type: ignore[no-untyped-def]
     """E, Q, R and their multiplier (Eqs. 13 to 16); returns the squared gap."""
     e = _slack(sign - q[bag, m] + r[bag, m] - lam[bag, m] / mu, sign, threshold)
-    pull = sign - e - lam[bag, m] / mu
-    q[bag, m] = (pull + r[bag, m] + max_t[bag, m] - sigma[bag, m] / mu) / 2  # Eq. 15
-    r[bag, m] = (q[bag, m] - pull + max_u[bag, m] - omega[bag, m] / mu) / 2  # Eq. 16
+    fixed = sign - e - lam[bag, m] / mu
+    q[bag, m] = (fixed + r[bag, m] + max_t[bag, m] - sigma[bag, m] / mu) / 2  # Eq. 15
+    r[bag, m] = (q[bag, m] - fixed + max_u[bag, m] - omega[bag, m] / mu) / 2  # Eq. 16
     gap = e - (sign - q[bag, m] + r[bag, m])
     lam[bag, m] += mu * gap
     return gap * gap
@@ -250,15 +250,15 @@ def _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t):  # type: ignor
     for m in range(n_classes):
         if m != y:
             r[bag, m] = _slack(-1.0 - q[bag, m] + q[bag, y] - lam[bag, m] / nu, -1.0, cost / nu)
-            wish = r[bag, m] + 1.0 + lam[bag, m] / nu
-            total += through * (wish + max_t[bag, m] - sigma[bag, m] / mu)
+            target = r[bag, m] + 1.0 + lam[bag, m] / nu
+            total += through * (target + max_t[bag, m] - sigma[bag, m] / mu)
     q[bag, y] = total / (1.0 + (n_classes - 1) * through)
     gaps = 0.0
     for m in range(n_classes):
         if m != y:
-            wish = r[bag, m] + 1.0 + lam[bag, m] / nu
+            target = r[bag, m] + 1.0 + lam[bag, m] / nu
             alone = max_t[bag, m] - sigma[bag, m] / mu
-            q[bag, m] = alone + through * (q[bag, y] - wish - alone)
+            q[bag, m] = alone + through * (q[bag, y] - target - alone)
             gap = r[bag, m] - (-1.0 - q[bag, m] + q[bag, y])
             lam[bag, m] += nu * gap
             gaps += gap * gap

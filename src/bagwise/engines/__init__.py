@@ -1,15 +1,16 @@
-"""Where does the work run? Here, on a device, or on a cluster: wherever the bags are.
+"""Run the steps of a solver where the bags are: in this process, on a device or on Dask workers.
 
-A solver describes a *part*: a block of whole bags with the state of the algorithm for them. `place`
-makes parts where the bags are, and the solver then knows four operations: ``total`` (call a method
-of every part and add the answers), ``each`` (collect them), ``hand_out`` (each part gets a value of
-its own) and ``rebuild`` (after a worker was lost). `iterate` is the loop around them.
+A solver defines a *part*: a block of whole bags with the state of the algorithm for them. `place`
+makes parts where the bags are. The solver then uses ``total`` (call a method of every part and add
+the results), ``each`` (call and collect) and ``do`` (call for the effect on the state). After a
+worker was lost, ``rebuild`` makes the parts anew. `iterate` is the loop around these calls, and
+`retry` repeats work that has no loop.
 """
 
 from __future__ import annotations
 
 from bagwise.engines.arrays import is_tensor, to_numpy
-from bagwise.engines.checkpoint import Checkpoint, iterate, persist
+from bagwise.engines.checkpoint import Checkpoint, iterate, retry
 from bagwise.engines.journal import Journal
 from bagwise.engines.parts import (
     Parts,
@@ -36,7 +37,7 @@ __all__ = [
     "memory_of_parts",
     "over_partitions",
     "over_tasks",
-    "persist",
     "place",
+    "retry",
     "to_numpy",
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
+from scipy import linalg, special
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise.compiled import lapack
@@ -15,10 +15,15 @@ from bagwise.extras import import_extra
 
 __all__ = [
     "add",
+    "beside",
     "cholesky",
+    "column_sums",
     "eigh",
+    "exp",
+    "float64",
     "is_tensor",
     "like",
+    "log_softmax",
     "product",
     "solve_upper",
     "to_numpy",
@@ -27,6 +32,7 @@ __all__ = [
 # From this size on a factorisation takes noticeable time. NumPy's, unlike SciPy's, releases the GIL
 # meanwhile, so that the thread that waits for it can be interrupted.
 LARGE = 1000
+BLOCK = 2**23  # values converted at once
 
 
 def is_tensor(array: Any) -> bool:
@@ -59,12 +65,12 @@ def to_numpy(array: Any) -> Any:
     return array.detach().cpu().numpy() if is_tensor(array) else array
 
 
-def like(array: NDArray[Any], other: Any) -> Any:
-    """Bring a numpy array to where another one is, in its precision.
+def like(array: Any, other: Any) -> Any:
+    """Bring an array to where another one is, in its precision.
 
     Parameters
     ----------
-    array : ndarray
+    array : ndarray or tensor
         The values.
     other : ndarray or tensor
         Shows where and in which type.
@@ -77,6 +83,25 @@ def like(array: NDArray[Any], other: Any) -> Any:
         torch = import_extra("torch", extra="torch")
         return torch.as_tensor(array, dtype=other.dtype, device=other.device)
     return np.asarray(array, dtype=other.dtype)
+
+
+def beside(array: NDArray[Any], other: Any) -> Any:
+    """Bring a numpy array to where another one is, in its own type, to be written into.
+
+    Parameters
+    ----------
+    array : ndarray
+        The values.
+    other : ndarray, CSR or tensor
+        Shows where.
+
+    Returns
+    -------
+    ndarray or tensor
+    """
+    if is_tensor(other):
+        return import_extra("torch", extra="torch").as_tensor(array, device=other.device)
+    return np.require(array, requirements="W")
 
 
 def product(X: Any, W: Any) -> Any:
@@ -96,6 +121,76 @@ def product(X: Any, W: Any) -> Any:
     if is_tensor(X):
         return X @ (W if is_tensor(W) else X.new_tensor(W)).T
     return safe_sparse_dot(X, W.T, dense_output=True)
+
+
+def column_sums(X: Any, weights: NDArray[np.float64] | None = None) -> Any:
+    """Sum of the rows in float64, block by block: a block is converted, not the whole table.
+
+    Parameters
+    ----------
+    X : ndarray, CSR or tensor of shape (n_instances, n_features)
+        The instances.
+    weights : ndarray of shape (n_instances,), default=None
+        Weights of the rows; 1 by default.
+
+    Returns
+    -------
+    ndarray or tensor of float64 of shape (n_features,)
+    """
+    if weights is None:
+        if is_tensor(X):
+            return X.sum(dim=0, dtype=import_extra("torch", extra="torch").float64)
+        return np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
+    step = max(1, BLOCK // X.shape[1])
+    blocks = [slice(start, start + step) for start in range(0, len(weights), step)]
+    if is_tensor(X):
+        return sum(float64(like(weights[rows], X) @ X[rows]) for rows in blocks)
+    return sum(weights[rows] @ X[rows] for rows in blocks)
+
+
+def float64(array: Any) -> Any:
+    """The array in double precision; itself where it is already.
+
+    Parameters
+    ----------
+    array : ndarray or tensor
+        The values.
+
+    Returns
+    -------
+    ndarray or tensor
+    """
+    return array.double() if is_tensor(array) else array.astype(np.float64, copy=False)
+
+
+def exp(array: Any) -> Any:
+    """Exponential of each value.
+
+    Parameters
+    ----------
+    array : ndarray or tensor
+        The values.
+
+    Returns
+    -------
+    ndarray or tensor
+    """
+    return array.exp() if is_tensor(array) else np.exp(array)
+
+
+def log_softmax(scores: Any) -> Any:
+    """Logarithm of the softmax of each row.
+
+    Parameters
+    ----------
+    scores : ndarray or tensor of shape (n_rows, n_classes)
+        The scores.
+
+    Returns
+    -------
+    ndarray or tensor
+    """
+    return scores.log_softmax(dim=1) if is_tensor(scores) else special.log_softmax(scores, axis=1)
 
 
 def eigh(matrix: Any) -> tuple[Any, Any]:

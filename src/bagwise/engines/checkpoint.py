@@ -18,10 +18,11 @@ from bagwise.engines.losses import LOSSES, again
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError, WorkerLostError
 
-__all__ = ["Checkpoint", "iterate", "persist"]
+__all__ = ["Checkpoint", "iterate", "retry"]
 
 Answer = TypeVar("Answer")
 
+FORMAT = "2"  # of the file; those of another format belong to another fit
 INTERVAL = 30.0  # seconds between two saves, at least
 SHARE = 0.05  # of the time of a fit that saving may take
 
@@ -101,7 +102,7 @@ class Checkpoint:
                     states.append({})
                 states[int(i)][key] = value
         if states:
-            parts.hand_out("restore", states)
+            parts.do("restore", own=states)
         return True
 
     def remove(self) -> None:
@@ -113,7 +114,7 @@ class Checkpoint:
         if self._identity is None:
             if parts is None:
                 raise ValueError("a checkpoint is identified by parts before it is saved alone")
-            text = " ".join([self.settings, *parts.each("identity")])
+            text = " ".join([FORMAT, self.settings, *parts.each("identity")])
             self._identity = hashlib.sha256(text.encode()).hexdigest()
         return self._identity
 
@@ -212,9 +213,7 @@ def iterate(
     return memory
 
 
-def persist(
-    parts: Parts, work: Callable[[], Answer], checkpoint: Checkpoint | None = None
-) -> Answer:
+def retry(parts: Parts, work: Callable[[], Answer], checkpoint: Checkpoint | None = None) -> Answer:
     """Do some work on parts, and all of it again on new ones when a worker was lost.
 
     Parameters

@@ -20,9 +20,9 @@ from scipy import sparse
 from bagwise.bags import Bags
 from bagwise.compiled.threads import block_bounds
 from bagwise.engines import connection
-from bagwise.engines.arrays import add, is_tensor
+from bagwise.engines.arrays import is_tensor
 from bagwise.engines.losses import again
-from bagwise.engines.parts import digest
+from bagwise.engines.parts import Parts, digest
 from bagwise.exceptions import InputError, WorkerLostError
 from bagwise.extras import import_extra
 
@@ -384,7 +384,7 @@ class DistributedBags(Bags):
         raise TypeError("distributed bags cannot be pickled: use bags.collect().")
 
 
-class ClusterParts:
+class ClusterParts(Parts):
     """The parts of a solver on the workers that hold the bags, as Dask actors.
 
     An actor that was lost comes back without its state; a counter of calls tells.
@@ -413,17 +413,11 @@ class ClusterParts:
         self._futures: list[Any] = []
         self._make()
 
-    def total(self, method: str, *args: Any) -> Any:
-        """Call a method of every part with the same arguments and add up the answers."""
-        return add(self.each(method, *args))
-
-    def each(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of every part and collect the answers, in the order of the bags."""
-        return self._call(method, [args] * len(self._actors))
-
-    def hand_out(self, method: str, values: list[Any]) -> None:
-        """Call a method of every part, each with a value of its own."""
-        self._call(method, [(value,) for value in values])
+    def each(self, method: str, *args: Any, own: list[Any] | None = None) -> list[Any]:
+        """Call a method of every part and collect the results, in the order of the bags."""
+        if own is None:
+            return self._call(method, [args] * len(self._actors))
+        return self._call(method, [(value, *args) for value in own])
 
     def rebuild(self) -> None:
         """Make all parts anew, without state, after one was lost."""

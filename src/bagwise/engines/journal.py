@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.engines.checkpoint import Checkpoint, persist
+from bagwise.engines.checkpoint import Checkpoint, retry
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import WorkerLostError
 
@@ -40,7 +40,7 @@ class Journal:
         self._answers: list[Answer] = []
         self._n_asked = 0
         saved: dict[str, Any] = {"questions": (), "values": (), "gradients": ()}
-        if checkpoint is not None and persist(parts, lambda: checkpoint.load(saved, parts)):
+        if checkpoint is not None and retry(parts, lambda: checkpoint.load(saved, parts)):
             self._questions = saved["questions"].tolist()
             self._answers = list(zip(saved["values"].tolist(), saved["gradients"], strict=True))
 

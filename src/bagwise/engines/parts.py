@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise.bags import Bags
-from bagwise.engines.arrays import to_numpy
+from bagwise.engines.arrays import add, to_numpy
 from bagwise.engines.mapped import check_mapped_size
+from bagwise.engines.tensors import free_memory
 from bagwise.exceptions import InputError
 
 __all__ = [
@@ -33,23 +33,44 @@ Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
 
-class Parts(Protocol):
-    """Blocks of whole bags and the state a solver keeps of each, wherever they are."""
+class Parts:
+    """Blocks of whole bags with the state that a solver keeps for each, wherever the bags are.
+
+    A subclass implements `each` and `rebuild`.
+    """
+
+    def each(self, method: str, *args: Any, own: list[Any] | None = None) -> list[Any]:
+        """Call a method of every part and collect the results, in the order of the bags.
+
+        Parameters
+        ----------
+        method : str
+            The name of the method.
+        *args : object
+            Arguments that all parts get.
+        own : list, default=None
+            One more first argument for each part, different from part to part.
+
+        Returns
+        -------
+        list
+        """
+        raise NotImplementedError
 
     def total(self, method: str, *args: Any) -> Any:
-        """Call a method of every part with the same arguments and add up the answers."""
+        """Call a method of every part and add up the results."""
+        return add(self.each(method, *args))
 
-    def each(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of every part and collect the answers, in the order of the bags."""
-
-    def hand_out(self, method: str, values: list[Any]) -> None:
-        """Call a method of every part, each with a value of its own."""
+    def do(self, method: str, *args: Any, own: list[Any] | None = None) -> None:
+        """Call a method of every part for its effect on the state of the part."""
+        self.each(method, *args, own=own)
 
     def rebuild(self) -> None:
         """Make all parts anew, without state, after one was lost."""
+        raise NotImplementedError
 
 
-class LocalParts:
+class LocalParts(Parts):
     """All bags as one part in this process; its threads, or the device, share the work.
 
     Parameters
@@ -61,20 +82,12 @@ class LocalParts:
     def __init__(self, part: Any) -> None:
         self.part = part
 
-    def total(self, method: str, *args: Any) -> Any:
+    def each(self, method: str, *args: Any, own: list[Any] | None = None) -> list[Any]:
         """Call the method of the only part."""
-        return getattr(self.part, method)(*args)
-
-    def each(self, method: str, *args: Any) -> list[Any]:
-        """Call the method of the only part."""
-        return [getattr(self.part, method)(*args)]
-
-    def hand_out(self, method: str, values: list[Any]) -> None:
-        """Call the method of the only part."""
-        getattr(self.part, method)(*values)
+        return [getattr(self.part, method)(*(own or ()), *args)]
 
     def rebuild(self) -> None:
-        """Nothing is lost in one process."""
+        """Keep the part: nothing is lost in one process."""
 
 
 def is_local(bags: Bags) -> bool:
@@ -101,8 +114,8 @@ def place(bags: Bags, part: type[Any], *per_bag: NDArray[Any], **options: Any) -
         The bags: arrays, tensors, or distributed.
     part : class
         ``part(bags, *per_bag, **options)`` makes the part of a block of bags. Its attribute
-        ``on_tensors`` names the module in ``bagwise.engines`` whose ``Part`` takes tensors; a part
-        without one runs on the CPU only.
+        ``tensor_part`` is the class for instances that are torch tensors; a part without one runs
+        on the CPU only.
     *per_bag : ndarray of shape (n_bags, ...)
         Cut like the bags.
     **options : object
@@ -117,10 +130,9 @@ def place(bags: Bags, part: type[Any], *per_bag: NDArray[Any], **options: Any) -
     if bags.where == "mapped":
         check_mapped_size(bags.instances)
     if bags.where == "device":
-        module = getattr(part, "on_tensors", None)
-        if module is None:
+        part = getattr(part, "tensor_part", None)  # type: ignore[assignment]
+        if part is None:
             raise InputError("this model has no code for torch tensors: use bags.to('numpy').")
-        part = importlib.import_module(f"bagwise.engines.{module}").Part
     return LocalParts(part(bags, *per_bag, **options))
 
 
@@ -142,8 +154,7 @@ def memory_of_parts(bags: Bags) -> tuple[float | None, int]:
     if bags.where == "cluster":
         return bags.worker_share()  # type: ignore[attr-defined]
     if bags.where == "device":
-        tensors = importlib.import_module("bagwise.engines.tensors")
-        return tensors.free_memory(bags.instances.device), bags.n_instances
+        return free_memory(bags.instances.device), bags.n_instances
     return None, bags.n_instances
 
 

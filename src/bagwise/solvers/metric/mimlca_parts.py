@@ -19,14 +19,15 @@ from bagwise import compiled
 from bagwise.bags import Bags
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import interruptible
-from bagwise.engines import Checkpoint, Parts, digest, persist, place, to_numpy
+from bagwise.engines import Checkpoint, Parts, digest, place, retry, to_numpy
 from bagwise.engines.arrays import cholesky, eigh, like, solve_upper
 from bagwise.exceptions import InputError
 from bagwise.solvers.metric.column_span import RANK_TOLERANCE, _blocks, _gram
+from bagwise.solvers.metric.mimlca_tensors import TensorMIMLCAPart
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, best_of_starts
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["Part", "mimlca_by_parts"]
+__all__ = ["MIMLCAPart", "mimlca_by_parts"]
 
 Array = NDArray[Any]
 
@@ -35,7 +36,7 @@ SMALLEST_LEFT = 1e-8  # of U_a'U_a: below, the rows left out took directions wit
 LARGEST_SHARE = 0.9  # of as many dimensions as instances: above, assignments all cost the same
 
 
-class Part:
+class MIMLCAPart:
     """A block of whole bags: its rows of U, and the label of each.
 
     Parameters
@@ -48,7 +49,7 @@ class Part:
         Whether a label has at most one row of a bag.
     """
 
-    on_tensors = "tensor_mimlca"
+    tensor_part = TensorMIMLCAPart
 
     def __init__(self, bags: Bags, indicator: NDArray[np.int8], *, one_each: bool) -> None:
         self.bags, self.X, self.indicator = bags, bags.instances, indicator
@@ -226,7 +227,7 @@ def mimlca_by_parts(
             f"{bags.n_instances} instances of {bags.n_features} features are a small table, with "
             "too few instances for a cluster or a device: fit them in this process."
         )
-    parts = place(bags, Part, indicator, one_each=one_each)
+    parts = place(bags, MIMLCAPart, indicator, one_each=one_each)
 
     def search() -> SolverResult:
         return best_of_starts(
@@ -237,7 +238,7 @@ def mimlca_by_parts(
     def learn() -> tuple[SolverResult, dict[str, Any]]:
         return _learn(parts, bags, center, n_components, ridge, search)
 
-    return persist(parts, learn, checkpoint)
+    return retry(parts, learn, checkpoint)
 
 
 class _PlacedRows:
@@ -255,7 +256,7 @@ class _PlacedRows:
         if costs is None:
             sums, counts = self.parts.total("bag_sums")
         else:
-            self.parts.hand_out("choose", np.split(costs, self.ends[:-1]))
+            self.parts.do("choose", own=np.split(costs, self.ends[:-1]))
             sums, counts = self.parts.total("label_sums")
         return _means(sums, counts, 0.0 * sums)
 
@@ -267,7 +268,7 @@ class _PlacedRows:
         return _means(sums, counts, centres)
 
     def keep(self) -> None:
-        self.parts.total("keep")
+        self.parts.do("keep")
 
 
 def _learn(
@@ -283,7 +284,7 @@ def _learn(
         mean = to_numpy(parts.total("sums")) / bags.n_instances
     to_columns = _span(parts, mean, n_components, ridge)
     result = search()
-    parts.total("take_kept")
+    parts.do("take_kept")
     sums, counts = parts.total("label_sums")
     L = _metric_map(parts, to_columns, sums, counts, bags.n_instances, ridge)
     features = parts.total("feature_sums")
@@ -312,7 +313,7 @@ def _span(
         if n_components is not None:
             real[n_components:] = False
         matrix = like(vectors[:, real] / np.sqrt(values[real] + ridge), gram)
-        parts.total("project", mean, matrix)
+        parts.do("project", mean, matrix)
         return lambda B: matrix @ B
     scale = gram.diagonal() ** 0.5
     # Constant columns stay zero.
@@ -321,12 +322,12 @@ def _span(
     gram /= scale[:, None]
     factor, rcond = cholesky(gram)
     if rcond >= SMALLEST_RCOND:
-        parts.total("whiten", mean, scale, factor)
+        parts.do("whiten", mean, scale, factor)
         return lambda B: solve_upper(factor, B) / scale[:, None]
     matrix = like(_matrix_by_eigenvectors(to_numpy(gram), to_numpy(scale)), gram)
-    parts.total("project", mean, matrix)
+    parts.do("project", mean, matrix)
     factor, _ = cholesky(parts.total("gram_of_basis"))  # a second pass makes U orthonormal
-    parts.total("turn", factor)
+    parts.do("turn", factor)
     return lambda B: matrix @ solve_upper(factor, B)
 
 

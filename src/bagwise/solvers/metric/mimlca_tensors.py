@@ -18,12 +18,12 @@ from bagwise.engines.arrays import solve_upper, to_numpy
 from bagwise.engines.parts import digest
 from bagwise.engines.tensors import segment_sum, torch
 
-__all__ = ["Part"]
+__all__ = ["TensorMIMLCAPart"]
 
 BLOCK = 2**27  # values worked on at once
 
 
-class Part:
+class TensorMIMLCAPart:
     """All bags on a device; methods as those of ``bagwise.solvers.metric.mimlca_parts.Part``.
 
     Parameters

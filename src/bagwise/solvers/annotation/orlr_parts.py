@@ -1,0 +1,499 @@
+"""ORLR on a block of bags: label sets, posterior labels, and the likelihood with its gradient.
+
+The posterior labels of numpy arrays are found by ``bagwise.compiled.label_subsets``. For torch
+tensors the same recursion runs on many bags at once: bags with equally many labels go side by side,
+one instance of each per step. Bags in which it underflows, or that are approximated, are few; the
+compiled code does them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise import compiled
+from bagwise.bags import Bags
+from bagwise.compiled.threads import SMALL, block_bounds, n_threads, run_blocks
+from bagwise.engines import codes_of_instances, digest, to_numpy
+from bagwise.engines.arrays import column_sums, exp, float64, like, log_softmax, product
+from bagwise.engines.tensors import torch
+
+__all__ = ["Demands", "ORLRPart", "TensorORLRPart", "infer"]
+
+Array = NDArray[Any]
+Vector = NDArray[np.float64]
+
+BLOCK = 2**23  # scores held at once
+LARGEST_TABLE = 2**29  # bytes that exact inference on one bag may hold
+TENSOR_TABLE = 2**27  # values of the forward table of a group of bags
+LARGEST_SET = 12  # labels; the compiled code needs less memory for larger sets
+UNDERFLOW = 1e-250
+
+
+@dataclass(frozen=True)
+class Demands:
+    """Bags, and which labels the instances of each must show together.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    set_offsets, set_labels : ndarray of shape (n_bags + 1,) and (n_labels,)
+        The label set of bag b is ``set_labels[set_offsets[b]:set_offsets[b + 1]]``.
+    known : ndarray of bool of shape (n_bags,)
+        Whether the label set is known at all.
+    background : bool
+        Whether the last class may be shown in any bag, and is in no label set.
+    max_operations : float
+        Instance x subset x label of one bag beyond which its posterior is approximated.
+    instance_labels : ndarray of int64 of shape (n_instances,) or (0,)
+        The class of each instance, -1 where it is not known; empty where none is.
+    """
+
+    offsets: NDArray[np.int64]
+    set_offsets: NDArray[np.int64]
+    set_labels: NDArray[np.int64]
+    known: NDArray[np.bool_]
+    background: bool
+    max_operations: float
+    instance_labels: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls,
+        offsets: NDArray[np.int64],
+        indicator: NDArray[np.int8],
+        *,
+        background: bool,
+        max_operations: float,
+        instance_labels: NDArray[np.int64] | None = None,
+    ) -> Demands:
+        """Read label sets given as zeros and ones; a row of -1: nothing is known."""
+        if instance_labels is None:
+            instance_labels = np.empty(0, np.int64)
+        known = np.all(indicator >= 0, axis=1)
+        bags, labels = np.nonzero(indicator == 1)
+        set_offsets = np.searchsorted(bags, np.arange(len(indicator) + 1))
+        return cls(offsets, set_offsets, labels, known, background, max_operations, instance_labels)
+
+    @cached_property
+    def impossible(self) -> NDArray[np.bool_]:
+        """Bags whose label set has probability zero: more labels than instances, or none at all.
+
+        Labels that a known instance shows, and the known instances, do not count.
+        """
+        n, k = np.diff(self.offsets), np.diff(self.set_offsets)
+        n_open, k_open = n - self.n_known, k
+        if self.n_known.any():
+            rows = np.flatnonzero(self.instance_labels >= 0)
+            bag, set_of = np.repeat(np.arange(len(n)), n)[rows], np.repeat(np.arange(len(k)), k)
+            labels = self.instance_labels[rows]
+            width = 1 + max(labels.max(), self.set_labels.max(initial=0))
+            met = np.isin(set_of * width + self.set_labels, bag * width + labels)
+            k_open = k - np.bincount(set_of[met], minlength=len(k))
+        return self.known & ((k_open > n_open) | ((k == 0) & (not self.background)))
+
+    @cached_property
+    def n_known(self) -> NDArray[np.int64]:
+        """How many instances of each bag have a known label."""
+        if not len(self.instance_labels):
+            return np.zeros(len(self.known), np.int64)
+        counts = np.concatenate([[0], np.cumsum(self.instance_labels >= 0)])
+        return counts[self.offsets[1:]] - counts[self.offsets[:-1]]
+
+    @property
+    def counts(self) -> NDArray[np.bool_]:
+        """Which instances count: those of a known label set, or of a known label."""
+        counted = np.repeat(self.known, np.diff(self.offsets))
+        return counted | (self.instance_labels >= 0) if len(self.instance_labels) else counted
+
+    @cached_property
+    def operations(self) -> Vector:
+        """Cost of exact inference per bag: instance x reachable subset x label."""
+        pairs = np.column_stack([np.diff(self.offsets), np.diff(self.set_offsets)])
+        distinct, which = np.unique(pairs, axis=0, return_inverse=True)
+        costs = [compiled.label_subsets.operations(int(n), int(k)) for n, k in distinct]
+        return np.array(costs)[which.reshape(-1)]
+
+    @cached_property
+    def how(self) -> NDArray[np.int8]:
+        """How the posterior of each bag is found; exactly, unless time or memory forbid it."""
+        n, k = np.diff(self.offsets).astype(float), np.diff(self.set_offsets)
+        rows = 2 * np.sqrt(n) + 4  # of the checkpointed table
+        dear = (self.operations > self.max_operations) | (8 * rows * 2.0**k > LARGEST_TABLE)
+        ways = compiled.label_subsets
+        how = np.where(dear, ways.APPROXIMATE, ways.EXACT)
+        how[self.impossible] = np.where(k == 0, ways.FREE, ways.RESTRICTED)[self.impossible]
+        how[~self.known] = ways.FREE
+        return how.astype(np.int8)
+
+    @property
+    def approximate(self) -> NDArray[np.bool_]:
+        """Bags whose posterior is found by belief propagation."""
+        return self.how == compiled.label_subsets.APPROXIMATE
+
+    def parts(self, n_classes: int) -> Iterator[tuple[slice, slice]]:
+        """Bags and their instances, in parts whose scores are not too large to hold."""
+        n_parts = int(np.ceil(self.offsets[-1] * n_classes / BLOCK))
+        bounds = block_bounds(self.offsets, max(1, n_parts)).tolist()
+        for start, stop in pairwise(bounds):
+            yield slice(start, stop), slice(self.offsets[start], self.offsets[stop])
+
+
+def infer(
+    demands: Demands,
+    part: slice,
+    scores: Array,
+    *,
+    weights: Vector | None = None,
+) -> tuple[Vector, Vector, NDArray[np.bool_]]:
+    """Find the posterior labels of instances given the label sets of their bags.
+
+    Parameters
+    ----------
+    demands : Demands
+        The bags and their label sets.
+    part : slice
+        The bags to look at.
+    scores : ndarray of shape (n_instances of the part, n_classes)
+        W x + b.
+    weights : ndarray of shape (n_bags of the part,), default=None
+        When given, softmax minus posterior times the weight of the bag is returned instead of the
+        posterior: the derivative of minus the log-likelihood by the scores.
+
+    Returns
+    -------
+    posterior : ndarray of shape (n_instances of the part, n_classes)
+    log_likelihood : ndarray of shape (n_bags of the part,)
+        log P(Y, known labels | X); 0 where nothing is known, -inf where that is impossible.
+    settled : ndarray of bool of shape (n_bags of the part,)
+        False where belief propagation ran out of sweeps.
+    """
+    offsets = demands.offsets[part.start : part.stop + 1]
+    offsets = offsets - offsets[0]
+    n_bags = len(offsets) - 1
+    scores = np.ascontiguousarray(scores, dtype=np.float64)
+    out, log_likelihood, settled = np.empty_like(scores), np.empty(n_bags), np.ones(n_bags, bool)
+    arguments = (
+        offsets,
+        scores,
+        demands.set_offsets[part.start : part.stop + 1],
+        demands.set_labels,
+        demands.background,
+        demands.how[part],
+        np.ones(n_bags) if weights is None else weights,
+        weights is not None,
+        demands.instance_labels[demands.offsets[part.start] : demands.offsets[part.stop]],
+        out,
+        log_likelihood,
+        settled,
+    )
+    cost = np.minimum(demands.operations[part], demands.max_operations)
+    cost = np.cumsum(np.concatenate([[0.0], cost + 10.0 * np.diff(offsets) * scores.shape[1]]))
+    n_blocks = n_threads() if cost[-1] > 10 * SMALL else 1
+    # More blocks than threads: a few bags may cost as much as all others.
+    bounds = block_bounds(cost, n_blocks if n_blocks == 1 else 4 * n_blocks)
+    run_blocks(lambda a, b: compiled.label_subsets.expect(a, b, *arguments), bounds)
+    return out, log_likelihood, settled
+
+
+class _Part:
+    """A block of whole bags with their label sets.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    indicator : ndarray of shape (n_bags, n_labels)
+        Their label sets, background left out.
+    weights : ndarray of shape (n_bags,)
+        Their weights.
+    how : ndarray of int8 of shape (n_bags,)
+        How the posterior of each is found.
+    known : csr_array, default=None
+        The class of each instance where it is known, by `codes_by_bag`.
+    background : bool
+        Whether there is a last class that any bag may show.
+    fit_intercept : bool
+        Whether b is fitted.
+    n_classes : int
+        Number of classes, background included.
+    max_operations : float
+        Instance x subset x label of one bag beyond which its posterior is approximated.
+
+    Attributes
+    ----------
+    posterior : array of shape (n_instances, n_classes)
+        The posterior of the last `expect`, which `surrogate` reads. A checkpoint does not hold it:
+        it follows from theta.
+    """
+
+    def __init__(
+        self,
+        bags: Bags,
+        indicator: NDArray[np.int8],
+        weights: Vector,
+        how: NDArray[np.int8],
+        known: Any = None,
+        *,
+        background: bool,
+        fit_intercept: bool,
+        n_classes: int,
+        max_operations: float,
+    ) -> None:
+        self.bags, self.X, self.weights = bags, bags.instances, weights
+        self.demands = Demands.of(
+            bags.offsets, indicator, background=background, max_operations=max_operations,
+            instance_labels=None if known is None else codes_of_instances(known, bags.offsets),
+        )  # fmt: skip
+        self.fit_intercept, self.n_classes = fit_intercept, n_classes
+        self.indicator, self.how = indicator, how
+        self.posterior: Any = None
+
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.indicator, self.weights, self.demands.instance_labels)
+
+    def state(self) -> dict[str, Array]:
+        """Nothing that a checkpoint has to hold."""
+        return {}
+
+    def sums(self) -> Array:
+        """Weighted sum of the instances."""
+        weights = None if np.all(self.weights == 1) else np.repeat(self.weights, self.bags.sizes)
+        return to_numpy(column_sums(self.X, weights))
+
+    def likelihood(self, theta: Vector) -> tuple[float, Vector]:
+        """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
+        value, gradient = 0.0, np.zeros_like(theta)
+        for bags, rows in self._blocks():
+            residual, log_likelihood = self._residual(bags, self._scores(theta, rows))
+            value -= float(self.weights[bags] @ log_likelihood)
+            self._add_gradient(gradient, residual, rows)
+        return value, gradient
+
+    def surrogate(self, theta: Vector) -> tuple[float, Vector]:
+        """Minus the auxiliary function (Eq. 7) for the kept posterior, and its gradient."""
+        value, gradient = 0.0, np.zeros_like(theta)
+        for _, rows in self._blocks():
+            log_p, posterior = log_softmax(self._scores(theta, rows)), self.posterior[rows]
+            each = like(self._instance_weights[rows, None], log_p)
+            value -= float((each * posterior * log_p).sum())
+            self._add_gradient(gradient, (exp(log_p) - posterior) * each, rows)  # Eq. 14
+        return value, gradient
+
+    @cached_property
+    def _instance_weights(self) -> Vector:
+        return np.repeat(self.weights, self.bags.sizes) * self.demands.counts
+
+    def _scores(self, theta: Vector, rows: slice) -> Any:
+        """X W' + b, in float64."""
+        scores = float64(product(self.X[rows], like(theta[:, :-1], self.X)))
+        return scores + like(theta[:, -1], scores)
+
+    def _add_gradient(self, gradient: Vector, residual: Any, rows: slice) -> None:
+        gradient[:, :-1] += to_numpy(product(self.X[rows].T, like(residual, self.X).T)).T
+        if self.fit_intercept:
+            gradient[:, -1] += to_numpy(residual.sum(axis=0))
+
+    def _blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Bags and their instances, in blocks whose scores are not too large to hold."""
+        raise NotImplementedError
+
+    def _residual(self, bags: slice, scores: Any) -> tuple[Any, Vector]:
+        """Weighted softmax minus posterior of the instances, and log P(Y | X) of the bags."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Bags with k labels each, the longest first."""
+
+    k: int
+    bags: NDArray[np.int64]
+    rows: Any  # (n_steps, n_bags) row of the j-th instance; the first n_running[j] are valid
+    n_running: list[int]
+    columns: Any  # (n_bags, k or k + 1 with background)
+
+
+class TensorORLRPart(_Part):
+    """All bags on a device, in groups of bags with equally many labels."""
+
+    def __init__(self, bags: Bags, *per_bag: Any, **options: Any) -> None:
+        super().__init__(bags, *per_bag, **options)
+        device, subsets = self.X.device, compiled.label_subsets
+        self.instance_labels = torch.as_tensor(self.demands.instance_labels, device=device)
+        n_labels = (self.indicator == 1).sum(axis=1)
+        fast = (self.how == subsets.EXACT) & (n_labels <= LARGEST_SET)
+        self.others = np.flatnonzero(~fast)
+        self.groups: list[_Group] = []
+        for k in np.unique(n_labels[fast]):
+            mine = np.flatnonzero(fast & (n_labels == k))
+            mine = mine[np.argsort(-bags.sizes[mine], kind="stable")]
+            self.groups += self._groups_of(int(k), mine)
+
+    def expect(self, theta: Vector) -> None:
+        """The E-step: keep the posterior labels of all instances."""
+        self.posterior = self._infer(self._scores(theta, slice(None)))[0]
+
+    def _blocks(self) -> Iterator[tuple[slice, slice]]:
+        yield slice(None), slice(None)
+
+    def _residual(self, bags: slice, scores: Any) -> tuple[Any, Vector]:
+        posterior, log_likelihood = self._infer(scores)
+        each = like(self._instance_weights[:, None], scores)
+        return (exp(log_softmax(scores)) - posterior) * each, to_numpy(log_likelihood)
+
+    def _infer(self, scores: Any) -> tuple[Any, Any]:
+        """Posterior of every instance, and log P(Y | X) of every bag."""
+        posterior = torch.zeros_like(scores)
+        norm = torch.logsumexp(scores, dim=1)
+        log_likelihood = scores.new_zeros(len(self.bags))
+        slow = [torch.as_tensor(self.others, device=scores.device)]
+        for group in self.groups:
+            slow.append(self._expect_group(group, scores, norm, posterior, log_likelihood))
+        chosen = np.sort(to_numpy(torch.cat(slow)))
+        if len(chosen):
+            self._expect_compiled(chosen, scores, posterior, log_likelihood)
+        return posterior, log_likelihood
+
+    def _expect_group(
+        self, group: _Group, scores: Any, norm: Any, posterior: Any, log_likelihood: Any
+    ) -> Any:
+        """Fill in the bags of a group; returns those in which it underflowed."""
+        k, n_steps, n_bags = group.k, len(group.n_running), len(group.bags)
+        bags = torch.as_tensor(group.bags, device=scores.device)
+        inside = scores.new_zeros(n_bags)
+        qs = []
+        for rows, m in zip(group.rows, group.n_running, strict=True):
+            log_q = scores[rows[:m, None], group.columns[:m]]
+            if len(self.instance_labels):
+                label = self.instance_labels[rows[:m], None]
+                log_q = log_q.where((label < 0) | (label == group.columns[:m]), -torch.inf)
+            total = torch.logsumexp(log_q, dim=1)
+            inside[:m] += total - norm[rows[:m]]
+            q = (log_q - total[:, None]).exp()
+            qs.append(q if self.demands.background else torch.cat([q, q.new_zeros(m, 1)], dim=1))
+        table = scores.new_zeros(n_steps + 1, n_bags, 1 << k)
+        table[0, :, 0] = 1.0
+        for j, (q, m) in enumerate(zip(qs, group.n_running, strict=True)):
+            table[j + 1, m:] = table[j, m:]
+            table[j + 1, :m] = _forward(table[j, :m], q, k)
+        total = table[-1, :, -1]
+        after = torch.zeros_like(table[0])
+        after[:, -1] = 1.0
+        for j in range(n_steps - 1, -1, -1):
+            m, rows = group.n_running[j], group.rows[j]
+            joint, after[:m] = _backward(table[j, :m], after[:m], qs[j], k)
+            joint = joint / joint.sum(dim=1, keepdim=True)
+            width = k + self.demands.background
+            posterior[rows[:m, None], group.columns[:m]] = joint[:, :width]
+        log_likelihood[bags] = inside + total.log()
+        return bags[~(total > UNDERFLOW)]
+
+    def _expect_compiled(
+        self, chosen: NDArray[np.int64], scores: Any, posterior: Any, log_likelihood: Any
+    ) -> None:
+        sizes = self.bags.sizes[chosen]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        rows = np.repeat(self.bags.offsets[:-1][chosen] - offsets[:-1], sizes)
+        place = torch.as_tensor(rows + np.arange(offsets[-1]), device=scores.device)
+        logits = to_numpy(scores[place])
+        bag, labels = np.nonzero(self.indicator[chosen] == 1)
+        set_offsets = np.searchsorted(bag, np.arange(len(chosen) + 1))
+        known = to_numpy(
+            self.instance_labels[place] if len(self.instance_labels) else self.instance_labels
+        )
+        found, value = np.empty_like(logits), np.empty(len(chosen))
+        compiled.label_subsets.expect(
+            0, len(chosen), offsets, logits, set_offsets, labels, self.demands.background,
+            self.how[chosen], np.ones(len(chosen)), False, known, found, value,
+            np.ones(len(chosen), bool),
+        )  # fmt: skip
+        posterior[place] = torch.as_tensor(found, device=scores.device)
+        log_likelihood[torch.as_tensor(chosen, device=scores.device)] = torch.as_tensor(
+            value, device=scores.device
+        )
+
+    def _groups_of(self, k: int, mine: NDArray[np.int64]) -> list[_Group]:
+        """Cut bags of k labels, the longest first, so that the table of each group fits."""
+        groups, start = [], 0
+        sizes = self.bags.sizes[mine]
+        while start < len(mine):
+            fit = max(1, TENSOR_TABLE // ((int(sizes[start]) + 1) << k))
+            groups.append(self._group(k, mine[start : start + fit]))
+            start += fit
+        return groups
+
+    def _group(self, k: int, mine: NDArray[np.int64]) -> _Group:
+        sizes = self.bags.sizes[mine]
+        steps = np.arange(sizes[0])
+        rows = self.bags.offsets[:-1][mine][None, :] + steps[:, None]
+        rows = np.minimum(rows, self.bags.n_instances - 1)  # those past the end are not read
+        n_running = [int(np.count_nonzero(sizes > j)) for j in steps]
+        columns = np.nonzero(self.indicator[mine] == 1)[1].reshape(len(mine), k)
+        if self.demands.background:
+            last = np.full((len(mine), 1), self.indicator.shape[1])
+            columns = np.hstack([columns, last])
+        device = self.X.device
+        return _Group(
+            k,
+            mine,
+            torch.as_tensor(rows, dtype=torch.int64, device=device),
+            n_running,
+            torch.as_tensor(columns, dtype=torch.int64, device=device),
+        )
+
+
+class ORLRPart(_Part):
+    """Bags in this process or on a worker, with compiled inference."""
+
+    tensor_part = TensorORLRPart
+
+    def expect(self, theta: Vector) -> None:
+        """The E-step: keep the posterior labels of all instances."""
+        found = [
+            infer(self.demands, bags, self._scores(theta, rows))[0] for bags, rows in self._blocks()
+        ]
+        self.posterior = np.concatenate(found)
+
+    def _blocks(self) -> Iterator[tuple[slice, slice]]:
+        return self.demands.parts(self.n_classes)
+
+    def _residual(self, bags: slice, scores: Array) -> tuple[Array, Vector]:
+        return infer(self.demands, bags, scores, weights=self.weights[bags])[:2]
+
+
+def _halves(table: Any, c: int) -> tuple[Any, Any]:
+    """Views of the subsets without and with label c."""
+    split = table.view(len(table), -1, 2, 1 << c)
+    return split[:, :, 0], split[:, :, 1]
+
+
+def _forward(a: Any, q: Any, k: int) -> Any:
+    """A after one more instance."""
+    new = q[:, k, None] * a
+    for c in range(k):
+        without, having = _halves(a, c)
+        _halves(new, c)[1].add_(q[:, c, None, None] * (without + having))
+    return new
+
+
+def _backward(a: Any, b: Any, q: Any, k: int) -> tuple[Any, Any]:
+    """Joint of the label of an instance and the label set, and B before the instance."""
+    new = q[:, k, None] * b
+    joint = [(a * b).sum(dim=1)]
+    for c in range(k):
+        without, having = _halves(a, c)
+        ahead = _halves(b, c)[1]
+        joint.insert(c, ((without + having) * ahead).sum(dim=(1, 2)))
+        step = q[:, c, None, None] * ahead
+        for half in _halves(new, c):
+            half.add_(step)
+    return torch.stack(joint, dim=1) * q, new

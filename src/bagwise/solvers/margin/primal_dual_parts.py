@@ -1,0 +1,464 @@
+"""The state of pdMISVM for a block of bags: numpy arrays with compiled loops, or torch tensors.
+
+Both keep one index and one number per (bag, class) of each copy of the scores, T and U, instead of
+a column of instances. With tensors the loop over bags becomes operations on columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.sparsefuncs import min_max_axis
+
+from bagwise import compiled
+from bagwise.bags import Bags
+from bagwise.compiled.threads import SMALL, block_bounds, n_threads, over_bags, run_blocks
+from bagwise.engines import digest, to_numpy
+from bagwise.engines.arrays import beside, like, product
+from bagwise.engines.tensors import segment_argmax, segment_max, top_three, torch
+
+__all__ = ["KernelPart", "PrimalDualPart", "Problem", "TensorPrimalDualPart"]
+
+Array = NDArray[Any]
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Bags, classes and weights, and how often each instance is fitted for each class."""
+
+    offsets: NDArray[np.int64]
+    codes: NDArray[np.int64]
+    weights: Vector
+    n_classes: int
+    shared: bool
+
+    @property
+    def extra(self) -> float:
+        """How many copies of its own scores (U) a class fits besides T; none when shared."""
+        return 0.0 if self.shared else float(self.n_classes)
+
+    def instance_weights(self, m: int) -> Vector:
+        """D_m: the weight of each instance in the fit of w_m."""
+        times = self.weights * np.where(self.codes == m, 1.0 + self.extra, 1.0)
+        return np.repeat(times, np.diff(self.offsets))
+
+
+class Residual:
+    """R, what W has to fit next: T - S + Theta/mu and the same of U; nearly all zeros.
+
+    Per class two entries for each bag, and 2 K more for each bag of that class. Their positions
+    are fixed; only instances and values change.
+
+    Parameters
+    ----------
+    problem : Problem
+        The bags.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        n_bags, K, codes = len(problem.codes), problem.n_classes, problem.codes
+        per_class = np.bincount(codes, minlength=K)
+        lengths = 2 * n_bags + (0 if problem.shared else 2 * K) * per_class
+        self.row_start = np.concatenate([[0], np.cumsum(lengths)])
+        self.rank = np.empty(n_bags, np.int64)  # of each bag among those of its class
+        for m in range(K):
+            self.rank[codes == m] = np.arange(per_class[m])
+        self.rows = np.zeros(self.row_start[-1], np.int64)
+        self.values = np.zeros(self.row_start[-1])
+
+    @property
+    def matrix(self) -> sparse.csr_array:
+        """R', of shape (n_classes, n_instances)."""
+        shape = self.problem.n_classes, int(self.problem.offsets[-1])
+        return sparse.csr_array((self.values, self.rows, self.row_start), shape=shape)
+
+    @property
+    def sums(self) -> Vector:
+        """The sum over instances for each class."""
+        return np.add.reduceat(self.values, self.row_start[:-1])
+
+    def times(self, X: Array) -> Array:
+        """R' X for dense instances, of shape (n_classes, n_features)."""
+        p = self.problem
+        n_blocks = n_threads() if len(self.values) * X.shape[1] > SMALL else 1
+
+        def work(start: int, stop: int) -> Array:
+            out = np.zeros((p.n_classes, X.shape[1]), X.dtype)
+            compiled.primal_dual.project(
+                start, stop, X, p.codes, self.row_start, self.rank, self.rows, self.values,
+                p.shared, out,
+            )  # fmt: skip
+            return out
+
+        return sum(run_blocks(work, block_bounds(p.offsets, n_blocks)))
+
+
+class _Part:
+    """A block of whole bags and everything the ADMM keeps for it besides W and b.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags; for a kernel, the instances are rows of the kernel matrix.
+    codes, weights : ndarray of shape (n_bags,)
+        Class and weight of each bag.
+    n_classes : int
+        K.
+    shared : bool
+        One copy of the scores for all classes.
+    mask : bool
+        Leave the term of the own class out.
+    cost : float
+        C.
+
+    Attributes
+    ----------
+    scores : array of shape (n_instances, n_classes)
+        X W' + b.
+    place_t, max_t, theta : array of shape (n_bags, n_classes)
+        Of T: the instance where it differs from the scores, its maximum, its multiplier there.
+    place_u, max_u, xi : array of shape (n_bags, n_classes)
+        The same of U.
+    q, r, lam, sigma, omega : array of shape (n_bags, n_classes)
+        Q, R and the multipliers of the constraints on E, Q and R. The shared splitting keeps Z in
+        q and E in r.
+    changed : array of shape (n_instances, n_classes)
+        X step' of the last `change`, which `update` adds to the scores.
+    """
+
+    STATE: tuple[str, ...] = (
+        "scores", "place_t", "max_t", "place_u", "max_u", "q", "r", "theta", "xi", "lam", "sigma",
+        "omega",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        bags: Bags,
+        codes: NDArray[np.int64],
+        weights: Vector,
+        *,
+        n_classes: int,
+        shared: bool,
+        mask: bool,
+        cost: float,
+    ) -> None:
+        self.bags, self.X = bags, bags.instances
+        self.problem = Problem(bags.offsets, codes, weights, n_classes, shared)
+        self.mask, self.cost = mask, cost
+        self.changed: Any = None
+
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.problem.codes, self.problem.weights)
+
+    def grams(self) -> Any:
+        """X' D X over the instances of each class, or of all when the splitting is shared."""
+        p, X = self.problem, self.X
+        groups = np.zeros(len(p.codes), np.int64) if p.shared else p.codes
+        group = np.repeat(groups, self.bags.sizes)
+        root = np.sqrt(np.repeat(p.weights, self.bags.sizes))
+        n_features = X.shape[1]
+        grams = like(np.zeros((1 if p.shared else p.n_classes, n_features, n_features)), X)
+        # Blocks keep the weighted copy of the rows small; each row enters one product only.
+        step = max(n_features, 8192)
+        for start in range(0, X.shape[0], step):
+            block = slice(start, start + step)
+            for m in np.unique(group[block]):
+                mine = np.flatnonzero(group[block] == m)
+                rows = X[block] if len(mine) == len(group[block]) else X[block][mine]
+                if np.any(root[block][mine] != 1):
+                    scale = like(root[block][mine][:, None], X)
+                    rows = rows.multiply(scale).tocsr() if sparse.issparse(rows) else rows * scale
+                grams[m] += product(rows.T, rows.T)
+        return grams
+
+    def begin(self, W: Any) -> None:
+        """Set the first state: copies equal to the scores, no multipliers."""
+        n_bags, K = len(self.bags), self.problem.n_classes
+        self.scores, place, largest = self._first_scores(W)
+        zeros = like(np.zeros((5, n_bags, K)), largest)
+        own = np.arange(n_bags), self.problem.codes
+        self.place_t, self.max_t = place, largest
+        self.place_u = place[own][:, None] + 0 * place
+        self.max_u = largest[own][:, None] + zeros[0]
+        self.q, self.r = self.max_t + zeros[0], self.max_u + zeros[0]
+        self.theta, self.xi, self.lam, self.sigma, self.omega = zeros
+        self._begin_residual()
+
+    def _first_scores(self, W: Any) -> tuple[Any, Any, Any]:
+        """X W', and row and value (float64) of the largest score of each bag and class."""
+        raise NotImplementedError
+
+    def _begin_residual(self) -> None:
+        """Set R to zero."""
+        raise NotImplementedError
+
+    def state(self) -> dict[str, Any]:
+        """All that changes, for a checkpoint."""
+        return {name: getattr(self, name) for name in self.STATE}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Continue from a checkpoint."""
+        for name in self.STATE:
+            setattr(self, name, beside(state[name], self.X))
+
+
+class TensorPrimalDualPart(_Part):
+    """All bags on a device.
+
+    Instances and scores keep their precision; the numbers per bag and class are float64. R is a
+    dense tensor (n_instances, n_classes), and `residual_sums` are its sums over instances.
+    """
+
+    STATE = (*_Part.STATE, "R", "residual_sums")
+
+    def __init__(self, bags: Bags, codes: Array, weights: Vector, **options: Any) -> None:
+        super().__init__(bags, codes, weights, **options)
+        device = self.X.device
+        self.codes = torch.as_tensor(codes, dtype=torch.int64, device=device)
+        self.weights = torch.as_tensor(weights, dtype=torch.float64, device=device)[:, None]
+        self.bag = torch.as_tensor(bags.bag_index, dtype=torch.int64, device=device)
+        self.classes = torch.arange(self.problem.n_classes, device=device)
+        self.is_own = self.codes[:, None] == self.classes  # (n_bags, n_classes)
+        times = self.weights * (1.0 + self.problem.extra * self.is_own)  # D_m, per bag
+        self.times = times.to(self.X.dtype)
+
+    def extremes(self) -> tuple[Any, Any]:
+        """Smallest and largest value of each feature."""
+        return self.X.amin(dim=0), self.X.amax(dim=0)
+
+    def _first_scores(self, W: Any) -> tuple[Any, Any, Any]:
+        scores = self.X @ W.T
+        largest = segment_max(scores, self.bag, len(self.bags))
+        return scores, segment_argmax(scores, largest, self.bag), largest.double()
+
+    def _begin_residual(self) -> None:
+        self.R = torch.zeros_like(self.scores)
+        self.residual_sums = self.max_t.new_zeros(self.problem.n_classes)
+
+    def project(self) -> tuple[Any, Vector]:
+        """R' X and the sums of R, per class."""
+        return self.R.T @ self.X, to_numpy(self.residual_sums)
+
+    def change(self, step: Any) -> tuple[Vector, Vector]:
+        """How the scores change with a step of W: weighted sums and sums of squares, per class."""
+        self.changed = self.X @ step.T
+        weighted = self.changed * self.times[self.bag]
+        both = torch.stack([weighted, weighted * self.changed]).sum(dim=1, dtype=torch.float64)
+        first, second = to_numpy(both)
+        return first, second
+
+    def update(
+        self, factor: Vector, shift: Vector, mu: float, next_mu: float
+    ) -> tuple[Vector, Any, Vector]:
+        """Lines 9 to 16 of Algorithm 1: squared gaps, their scale and the hinge; then `project`."""
+        self.scores += self.changed * like(factor, self.scores)
+        self.scores += like(shift, self.scores)
+        n_bags, K = self.is_own.shape
+        tops, rows = top_three(self.scores, self.bag, n_bags)
+        tops = [top.double() for top in tops]
+        gaps = self._share(mu) if self.problem.shared else self._slack_and_targets(mu)
+        self.R.zero_()
+        columns = self.classes.expand(n_bags, K)
+        self.place_t, self.theta, self.max_t, gap, of_t = self._copy(
+            tops, rows, columns, self.place_t, self.theta, self.q, self.sigma, mu, next_mu
+        )
+        self.residual_sums = of_t.sum(dim=0)
+        gaps = gaps + gap
+        gap = self.q - self.max_t
+        self.sigma = self.sigma + mu * gap
+        gaps = gaps + gap**2
+        if not self.problem.shared:  # U, Eq. 20: the same on the scores of the own class
+            own = self.codes[:, None].expand(n_bags, K)
+            tops_own = [top.gather(1, own) for top in tops]
+            rows_own = [row.gather(1, own) for row in rows]
+            self.place_u, self.xi, self.max_u, gap, of_u = self._copy(
+                tops_own, rows_own, own, self.place_u, self.xi, self.r, self.omega, mu, next_mu
+            )
+            self.residual_sums = self.residual_sums.index_add(0, self.codes, of_u.sum(dim=1))
+            gaps = gaps + gap
+            gap = self.r - self.max_u
+            self.omega = self.omega + mu * gap
+            gaps = gaps + gap**2
+        best = tops[0]
+        hinge = torch.relu(1.0 + best - best.gather(1, self.codes[:, None])) * ~self.is_own
+        report = torch.stack([gaps, 1.0 + self.q**2, hinge])
+        return to_numpy((report * self.weights).sum(dim=(1, 2))), *self.project()
+
+    def _slack_and_targets(self, mu: float) -> Any:
+        """E, Q, R and their multiplier; returns the squared gaps."""
+        sign = torch.where(self.is_own, 1.0, -1.0).double()
+        cost = torch.full_like(self.q, self.cost / mu)
+        if self.mask:
+            cost = cost * ~self.is_own
+        e = _slack(sign - self.q + self.r - self.lam / mu, sign, cost)
+        fixed = sign - e - self.lam / mu
+        self.q = (fixed + self.r + self.max_t - self.sigma / mu) / 2  # Eq. 15
+        self.r = (self.q - fixed + self.max_u - self.omega / mu) / 2  # Eq. 16
+        gap = e - (sign - self.q + self.r)
+        self.lam = self.lam + mu * gap
+        return gap**2
+
+    def _share(self, mu: float) -> Any:
+        """E, Z and their multiplier for the shared splitting; returns the squared gaps."""
+        n_classes = len(self.classes)
+        nu = 2.0 * mu / n_classes
+        through = nu / (mu + nu)
+        own = self.codes[:, None]
+        minus = torch.full_like(self.q, -1.0)
+        e = minus - self.q + self.q.gather(1, own) - self.lam / nu
+        e = _slack(e, minus, torch.full_like(self.q, self.cost / nu))
+        target = e + 1.0 + self.lam / nu
+        alone = self.max_t - self.sigma / mu
+        coupled = (target + alone) * ~self.is_own
+        total = alone.gather(1, own) + through * coupled.sum(dim=1, keepdim=True)
+        z_own = total / (1.0 + (n_classes - 1) * through)
+        self.q = torch.where(self.is_own, z_own, alone + through * (z_own - target - alone))
+        gap = (e - (minus - self.q + z_own)) * ~self.is_own
+        self.lam = self.lam + nu * gap
+        return gap**2
+
+    def _copy(
+        self,
+        tops: list[Any],
+        rows: list[Any],
+        columns: Any,
+        place: Any,
+        dual: Any,
+        target: Any,
+        multiplier: Any,
+        mu: float,
+        next_mu: float,
+    ) -> tuple[Any, Any, Any, Any, Any]:
+        """A copy of the scores (T or U, Eq. 19): its place, dual, maximum, gaps and residuals.
+
+        The largest entry of the scores with one entry changed moves towards its target. What W has
+        to fit next is written into R.
+        """
+        changed = self.scores[place, columns].double() - dual / mu
+        is_first, is_second = rows[0] == place, rows[1] == place
+        largest = torch.where(is_first, tops[1], tops[0])
+        row = torch.where(is_first, rows[1], rows[0])
+        runner_up = torch.where(is_first | is_second, tops[2], tops[1])
+        stays = (changed > largest) | ((changed == largest) & (place < row)) | (row < 0)
+        new = torch.where(stays, place, row)
+        first = torch.where(stays, changed, largest)
+        second = torch.where(stays, largest, torch.maximum(changed, runner_up))
+        aim = (first + target + multiplier / mu) / 2
+        step = aim - self.scores[new, columns].double()
+        moved = ~stays
+        kept = torch.where(moved, 0.0, dual)
+        now = kept + mu * step
+        at_new = self.weights * (step + now / next_mu)
+        at_old = torch.where(moved, -self.weights * dual / mu, 0.0)
+        for entry, value in ((new, at_new), (place, at_old)):
+            self.R.index_put_((entry, columns), value.to(self.R.dtype), accumulate=True)
+        gaps = step**2 + torch.where(moved, (dual / mu) ** 2, 0.0)
+        return new, now, torch.maximum(aim, second), gaps, at_new + at_old
+
+
+class PrimalDualPart(_Part):
+    """Bags in this process or on a worker, with compiled loops over bags."""
+
+    tensor_part: type[_Part] | None = TensorPrimalDualPart
+
+    def extremes(self) -> tuple[Array, Array]:
+        """Smallest and largest value of each feature, block by block."""
+        X = self.X
+        if sparse.issparse(X):
+            return min_max_axis(X, axis=0)
+        lowest, highest = X[0].copy(), X[0].copy()
+        step = max(1, 2**20 // X.shape[1])
+        for start in range(0, len(X), step):  # a mapped file is read once
+            np.minimum(lowest, X[start : start + step].min(axis=0), out=lowest)
+            np.maximum(highest, X[start : start + step].max(axis=0), out=highest)
+        return lowest, highest
+
+    def _first_scores(self, W: Array) -> tuple[Array, Array, Array]:
+        offsets, scores = self.bags.offsets, np.ascontiguousarray(product(self.X, W))
+        place = compiled.segments.argmax(scores, offsets) + offsets[:-1, None]
+        return scores, place, compiled.segments.maximum(scores, offsets).astype(np.float64)
+
+    def _begin_residual(self) -> None:
+        self.residual = Residual(self.problem)
+        # Workspace of an iteration: allocating it each time costs as much as filling it.
+        n_bags, K = self.max_t.shape
+        self.changed = np.empty_like(self.scores)
+        self.moments = np.empty((2, n_bags, K))
+        self.report = np.empty((n_bags, 3))
+
+    def project(self) -> tuple[Array, Array]:
+        """R' X and the sums of R, per class."""
+        if sparse.issparse(self.X):
+            projected = (self.residual.matrix.astype(self.X.dtype) @ self.X).toarray()
+        else:
+            projected = self.residual.times(self.X)  # bag by bag, which reads each row once
+        return projected, self.residual.sums
+
+    def change(self, step: Array) -> tuple[Array, Array]:
+        """How the scores change with a step of W: weighted sums and sums of squares, per class."""
+        p, (first, second) = self.problem, self.moments
+        if sparse.issparse(self.X):
+            self.changed[:] = product(self.X, step)
+        else:
+            np.matmul(self.X, step.T, out=self.changed)
+        over_bags(
+            compiled.primal_dual.moments, p.offsets, self.changed,
+            p.codes, p.weights, p.extra, first, second,
+        )  # fmt: skip
+        return first.sum(axis=0), second.sum(axis=0)
+
+    def update(
+        self, factor: Vector, shift: Vector, mu: float, next_mu: float
+    ) -> tuple[Array, Array, Array]:
+        """Lines 9 to 16 of Algorithm 1: squared gaps, their scale and the hinge; then `project`."""
+        p, R = self.problem, self.residual
+        over_bags(
+            compiled.primal_dual.update_bags, p.offsets, self.scores,
+            self.changed, factor, shift, p.codes, p.weights, self.cost, mu, next_mu, p.shared,
+            self.mask, self.place_t, self.theta, self.max_t, self.place_u, self.xi, self.max_u,
+            self.q, self.r, self.lam, self.sigma, self.omega,
+            R.row_start, R.rank, R.rows, R.values, self.report,
+        )  # fmt: skip
+        return self.report.sum(axis=0), *self.project()
+
+    def state(self) -> dict[str, Array]:
+        """All that changes, for a checkpoint."""
+        return super().state() | {"rows": self.residual.rows, "values": self.residual.values}
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Continue from a checkpoint."""
+        super().restore(state)
+        self._begin_residual()
+        self.residual.rows = beside(state["rows"], self.X)
+        self.residual.values = beside(state["values"], self.X)
+
+
+class KernelPart(PrimalDualPart):
+    """The same where W holds coefficients of instances: X'R has the coefficients R."""
+
+    tensor_part = None
+
+    def project(self) -> tuple[Array, Array]:
+        """R' itself and its sums."""
+        return self.residual.matrix.toarray().astype(self.X.dtype), self.residual.sums
+
+    def norms_of_step(self, W: Array) -> Array:
+        """a_m' K a_m of each class for the step of the last `change`."""
+        return np.einsum("mi,im->m", W, self.changed)
+
+    def norms_of_scores(self, W: Array) -> Array:
+        """a_m' (K a_m + b_m) of each class for the coefficients of the scores."""
+        return np.einsum("mi,im->m", W, self.scores)
+
+
+def _slack(n: Any, sign: Any, threshold: Any) -> Any:
+    """Eq. 13; without cost the constraint is met exactly."""
+    shrunk = torch.where(sign * n > threshold, n - threshold * sign, torch.zeros_like(n))
+    return torch.where((threshold == 0.0) | (sign * n < 0.0), n, shrunk)
