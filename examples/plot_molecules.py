@@ -27,16 +27,15 @@ print("shapes per molecule: from", data.bags.sizes.min(), "to", data.bags.sizes.
 # compare molecules as wholes (``SetKernelSVM``). All of them see standardised shapes, and the same
 # folds.
 from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM, SingleInstanceClassifier
 from bagwise.inspection import ComparisonDisplay, InstanceScoreDisplay
-from bagwise.preprocessing import InstanceTransformer
+from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 
 
 def on_scaled(model):
-    return make_pipeline(InstanceTransformer(StandardScaler()), model)
+    return make_bag_pipeline(InstanceTransformer(StandardScaler()), model)
 
 
 models = {

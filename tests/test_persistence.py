@@ -160,6 +160,8 @@ def test_every_public_estimator_is_trusted():
     for room in (bagwise.classification, bagwise.embedding, bagwise.preprocessing):
         for public in room.__all__:
             thing = getattr(room, public)
+            if not isinstance(thing, type):  # make_bag_pipeline
+                continue
             assert f"{thing.__module__}.{thing.__qualname__}" in names
     assert not [name for name in names if name.startswith(("builtins", "os", "subprocess"))]
     assert not [name for name in names if name.startswith("bagwise.cli")]

@@ -1,4 +1,4 @@
-"""Row transformers of scikit-learn, applied to the instances of bags."""
+"""Row transformers of scikit-learn on instances, and pipelines with methods for instances."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import TransformerMixin, clone
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -22,7 +23,7 @@ from bagwise.base.fitted_state import FittedState, Model
 from bagwise.exceptions import InputError
 from bagwise.io.memory import Workspace
 
-__all__ = ["InstanceTransformer"]
+__all__ = ["BagPipeline", "InstanceTransformer", "make_bag_pipeline"]
 
 
 BLOCK = 2**22  # values of a memory-mapped table that are transformed at a time
@@ -211,6 +212,185 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
     def _read(self, X: Any, *, reset: bool) -> Bags:
         tags = self.__sklearn_tags__().input_tags
         return check_bags(self, X, reset=reset, accept_sparse=tags.sparse, allow_nan=tags.allow_nan)
+
+
+def _last_step_has(name: str) -> Any:
+    return available_if(lambda pipeline: hasattr(pipeline._final_estimator, name))
+
+
+class BagPipeline(Pipeline):
+    """A scikit-learn pipeline with the methods of its last step for instances.
+
+    ``pipeline.key_instances(bags)`` transforms the bags by all steps but the last and calls
+    ``key_instances`` of the last step; likewise for the other methods. A method is available where
+    the last step has it. All else is scikit-learn's `Pipeline`. Use `make_bag_pipeline` to name
+    the steps automatically.
+
+    Parameters
+    ----------
+    steps : list of (name, estimator)
+        Transformers of bags, and a final estimator.
+    transform_input : list of str, default=None
+        Metadata that the transformers transform too.
+    memory : str or object with the joblib.Memory interface, default=None
+        Where fitted transformers are cached.
+    verbose : bool, default=False
+        Whether to print the time of each step.
+
+    See Also
+    --------
+    make_bag_pipeline : Names the steps by their classes.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise.classification import SingleInstanceClassifier
+    >>> from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> scale = InstanceTransformer(StandardScaler())
+    >>> pipeline = make_bag_pipeline(scale, SingleInstanceClassifier())
+    >>> pipeline.fit(bags, [0, 0, 1, 1]).key_instances([[[0.1], [3.0]]])
+    array([1])
+    """
+
+    @_last_step_has("key_instances")
+    def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
+        """Find the instance that decided the label of each bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        label : object, default=None
+            The class to explain; the predicted class of each bag by default.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Rows inside the bags, 0-based.
+        """
+        return self._final_estimator.key_instances(self._before_last(X), label=label)
+
+    @_last_step_has("score_instances")
+    def score_instances(self, X: Any) -> NDArray[Any]:
+        """Score the instances.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,) or (n_instances, n_classes)
+        """
+        return self._final_estimator.score_instances(self._before_last(X))
+
+    @_last_step_has("predict_instances")
+    def predict_instances(self, X: Any, **params: Any) -> NDArray[Any]:
+        """Predict a label for each instance.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        **params : object
+            Further arguments of the method of the last step.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+        """
+        return self._final_estimator.predict_instances(self._before_last(X), **params)
+
+    @_last_step_has("predict_proba_instances")
+    def predict_proba_instances(self, X: Any) -> NDArray[Any]:
+        """Estimate the probability of each class for each instance.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+        """
+        return self._final_estimator.predict_proba_instances(self._before_last(X))
+
+    @_last_step_has("annotate")
+    def annotate(self, X: Any, label_sets: Any, **params: Any) -> NDArray[Any]:
+        """Label each instance, given the label set of its bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        label_sets : list of set or ndarray of shape (n_bags, n_classes)
+            The labels of each bag.
+        **params : object
+            Further arguments of the method of the last step.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+        """
+        return self._final_estimator.annotate(self._before_last(X), label_sets, **params)
+
+    @_last_step_has("annotate_proba")
+    def annotate_proba(self, X: Any, label_sets: Any, **params: Any) -> NDArray[Any]:
+        """Estimate class probabilities of each instance, given the label set of its bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        label_sets : list of set or ndarray of shape (n_bags, n_classes)
+            The labels of each bag.
+        **params : object
+            Further arguments of the method of the last step.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+        """
+        return self._final_estimator.annotate_proba(self._before_last(X), label_sets, **params)
+
+    def _before_last(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return self[:-1].transform(X) if len(self) > 1 else X
+
+
+def make_bag_pipeline(
+    *steps: Any, memory: Any = None, transform_input: list[str] | None = None, verbose: bool = False
+) -> BagPipeline:
+    """Make a `BagPipeline`; the steps are named by their classes.
+
+    Parameters
+    ----------
+    *steps : estimator
+        Transformers of bags, and a final estimator.
+    memory : str or object with the joblib.Memory interface, default=None
+        Where fitted transformers are cached.
+    transform_input : list of str, default=None
+        Metadata that the transformers transform too.
+    verbose : bool, default=False
+        Whether to print the time of each step.
+
+    Returns
+    -------
+    BagPipeline
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise.classification import SetKernelSVM
+    >>> from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
+    >>> list(make_bag_pipeline(InstanceTransformer(StandardScaler()), SetKernelSVM()).named_steps)
+    ['instancetransformer', 'setkernelsvm']
+    """
+    named = make_pipeline(*steps).steps
+    return BagPipeline(named, memory=memory, transform_input=transform_input, verbose=verbose)
 
 
 def _fitted_on_cluster(transformer: Any, bags: Any) -> Any:

@@ -130,14 +130,10 @@ def _annotated(
     model: Any, bags: Any, sets: list[set[Any] | None], known: list[Any] | None
 ) -> dict[str, Any]:
     import numpy as np
-    from sklearn.pipeline import Pipeline
 
     model.fit(bags, sets, **fit_arguments(model, known))
-    estimator, seen = model, bags
-    if isinstance(model, Pipeline):
-        estimator, seen = model[-1], model[:-1].transform(bags)
-    posterior = estimator.annotate_proba(seen, sets, instance_labels=known)
-    names = estimator.classes_
+    posterior = model.annotate_proba(bags, sets, instance_labels=known)
+    names = model.classes_
     proba = posterior[:, : len(names)]
     rows = np.arange(len(proba))
     first = proba.argmax(axis=1)
@@ -147,7 +143,7 @@ def _annotated(
     columns = {
         "bag": bags.names[bags.bag_index],
         "row": rows - bags.offsets[bags.bag_index],
-        "label": estimator.annotate(seen, sets, instance_labels=known),
+        "label": model.annotate(bags, sets, instance_labels=known),
         "probability": proba[rows, first],
         "runner_up": names[second],
         "runner_up_probability": np.where(second == first, 0.0, proba[rows, second]),

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from bagwise.classification import CitationKNN, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity
 from bagwise.metric_learning import MIMLCA
-from bagwise.preprocessing import InstanceTransformer
+from bagwise.preprocessing import BagPipeline, InstanceTransformer
 
 __all__ = [
     "LabelFrequencies",
@@ -114,7 +114,7 @@ def metric_citation_knn(
     return make_pipeline(metric, CitationKNN(n_references, n_citers, kind=kind))
 
 
-def standardised(model: Any, *, sparse: bool = False) -> Pipeline:
+def standardised(model: Any, *, sparse: bool = False) -> BagPipeline:
     """Put a step before a model that standardises the instances.
 
     Parameters
@@ -126,11 +126,11 @@ def standardised(model: Any, *, sparse: bool = False) -> Pipeline:
 
     Returns
     -------
-    Pipeline
+    BagPipeline
         Its steps are called "scale" and "model".
     """
     scaler = StandardScaler(with_mean=not sparse)
-    return Pipeline([("scale", InstanceTransformer(scaler)), ("model", model)])
+    return BagPipeline([("scale", InstanceTransformer(scaler)), ("model", model)])
 
 
 def baselines(*, label_sets: bool, sparse: bool = False) -> dict[str, Any]:
