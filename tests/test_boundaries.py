@@ -17,6 +17,7 @@ FOUNDATION = {
     "_warnings",
     "_memory",
     "extras",
+    "labels",
     "bags",
     "compiled",
     "engines",
@@ -31,11 +32,13 @@ PACKAGES = {
     "_warnings": set(),
     "_memory": {"exceptions"},
     "extras": {"exceptions"},
-    "bags": {"exceptions", "_sklearn", "engines"},  # Bags.to and Bags.distribute call engines
+    "labels": {"exceptions"},
+    # Bags.to and Bags.distribute call engines
+    "bags": {"exceptions", "_sklearn", "labels", "engines"},
     "compiled": set(),
     "engines": {"exceptions", "extras", "bags", "compiled"},
     "solvers": {"exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},
-    "_validation": {"exceptions", "_sklearn", "bags", "engines"},
+    "_validation": {"exceptions", "_sklearn", "labels", "bags", "engines"},
     "pairwise": FOUNDATION - {"base", "solvers"},
     "base": FOUNDATION,
     "embedding": FOUNDATION,
@@ -47,7 +50,7 @@ PACKAGES = {
     "metric_learning": FOUNDATION,
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "_memory", "extras", "bags"},
-    "io": {"exceptions", "_warnings", "_memory", "extras", "bags", "engines"},
+    "io": {"exceptions", "_warnings", "_memory", "extras", "labels", "bags", "engines"},
     "persistence": {"exceptions", "base", "_memory", "extras", "bags", "io"},
     "inspection": FOUNDATION | {"metrics"},
     "report": FOUNDATION | {"metrics", "io", "inspection"},  # io: the page's file appears whole

@@ -50,10 +50,10 @@ def test_frames_and_series_are_tables_and_labels(rng, bags):
     assert (found.sizes == 1).all()
     assert is_table(frame)
     np.testing.assert_array_equal(check_rows(BaseEstimator(), frame, reset=True), X)
-    classes, codes = check_bag_labels(pd.Series(["b", "a", "b"], dtype="category"), bags)
-    assert (classes.tolist(), codes.tolist()) == (["a", "b"], [1, 0, 1])
-    classes, codes = check_partial_labels(pd.Series([3, -1, 5, -1]), 4)
-    assert (classes.tolist(), codes.tolist()) == ([3, 5], [0, -1, 1, -1])
+    labels = check_bag_labels(pd.Series(["b", "a", "b"], dtype="category"), bags)
+    assert (labels.classes.tolist(), labels.codes.tolist()) == (["a", "b"], [1, 0, 1])
+    labels = check_partial_labels(pd.Series([3, -1, 5, -1]), 4)
+    assert (labels.classes.tolist(), labels.codes.tolist()) == ([3, 5], [0, -1, 1, -1])
 
 
 def test_floats_pass_without_a_copy(rng):
@@ -130,9 +130,10 @@ def test_features_are_remembered_and_compared(rng):
     ],
 )
 def test_labels_of_any_type(bags, y, classes, codes):
-    found_classes, found_codes = check_bag_labels(y, bags)
-    assert found_classes.tolist() == classes
-    assert found_codes.tolist() == codes
+    labels = check_bag_labels(y, bags)
+    assert labels.kind == "single"
+    assert labels.classes.tolist() == classes
+    assert labels.codes.tolist() == codes
 
 
 @pytest.mark.parametrize(
@@ -163,13 +164,13 @@ def test_label_sets_in_all_their_forms(bags):
         labels = check_label_sets(y, bags)
         np.testing.assert_array_equal(labels.indicator, expected)
         assert labels.classes.tolist() == ["x", "y", "z"]
-        assert not labels.single
+        assert labels.kind == "sets"
     for y in (expected, expected.astype(bool), sparse.csr_array(expected), expected.tolist()):
         labels = check_label_sets(y, bags)
         np.testing.assert_array_equal(labels.indicator, expected)
         assert labels.classes.tolist() == [0, 1, 2]
     labels = check_label_sets(["y", "x", "y"], bags)
-    assert labels.single
+    assert labels.kind == "single"
     np.testing.assert_array_equal(labels.indicator, [[0, 1], [1, 0], [0, 1]])
 
 
@@ -238,9 +239,10 @@ def test_ragged_lists_of_numbers_are_label_sets(bags):
     ],
 )
 def test_minus_one_is_an_unlabelled_row(y, classes):
-    found, codes = check_partial_labels(y, 4)
-    assert found.tolist() == classes
-    assert codes.tolist() == [0, -1, 1, -1]
+    labels = check_partial_labels(y, 4)
+    assert labels.kind == "partial"
+    assert labels.classes.tolist() == classes
+    assert labels.codes.tolist() == [0, -1, 1, -1]
 
 
 @pytest.mark.parametrize(
@@ -300,9 +302,9 @@ def test_labels_of_odd_types_are_refused(y, message):
 
 def test_unsigned_labels_keep_their_type():
     bags = Bags(np.eye(2), [0, 1, 2])
-    classes, codes = check_bag_labels(np.array([2**63 + 1, 2**63], dtype=np.uint64), bags)
-    assert classes.dtype == np.uint64
-    assert codes.tolist() == [1, 0]
+    labels = check_bag_labels(np.array([2**63 + 1, 2**63], dtype=np.uint64), bags)
+    assert labels.classes.dtype == np.uint64
+    assert labels.codes.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("sets", [[set(), set()], [set(), None], [[], []]])

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from bagwise.exceptions import InputError
+from bagwise.labels import is_missing
 
 __all__ = ["Bags"]
 
@@ -605,7 +606,7 @@ def group_rows(
     """
     values = _one_dimensional(groups)
     if values.dtype == object:
-        missing = [i for i, v in enumerate(values) if _is_missing(v)]
+        missing = [i for i, v in enumerate(values) if is_missing(v)]
     else:
         missing = np.flatnonzero(values != values).tolist()
     if missing:
@@ -718,13 +719,6 @@ def _bag_name(i: int, ids: Any) -> str:
         return f"bag {i}"
     name = ids[i]
     return f"bag {i} ({(name.item() if isinstance(name, np.generic) else name)!r})"
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA cannot say
-        return True
 
 
 def _checked_offsets(offsets: ArrayLike, n_instances: int) -> NDArray[np.int64]:

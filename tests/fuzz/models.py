@@ -142,7 +142,7 @@ def _ask(model, X, labels):
         if name == "predict_instances" and hasattr(model, "labels_"):
             continue
         # A model of label sets has key instances of a given label only.
-        of_sets = name == "key_instances" and not getattr(model, "_single", True)
+        of_sets = name == "key_instances" and getattr(model, "label_kind_", None) == "sets"
         options = {"label": model.classes_[0]} if of_sets else {}
         answer = getattr(model, name)(X, **options)
         _check(model, name, answer, bags)

@@ -166,7 +166,7 @@ def test_a_rare_class_is_not_swallowed(rng):
 
 def test_a_share_is_for_two_classes(rng):
     X = rng.normal(size=(9, 2))
-    with pytest.raises(LabelError, match="speaks of two classes"):
+    with pytest.raises(LabelError, match="share of one of two classes"):
         TransductiveSVM(positive_share=0.3).fit(X, [0, 1, 2] * 3)
     y = np.array([0, 1, *[-1] * 7])
     model = TransductiveSVM(positive_share=0.3, C2=10.0).fit(X, y)

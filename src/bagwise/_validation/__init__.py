@@ -1,10 +1,9 @@
-"""The door: the only code that doubts input."""
+"""The checks of input: anything accepted as X and y becomes `Bags` and `Labels`."""
 
 from __future__ import annotations
 
 from bagwise._validation.instances import check_bags, check_rows, check_similarity, is_table
 from bagwise._validation.labels import (
-    LabelSets,
     check_bag_labels,
     check_instance_labels,
     check_label,
@@ -18,7 +17,6 @@ from bagwise.engines.mapped import is_mapped
 
 __all__ = [
     "VALUE_RANGE",
-    "LabelSets",
     "check_bag_labels",
     "check_bags",
     "check_instance_labels",

@@ -1,24 +1,22 @@
-"""Labels of bags, of rows and of instances, as they come in."""
+"""Checks of y: labels of bags, of rows and of instances become `Labels`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
-from bagwise.bags import Bags, _is_missing
+from bagwise._sklearn import _check_sample_weight
+from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import Labels, check_table_size, is_missing, is_unlabelled, short_list
 
 __all__ = [
-    "LabelSets",
     "check_bag_labels",
     "check_instance_labels",
     "check_label",
@@ -29,143 +27,119 @@ __all__ = [
 ]
 
 LARGEST_WHOLE = 2**53  # floats beyond it cannot tell neighbouring whole numbers apart
-UNKNOWN = -2  # code of a label that is no class
+NO_CLASS = -2  # code of a label that is not among the classes
 LARGEST_WEIGHT = 1e70  # products with weights and squared values stay finite
-LARGEST_LABEL_TABLE = 2**32  # label sets are held as one byte per bag and class
 
 
-def check_bag_labels(
-    y: Any, bags: Bags, *, min_classes: int = 1
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Read one label per bag.
+def check_bag_labels(y: Any, bags: Bags, *, min_classes: int = 1) -> Labels:
+    """Check one label per bag.
 
     Parameters
     ----------
     y : array-like of shape (n_bags,)
-        The labels: any type that can be sorted.
+        The labels, of any type that can be sorted.
     bags : Bags
         The bags they belong to.
     min_classes : int, default=1
-        How many distinct labels the model needs.
+        The number of distinct labels that the model needs.
 
     Returns
     -------
-    classes : ndarray of shape (n_classes,)
-        The distinct labels, sorted.
-    codes : ndarray of shape (n_bags,)
-        The position of each bag's label in `classes`.
+    Labels
+        Of the kind "single"; the classes are sorted.
     """
-    labels = _label_column(y)
-    check_length(labels, bags)
-    _check_labels_present(labels, bags)
-    classes, codes = _classes_of(labels)
+    column = _label_column(y)
+    check_length(column, bags)
+    for i, what in _first_missing(column):
+        raise LabelError(
+            f"Input y contains {what}: {bags.name_of(i)} has no label ({column[i]!r}). Leave it "
+            "out or give it one."
+        )
+    classes, codes = _classes_of(column)
     if len(classes) < min_classes:
         raise LabelError(
             f"y holds one class only ({classes.tolist()[0]!r}): this model learns from at least "
             f"{min_classes} classes."
         )
-    return classes, codes
+    return Labels("single", classes, codes)
 
 
-def check_partial_labels(
-    y: Any, n_rows: int, *, min_classes: int = 2
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Read one label per row, -1 where it is not known.
+def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels:
+    """Check one label per row, -1 where it is unknown.
 
     Parameters
     ----------
     y : array-like of shape (n_rows,)
-        The labels: any type that can be sorted; -1 also among strings, in a list or an object
+        The labels, of any type that can be sorted; -1 also among texts, in a list or an object
         array.
     n_rows : int
-        How many there should be.
+        The number of rows.
     min_classes : int, default=2
-        How many distinct labels the model needs.
+        The number of distinct labels that the model needs.
 
     Returns
     -------
-    classes : ndarray of shape (n_classes,)
-        The distinct labels, sorted.
-    codes : ndarray of shape (n_rows,)
-        The position of each row's label in `classes`; -1 for unlabelled rows.
+    Labels
+        Of the kind "partial"; the classes are sorted.
 
     Examples
     --------
     >>> from bagwise._validation import check_partial_labels
     >>> check_partial_labels(["no", -1, "yes"], 3)
-    (array(['no', 'yes'], dtype=object), array([ 0, -1,  1]))
+    Labels('partial', n=3, classes=['no', 'yes'], unknown=1)
     """
-    labels = _label_column(y)
-    if len(labels) != n_rows:
+    column = _label_column(y)
+    if len(column) != n_rows:
         raise LabelError(
-            f"y has {len(labels)} labels for {n_rows} rows: give one per row, -1 where it is not "
-            "known."
+            f"y has {len(column)} labels for {n_rows} rows: give one per row, -1 where it is "
+            "unknown."
         )
-    unlabelled = _is_unlabelled(labels)
-    known = labels[~unlabelled]
-    if len(known) == 0:
+    for i, what in _first_missing(column):
+        raise LabelError(
+            f"Input y contains {what}: the label of row {i} is {column[i]!r}. Mark unlabelled rows "
+            "with -1."
+        )
+    known = ~_is_minus_one(column)
+    if not known.any():
         raise LabelError(f"y labels none of the {n_rows} rows (all are -1): label some of them.")
-    known_classes, known_codes = _classes_of(known)
-    if len(known_classes) < min_classes:
-        only = known_classes.tolist()[0]
+    classes, known_codes = _classes_of(column[known])
+    if len(classes) < min_classes:
+        only = classes.tolist()[0]
         message = (
             f"y holds one class only ({only!r}): this model learns from at least {min_classes} "
             "classes among the labelled rows."
         )
-        if only == 1 and unlabelled.any():
+        if only == 1 and not known.all():
             message += (
                 " -1 means unlabelled here: if it is your negative class, call it 0, as in "
                 "np.where(y == -1, 0, y)."
             )
         raise LabelError(message)
     codes = np.full(n_rows, -1, dtype=np.int64)
-    codes[~unlabelled] = known_codes
-    return known_classes, codes
+    codes[known] = known_codes
+    return Labels("partial", classes, codes)
 
 
-@dataclass(frozen=True)
-class LabelSets:
-    """Label sets of bags, as the door hands them on.
-
-    Attributes
-    ----------
-    indicator : ndarray of int8 of shape (n_bags, n_classes)
-        1 where the bag carries the label, 0 where it does not; a row of -1: nothing is known.
-    classes : ndarray of shape (n_classes,)
-        The label of each column.
-    single : bool
-        True when y was one label per bag; predictions then are too.
-    """
-
-    indicator: NDArray[np.int8]
-    classes: NDArray[Any]
-    single: bool
-
-    @property
-    def known(self) -> NDArray[np.bool_]:
-        """Which bags have a label set, of shape (n_bags,)."""
-        return np.all(self.indicator >= 0, axis=1)
-
-
-def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None) -> LabelSets:
-    """Read a label set per bag.
+def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None) -> Labels:
+    """Check a label set, or one label, per bag.
 
     Parameters
     ----------
     y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
-        An array may be sparse; a row of -1, or None in a list, means that nothing is known about
+        An array may be sparse. A row of -1, or None in a list, means that nothing is known about
         the bag. An empty set is knowledge: none of the labels is present.
     bags : Bags
         The bags they belong to.
     classes : ndarray, default=None
-        The labels a fitted model knows; None to learn them from `y`.
+        The classes of a fitted model; None to learn them from `y`.
 
     Returns
     -------
-    LabelSets
+    Labels
+        Of the kind "sets", or "single" where y is one label per bag.
     """
     if sparse.issparse(y):
-        _check_label_table(*y.shape)
+        check_table_size(*y.shape)
         compact = y.astype(np.int8)
         return _from_indicator((y if (compact != y).nnz else compact).toarray(), bags, classes)
     if (
@@ -187,13 +161,17 @@ def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None)
         ) from error
     if array.ndim == 2 and array.shape[1] > 1:
         return _from_indicator(np.asarray(array), bags, classes)
-    return _from_single_labels(y, bags, classes)
+    labels = check_bag_labels(y, bags)
+    if classes is None:
+        return labels
+    columns = np.array([check_label(label, classes) for label in labels.classes])
+    return Labels("single", classes, columns[labels.codes])
 
 
 def check_instance_labels(
-    values: Any, bags: Bags, label_sets: LabelSets, *, background: Any = None
-) -> NDArray[np.int64] | None:
-    """Read the labels of those instances whose label is known.
+    values: Any, bags: Bags, label_sets: Labels, *, background: Any = None
+) -> Labels | None:
+    """Check the labels of those instances whose label is known.
 
     Parameters
     ----------
@@ -201,16 +179,15 @@ def check_instance_labels(
         A label where it is known; None, or -1 where that is no class, where it is not.
     bags : Bags
         The bags of the instances.
-    label_sets : LabelSets
-        The label sets of the bags: a known label is in that of its bag.
+    label_sets : Labels
+        The label sets of the bags. A known instance label belongs to the label set of its bag.
     background : object, default=None
-        What instances of none of the labels are called; None where there are none.
+        The label of instances that have none of the classes; None where there are none.
 
     Returns
     -------
-    ndarray of shape (n_instances,) or None
-        The position of each label in ``label_sets.classes``, their number for the background, -1
-        where it is not known; None where no label is.
+    Labels or None
+        Of the kind "instances"; the background is the last class. None where no label is known.
     """
     if values is None:
         return None
@@ -218,34 +195,34 @@ def check_instance_labels(
     if len(listed) != bags.n_instances:
         raise LabelError(
             f"instance_labels has {len(listed)} entries for {bags.n_instances} instances: give one "
-            "per instance, None (or -1) where it is not known."
+            "per instance, None (or -1) where it is unknown."
         )
+    n_classes = len(label_sets.classes)
     classes = label_sets.classes.tolist()
-    names = classes if background in (None, -1) else [*classes, background]
-    place = {label: code for code, label in enumerate(names)}
-    place.setdefault(-1, -1)
-    codes = np.array([_code_of(label, place) for label in listed], dtype=np.int64)
+    if background not in (None, -1):
+        classes.append(background)
+    position = {label: code for code, label in enumerate(classes)}
+    codes = np.array([_code_of(label, position) for label in listed], dtype=np.int64)
     known = np.flatnonzero(codes != -1)
     if not len(known):
         return None
-    strange = codes[known] == UNKNOWN
     sets = label_sets.indicator[bags.bag_index[known]]
-    column = np.clip(codes[known], 0, len(classes) - 1)
-    carried = (sets[np.arange(len(known)), column] != 0) | (codes[known] == len(classes))
-    for i in known[strange | ~carried][:1]:
+    column = np.clip(codes[known], 0, n_classes - 1)
+    carried = (sets[np.arange(len(known)), column] != 0) | (codes[known] == n_classes)
+    for i in known[(codes[known] == NO_CLASS) | ~carried][:1]:
         bag = bags.bag_index[i]
         at = f"instance {i - bags.offsets[bag]} of {bags.name_of(bag)}"
-        if codes[i] == UNKNOWN:
+        if codes[i] == NO_CLASS:
             raise LabelError(
                 f"{at} is given the unknown label {listed[i]!r}: the classes are "
-                f"{_short(np.array(names, dtype=object))}."
+                f"{short_list(np.array(classes, dtype=object))}."
             )
-        labels = label_sets.classes[label_sets.indicator[bag] == 1]
+        own = label_sets.classes[label_sets.indicator[bag] == 1]
         raise LabelError(
             f"{at} is given the label {listed[i]!r}, which its bag does not carry: its labels are "
-            f"{_short(labels)}. Correct the label set of the bag, or the label of the instance."
+            f"{short_list(own)}. Correct the label set of the bag, or the label of the instance."
         )
-    return codes
+    return Labels("instances", classes, codes)
 
 
 def check_label(label: Any, classes: NDArray[Any]) -> int:
@@ -266,7 +243,9 @@ def check_label(label: Any, classes: NDArray[Any]) -> int:
     label = label.item() if isinstance(label, np.generic) else label
     found = [i for i, known in enumerate(classes) if known == label]
     if not found:
-        raise LabelError(f"the model knows no label {label!r}: its classes are {_short(classes)}.")
+        raise LabelError(
+            f"the model knows no label {label!r}: its classes are {short_list(classes)}."
+        )
     return found[0]
 
 
@@ -372,52 +351,34 @@ def _classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         raise LabelError(f"y mixes {kinds}: give labels of one type.") from error
 
 
-def _is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which labels are -1; gaps of other kinds are refused."""
-    if labels.dtype.kind in "US":
-        if (labels == "-1").any():
-            raise LabelError(
-                "y is an array of text and holds the text '-1': to leave rows unlabelled, give a "
-                "list or an object array with the number -1."
-            )
-        return np.zeros(len(labels), dtype=bool)
-    for i, label in enumerate(labels if labels.dtype == object else ()):
-        if _is_missing(label):
-            raise LabelError(
-                f"the label of row {i} is {label!r} (Input y contains NaN): mark unlabelled rows "
-                "with -1."
-            )
-    if labels.dtype.kind == "f":
-        try:
-            assert_all_finite(labels, input_name="y")
-        except ValueError as error:
-            raise LabelError(f"{error} Mark unlabelled rows with -1.") from error
-    if labels.dtype == object:  # a tuple is a label, not an array to compare
-        return np.array([isinstance(v, Real) and v == -1 for v in labels], dtype=bool)
-    return labels == -1
+def _first_missing(column: NDArray[Any]) -> list[tuple[int, str]]:
+    """The first label that is missing or infinite, if there is one, with what it is."""
+    if column.dtype.kind == "f":
+        places = np.flatnonzero(~np.isfinite(column))
+    elif column.dtype == object:
+        places = np.flatnonzero([is_missing(label) for label in column])
+    else:
+        return []
+    return [(int(i), "NaN" if is_missing(column[i]) else "infinity") for i in places[:1]]
 
 
-def _check_labels_present(labels: NDArray[Any], bags: Bags) -> None:
-    if labels.dtype.kind == "f":
-        try:
-            assert_all_finite(labels, input_name="y")
-        except ValueError as error:
-            first = int(np.flatnonzero(~np.isfinite(labels))[0])
-            raise LabelError(f"{error} ({bags.name_of(first)})") from error
-    if labels.dtype == object:
-        for i, label in enumerate(labels):
-            if _is_missing(label):
-                raise LabelError(
-                    f"{bags.name_of(i)} has no label ({label!r}; Input y contains NaN): leave it "
-                    "out or give it one."
-                )
+def _is_minus_one(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows are unlabelled."""
+    if column.dtype.kind in "US" and (column == "-1").any():
+        raise LabelError(
+            "y is an array of text and holds the text '-1': to leave rows unlabelled, give a "
+            "list or an object array with the number -1."
+        )
+    if column.dtype == object:  # a tuple is a label, not an array to compare
+        return np.array([is_unlabelled(label) for label in column], dtype=bool)
+    return column == -1
 
 
-def _code_of(label: Any, place: dict[Any, int]) -> int:
+def _code_of(label: Any, position: dict[Any, int]) -> int:
     try:
-        return -1 if _is_missing(label) else place.get(label, UNKNOWN)
+        return -1 if is_unlabelled(label, position) else position.get(label, NO_CLASS)
     except TypeError:  # a list, which cannot be a label
-        return UNKNOWN
+        return NO_CLASS
 
 
 def _is_list_of_sets(y: Any) -> bool:
@@ -434,16 +395,7 @@ def _is_list_of_sets(y: Any) -> bool:
     return words or len({len(labels) for labels in known}) > 1
 
 
-def _check_label_table(n_bags: int, n_classes: int) -> None:
-    if n_bags * n_classes > LARGEST_LABEL_TABLE:
-        raise LabelError(
-            f"the label sets of {n_bags:,} bags with {n_classes:,} classes make a table of "
-            f"{n_bags * n_classes / 1e9:.1f} GB: leave out labels that few bags carry, or work on "
-            "fewer bags at a time."
-        )
-
-
-def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> LabelSets:
+def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> Labels:
     check_length(y, bags)
     if classes is None:
         members = set().union(*(labels for labels in y if labels is not None))
@@ -453,31 +405,17 @@ def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> La
             classes = np.array(sorted(members))
         except TypeError as error:
             raise LabelError("the label sets mix types of labels: use one type.") from error
-    _check_label_table(len(y), len(classes))
-    column = {label: k for k, label in enumerate(classes.tolist())}
-    indicator = np.zeros((len(y), len(classes)), dtype=np.int8)
-    for i, labels in enumerate(y):
-        if labels is None:
-            indicator[i] = -1
-            continue
-        for label in labels:
-            if label not in column:
-                raise LabelError(
-                    f"{bags.name_of(i)} carries the unknown label {label!r}: the classes are "
-                    f"{_short(classes)}."
-                )
-            indicator[i, column[label]] = 1
-    return LabelSets(indicator, classes, single=False)
+    return Labels.from_sets(y, classes, name_of=bags.name_of)
 
 
-def _from_indicator(array: NDArray[Any], bags: Bags, classes: NDArray[Any] | None) -> LabelSets:
+def _from_indicator(array: NDArray[Any], bags: Bags, classes: NDArray[Any] | None) -> Labels:
     check_length(array, bags)
     if classes is None:
         classes = np.arange(array.shape[1])
     if array.shape[1] != len(classes):
         raise LabelError(
             f"the label sets have {array.shape[1]} columns for {len(classes)} classes: "
-            f"{_short(classes)}."
+            f"{short_list(classes)}."
         )
     unknown = (array == -1).all(axis=1)
     odd = np.flatnonzero(~unknown & ~((array == 0) | (array == 1)).all(axis=1))
@@ -486,20 +424,4 @@ def _from_indicator(array: NDArray[Any], bags: Bags, classes: NDArray[Any] | Non
             f"Unknown label type: the label set of {bags.name_of(odd[0])} is "
             f"{array[odd[0]].tolist()}: expected 0 and 1 only (or all -1 where nothing is known)."
         )
-    return LabelSets(array.astype(np.int8), classes, single=False)
-
-
-def _from_single_labels(y: Any, bags: Bags, classes: NDArray[Any] | None) -> LabelSets:
-    found, codes = check_bag_labels(y, bags)
-    if classes is None:
-        classes, columns = found, np.arange(len(found))
-    else:
-        columns = np.array([check_label(label, classes) for label in found])
-    indicator = np.zeros((len(bags), len(classes)), dtype=np.int8)
-    indicator[np.arange(len(bags)), columns[codes]] = 1
-    return LabelSets(indicator, classes, single=True)
-
-
-def _short(classes: NDArray[Any]) -> str:
-    names = classes.tolist()
-    return str(names) if len(names) <= 10 else f"{names[:10]} and {len(names) - 10} more"
+    return Labels("sets", classes, indicator=array.astype(np.int8))

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from bagwise import compiled
 from bagwise._validation import check_label_sets
 from bagwise.base import BagClassifierMixin, InstancePredictorMixin, finite_scores
-from bagwise.base.fitted_state import FittedState, Flag
 from bagwise.exceptions import LabelError
 
 __all__ = ["AnnotatorMixin", "best_threshold"]
@@ -18,13 +17,6 @@ __all__ = ["AnnotatorMixin", "best_threshold"]
 
 class AnnotatorMixin(InstancePredictorMixin, BagClassifierMixin):
     """A score for each instance and class; learned from label sets, or from one label per bag."""
-
-    _single: bool
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "_single": Flag(),
-        }
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the label set, or the class, of each bag.
@@ -40,7 +32,7 @@ class AnnotatorMixin(InstancePredictorMixin, BagClassifierMixin):
             Label sets where the model was fitted on label sets; else values of ``classes_``.
         """
         scores = self.decision_function(X)
-        return self._labels_of(scores) if self._single else (scores > 0).astype(int)
+        return self._labels_of(scores) if self.label_kind_ == "single" else (scores > 0).astype(int)
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Score each bag for each class.
@@ -57,7 +49,7 @@ class AnnotatorMixin(InstancePredictorMixin, BagClassifierMixin):
             highest score wins, and two classes have the difference of their scores only.
         """
         scores = self._score_bags(X)
-        if self._single and len(self.classes_) == 2:
+        if self.label_kind_ == "single" and len(self.classes_) == 2:
             equal = np.equal(*compiled.ties.settled(scores, axis=1).T)
             scores = np.where(equal, 0, scores[:, 1] - scores[:, 0])
         return finite_scores(scores)
@@ -105,7 +97,7 @@ class AnnotatorMixin(InstancePredictorMixin, BagClassifierMixin):
         ndarray of shape (n_bags,)
             The row of the key instance inside its bag, 0-based.
         """
-        if label is None and not self._single:
+        if label is None and self.label_kind_ == "sets":
             raise LabelError("a model of label sets needs label=...: which label's key instances?")
         return super().key_instances(X, label)
 

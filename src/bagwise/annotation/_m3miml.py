@@ -177,7 +177,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
                 ConvergenceWarning,
             )
         self._keep(space, coef, intercept)
-        self.classes_, self._single = labels.classes, labels.single
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.n_iter_ = max((result.n_iter for result in results), default=0)
         self.objective_curve_ = total_curve(results) if results else np.zeros(0)
         return self

@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise import compiled
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import (
-    LabelSets,
     check_bags,
     check_instance_labels,
     check_label_sets,
@@ -31,6 +30,7 @@ from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import is_local, over_partitions, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError
+from bagwise.labels import Labels
 from bagwise.solvers.annotation.orlr import ored_logistic
 from bagwise.solvers.annotation.orlr_parts import Demands, infer
 
@@ -198,7 +198,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         bag the score is log P(all instances are c or background, some is c), which no pooling of
         scores gives.
         """
-        return "sum" if getattr(self, "_single", True) else "noisy-or"
+        return "noisy-or" if self.label_kind_ == "sets" else "sum"
 
     def _fitted_state(self) -> FittedState:
         n_columns = len(self.classes_) + (self.background_label_ is not None)
@@ -237,7 +237,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         weights = weights * self._label_weights(labels)
         background_label = self._background_label(labels.classes)
         background = background_label is not None
-        known = check_instance_labels(instance_labels, bags, labels, background=background_label)
+        given = check_instance_labels(instance_labels, bags, labels, background=background_label)
+        known = None if given is None else given.codes
         demands = self._demands(bags, labels.indicator, background, known)
         _warn_of_impossible(demands, bags)
         _warn_of_approximation(demands, bags)
@@ -284,7 +285,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         self.coef_ = np.zeros((n_columns, bags.n_features), result.solution[0].dtype)
         self.intercept_ = np.full(n_columns, -np.inf, result.solution[1].dtype)
         self.coef_[columns], self.intercept_[columns] = result.solution
-        self.classes_, self._single = labels.classes, labels.single
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.background_label_ = background_label
         self.approximate_bags_ = np.flatnonzero(demands.approximate & used)
         self.left_out_ = np.flatnonzero(demands.impossible)
@@ -306,7 +307,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             log-probability.
         """
         log_p = log_softmax(self._logits(self._check_bags(X)).astype(np.float64), axis=1)
-        scores = log_p if self._single else log_p - _log_of_others(log_p)
+        scores = log_p if self.label_kind_ == "single" else log_p - _log_of_others(log_p)
         return scores[:, : len(self.classes_)]
 
     def predict_proba_instances(self, X: Any) -> NDArray[Any]:
@@ -356,7 +357,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             the label set is this label alone, given that it is one label; rows sum to 1.
         """
         scores = self._score_bags(X)
-        if self._single:
+        if self.label_kind_ == "single":
             return softmax(scores, axis=1)
         with np.errstate(over="ignore"):
             return 1 / (1 + np.exp(-scores))
@@ -461,7 +462,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         return over_partitions(self._score_bags_here, self._check_bags(X))
 
     def _score_bags_here(self, bags: Bags) -> NDArray[Any]:
-        if not self._single or self.background_label_ is None:
+        if self.label_kind_ == "sets" or self.background_label_ is None:
             return super()._score_bags(bags)
         log_p = log_softmax(self._logits(bags).astype(np.float64), axis=1)
         n_classes = len(self.classes_)
@@ -479,7 +480,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         bags = self._check_bags(X)
         sets = check_label_sets(label_sets, bags, classes=self.classes_)
         background = self.background_label_
-        known = check_instance_labels(instance_labels, bags, sets, background=background)
+        given = check_instance_labels(instance_labels, bags, sets, background=background)
+        known = None if given is None else given.codes
         demands = self._demands(bags, sets.indicator, background is not None, known)
         _warn_of_approximation(demands, bags)
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
@@ -530,7 +532,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             )
         return name
 
-    def _label_weights(self, labels: LabelSets) -> NDArray[np.float64]:
+    def _label_weights(self, labels: Labels) -> NDArray[np.float64]:
         """Weight of each bag: the mean of its labels' weights."""
         carried = labels.indicator == 1
         counts = carried.sum(axis=0)

@@ -165,9 +165,9 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
                 ConvergenceWarning,
             )
         self.coef_, self.intercept_ = result.solution
-        self.classes_, self._single = labels.classes, labels.single
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.threshold_ = 0.0
-        if not labels.single:
+        if labels.kind == "sets":
             self.threshold_ = best_threshold(self._score_bags(bags), label_sets)
         self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         return self

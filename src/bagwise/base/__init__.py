@@ -17,7 +17,7 @@ from bagwise._sklearn import CallbackSupportMixin, _fit_context, with_callbacks
 from bagwise._validation import VALUE_RANGE, check_bags, check_label, check_rows
 from bagwise.bags import Bags
 from bagwise.base.finite import check_answers, checked_fit
-from bagwise.base.fitted_state import FittedState, Floats, Labels, Names, Whole
+from bagwise.base.fitted_state import Classes, FittedState, Floats, Names, Text, Whole
 from bagwise.compiled.row_order import row_ranks
 from bagwise.engines import over_partitions
 
@@ -133,6 +133,12 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
             "objective_curve_": Floats(None, any_value=True, optional=True),
         }
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_single" in state:  # the name of `label_kind_` in bagwise 0.1
+            state = dict(state)
+            state["label_kind_"] = "single" if state.pop("_single") else "sets"
+        super().__setstate__(state)
+
     def _check_bags(self, X: Any) -> Bags:
         """Door for everything but ``fit``."""
         check_is_fitted(self)
@@ -192,12 +198,20 @@ class RowEstimator(BagEstimator):
 
 
 class BagClassifierMixin(ClassifierMixin):
-    """One label per bag, from ``decision_function``."""
+    """One label per bag, from ``decision_function``.
+
+    `label_kind_` is the kind of the labels in `fit`, as in `Labels.kind`. A class that learns from
+    one kind only names it; others set it in `fit`.
+    """
 
     classes_: NDArray[Any]
+    label_kind_: str = "single"
 
     def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {"classes_": Labels()}
+        return super()._fitted_state() | {
+            "classes_": Classes(),
+            "label_kind_": Text({"single", "sets"}, optional=True),
+        }
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the class of each bag.

@@ -29,12 +29,12 @@ __all__ = [
     "Anything",
     "Axis",
     "BagsOf",
+    "Classes",
     "FittedState",
     "Flag",
     "Floats",
     "Integers",
     "Kind",
-    "Labels",
     "ListOf",
     "MismatchError",
     "Model",
@@ -270,7 +270,7 @@ class Integers(Array):
             raise MismatchError(f"{name} holds {most}: expected less than {below}")
 
 
-class Labels(Array):
+class Classes(Array):
     """The classes: distinct labels.
 
     Parameters
@@ -452,10 +452,12 @@ class Text(Kind):
     ----------
     options : set of str
         What it may be.
+    optional : bool, default=False
+        Whether a fitted model may lack it.
     """
 
-    def __init__(self, options: set[str]) -> None:
-        super().__init__()
+    def __init__(self, options: set[str], *, optional: bool = False) -> None:
+        super().__init__(optional=optional)
         self.options = options
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:

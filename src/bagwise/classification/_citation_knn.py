@@ -13,7 +13,7 @@ from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bags, check_label, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.base.fitted_state import BagsOf, FittedState, Flag, Floats, Integers
+from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers
 from bagwise.exceptions import LabelError
 from bagwise.pairwise import DISTANCES, bag_distances
 
@@ -111,7 +111,6 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
             "training_bags_": BagsOf("n_bags"),
             "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
             "citation_radius_": Floats("n_bags", low=-np.inf, high=np.inf),
-            "_single": Flag(),
         }
 
     @fit_method
@@ -136,7 +135,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         bags, label_sets = bags[labels.known], labels.indicator[labels.known]
         radius = self._citation_radius(bags)
         self.training_bags_, self.label_sets_, self.citation_radius_ = bags, label_sets, radius
-        self.classes_, self._single = labels.classes, labels.single
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -153,7 +152,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
             As in `fit`.
         """
         shares = self.predict_proba(X)
-        if self._single:
+        if self.label_kind_ == "single":
             return self.classes_[shares.argmax(axis=1)]
         return (shares > 0.5).astype(int)
 
@@ -172,7 +171,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
             share of each label above one half.
         """
         shares = self.predict_proba(X)
-        if not self._single:
+        if self.label_kind_ == "sets":
             return shares - 0.5
         return shares[:, 1] - shares[:, 0] if len(self.classes_) == 2 else shares
 
@@ -212,7 +211,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
             The row of the key instance inside its bag, 0-based.
         """
         bags = self._check_bags(X)
-        if label is None and not self._single:
+        if label is None and self.label_kind_ == "sets":
             raise LabelError("a model of label sets needs label=...: which label's key instances?")
         if label is None:
             column = self.predict_proba(bags).argmax(axis=1)[bags.bag_index]
@@ -259,7 +258,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
     def _probabilities(
         self, votes_for: NDArray[np.float64], votes: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        return votes_for / votes if self._single else (votes_for + 1) / (votes + 2)
+        return votes_for / votes if self.label_kind_ == "single" else (votes_for + 1) / (votes + 2)
 
 
 def _nearest_of_each_label(

@@ -25,7 +25,7 @@ from bagwise.base import (
     fit_method,
     in_canonical_order,
 )
-from bagwise.base.fitted_state import BagsOf, FittedState, Flag, Floats, Integers
+from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError, LabelError
 from bagwise.pairwise import bag_distances
@@ -163,7 +163,6 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
             "components_": Floats("n_classes", "n_directions", "n_features_in_"),
             "thresholds_": Floats("n_classes", low=-np.inf, high=np.inf),
-            "_single": Flag(),
         }
 
     @fit_method
@@ -203,7 +202,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
                 ConvergenceWarning,
             )
         self.training_bags_, self.label_sets_ = bags, label_sets
-        self.classes_, self._single = labels.classes, labels.single
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.components_ = np.array([result.solution[0].T for result in results])
         self.thresholds_ = self._thresholds()
         self.n_iter_ = max(result.n_iter for result in results)
@@ -224,7 +223,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             As in `fit`.
         """
         scores = self._scores(self._check_bags(X))
-        if self._single:
+        if self.label_kind_ == "single":
             return self._labels_of(scores)
         return (scores > 0).astype(int)
 
@@ -243,7 +242,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             difference of both.
         """
         scores = self._scores(self._check_bags(X))
-        if self._single and len(self.classes_) == 2:
+        if self.label_kind_ == "single" and len(self.classes_) == 2:
             return scores[:, 1] - scores[:, 0]
         return finite_scores(scores)
 
@@ -263,7 +262,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             The row of the key instance inside its bag, 0-based.
         """
         bags = self._check_bags(X)
-        if label is None and not self._single:
+        if label is None and self.label_kind_ == "sets":
             raise LabelError("a model of label sets needs label=...: which label's key instances?")
         if label is None:
             scores = compiled.ties.settled(self._scores(bags), axis=1)

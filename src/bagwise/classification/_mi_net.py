@@ -216,7 +216,8 @@ class MINet(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        labels = check_bag_labels(y, bags, min_classes=2)
+        classes, codes = labels.classes, labels.codes
         weights = compute_sample_weight(self.class_weight, classes[codes])
         architecture = self._architecture()
         rng = check_random_state(self.random_state)

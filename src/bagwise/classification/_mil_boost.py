@@ -160,7 +160,8 @@ class MILBoost(LogOddsMixin, KeysByValue, BagClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True, accept_sparse=False)
-        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        labels = check_bag_labels(y, bags, min_classes=2)
+        classes, codes = labels.classes, labels.codes
         bags, codes, _ = in_canonical_order(bags, codes)
         rows = bags.instances.astype(np.float64, copy=False)
         positives = [1] if len(classes) == 2 else range(len(classes))

@@ -159,7 +159,8 @@ class MILES(KeysByValue, BagClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        labels = check_bag_labels(y, bags, min_classes=2)
+        classes, codes = labels.classes, labels.codes
         bags, codes, _ = in_canonical_order(bags, codes)
         costs = self.C * class_weights(self.class_weight, classes[codes])
         embedding = InstanceSimilarity(self.gamma, self.n_prototypes, self.random_state)

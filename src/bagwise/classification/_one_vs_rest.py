@@ -63,7 +63,8 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, KernelMachine):
         self
         """
         bags = check_bags(self, X, reset=True)
-        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        labels = check_bag_labels(y, bags, min_classes=2)
+        classes, codes = labels.classes, labels.codes
         costs = self.C * class_weights(self.class_weight, classes[codes])
         rows = bags.instances.astype(np.float64, copy=False)
         space = self._space(rows)

@@ -81,7 +81,8 @@ class PointConceptClassifier(LogOddsMixin, BagClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True, accept_sparse=False)
-        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        labels = check_bag_labels(y, bags, min_classes=2)
+        classes, codes = labels.classes, labels.codes
         bags, codes, _ = in_canonical_order(bags, codes)
         rows = bags.instances.astype(np.float64, copy=False)
         # A constant feature keeps its value and its first weight: it need not be carried along.

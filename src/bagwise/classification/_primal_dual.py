@@ -253,7 +253,8 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        labels = check_bag_labels(y, bags, min_classes=2)
+        classes, codes = labels.classes, labels.codes
         weights = check_sample_weight(sample_weight, bags)
         weights = weights * compute_sample_weight(self.class_weight, classes[codes])
         used = bags if weights.all() else bags[weights > 0]  # a bag of weight 0 is no bag

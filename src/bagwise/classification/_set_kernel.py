@@ -160,7 +160,8 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        labels = check_bag_labels(y, bags, min_classes=2)
+        classes, codes = labels.classes, labels.codes
         require_memory(
             3 * 8.0 * len(bags) ** 2,
             purpose=f"the kernel of {len(bags):,} bags",

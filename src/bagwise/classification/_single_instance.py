@@ -105,7 +105,8 @@ class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEs
         self
         """
         bags = check_bags(self, X, reset=True)
-        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        labels = check_bag_labels(y, bags, min_classes=2)
+        classes, codes = labels.classes, labels.codes
         inner = LinearSVC(random_state=0) if self.estimator is None else clone(self.estimator)
         if not is_classifier(inner):
             raise InputError(f"estimator is {inner!r}: expected a scikit-learn classifier.")

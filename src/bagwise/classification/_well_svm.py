@@ -201,7 +201,8 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         self
         """
         bags = check_bags(self, X, reset=True, accept_sparse=self.kernel != "precomputed")
-        classes, codes = check_bag_labels(y, bags, min_classes=2)
+        labels = check_bag_labels(y, bags, min_classes=2)
+        classes, codes = labels.classes, labels.codes
         positives = [1] if len(classes) == 2 else range(len(classes))
         choices = [KeyInstances(bags.offsets, codes == positive) for positive in positives]
         rows, centre, results = self._learn(bags, choices)

@@ -14,16 +14,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise._sklearn import Interval, StrOptions
-from bagwise._validation import LabelSets, check_bags, check_label_sets
+from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base.fitted_state import (
     Anything,
+    Classes,
     FittedState,
     Floats,
     Integers,
-    Labels,
     Number,
     OrNone,
     Table,
@@ -34,6 +34,7 @@ from bagwise.cluster._affinity import AFFINITIES, Affinity, row_blocks
 from bagwise.cluster._placed_rows import rows_in_order
 from bagwise.engines import over_partitions
 from bagwise.exceptions import InputError
+from bagwise.labels import Labels
 from bagwise.solvers.spectral.bag_constraints import CONSTRAINTS, ConstrainedSimilarity, constrain
 from bagwise.solvers.spectral.bag_spectral import embed, extension, k_means, nearest_center
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
@@ -250,7 +251,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
             "affinity_": Anything() if callable(self.affinity) else Text(kinds),
             "alpha_": Number(),
             **anchors,
-            "classes_": OrNone(Labels()),
+            "classes_": OrNone(Classes()),
             "cluster_classes_": OrNone(Values(self.n_clusters)),
             "cluster_class_shares_": OrNone(Floats(self.n_clusters, "n_classes")),
         }
@@ -364,7 +365,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         ).resolved(n_instances)
 
     def _constrain(
-        self, similarity: Any, bag_index: NDArray[np.intp], labels: LabelSets | None
+        self, similarity: Any, bag_index: NDArray[np.intp], labels: Labels | None
     ) -> ConstrainedSimilarity:
         # A dense similarity is one of all pairs, whose row sums grow with the instances as Q's do.
         return constrain(
@@ -386,7 +387,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
                 "ask for at most as many clusters as instances."
             )
 
-    def _name_clusters(self, bags: Bags, labels: LabelSets | None) -> None:
+    def _name_clusters(self, bags: Bags, labels: Labels | None) -> None:
         """Which classes the clusters are made of, as far as the label sets tell."""
         self.classes_ = self.cluster_classes_ = self.cluster_class_shares_ = None
         if labels is None:
@@ -399,7 +400,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         self.cluster_classes_ = labels.classes[best]
 
 
-def known_label_sets(y: Any, bags: Bags) -> LabelSets | None:
+def known_label_sets(y: Any, bags: Bags) -> Labels | None:
     """Label sets of bags, or None where nothing is known of any."""
     if y is None or (isinstance(y, list | tuple) and all(labels is None for labels in y)):
         return None
@@ -407,7 +408,7 @@ def known_label_sets(y: Any, bags: Bags) -> LabelSets | None:
     return labels if labels.known.any() and labels.indicator.shape[1] else None
 
 
-def own_order(bags: Bags, labels: LabelSets | None, *, pairwise: bool) -> NDArray[np.intp]:
+def own_order(bags: Bags, labels: Labels | None, *, pairwise: bool) -> NDArray[np.intp]:
     """An order of the instances that does not depend on the order in which they came.
 
     The random start and k-means then give the same answer whatever the order of the bags is.

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
 
-from bagwise._validation import LabelSets, check_bags
+from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.cluster._bag_spectral import (
     BagConstrainedSpectralClustering,
@@ -20,6 +20,7 @@ from bagwise.cluster._bag_spectral import (
     own_order,
 )
 from bagwise.exceptions import InputError
+from bagwise.labels import Labels
 from bagwise.solvers.spectral.bag_spectral import (
     embed,
     extension,
@@ -180,7 +181,7 @@ class _Clusterings:
         self,
         estimator: BagConstrainedSpectralClustering,
         bags: Bags,
-        labels: LabelSets | None,
+        labels: Labels | None,
         chosen: NDArray[np.intp],
         weights: list[float],
         counts: list[int],
@@ -192,7 +193,7 @@ class _Clusterings:
         self.spectra: list[NDArray[Any]] = []
         self.clusters: dict[Any, NDArray[np.int64]] = {}
         self.foretold: dict[Any, NDArray[np.int64]] = {}
-        drawn, known = bags[chosen], _labels_of(labels, chosen)
+        drawn, known = bags[chosen], None if labels is None else labels[chosen]
         affinity = estimator._affinity(bags.n_instances)
         pairwise = affinity.kind == "precomputed"
         if pairwise:
@@ -250,12 +251,6 @@ class _Clusterings:
     def _table(self, value: Callable[[tuple[int, int]], float]) -> NDArray[np.float64]:
         shape = len(self.spectra), len(self.counts)
         return np.array([[value((i, j)) for j in range(shape[1])] for i in range(shape[0])])
-
-
-def _labels_of(labels: LabelSets | None, chosen: NDArray[np.intp]) -> LabelSets | None:
-    if labels is None:
-        return None
-    return LabelSets(labels.indicator[chosen], labels.classes, labels.single)
 
 
 def _n_drawn(n_bags: int, share: float) -> int:

@@ -11,11 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise._sklearn import Interval, Options, StrOptions
-from bagwise._validation import LabelSets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint
 from bagwise.exceptions import LabelError
+from bagwise.labels import Labels
 from bagwise.metric_learning._base import CentroidPredictor
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, LocalRows, best_of_starts
 from bagwise.solvers.result import SolverResult
@@ -41,7 +41,7 @@ class LabelAssigner(CentroidPredictor):
     max_iter: int
     random_state: Any
 
-    def _candidates(self, bags: Bags, labels: LabelSets) -> Candidates:
+    def _candidates(self, bags: Bags, labels: Labels) -> Candidates:
         one_each = self.instances_per_label == 1
         candidates = Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
         if len(candidates.labels) == 0:

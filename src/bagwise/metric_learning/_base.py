@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
-from bagwise.base.fitted_state import FittedState, Floats, Integers, Labels
+from bagwise.base.fitted_state import Classes, FittedState, Floats, Integers
 from bagwise.compiled.threads import interruptible
 from bagwise.engines import over_partitions, to_numpy
 from bagwise.engines.arrays import product
@@ -128,7 +128,7 @@ class CentroidPredictor(MetricLearner):
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
-            "classes_": Labels(),
+            "classes_": Classes(),
             "centroids_": Floats("n_classes", "n_features_in_"),
             "category_sizes_": Integers("n_classes", low=0),
         }

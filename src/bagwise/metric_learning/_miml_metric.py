@@ -119,7 +119,7 @@ class MIMLMetric(CentroidPredictor):
         """
         bags = with_dense_instances(check_bags(self, X, reset=True))
         labels = check_label_sets(y, bags)
-        sizes = (labels.indicator == 1).sum(axis=0)
+        sizes = labels.counts
         present = np.flatnonzero(sizes)
         if len(present) < 2:
             raise LabelError(

@@ -15,7 +15,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._memory import require_memory
 from bagwise._sklearn import Interval
-from bagwise._validation import LabelSets, check_bag_labels, check_bags, check_label_sets
+from bagwise._validation import check_bag_labels, check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import fit_method
@@ -23,6 +23,7 @@ from bagwise.base.fitted_state import FittedState, Floats, Integers, Table
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import Checkpoint, digest, is_local, over_partitions
 from bagwise.exceptions import InputError
+from bagwise.labels import Labels
 from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
 from bagwise.metric_learning._base import CentroidPredictor, as_few_rows, best_column
 from bagwise.pairwise import check_kernel, instance_kernel
@@ -374,7 +375,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
             setattr(self, name, value)
         return self
 
-    def _checkpoint(self, bags: Bags, labels: LabelSets) -> Checkpoint | None:
+    def _checkpoint(self, bags: Bags, labels: Labels) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         names = (
@@ -388,7 +389,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         )
 
     def _learn_elsewhere(
-        self, bags: Bags, labels: LabelSets, checkpoint: Checkpoint | None
+        self, bags: Bags, labels: Labels, checkpoint: Checkpoint | None
     ) -> tuple[SolverResult, dict[str, Any]]:
         if self.kernel != "linear":
             raise InputError(
@@ -514,13 +515,17 @@ class MLCA(_ClusterMetric):
         self
         """
         bags = check_bags(self, X, reset=True)
-        classes, codes = check_bag_labels(y, bags)
+        labels = check_bag_labels(y, bags)
         n = bags.n_instances
         alone = Candidates(
-            np.arange(n + 1), codes[bags.bag_index], np.arange(n + 1), len(classes), one_each=True
+            np.arange(n + 1),
+            labels.codes[bags.bag_index],
+            np.arange(n + 1),
+            len(labels.classes),
+            one_each=True,
         )
         known = SolverResult((alone.labels,), np.zeros(0), 0, converged=True)
-        _, state = self._learn(bags.instances, classes, alone, lambda span: known)
+        _, state = self._learn(bags.instances, labels.classes, alone, lambda span: known)
         for name, value in state.items():
             setattr(self, name, value)
         return self

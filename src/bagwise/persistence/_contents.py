@@ -17,11 +17,11 @@ from sklearn.utils.fixes import parse_version
 
 from bagwise.bags import Bags
 from bagwise.base.fitted_state import (
+    Classes,
     FittedState,
     Floats,
     Integers,
     Kind,
-    Labels,
     MismatchError,
     Number,
     OrNone,
@@ -133,7 +133,7 @@ def _linear(model: Any) -> FittedState:
     if np.ndim(model.intercept_) == 0:  # without fit_intercept
         intercept = Number()
     return {
-        "classes_": Labels(at_least=2),
+        "classes_": Classes(at_least=2),
         "coef_": Table("n_machines", "n_features_in_"),
         "intercept_": intercept,
     }
@@ -146,7 +146,7 @@ def _libsvm(model: Any) -> FittedState:
     if hasattr(model, "classes_"):
         n_classes = len(model.classes_)
         n_pairs = n_classes * (n_classes - 1) // 2
-        state["classes_"] = Labels(at_least=2)
+        state["classes_"] = Classes(at_least=2)
     of_proba = n_pairs if len(model._probA) else 0
     _check_libsvm_layout(model, n_classes - 1)
     features = None if model.kernel == "precomputed" else "n_features_in_"

@@ -31,6 +31,7 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
     the rest. A subclass offers `_learn` and `_score_rows`.
     """
 
+    label_kind_ = "partial"
     positive_share: float | None = None
 
     def _fitted_state(self) -> FittedState:
@@ -55,15 +56,15 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
         """
         sparse = self.__sklearn_tags__().input_tags.sparse
         rows = check_rows(self, X, reset=True, accept_sparse=sparse)
-        classes, codes = check_partial_labels(y, rows.shape[0])
+        labels = check_partial_labels(y, rows.shape[0])
         rows = rows.astype(np.float64, copy=False)
-        if self.positive_share is not None and len(classes) > 2:
+        if self.positive_share is not None and len(labels.classes) > 2:
             raise LabelError(
-                f"positive_share={self.positive_share} speaks of two classes, and y has "
-                f"{len(classes)}: leave it out to take the shares among the labelled rows."
+                f"positive_share={self.positive_share} is the share of one of two classes, and y "
+                f"has {len(labels.classes)}: leave it out to take the shares among the labelled "
+                "rows."
             )
-        positives = [1] if len(classes) == 2 else range(len(classes))
-        signs = [np.where(codes < 0, 0, np.where(codes == k, 1, -1)) for k in positives]
+        signs = [labels.signs(k) for k in labels.positives]
         with one_core_if_small(rows):
             results = self._learn(rows, signs)
         if not all(result.converged for result in results):
@@ -72,11 +73,11 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
                 "the features, or lower C1 and C2.",
                 ConvergenceWarning,
             )
-        self.classes_ = classes
+        self.classes_ = labels.classes
         self.n_iter_ = max(result.n_iter for result in results)
         self.objective_curve_ = total_curve(results)
         predicted = self._labels_of(self._scores(rows))
-        self.transduction_ = np.where(codes < 0, predicted, classes[codes])
+        self.transduction_ = np.where(labels.known, labels.classes[labels.codes], predicted)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -17,6 +17,7 @@ from bagwise.base._label_machine import LabelMachine
 from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf, Values
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
+from bagwise.labels import Labels
 from bagwise.solvers.wellsvm.well_svm import (
     MixtureResult,
     PartialLabels,
@@ -136,6 +137,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     array(['low', 'high'], dtype=object)
     """
 
+    label_kind_ = "partial"
     _parameter_constraints: dict[str, Any] = {
         **LabelMachine._parameter_constraints,
         "C1": [Interval(Real, 0, None, closed="neither")],
@@ -200,22 +202,21 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         self
         """
         X = check_rows(self, X, reset=True, accept_sparse=self.kernel != "precomputed")
-        classes, codes = check_partial_labels(y, X.shape[0])
-        shares = _shares(self.balance, codes, len(classes))
-        positives = [1] if len(classes) == 2 else range(len(classes))
+        labels = check_partial_labels(y, X.shape[0])
+        shares = _shares(self.balance, labels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with one_core_if_small(X):
             rows, centre = self._present(X, seed)
-            labels = [_labels(codes, positive, shares[positive]) for positive in positives]
-            results = [self._solve(rows, each, seed) for each in self._track(labels, "class")]
+            problems = [_one_vs_rest(labels, k, shares[k]) for k in labels.positives]
+            results = [self._solve(rows, each, seed) for each in self._track(problems, "class")]
         self._keep_machines(X, rows, centre, results)
-        self.classes_ = classes
+        self.classes_ = labels.classes
         self.label_vectors_ = [result.solution.signs.T.copy() for result in results]
         self.label_weights_ = [result.solution.weights for result in results]
-        if self.threshold == "balanced" or (self.threshold == "auto" and len(classes) == 2):
-            self.intercept_ = self.intercept_ - self._thresholds(X, labels)
+        if self.threshold == "balanced" or (self.threshold == "auto" and len(problems) == 1):
+            self.intercept_ = self.intercept_ - self._thresholds(X, problems)
         predicted = self._labels_of(self._scores(X))
-        self.transduction_ = np.where(codes < 0, predicted, classes[codes])
+        self.transduction_ = np.where(labels.known, labels.classes[labels.codes], predicted)
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -285,17 +286,18 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         return np.array(found)
 
 
-def _shares(balance: Any, codes: NDArray[np.int64], n_classes: int) -> NDArray[np.float64]:
+def _shares(balance: Any, labels: Labels) -> NDArray[np.float64]:
     """Share of each class among the unlabelled rows."""
     if balance is None:
-        return np.bincount(codes[codes >= 0], minlength=n_classes) / np.sum(codes >= 0)
+        return labels.counts / labels.known.sum()
     shares = np.asarray(balance, dtype=np.float64)
     if shares.ndim == 0:
         shares = np.array([1 - shares, shares])
-    if shares.shape != (n_classes,):
+    if shares.shape != labels.classes.shape:
         raise LabelError(
-            f"balance={balance} speaks of {shares.size} classes, and y has {n_classes}: give the "
-            "share of each class, or leave it out to take the shares among the labelled rows."
+            f"balance={balance} has shares of {shares.size} classes, and y has "
+            f"{len(labels.classes)}: give the share of each class, or leave it out to take the "
+            "shares among the labelled rows."
         )
     if not (shares >= 0).all() or abs(shares.sum() - 1) > 1e-6:
         raise LabelError(
@@ -304,9 +306,9 @@ def _shares(balance: Any, codes: NDArray[np.int64], n_classes: int) -> NDArray[n
     return shares
 
 
-def _labels(codes: NDArray[np.int64], positive: int, share: float) -> PartialLabels:
-    """What is known when one class is positive: labels, and how many others are negative."""
-    signs = np.where(codes < 0, 0, np.where(codes == positive, 1, -1)).astype(np.int8)
+def _one_vs_rest(labels: Labels, k: int, share: float) -> PartialLabels:
+    """The signs of class `k` against the rest, and how many unlabelled rows are negative."""
+    signs = labels.signs(k).astype(np.int8)
     # ceil of Prop. 5, but not of the rounding noise of a whole number
     return PartialLabels(signs, int(np.ceil(np.sum(signs == 0) * (1 - share) - 1e-9)))
 

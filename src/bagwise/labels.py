@@ -1,0 +1,307 @@
+"""Labels: what is known about bags, or about their instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cached_property
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.exceptions import LabelError
+
+__all__ = ["Labels", "is_missing", "is_unlabelled", "plain_array", "short_list", "sorted_labels"]
+
+UNLABELLED = -1  # the code of an unknown label, and scikit-learn's value for one
+LARGEST_TABLE = 2**32  # label sets take one byte per bag and class
+LARGEST_PADDING = 2**22  # characters that texts may take when padded, whatever their lengths
+
+
+class Labels:
+    """The labels of bags or of instances: read-only, and indexed like `Bags`.
+
+    Parameters
+    ----------
+    kind : {"single", "sets", "partial", "instances"}
+        One label per bag; a set of labels per bag; one label per bag (or row), some of them
+        unknown; one label per instance, some of them unknown.
+    classes : array-like of shape (n_classes,)
+        The distinct labels.
+    codes : array-like of shape (n,), default=None
+        The position of each label in `classes`, -1 where it is unknown. Not for label sets.
+    indicator : array-like of shape (n, n_classes), default=None
+        For label sets: 1 where the bag carries the label, 0 where it does not; a row of -1 where
+        nothing is known about the bag.
+    names : sequence of str, default=None
+        The classes as a reader sees them; their text by default.
+
+    Examples
+    --------
+    >>> from bagwise.labels import Labels
+    >>> labels = Labels("partial", ["no", "yes"], [0, -1, 1])
+    >>> labels.tolist(), labels.known.tolist(), labels.signs(1).tolist()
+    (['no', None, 'yes'], [True, False, True], [-1, 0, 1])
+    >>> labels[labels.known].codes
+    array([0, 1])
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        classes: Any,
+        codes: Any = None,
+        *,
+        indicator: Any = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self._kind = kind
+        self._classes = _read_only(
+            classes if isinstance(classes, np.ndarray) else plain_array(classes)
+        )
+        self._names = None if names is None else list(names)
+        if kind == "sets":
+            self._data = _read_only(np.asarray(indicator, dtype=np.int8))
+        else:
+            self._data = _read_only(np.asarray(codes, dtype=np.int64))
+
+    @classmethod
+    def from_sets(
+        cls,
+        sets: Sequence[Collection[Any] | None],
+        classes: Any = None,
+        *,
+        name_of: Callable[[int], str] = "bag {}".format,
+    ) -> Labels:
+        """Make labels from one set of labels per bag.
+
+        Parameters
+        ----------
+        sets : sequence of collections or None
+            The labels of each bag; None where nothing is known. The empty set is knowledge: the
+            bag carries none of the classes.
+        classes : array-like of shape (n_classes,), default=None
+            The classes; by default the labels found, sorted.
+        name_of : callable, default="bag {}".format
+            The name of bag `i` in error messages.
+
+        Returns
+        -------
+        Labels
+        """
+        if classes is None:
+            classes = sorted_labels(_python(v) for labels in sets for v in labels or ())
+        classes = plain_array(classes)
+        check_table_size(len(sets), len(classes))
+        column = {_python(label): k for k, label in enumerate(classes)}
+        indicator = np.zeros((len(sets), len(classes)), dtype=np.int8)
+        for i, labels in enumerate(sets):
+            if labels is None:
+                indicator[i] = UNLABELLED
+                continue
+            for label in labels:
+                if _python(label) not in column:
+                    raise LabelError(
+                        f"{name_of(i)} carries the unknown label {label!r}, which is not among "
+                        f"the classes: the classes are {short_list(classes)}."
+                    )
+                indicator[i, column[_python(label)]] = 1
+        return cls("sets", classes, indicator=indicator)
+
+    @property
+    def kind(self) -> str:
+        """What the labels are: "single", "sets", "partial" or "instances"."""
+        return self._kind
+
+    @property
+    def has_sets(self) -> bool:
+        """Whether a bag may carry several labels."""
+        return self._kind == "sets"
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """The distinct labels, of shape (n_classes,)."""
+        return self._classes
+
+    @property
+    def names(self) -> list[str]:
+        """The classes as a reader sees them."""
+        return [str(v) for v in self._classes.tolist()] if self._names is None else self._names
+
+    @property
+    def codes(self) -> NDArray[np.int64]:
+        """The position of each label in `classes`, -1 where it is unknown, of shape (n,)."""
+        if self.has_sets:
+            raise LabelError("label sets have no codes: use the indicator.")
+        return self._data
+
+    @cached_property
+    def indicator(self) -> NDArray[np.int8]:
+        """1 where a label is carried, 0 where not, a row of -1 where unknown: (n, n_classes)."""
+        if self.has_sets:
+            return self._data
+        table = (self.codes[:, None] == np.arange(len(self._classes))).astype(np.int8)
+        table[self.codes < 0] = UNLABELLED
+        return _read_only(table)
+
+    @cached_property
+    def known(self) -> NDArray[np.bool_]:
+        """Which bags (or instances) have a label or a label set, of shape (n,)."""
+        known = self._data >= 0
+        return _read_only(np.all(known, axis=1) if self.has_sets else known)
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The labels as scikit-learn takes them, -1 where they are unknown.
+
+        An array of labels of shape (n,), or for label sets a 0/1 array of shape (n, n_classes).
+        """
+        if self.has_sets:
+            return self._data
+        if self.known.all():
+            return self._classes[self._data]
+        whole = self._classes.dtype != bool and np.can_cast(self._classes.dtype, np.int64)
+        values = self._classes.astype(np.int64 if whole else object)
+        return np.append(values, UNLABELLED)[self._data]  # the code -1 takes the last entry
+
+    @property
+    def texts(self) -> list[str | None]:
+        """The label, or the labels, of each bag for a reader; None where nothing is known."""
+        names = self.names
+        if not self.has_sets:
+            return [None if code < 0 else names[code] for code in self._data.tolist()]
+        return [
+            "; ".join(names[k] for k in np.flatnonzero(row)) if known else None
+            for row, known in zip(self._data, self.known, strict=True)
+        ]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many bags carry each class, of shape (n_classes,)."""
+        if self.has_sets:
+            return (self._data == 1).sum(axis=0)
+        return np.bincount(self._data[self.known], minlength=len(self._classes))
+
+    @property
+    def positives(self) -> Sequence[int]:
+        """The positive class of each one-vs-rest problem: ``[1]`` for two classes, else all."""
+        return [1] if len(self._classes) == 2 else range(len(self._classes))
+
+    def signs(self, k: int) -> NDArray[np.int64]:
+        """Return +1 where class `k` is carried, -1 where it is not, 0 where unknown: (n,)."""
+        carried = self._data[:, k] == 1 if self.has_sets else self._data == k
+        return np.where(self.known, np.where(carried, 1, -1), 0)
+
+    def without(self, mask: NDArray[np.bool_]) -> Labels:
+        """Return the same labels with those in a mask, of shape (n,), unknown."""
+        kind = "partial" if self._kind == "single" else self._kind
+        hidden = mask[:, None] if self.has_sets else mask
+        return self._like(np.where(hidden, UNLABELLED, self._data), kind=kind)
+
+    def renamed(self, names: Sequence[str]) -> Labels:
+        """Return the same labels with other names of the classes."""
+        return self._like(self._data, names=names)
+
+    def tolist(self) -> list[Any]:
+        """Return the label of each bag, or its set of labels; None where nothing is known."""
+        classes = self._classes.tolist()
+        if not self.has_sets:
+            return [None if code < 0 else classes[code] for code in self._data.tolist()]
+        return [
+            {classes[k] for k in np.flatnonzero(row)} if known else None
+            for row, known in zip(self._data, self.known, strict=True)
+        ]
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, int | np.integer) and not isinstance(key, bool):
+            return self._like(self._data[key][None]).tolist()[0]
+        return self._like(self._data[key])
+
+    def __repr__(self) -> str:
+        n_unknown = len(self) - int(self.known.sum())
+        unknown = f", unknown={n_unknown}" if n_unknown else ""
+        return f"Labels({self._kind!r}, n={len(self)}, classes={short_list(self.classes)}{unknown})"
+
+    def _like(
+        self, data: NDArray[Any], *, kind: str | None = None, names: Sequence[str] | None = None
+    ) -> Labels:
+        kind, names = kind or self._kind, names or self._names
+        if self.has_sets:
+            return Labels(kind, self._classes, indicator=data, names=names)
+        return Labels(kind, self._classes, data, names=names)
+
+
+def is_missing(value: Any) -> bool:
+    """Tell whether a value stands for "no value": None, NaN, NaT or pandas.NA."""
+    if isinstance(value, list | tuple | set | frozenset | np.ndarray):
+        return False
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA has no truth value
+        return True
+
+
+def is_unlabelled(label: Any, classes: Collection[Any] = ()) -> bool:
+    """Tell whether a label is missing, or is the number -1 where that is no class."""
+    minus_one = isinstance(label, Real) and label == UNLABELLED
+    return UNLABELLED not in classes if minus_one else is_missing(label)
+
+
+def plain_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
+    """Return a 1-D array: bool, int, float or str when all values are of that type, else object.
+
+    NumPy pads texts to the longest: where that would take far more memory than the texts, they
+    stay Python objects.
+    """
+    array = values if isinstance(values, np.ndarray) else np.empty(len(values), dtype=object)
+    if array is not values:
+        array[:] = values
+    if array.dtype != object:
+        return array
+    items = [_python(v) for v in array]
+    kinds = {type(v) for v in items}
+    if len(kinds) != 1 or not kinds <= {bool, int, float, str}:
+        return array
+    if kinds == {str} and _padding_is_large([len(text) for text in items]):
+        return array
+    return np.array(items)
+
+
+def sorted_labels(labels: Iterable[Any]) -> list[Any]:
+    """Return the distinct labels in order; of several types, each type in order."""
+    return sorted(set(labels), key=lambda label: (type(label).__name__, label))
+
+
+def short_list(classes: NDArray[Any]) -> str:
+    """Write classes for a message, of many only the first ten."""
+    names = classes.tolist()
+    return str(names) if len(names) <= 10 else f"{names[:10]} and {len(names) - 10} more"
+
+
+def check_table_size(n_bags: int, n_classes: int) -> None:
+    """Raise `LabelError` where the label sets of all bags would not fit into memory."""
+    if n_bags * n_classes > LARGEST_TABLE:
+        raise LabelError(
+            f"the label sets of {n_bags:,} bags with {n_classes:,} classes make a table of "
+            f"{n_bags * n_classes / 1e9:.1f} GB: leave out labels that few bags carry, or work on "
+            "fewer bags at a time."
+        )
+
+
+def _padding_is_large(lengths: Sequence[int]) -> bool:
+    padded = max(lengths) * len(lengths)
+    return padded > LARGEST_PADDING and padded > 8 * sum(lengths)
+
+
+def _python(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
