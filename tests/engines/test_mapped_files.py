@@ -13,7 +13,7 @@ from bagwise import Bags, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cli import app
-from bagwise.engines import place
+from bagwise.engines import arrays, place
 from bagwise.engines.mapped import check_mapped_size
 from bagwise.exceptions import InputError
 from bagwise.io import write_bags
@@ -21,7 +21,6 @@ from bagwise.metric_learning import MIMLCA
 from bagwise.persistence import load_model
 from bagwise.solvers.annotation import orlr_parts
 from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart
-from bagwise.solvers.metric import column_span, mimlca
 from checks import example
 from engine_examples import mapped
 
@@ -44,8 +43,7 @@ def test_a_mapped_table_is_not_copied(tmp_path, rng):
 @pytest.mark.parametrize("model", [ORedLogisticRegression(max_iter=2), MIMLCA(max_iter=2)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_mapped_table_of_label_sets_is_read_in_blocks(model, tmp_path, rng, monkeypatch):
-    for module in (column_span, mimlca):
-        monkeypatch.setattr(module, "BLOCK", 2**17)
+    monkeypatch.setattr(arrays, "BLOCK", 2**17)
     monkeypatch.setattr(orlr_parts, "BLOCK", 2**15)
     X = rng.normal(size=(40_000, 60)).astype(np.float32)
     bags = mapped(Bags(X, np.arange(0, 40_001, 5)), tmp_path)

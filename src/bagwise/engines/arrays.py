@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg, special
+from scipy import linalg, sparse, special
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import interruptible
+from bagwise.engines.mapped import empty_beside
 from bagwise.extras import import_extra
 
 __all__ = [
     "add",
     "beside",
+    "centred_blocks",
     "cholesky",
     "column_sums",
     "eigh",
+    "empty",
     "exp",
     "float64",
+    "gram",
     "is_tensor",
     "like",
     "log_softmax",
     "product",
     "solve_upper",
+    "sums_by",
     "to_numpy",
+    "upper_gram",
 ]
 
 # From this size on a factorisation takes noticeable time. NumPy's, unlike SciPy's, releases the GIL
 # meanwhile, so that the thread that waits for it can be interrupted.
 LARGE = 1000
-BLOCK = 2**23  # values converted at once
+BLOCK = 2**24  # values converted at once
 
 
 def is_tensor(array: Any) -> bool:
@@ -193,6 +200,127 @@ def log_softmax(scores: Any) -> Any:
     return scores.log_softmax(dim=1) if is_tensor(scores) else special.log_softmax(scores, axis=1)
 
 
+def empty(X: Any, shape: tuple[int, ...]) -> Any:
+    """An array to be filled, of the type of X and where X is; in a file where X is in a file.
+
+    Parameters
+    ----------
+    X : ndarray, CSR or tensor
+        Shows where and in which type.
+    shape : tuple of int
+        The shape of the new array.
+
+    Returns
+    -------
+    ndarray or tensor
+    """
+    return X.new_empty(shape) if is_tensor(X) else empty_beside(X, shape, X.dtype)
+
+
+def centred_blocks(
+    X: Any, mean: NDArray[np.float64] | None = None, *, double: bool = False
+) -> Iterator[tuple[slice, Any]]:
+    """Blocks of centred rows, dense.
+
+    Parameters
+    ----------
+    X : ndarray, CSR or tensor of shape (n_rows, n_columns)
+        The table.
+    mean : ndarray of shape (n_columns,), default=None
+        Subtracted from each row; nothing by default.
+    double : bool, default=False
+        Whether blocks are float64; of the type of X by default.
+
+    Yields
+    ------
+    rows : slice
+    block : ndarray or tensor
+    """
+    size = max(256, BLOCK // max(X.shape[1], 1))
+    for start in range(0, X.shape[0], size):
+        rows = slice(start, min(start + size, X.shape[0]))
+        block = X[rows].toarray() if sparse.issparse(X) else X[rows]
+        block = float64(block) if double else block
+        block = block if is_tensor(block) else np.ascontiguousarray(block)
+        yield rows, block if mean is None or not mean.any() else block - like(mean, block)
+
+
+def upper_gram(X: Any, mean: NDArray[np.float64], *, double: bool = True) -> NDArray[np.float64]:
+    """Upper triangle of X'X of centred rows; sums over blocks are in float64.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_rows, n_columns)
+        The table.
+    mean : ndarray of shape (n_columns,)
+        Subtracted from each row.
+    double : bool, default=True
+        Whether products are in float64 as well, or in the type of X.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_columns)
+        In Fortran order; zeros below the diagonal.
+    """
+    d = X.shape[1]
+    total = np.zeros((d, d), order="F")
+    product = total if double else np.zeros((d, d), dtype=X.dtype, order="F")
+    for _, block in centred_blocks(X, mean, double=double):
+        lapack.add_product(product, block)
+        if not double:
+            total += product
+            product[:] = 0
+    return total
+
+
+def gram(X: Any, mean: NDArray[np.float64] | None = None) -> Any:
+    """X'X of centred rows in float64, where X is.
+
+    Parameters
+    ----------
+    X : ndarray, CSR or tensor of shape (n_rows, n_columns)
+        The table.
+    mean : ndarray of shape (n_columns,), default=None
+        Subtracted from each row; nothing by default.
+
+    Returns
+    -------
+    ndarray or tensor of shape (n_columns, n_columns)
+    """
+    if is_tensor(X):
+        blocks = centred_blocks(X, mean, double=True)
+        start = float64(X.new_zeros((X.shape[1], X.shape[1])))
+        return sum((block.T @ block for _, block in blocks), start)
+    upper = upper_gram(X, np.zeros(X.shape[1]) if mean is None else mean)
+    return upper + np.triu(upper, 1).T
+
+
+def sums_by(table: Any, codes: NDArray[np.int64], n_codes: int) -> Any:
+    """Sum of the rows of each code, in float64.
+
+    Parameters
+    ----------
+    table : ndarray, CSR or tensor of shape (n_rows, n_columns)
+        The rows.
+    codes : ndarray of int64 of shape (n_rows,)
+        The code of each; rows of a negative code are left out.
+    n_codes : int
+        Number of codes.
+
+    Returns
+    -------
+    ndarray or tensor of shape (n_codes, n_columns)
+    """
+    rows = np.flatnonzero(codes >= 0)
+    if is_tensor(table):
+        code = beside(codes[rows], table)
+        chosen = table if len(rows) == len(codes) else table[beside(rows, table)]
+        return float64(table.new_zeros((n_codes, table.shape[1])).index_add_(0, code, chosen))
+    member = sparse.csr_array((np.ones(len(rows)), (codes[rows], rows)), (n_codes, len(codes)))
+    sums = member @ table
+    return sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
+
+
 def eigh(matrix: Any) -> tuple[Any, Any]:
     """Eigenvalues and eigenvectors of a symmetric matrix, where it is.
 
@@ -260,9 +388,7 @@ def solve_upper(factor: Any, right: Any, *, transposed: bool = False) -> Any:
     if is_tensor(factor):
         solve = import_extra("torch", extra="torch").linalg.solve_triangular
         return solve(factor.T if transposed else factor, right, upper=not transposed)
-    return linalg.solve_triangular(
-        factor, right, trans="T" if transposed else "N", check_finite=False
-    )
+    return lapack.solve_upper(factor, right, transposed=transposed)
 
 
 def add(answers: list[Any]) -> Any:

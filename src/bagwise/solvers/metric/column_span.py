@@ -9,7 +9,6 @@ columns, by the eigenvectors of XX'.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,17 +20,16 @@ from scipy.linalg.lapack import dpocon
 
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import interruptible
-from bagwise.engines.mapped import empty_beside
+from bagwise.engines.arrays import centred_blocks, empty, upper_gram
 from bagwise.solvers.spectral.eigenvectors import some_eigenvectors
 
 __all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper"]
 
-BLOCK = 2**24  # values of a block of rows
 COLUMNS = 256  # of a square matrix, looked at together
 # Gram matrices hold squares: relative eigenvalues below this are rounding, the rank ends there.
 RANK_TOLERANCE = 1e-12
 # Below this the Cholesky factor of a Gram matrix says little about its smallest directions.
-SMALLEST_RCOND = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-10}
+SMALLEST_RCOND = {False: 1e-6, True: 1e-10}  # with products in float32, in float64
 # Products in single precision are taken again in double when U'U is this far from I.
 LARGEST_LOSS = 1e-3
 
@@ -102,8 +100,8 @@ def column_span(X: Any, *, center: bool) -> ColumnSpan:
     if n <= d:
         return _span_of_few_rows(X, mean, n, 0.0, scaled=True)
     single = X.dtype == np.float32
-    for precision in (np.float32, np.float64) if single else (np.float64,):
-        span = _span_by_cholesky(X, mean, np.dtype(precision))
+    for double in (False, True) if single else (True,):
+        span = _span_by_cholesky(X, mean, double=double)
         if span is not None:
             return span
     return _span_by_eigenvectors(X, mean)
@@ -133,7 +131,7 @@ def leading_span(X: Any, *, center: bool, n_components: int | None, ridge: float
     keep = min(n, d) if n_components is None else min(n_components, n, d)
     if n <= d:
         return _span_of_few_rows(X, mean, keep, ridge, scaled=False)
-    values, vectors = _leading(_gram(X, mean, np.dtype(np.float64)), keep)
+    values, vectors = _leading(upper_gram(X, mean), keep)
     return _with_matrix(X, mean, vectors / np.sqrt(values + ridge), shrunk=ridge > 0)
 
 
@@ -164,28 +162,26 @@ def _span_of_few_rows(
     return ColumnSpan(basis, mean, matrix=back, shrunk=ridge > 0)
 
 
-def _span_by_cholesky(
-    X: Any, mean: NDArray[np.float64], precision: np.dtype[Any]
-) -> ColumnSpan | None:
-    """With products in the given precision; None where it is not enough."""
-    gram, scale = _scaled_gram(X, mean, precision)
+def _span_by_cholesky(X: Any, mean: NDArray[np.float64], *, double: bool) -> ColumnSpan | None:
+    """With products in float64, or in the type of X; None where that is not precise enough."""
+    gram, scale = _scaled_gram(X, mean, double=double)
     norm = norm_of_upper(gram)
     factor, failed = lapack.cholesky(gram, overwrite=True)
-    if failed or dpocon(factor, norm)[0] < SMALLEST_RCOND[precision]:
+    if failed or dpocon(factor, norm)[0] < SMALLEST_RCOND[double]:
         return None
     del gram  # U needs the room
     factor = factor.astype(X.dtype, order="F", copy=False)
     span = ColumnSpan(_whiten(X, mean, scale, factor), mean, scale, factor)
-    if precision == np.float32 and _loss_of_orthogonality(span.basis) > LARGEST_LOSS:
+    if not double and _loss_of_orthogonality(span.basis) > LARGEST_LOSS:
         return None
     return span
 
 
 def _scaled_gram(
-    X: Any, mean: NDArray[np.float64], precision: np.dtype[Any]
+    X: Any, mean: NDArray[np.float64], *, double: bool = True
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """X'X with ones on its diagonal, and what its columns were divided by."""
-    gram = _gram(X, mean, precision)
+    gram = upper_gram(X, mean, double=double)
     scale = np.sqrt(gram.diagonal())
     scale[scale <= RANK_TOLERANCE * scale.max(initial=0)] = 1.0  # constant columns stay zero
     gram /= scale
@@ -195,7 +191,7 @@ def _scaled_gram(
 
 def _span_by_eigenvectors(X: Any, mean: NDArray[np.float64]) -> ColumnSpan:
     """For columns that (nearly) depend on each other; a second pass makes U orthonormal."""
-    gram, scale = _scaled_gram(X, mean, np.dtype(np.float64))
+    gram, scale = _scaled_gram(X, mean)
     values, vectors = _leading(gram, len(gram))
     if len(values) == 0:  # all instances are equal
         return _with_matrix(X, mean, vectors)
@@ -203,7 +199,7 @@ def _span_by_eigenvectors(X: Any, mean: NDArray[np.float64]) -> ColumnSpan:
     row_space = _orthonormal(vectors * scale[:, None])
     matrix = row_space @ (row_space.T @ (vectors / np.sqrt(values) / scale[:, None]))
     first = _with_matrix(X, mean, matrix).basis
-    again = _gram(first, np.zeros(first.shape[1]), np.dtype(np.float64))
+    again = upper_gram(first, np.zeros(first.shape[1]))
     factor, failed = lapack.cholesky(again)
     if not failed:
         matrix = lapack.solve_upper(factor, matrix.T, transposed=True).T
@@ -214,8 +210,8 @@ def _with_matrix(
     X: Any, mean: NDArray[np.float64], matrix: NDArray[np.float64], *, shrunk: bool = False
 ) -> ColumnSpan:
     matrix = matrix.astype(X.dtype)
-    basis = empty_beside(X, (X.shape[0], matrix.shape[1]), X.dtype)
-    for rows, block in _blocks(X, mean, X.dtype):
+    basis = empty(X, (X.shape[0], matrix.shape[1]))
+    for rows, block in centred_blocks(X, mean):
         interruptible(np.matmul, block, matrix, out=basis[rows])
     return ColumnSpan(basis, mean, matrix=matrix, shrunk=shrunk)
 
@@ -247,38 +243,8 @@ def _mean(X: Any, center: bool) -> NDArray[np.float64]:
 
 def _squares(X: Any, mean: NDArray[np.float64]) -> NDArray[np.float64]:
     total = np.zeros(X.shape[1])
-    for _, block in _blocks(X, mean, np.dtype(np.float64)):
+    for _, block in centred_blocks(X, mean, double=True):
         total += np.einsum("ij,ij->j", block, block)
-    return total
-
-
-def _blocks(
-    X: Any, mean: NDArray[np.float64], dtype: np.dtype[Any]
-) -> Iterator[tuple[slice, NDArray[Any]]]:
-    """Blocks of centred rows, dense."""
-    size = max(256, BLOCK // max(X.shape[1], 1))
-    shift = mean.astype(dtype)
-    for start in range(0, X.shape[0], size):
-        rows = slice(start, min(start + size, X.shape[0]))
-        block = X[rows].toarray() if sparse.issparse(X) else X[rows]
-        block = np.ascontiguousarray(block, dtype=dtype)
-        yield rows, block - shift if mean.any() else block
-
-
-def _gram(X: Any, mean: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[np.float64]:
-    """X'X, upper triangle; products in `dtype`, sums over blocks in float64."""
-    d = X.shape[1]
-    if dtype == np.float64:
-        total = np.zeros((d, d), order="F")
-        for _, block in _blocks(X, mean, dtype):
-            lapack.add_product(total, block)
-        return total
-    total = np.zeros((d, d), order="F")
-    product = np.zeros((d, d), dtype=dtype, order="F")
-    for _, block in _blocks(X, mean, dtype):
-        product[:] = 0
-        lapack.add_product(product, block)
-        total += product
     return total
 
 
@@ -286,9 +252,9 @@ def _whiten(
     X: Any, mean: NDArray[np.float64], scale: NDArray[np.float64], factor: NDArray[Any]
 ) -> NDArray[Any]:
     """(X - mean) diag(1 / scale) factor^(-1), block by block in place."""
-    basis = empty_beside(X, X.shape, X.dtype)
+    basis = empty(X, X.shape)
     weights = (1 / scale).astype(X.dtype)
-    for rows, block in _blocks(X, mean, X.dtype):
+    for rows, block in centred_blocks(X, mean):
         np.multiply(block, weights, out=basis[rows])
         lapack.solve_upper(factor, basis[rows].T, transposed=True, overwrite=True)
     return basis

@@ -20,8 +20,8 @@ from scipy import linalg, sparse
 from bagwise._warnings import warn_user
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import interruptible
+from bagwise.engines import arrays
 from bagwise.solvers.metric.column_span import (
-    BLOCK,
     ColumnSpan,
     column_span,
     leading_span,
@@ -182,7 +182,7 @@ def _product(U: NDArray[Any], chosen: NDArray[np.bool_], factor: float) -> NDArr
     """The upper triangle of U'U over chosen rows, times a factor."""
     total = np.zeros((U.shape[1], U.shape[1]), dtype=U.dtype, order="F")
     rows = np.flatnonzero(chosen)
-    step = max(256, BLOCK // 4 // U.shape[1])  # copies, unlike those of X
+    step = max(256, arrays.BLOCK // 4 // U.shape[1])  # copies, unlike those of X
     for start in range(0, len(rows), step):
         block = U[rows[start : start + step]]
         lapack.add_product(total, block, factor)

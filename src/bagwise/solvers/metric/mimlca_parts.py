@@ -1,8 +1,8 @@
-r"""MIMLCA where the bags are: on a cluster or a device (Law et al. 2017, Algorithm 1).
+r"""MIMLCA where the bags are, on Dask workers or a device (Law et al. 2017, Algorithm 1).
 
-The same as ``mimlca`` for tables taller than wide. A part keeps its rows of U and their labels;
-over the wire go the Gram matrix X'X (once), and per iteration the sums of the rows of
-each label up and the centres down.
+The same as ``mimlca`` for tables taller than wide, with numpy arrays and torch tensors alike. A
+part keeps its rows of U and their labels. The Gram matrix X'X travels once; in each iteration the
+sums of the rows of each label and the centres do.
 """
 
 from __future__ import annotations
@@ -13,21 +13,31 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from bagwise import compiled
 from bagwise.bags import Bags
-from bagwise.compiled import lapack
 from bagwise.compiled.threads import interruptible
 from bagwise.engines import Checkpoint, Parts, digest, place, retry, to_numpy
-from bagwise.engines.arrays import cholesky, eigh, like, solve_upper
+from bagwise.engines.arrays import (
+    BLOCK,
+    centred_blocks,
+    cholesky,
+    column_sums,
+    eigh,
+    empty,
+    float64,
+    gram,
+    like,
+    solve_upper,
+    sums_by,
+)
+from bagwise.engines.tensors import torch
 from bagwise.exceptions import InputError
-from bagwise.solvers.metric.column_span import RANK_TOLERANCE, _blocks, _gram
-from bagwise.solvers.metric.mimlca_tensors import TensorMIMLCAPart
+from bagwise.solvers.metric.column_span import RANK_TOLERANCE
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, best_of_starts
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["MIMLCAPart", "mimlca_by_parts"]
+__all__ = ["MIMLCAPart", "TensorMIMLCAPart", "mimlca_by_parts"]
 
 Array = NDArray[Any]
 
@@ -47,63 +57,68 @@ class MIMLCAPart:
         Their label sets.
     one_each : bool
         Whether a label has at most one row of a bag.
+
+    Attributes
+    ----------
+    U : array of shape (n_instances, rank)
+        The rows in the space where they are clustered. A checkpoint does not hold it: it is made
+        again from X.
+    labels, kept : ndarray of int64 of shape (n_instances,)
+        The label of each row, -1 for none: those of the last assignment, and of the best start.
     """
 
-    tensor_part = TensorMIMLCAPart
+    tensor_part: type[MIMLCAPart] | None = None
 
     def __init__(self, bags: Bags, indicator: NDArray[np.int8], *, one_each: bool) -> None:
         self.bags, self.X, self.indicator = bags, bags.instances, indicator
         self.candidates = Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
+        self.U: Any = None
         self.labels = self.kept = np.full(bags.n_instances, -2, dtype=np.int64)
 
     def identity(self) -> str:
         """Which bags these are."""
         return digest(self.bags, self.indicator)
 
-    def sums(self) -> Array:
-        """Sum of the rows."""
-        return np.asarray(self.X.sum(axis=0, dtype=np.float64)).ravel()
+    def sums(self) -> Any:
+        """Sum of the rows of X."""
+        return column_sums(self.X)
 
-    def gram(self, mean: Array) -> Array:
+    def gram(self, mean: Array) -> Any:
         """X'X of centred rows."""
-        upper = np.triu(_gram(self.X, mean, np.dtype(np.float64)))
-        return upper + np.triu(upper, 1).T
+        return gram(self.X, mean)
 
-    def whiten(self, mean: Array, scale: Array, factor: Array) -> None:
+    def whiten(self, mean: Array, scale: Any, factor: Any) -> None:
         """U = (X - mean) / scale factor^-1."""
-        self.U = np.empty(self.X.shape, self.X.dtype)
-        upper = np.asfortranarray(factor, dtype=self.X.dtype)
-        weights = (1 / scale).astype(self.X.dtype)
-        for rows, block in _blocks(self.X, mean, self.X.dtype):
-            np.multiply(block, weights, out=self.U[rows])
-            lapack.solve_upper(upper, self.U[rows].T, transposed=True, overwrite=True)
+        scale, factor = like(scale, self.X), like(factor, self.X)
+        self.U = empty(self.X, self.X.shape)
+        for rows, block in centred_blocks(self.X, mean):
+            self.U[rows] = solve_upper(factor, (block / scale).T, transposed=True).T
 
-    def project(self, mean: Array, matrix: Array) -> None:
+    def project(self, mean: Array, matrix: Any) -> None:
         """U = (X - mean) matrix."""
-        self.U = np.empty((self.X.shape[0], matrix.shape[1]), self.X.dtype)
-        for rows, block in _blocks(self.X, mean, self.X.dtype):
-            np.matmul(block, matrix.astype(self.X.dtype), out=self.U[rows])
+        matrix = like(matrix, self.X)
+        self.U = empty(self.X, (self.X.shape[0], matrix.shape[1]))
+        for rows, block in centred_blocks(self.X, mean):
+            self.U[rows] = block @ matrix
 
-    def gram_of_basis(self) -> Array:
+    def gram_of_basis(self) -> Any:
         """U'U."""
-        return self._gram_of(slice(None))
+        return gram(self.U)
 
-    def turn(self, factor: Array) -> None:
+    def turn(self, factor: Any) -> None:
         """U becomes U factor^-1."""
-        self.U = np.asarray(solve_upper(factor, self.U.T.astype(np.float64), transposed=True).T)
-        self.U = self.U.astype(self.X.dtype)
+        self.U = like(solve_upper(factor, float64(self.U).T, transposed=True).T, self.X)
 
-    def bag_sums(self) -> tuple[Array, Array]:
+    def bag_sums(self) -> tuple[Any, Any]:
         """Sums and weights of the centres to start from: of all rows of the bags with a label."""
         c = self.candidates
         n_rows, n_labels = np.diff(c.offsets), np.diff(c.label_offsets)
-        bag = np.repeat(np.arange(len(n_labels)), n_labels)
+        bag = np.repeat(np.arange(len(n_labels)), n_labels)  # of each candidate
         weight = 1 / np.maximum(n_rows, n_labels)[bag]
-        means = compiled.segments.sum(self.U, c.offsets).astype(np.float64)
-        shape = c.n_labels, len(n_rows)
-        member = sparse.csr_array((weight, (c.labels, bag)), shape=shape)
+        of_bags = sums_by(self.U, self.bags.bag_index, len(n_rows))
+        sums = sums_by(of_bags[bag] * like(weight[:, None], of_bags), c.labels, c.n_labels)
         total = np.bincount(c.labels, weights=weight * n_rows[bag], minlength=c.n_labels)
-        return np.asarray(member @ means), total
+        return sums, like(total, sums)
 
     def n_costs(self) -> int:
         """How many pairs of a row and a candidate there are."""
@@ -114,35 +129,41 @@ class MIMLCAPart:
         """Take the cheapest assignment of given costs."""
         self.labels = self.candidates.assign(costs)[0]
 
-    def assign(self, centres: Array) -> tuple[float, int]:
+    def assign(self, centres: Any) -> tuple[float, int]:
         """Assign the rows to centres; returns the cost, and how many changed their label."""
-        c = self.candidates
-        costs = np.zeros(self.n_costs())
+        costs = self._distances(centres)
+        before, (self.labels, places) = self.labels, self.candidates.assign(costs)
+        return float(costs[places].sum()), int(np.count_nonzero(before != self.labels))
+
+    def _distances(self, centres: Any) -> NDArray[np.float64]:
+        """Squared distances of the rows to the centres of their candidates."""
+        c, costs = self.candidates, np.zeros(self.n_costs())
         compiled.assignment.distances_to_candidates(
             self.U, np.ascontiguousarray(centres, self.U.dtype), c.offsets, c.labels,
             c.label_offsets, np.ones(c.n_labels, bool), costs,
         )  # fmt: skip
-        before, (self.labels, places) = self.labels, c.assign(costs)
-        return float(costs[places].sum()), int(np.count_nonzero(before != self.labels))
+        return costs
 
-    def label_sums(self) -> tuple[Array, Array]:
+    def label_sums(self) -> tuple[Any, Any]:
         """Sums of the rows of U of each label, and how many there are."""
-        return self._sums_by_label(self.U)
+        n_labels = self.candidates.n_labels
+        sums = sums_by(self.U, self.labels, n_labels)
+        return sums, like(np.bincount(self.labels[self.labels >= 0], minlength=n_labels), sums)
 
-    def feature_sums(self) -> Array:
+    def feature_sums(self) -> Any:
         """Sums of the instances of each label."""
-        return self._sums_by_label(self.X)[0]
+        return sums_by(self.X, self.labels, self.candidates.n_labels)
 
-    def gram_of(self, assigned: bool) -> Array:
+    def gram_of(self, assigned: bool) -> Any:
         """U'U over the rows that have a label, or over the others."""
-        return self._gram_of((self.labels >= 0) == assigned)
+        return gram(self.U[np.flatnonzero((self.labels >= 0) == assigned)])
 
     def assignments(self) -> NDArray[np.int64]:
         """The label of each row, -1 for none."""
         return self.labels
 
     def keep(self) -> None:
-        """Remember the labels as the best so far."""
+        """Keep the labels as the best so far."""
         self.kept = self.labels
 
     def take_kept(self) -> None:
@@ -150,28 +171,43 @@ class MIMLCAPart:
         self.labels = self.kept
 
     def state(self) -> dict[str, NDArray[np.int64]]:
-        """The labels, for a checkpoint; U is made again."""
+        """The labels, for a checkpoint."""
         return {"labels": self.labels, "kept": self.kept}
 
     def restore(self, state: dict[str, NDArray[np.int64]]) -> None:
         """Continue from a checkpoint."""
         self.labels, self.kept = state["labels"], state["kept"]
 
-    def _gram_of(self, rows: Any) -> Array:
-        chosen = self.U[rows]
-        upper = np.triu(_gram(chosen, np.zeros(chosen.shape[1]), np.dtype(np.float64)))
-        return upper + np.triu(upper, 1).T
 
-    def _sums_by_label(self, table: Any) -> tuple[Array, Array]:
-        n_labels = self.candidates.n_labels
-        rows = np.flatnonzero(self.labels >= 0)
-        ones = np.ones(len(rows))
-        member = sparse.csr_array(
-            (ones, (self.labels[rows], rows)), shape=(n_labels, len(self.labels))
-        )
-        sums = member @ table
-        dense = sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
-        return dense, np.bincount(self.labels[rows], minlength=n_labels).astype(np.float64)
+class TensorMIMLCAPart(MIMLCAPart):
+    """All bags on a device.
+
+    The assignment problems of the bags, which are tiny, are solved by the compiled code: their
+    costs, one per instance and candidate label, are all that leaves the device.
+    """
+
+    def __init__(self, bags: Bags, indicator: NDArray[np.int8], *, one_each: bool) -> None:
+        super().__init__(bags, indicator, one_each=one_each)
+        c = self.candidates
+        n_candidates = np.diff(c.label_offsets)[bags.bag_index]  # of each row
+        row = np.repeat(np.arange(bags.n_instances), n_candidates)
+        first = np.cumsum(n_candidates) - n_candidates
+        place = np.arange(len(row)) - first[row] + c.label_offsets[bags.bag_index[row]]
+        device = self.X.device
+        self.pair_row = torch.as_tensor(row, dtype=torch.int64, device=device)
+        self.pair_label = torch.as_tensor(c.labels[place], dtype=torch.int64, device=device)
+
+    def _distances(self, centres: Any) -> NDArray[np.float64]:
+        centres, costs = like(centres, self.U), self.U.new_empty(len(self.pair_row))
+        step = max(1, BLOCK // max(self.U.shape[1], 1))
+        for start in range(0, len(costs), step):
+            pairs = slice(start, start + step)
+            apart = self.U[self.pair_row[pairs]] - centres[self.pair_label[pairs]]
+            costs[pairs] = (apart * apart).sum(dim=1)
+        return to_numpy(float64(costs))
+
+
+MIMLCAPart.tensor_part = TensorMIMLCAPart
 
 
 def mimlca_by_parts(
@@ -305,35 +341,35 @@ def _span(
     parts: Parts, mean: Array, n_components: int | None, ridge: float
 ) -> Callable[[Any], Any]:
     """Make U on the parts; returns T, from its columns back to the features, as a function."""
-    gram = parts.total("gram", mean)
+    G = parts.total("gram", mean)
     if n_components is not None or ridge > 0:
-        values, vectors = eigh(gram)
+        values, vectors = eigh(G)
         values, vectors = to_numpy(values)[::-1], to_numpy(vectors)[:, ::-1]
         real = values > RANK_TOLERANCE * values[0]
         if n_components is not None:
             real[n_components:] = False
-        matrix = like(vectors[:, real] / np.sqrt(values[real] + ridge), gram)
+        matrix = like(vectors[:, real] / np.sqrt(values[real] + ridge), G)
         parts.do("project", mean, matrix)
         return lambda B: matrix @ B
-    scale = gram.diagonal() ** 0.5
+    scale = G.diagonal() ** 0.5
     # Constant columns stay zero.
     scale = scale + like(scale <= RANK_TOLERANCE * scale.max(), scale) * (1.0 - scale)
-    gram /= scale
-    gram /= scale[:, None]
-    factor, rcond = cholesky(gram)
+    G /= scale
+    G /= scale[:, None]
+    factor, rcond = cholesky(G)
     if rcond >= SMALLEST_RCOND:
         parts.do("whiten", mean, scale, factor)
         return lambda B: solve_upper(factor, B) / scale[:, None]
-    matrix = like(_matrix_by_eigenvectors(to_numpy(gram), to_numpy(scale)), gram)
+    matrix = like(_matrix_by_eigenvectors(to_numpy(G), to_numpy(scale)), G)
     parts.do("project", mean, matrix)
     factor, _ = cholesky(parts.total("gram_of_basis"))  # a second pass makes U orthonormal
     parts.do("turn", factor)
     return lambda B: matrix @ solve_upper(factor, B)
 
 
-def _matrix_by_eigenvectors(gram: Array, scale: Array) -> Array:
+def _matrix_by_eigenvectors(G: Array, scale: Array) -> Array:
     """T for columns that (nearly) depend on each other: the shortest with XT = U."""
-    values, vectors = eigh(gram)
+    values, vectors = eigh(G)
     real = values > RANK_TOLERANCE * values[-1]
     values, vectors = values[real], vectors[:, real]
     row_space = interruptible(np.linalg.qr, vectors * scale[:, None])[0]
@@ -359,19 +395,19 @@ def _metric_map(
     if ridge == 0 and float(counts.sum()) == n_instances:
         return to_columns(right)
     if ridge > 0:
-        gram = parts.total("gram_of", True)
-        T = to_columns(like(np.eye(gram.shape[0]), gram))
-        gram = gram + ridge * (T.T @ T)
+        G = parts.total("gram_of", True)
+        T = to_columns(like(np.eye(G.shape[0]), G))
+        G = G + ridge * (T.T @ T)
     else:
         lost = parts.total("gram_of", False)
-        gram = like(np.eye(lost.shape[0]), lost) - lost
-    factor, rcond = cholesky(gram)
+        G = like(np.eye(lost.shape[0]), lost) - lost
+    factor, rcond = cholesky(G)
     if rcond >= SMALLEST_LEFT:
         return to_columns(solve_upper(factor, solve_upper(factor, right, transposed=True)))
-    values, vectors = eigh(to_numpy(gram))
+    values, vectors = eigh(to_numpy(G))
     gone = values < SMALLEST_LEFT
     kept = vectors[:, ~gone]
-    L = to_columns(like(kept @ ((kept.T @ to_numpy(right)) / values[~gone, None]), gram))
-    N, L = to_numpy(to_columns(like(vectors[:, gone], gram))), to_numpy(L)
+    L = to_columns(like(kept @ ((kept.T @ to_numpy(right)) / values[~gone, None]), G))
+    N, L = to_numpy(to_columns(like(vectors[:, gone], G))), to_numpy(L)
     shares = interruptible(np.linalg.lstsq, N, L, rcond=None)[0]
     return L - N @ shares  # the shortest of all T(B + NC)
