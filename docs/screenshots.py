@@ -20,8 +20,9 @@ from sklearn.preprocessing import StandardScaler
 from bagwise import Bags
 from bagwise.classification import SetKernelSVM, SingleInstanceClassifier
 from bagwise.datasets import make_digit_bags
+from bagwise.model_selection import HeldOut
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.report import HeldOut, Media, Report
+from bagwise.report import Media, Report
 
 IMAGES = Path(__file__).parent / "images"
 N_SHEETS = 200

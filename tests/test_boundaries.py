@@ -52,8 +52,13 @@ PACKAGES = {
     "datasets": {"exceptions", "_memory", "extras", "bags"},
     "io": {"exceptions", "_warnings", "_memory", "extras", "labels", "bags", "engines"},
     "persistence": {"exceptions", "base", "_memory", "extras", "bags", "io"},
+    "model_selection": FOUNDATION | {"metrics"},
+    "_methods": FOUNDATION
+    | {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
+    | {"embedding", "preprocessing"},
     "inspection": FOUNDATION | {"metrics"},
-    "report": FOUNDATION | {"metrics", "io", "inspection"},  # io: the page's file appears whole
+    "report": FOUNDATION
+    | {"metrics", "io", "inspection", "model_selection"},  # io: the page's file appears whole
     "review": FOUNDATION,
     "cli": None,  # the outermost package: may import all
     "__main__": {"cli"},

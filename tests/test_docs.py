@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import bagwise
-from bagwise.cli.methods import METHODS
+from bagwise._methods import METHODS
 from estimators import public_estimators
 from optional import skip_where_absent
 

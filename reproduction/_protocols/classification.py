@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import confusion_matrix
-from sklearn.model_selection import StratifiedKFold
 
 from bagwise.bags import Bags
+from bagwise.model_selection._evaluation import make_folds
 from reproduction._building import find_target
 from reproduction._protocols.fitting import fit_model, scores
 from reproduction._units import Unit
@@ -23,8 +23,8 @@ def cross_validation(unit: Unit) -> dict[str, Any]:
     is kept.
     """
     data = unit.load()
-    folds = StratifiedKFold(unit.settings["folds"], shuffle=True, random_state=unit.shared_seed)
-    train, test = list(folds.split(np.zeros(len(data.y)), data.y))[unit.fold or 0]
+    folds = make_folds(data.y, n_folds=unit.settings["folds"], seed=unit.shared_seed)
+    train, test = folds[unit.fold or 0]
     fitted = fit_model(unit, data.bags[train], data.y[train])
     predicted = fitted.model.predict(fitted.scale(data.bags[test]))
     result = scores(unit, data.y[test], predicted) | {"fit_seconds": fitted.seconds}

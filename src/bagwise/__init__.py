@@ -23,6 +23,7 @@ _ROOMS = (
     "io",
     "metric_learning",
     "metrics",
+    "model_selection",
     "pairwise",
     "persistence",
     "preprocessing",

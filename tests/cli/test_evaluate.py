@@ -10,13 +10,15 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 
+from bagwise._methods.ready_made import LabelFrequencies, OnePerLabel, baselines, standardised
 from bagwise.classification import CitationKNN
-from bagwise.cli.crossvalidation import cross_validate, make_folds, outcome_table
-from bagwise.cli.estimators import LabelFrequencies, OnePerLabel, baselines, standardised
+from bagwise.cli.output import evaluation_table
 from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io import read_bags
 from bagwise.metrics import average_precision, coverage, one_error
+from bagwise.model_selection import compare
+from bagwise.model_selection._evaluation import make_folds
 
 
 @pytest.fixture
@@ -137,7 +139,7 @@ def test_label_sets_are_measured_by_rank(run, tmp_path):
     bags, sets = data.bags[:60], data.label_sets[:60]
     folds = make_folds(sets, n_folds=2)
     models = {"citation-knn": standardised(CitationKNN())} | baselines(label_sets=True)
-    outcomes = {o.name: o for o in cross_validate(models, bags, sets, folds)}
+    outcomes = {o.name: o for o in compare(models, bags, sets, cv=folds)}
     for (train, test), *measured in zip(
         folds,
         outcomes["citation-knn"].scores["one-error"],
@@ -149,7 +151,7 @@ def test_label_sets_are_measured_by_rank(run, tmp_path):
         scores = model.predict_proba(bags[test])
         expected = [f(sets[test], scores) for f in (one_error, coverage, average_precision)]
         assert measured == pytest.approx(expected)
-    assert set(outcome_table(list(outcomes.values()))) == {
+    assert set(evaluation_table(list(outcomes.values()))) == {
         "method",
         "one-error",
         "coverage",
@@ -182,7 +184,7 @@ def test_a_fold_of_one_class_has_no_auc():
     y = np.array([0, 1, 0, 0])
     folds = [(np.array([0, 1]), np.array([2, 3])), (np.array([2, 0, 1]), np.array([0, 1]))]
     X = read_bags_of_rows(4)
-    (outcome,) = cross_validate({"d": DummyClassifier()}, X, y, folds)
+    (outcome,) = compare({"d": DummyClassifier()}, X, y, cv=folds)
     assert np.isnan(outcome.scores["AUC"][0])
     assert outcome.mean("AUC") == 0.5
     assert outcome.summary()["AUC"]["folds"] == [None, 0.5]

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 from sklearn.base import clone
 
-from bagwise.cli.methods import METHODS, find_method, make_model, parse_parameters
+from bagwise._methods import METHODS, find_method, make_model
+from bagwise.cli.options import parse_parameters
 from bagwise.exceptions import InputError
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"

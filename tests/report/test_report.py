@@ -25,8 +25,9 @@ from bagwise.cluster import BagConstrainedSpectralClustering, WellSVMClustering
 from bagwise.embedding import BagDissimilarity
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError, OutputExistsError
 from bagwise.metric_learning import MIMLCA, MildML
+from bagwise.model_selection import HeldOut
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.report import HeldOut, Media, Report
+from bagwise.report import Media, Report
 from bagwise.semi_supervised import WellSVMClassifier
 
 pytest.importorskip("jinja2")

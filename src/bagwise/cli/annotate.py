@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from bagwise._methods import find_method, make_model
 from bagwise.cli.corrections import fit_arguments, known_labels, read_known
-from bagwise.cli.methods import find_method, make_model, parse_parameters
 from bagwise.cli.options import (
     Bag,
     Corrections,
@@ -21,6 +21,7 @@ from bagwise.cli.options import (
     Parameters,
     Separator,
     flag,
+    parse_parameters,
 )
 from bagwise.cli.output import (
     as_records,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bagwise.cli.methods import CSP, parse_parameters
+from bagwise._methods import CSP
 from bagwise.cli.options import (
     Bag,
     Exclude,
@@ -22,6 +22,7 @@ from bagwise.cli.options import (
     Parameters,
     Separator,
     flag,
+    parse_parameters,
 )
 from bagwise.cli.output import (
     as_records,

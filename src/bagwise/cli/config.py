@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bagwise.cli.methods import parse_parameters
+from bagwise.cli.options import parse_parameters
 from bagwise.cli.output import note, refuse_existing
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
 

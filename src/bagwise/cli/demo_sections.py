@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
+from bagwise._methods import METHODS, make_model
+from bagwise._methods.ready_made import baselines, standardised
 from bagwise.bags import Bags
 from bagwise.classification import CitationKNN, SetKernelSVM
-from bagwise.cli.crossvalidation import cross_validate, make_folds, outcome_table
 from bagwise.cli.demo_systems import five_systems
-from bagwise.cli.estimators import baselines, standardised
-from bagwise.cli.methods import METHODS, make_model
-from bagwise.cli.output import instances_beside, write_columns
+from bagwise.cli.output import evaluation_table, instances_beside, write_columns
 from bagwise.datasets import load_letter_carroll, load_musk1, make_digit_bags
 from bagwise.extras import import_extra
 from bagwise.inspection import (
@@ -34,6 +33,8 @@ from bagwise.inspection import (
 from bagwise.inspection._tables import instance_model
 from bagwise.io import write_bags
 from bagwise.metrics import roi_hits
+from bagwise.model_selection import compare
+from bagwise.model_selection._evaluation import make_folds
 from bagwise.persistence import load_model, save_model
 from bagwise.report._page import Code, Figure, Section, Table
 
@@ -67,9 +68,8 @@ def musk_accuracy(workshop: Workshop) -> Section:
         if method.available and method.name not in _LEFT_OUT
     }
     models |= {f"baseline: {name}": m for name, m in baselines(label_sets=False).items()}
-    folds = make_folds(data.y, n_folds=workshop.n_folds)
-    outcomes = cross_validate(models, data.bags, data.y, folds)
-    accuracy = {outcome.name: outcome.scores["accuracy"] for outcome in outcomes}
+    evaluations = compare(models, data.bags, data.y, cv=workshop.n_folds)
+    accuracy = {evaluation.name: evaluation.scores["accuracy"] for evaluation in evaluations}
     ax = _axes(6.4, 0.9 + 0.36 * len(models))
     ComparisonDisplay.from_scores(accuracy, ax=ax)
     means = ", ".join(f"{name} {np.mean(values):.2f}" for name, values in accuracy.items())
@@ -80,7 +80,7 @@ def musk_accuracy(workshop: Workshop) -> Section:
             "A molecule can take many shapes, and smells of musk if one of them fits. Only the "
             "molecule has a label: it is a bag, and its shapes are the instances. Musk1 has "
             f"{len(data.bags)} molecules and {data.bags.n_instances} shapes.",
-            Table(outcome_table(outcomes), caption),
+            Table(evaluation_table(evaluations), caption),
             Figure(
                 ax.figure,
                 alt=f"Accuracy of each method on Musk1: {means}.",
@@ -147,7 +147,7 @@ def letters(workshop: Workshop) -> Section:
     models = {"citation-knn": standardised(CitationKNN())}
     models |= {f"baseline: {name}": m for name, m in baselines(label_sets=True).items()}
     folds = make_folds(data.label_sets, n_folds=workshop.n_folds)
-    outcomes = cross_validate(models, data.bags, data.label_sets, folds)
+    evaluations = compare(models, data.bags, data.label_sets, cv=folds)
     hits, chances, examples = _find_letters(data, *folds[0])
     caption = f"Letter-Carroll, {workshop.n_folds}-fold cross-validation: mean ± sd"
     return Section(
@@ -157,7 +157,7 @@ def letters(workshop: Workshop) -> Section:
             "16 numbers. A word's label set is the set of its letters: nobody says which is which. "
             "One-error and coverage are better when lower, average precision when higher; letters "
             "with equal votes count against a method.",
-            Table(outcome_table(outcomes), caption),
+            Table(evaluation_table(evaluations), caption),
             f"Asked {len(hits)} times where in a word of the first fold a letter stands, "
             f"Citation-kNN points to the right place in {np.mean(hits):.0%} of the cases; pointing "
             f"at random would be right in {np.mean(chances):.0%}.",

@@ -12,14 +12,14 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from bagwise._methods.ready_made import metric_citation_knn, single_instance_svm, standardised
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import CitationKNN, PrimalDualMISVM
-from bagwise.cli.crossvalidation import cross_validate, make_folds
-from bagwise.cli.estimators import metric_citation_knn, single_instance_svm, standardised
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.datasets import load_letter_carroll, load_musk1
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans
 from bagwise.metrics import class_purity, instance_accuracy
+from bagwise.model_selection import compare
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.report._page import Section, Table
 from bagwise.semi_supervised import WellSVMClassifier
@@ -78,8 +78,8 @@ def _ranking() -> Answer:
 
 def _compared(models: dict[str, Any], bags: Any, y: Any, measure: str) -> Answer:
     scaled = {name: standardised(model) for name, model in models.items()}
-    ours, plain = cross_validate(scaled, bags, y, make_folds(y, n_folds=5))
-    means = [float(np.mean(outcome.scores[measure])) for outcome in (ours, plain)]
+    ours, plain = compare(scaled, bags, y, cv=5)
+    means = [float(np.mean(result.scores[measure])) for result in (ours, plain)]
     return means[0], means[1], sum(ours.seconds)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bagwise.cli.methods import find_method, make_model, parse_parameters
+from bagwise._methods import find_method, make_model
 from bagwise.cli.options import (
     Bag,
     Exclude,
@@ -22,8 +22,15 @@ from bagwise.cli.options import (
     Parameters,
     Positive,
     Separator,
+    parse_parameters,
 )
-from bagwise.cli.output import noting_compilation, print_json, print_table, progress
+from bagwise.cli.output import (
+    evaluation_table,
+    noting_compilation,
+    print_json,
+    print_table,
+    progress,
+)
 
 __all__ = ["evaluate"]
 
@@ -62,9 +69,10 @@ def evaluate(
     bagwise evaluate words.csv --label-set label_set -m citation-knn
     ```
     """
-    from bagwise.cli.crossvalidation import cross_validate, make_folds, outcome_table
-    from bagwise.cli.estimators import baselines
+    from bagwise._methods.ready_made import baselines
     from bagwise.cli.reading import choose_columns, read_labelled
+    from bagwise.model_selection import compare
+    from bagwise.model_selection._evaluation import make_folds
 
     chosen = find_method(method)
     values = parse_parameters(parameters or ())
@@ -92,14 +100,14 @@ def evaluate(
         noting_compilation(),
         progress("Cross-validating", total=len(models) * len(splits)) as step,
     ):
-        outcomes = cross_validate(models, data.bags, data.y, splits, after_step=step)
+        evaluations = compare(models, data.bags, data.y, cv=splits, after_fold=step)
     if json:
         facts = {"file": str(file), "bags": len(data.bags), "classes": data.classes.tolist()}
         facts |= {"group": group, "folds": folds, "repeats": repeats, "seed": seed}
-        facts |= {"parameters": values, "methods": [outcome.summary() for outcome in outcomes]}
+        facts |= {"parameters": values, "methods": [found.summary() for found in evaluations]}
         print_json(facts)
         return
     times = f", {repeats} times" if repeats > 1 else ""
     whole = f", each {group} in one fold" if group is not None else ""
     setting = f"{len(data.bags)} bags{data.positive_note}, {folds} folds{times}{whole}"
-    print_table(outcome_table(outcomes), title=f"{setting}: mean ± sd")
+    print_table(evaluation_table(evaluations), title=f"{setting}: mean ± sd")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bagwise._methods import find_method, make_model
 from bagwise.cli.corrections import fit_arguments, known_labels, read_known
-from bagwise.cli.methods import find_method, make_model, parse_parameters
 from bagwise.cli.options import (
     Bag,
     CheckpointFile,
@@ -27,6 +27,7 @@ from bagwise.cli.options import (
     Parameters,
     Positive,
     Separator,
+    parse_parameters,
 )
 from bagwise.cli.output import (
     note,
@@ -82,10 +83,10 @@ def fit(
     ```
     """
     refuse_existing([output], force=force, inputs=[file])
-    from bagwise.cli.fingerprints import MOST_BAGS, fingerprints
     from bagwise.cli.reading import choose_columns, read_labelled
     from bagwise.extras import import_extra
     from bagwise.persistence import save_model
+    from bagwise.persistence._fingerprints import MOST_BAGS, fingerprints
 
     import_extra("skops.io", extra="persist")  # better told now than after a long fit
     chosen = find_method(method)

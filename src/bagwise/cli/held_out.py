@@ -1,21 +1,23 @@
-"""What a saved model says of bags it was not fitted on, fold by fold; the baselines beside it."""
+"""Predictions of a saved model for held-out bags, fold by fold, with the baselines."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.utils import Bunch
 
+from bagwise._methods.ready_made import baselines
 from bagwise.base import RowEstimator
-from bagwise.cli.crossvalidation import held_out_answers, make_folds
-from bagwise.cli.estimators import baselines
 from bagwise.cli.output import progress
 from bagwise.exceptions import InputError, LabelError
 from bagwise.inspection._tables import instance_model
-from bagwise.report import HeldOut
+from bagwise.model_selection import HeldOut, held_out_predictions
+from bagwise.model_selection._evaluation import make_folds
 
 __all__ = ["judged_in_folds"]
 
@@ -70,37 +72,29 @@ def judged_in_folds(
     models = {"": fitted} | baselines(
         label_sets=has_sets, sparse=bool(sparse.issparse(bags.instances))
     )
-    found: dict[str, dict[str, Any]] = {}
+    found = {}
     with progress("Cross-validating", total=len(models) * len(splits)) as step:
         for name, model in models.items():
-            found[name] = held_out_answers(model, bags, targets, splits, after_step=step)
-    whole = "" if groups is None else ", groups whole"
-    answers = {
-        name: HeldOut(*(_spread(part, known) for part in _three(answer)))
-        for name, answer in found.items()
-    }
-    own = answers.pop("")
-    return HeldOut(
-        own.predicted,
-        own.scores,
-        own.probabilities,
-        how=f"{folds}-fold cross-validation{whole}",
-        baselines=answers,
+            held_out = held_out_predictions(
+                model, bags, targets, cv=splits, groups=groups, after_fold=step
+            )
+            found[name] = _spread(held_out, known)
+    return replace(found.pop(""), baselines=found)
+
+
+def _spread(held_out: HeldOut, known: NDArray[np.bool_]) -> HeldOut:
+    """Predictions for the labelled bags among all bags; the others are not read."""
+
+    def spread(values: Any) -> Any:
+        if values is None:
+            return None
+        whole = np.zeros((len(known), *values.shape[1:]), dtype=values.dtype)
+        whole[known] = values
+        return whole
+
+    return replace(
+        held_out,
+        predicted=spread(held_out.predicted),
+        scores=spread(held_out.scores),
+        probabilities=spread(held_out.probabilities),
     )
-
-
-def _three(answer: dict[str, Any]) -> list[Any]:
-    scores = answer["decision_function"]
-    if answer["predict"] is None:  # a baseline of label sets that only scores
-        ranked = scores if scores is not None else answer["predict_proba"]
-        answer = answer | {"predict": (ranked > 0).astype(int)}
-    return [answer["predict"], scores, answer["predict_proba"]]
-
-
-def _spread(values: Any, known: Any) -> Any:
-    """Values of the labelled bags among all bags; the others are not looked at."""
-    if values is None:
-        return None
-    whole = np.zeros((len(known), *values.shape[1:]), dtype=values.dtype)
-    whole[known] = values
-    return whole

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bagwise.cli.methods import METHODS, Method, find_method
+from bagwise._methods import METHODS, Method, find_method
 from bagwise.cli.options import Json, matching_methods
 from bagwise.cli.output import print_json, print_table
 

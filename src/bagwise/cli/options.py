@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from bagwise.cli.methods import CSP, METHODS
+from bagwise._methods import CSP, METHODS
+from bagwise.exceptions import InputError
 
 __all__ = [
     "COLUMNS",
@@ -35,6 +38,7 @@ __all__ = [
     "Text",
     "flag",
     "matching_methods",
+    "parse_parameters",
 ]
 
 COLUMNS = "Columns of the file"
@@ -70,6 +74,43 @@ def matching_methods(incomplete: str) -> list[tuple[str, str]]:
     list of (name, what it does)
     """
     return [(m.name, m.title) for m in METHODS.values() if m.name.startswith(incomplete)]
+
+
+def parse_parameters(texts: Iterable[str]) -> dict[str, Any]:
+    """Read ``["C=10", "kernel=linear"]``: numbers, true, false and none are such, others text.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        What was given to ``--set``.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
+    >>> from bagwise.cli.options import parse_parameters
+    >>> parse_parameters(["C=10", "kernel=linear", "normalization=none"])
+    {'C': 10, 'kernel': 'linear', 'normalization': None}
+    """
+    parameters = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise InputError(f"--set {text}: expected NAME=VALUE, such as --set C=10.")
+        parameters[name] = _value(value)
+    return parameters
+
+
+def _value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
 
 
 def _matching_parameters(context: typer.Context, incomplete: str) -> list[str]:

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
+    from bagwise.model_selection import Evaluation
+
 __all__ = [
     "as_records",
+    "evaluation_table",
     "instances_beside",
     "note",
     "noting_compilation",
@@ -111,6 +114,30 @@ def as_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """
     rows = zip(*columns.values(), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def evaluation_table(evaluations: list[Evaluation]) -> dict[str, list[str]]:
+    """Make a table of evaluations: mean and standard deviation of each measure, and the time.
+
+    Parameters
+    ----------
+    evaluations : list of Evaluation
+        The result of `bagwise.model_selection.compare`.
+
+    Returns
+    -------
+    dict of str to list of str
+    """
+
+    def cell(evaluation: Evaluation, measure: str) -> str:
+        mean = evaluation.mean(measure)
+        return "" if mean is None else f"{mean:.3f} ± {evaluation.std(measure):.3f}"
+
+    table = {"method": [evaluation.name for evaluation in evaluations]}
+    for measure in evaluations[0].scores:
+        table[measure] = [cell(evaluation, measure) for evaluation in evaluations]
+    table["time"] = [f"{sum(evaluation.seconds):.1f} s" for evaluation in evaluations]
+    return table
 
 
 def note(message: str) -> None:

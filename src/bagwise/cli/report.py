@@ -160,7 +160,7 @@ def report(
 
 def _seen(data: Bunch, training: list[str] | None) -> list[bool] | None:
     """Which bags the model was fitted on, where its file tells."""
-    from bagwise.cli.fingerprints import fingerprints
+    from bagwise.persistence._fingerprints import fingerprints
 
     if training is None:
         return None

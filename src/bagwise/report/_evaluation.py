@@ -4,68 +4,33 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import (
-    accuracy_score,
     average_precision_score,
     brier_score_loss,
     precision_recall_fscore_support,
-    recall_score,
     roc_auc_score,
     roc_curve,
 )
 
-from bagwise import metrics
 from bagwise.exceptions import InputError
+from bagwise.model_selection import HeldOut
+from bagwise.model_selection._measures import label_measures, label_set_measures
 from bagwise.report._answers import Answers
 from bagwise.report._charts import N_HUES, Curve, curves
 from bagwise.report._known_labels import KnownLabels
 from bagwise.report._page import Section, SideBySide, Table
 from bagwise.report._subject import Subject
 
-__all__ = ["HeldOut", "Judged", "evaluation_section", "judge", "judge_held_out"]
+__all__ = ["Judged", "evaluation_section", "judge", "judge_held_out"]
 
 MOST_CLASSES = 16  # of a confusion matrix; beyond, the commonest mistakes are listed
 MOST_ROWS = 60
 _ROC_POINTS = 200
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Answers of models that had not seen the bags they were asked about.
-
-    For the figures of a :class:`Report`, as `cross_val_predict` of scikit-learn gives them.
-
-    Parameters
-    ----------
-    predicted : ndarray of shape (n_bags,) or (n_bags, n_classes)
-        What ``predict`` gave for each bag.
-    scores : ndarray of shape (n_bags,) or (n_bags, n_classes), default=None
-        What ``decision_function`` gave.
-    probabilities : ndarray of shape (n_bags, n_classes), default=None
-        What ``predict_proba`` gave.
-    how : str, default="held out"
-        How the bags were held out, such as ``"5-fold cross-validation"``.
-    baselines : mapping of str to HeldOut, default={}
-        What other models said about the same bags.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bagwise.report import HeldOut
-    >>> HeldOut(np.array(["yes", "no"]), how="5-fold cross-validation").how
-    '5-fold cross-validation'
-    """
-
-    predicted: NDArray[Any]
-    scores: NDArray[Any] | None = None
-    probabilities: NDArray[Any] | None = None
-    how: str = "held out"
-    baselines: Mapping[str, HeldOut] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -122,19 +87,8 @@ class Judged:
     def measures(self) -> dict[str, float | None]:
         """The figures of one model."""
         if self.has_sets:
-            if self.scores is None:
-                return {}
-            return {
-                "one-error": metrics.one_error(self.truth, self.scores),
-                "coverage": metrics.coverage(self.truth, self.scores),
-                "average precision": metrics.average_precision(self.truth, self.scores),
-            }
-        present = np.unique(self.truth)
-        balanced = recall_score(
-            self.truth, self.predicted, labels=present, average="macro", zero_division=0
-        )
-        accuracy = float(accuracy_score(self.truth, self.predicted))
-        return {"accuracy": accuracy, "balanced accuracy": float(balanced), "AUC": self.auc()}
+            return {} if self.scores is None else {**label_set_measures(self.truth, self.scores)}
+        return label_measures(self.truth, self.predicted) | {"AUC": self.auc()}
 
 
 def judge(known: KnownLabels, answers: Answers) -> Judged:

@@ -16,10 +16,10 @@ from bagwise.bags import Bags
 from bagwise.engines import is_local
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io.files import replacing
+from bagwise.model_selection import HeldOut
 from bagwise.report._answers import Answers, collect_answers
 from bagwise.report._data_section import data_section
 from bagwise.report._evaluation import (
-    HeldOut,
     evaluation_section,
     judge,
     judge_held_out,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from bagwise.exceptions import InputError
 
-__all__ = ["CSP", "METHODS", "Method", "find_method", "make_model", "parse_parameters"]
+__all__ = ["CSP", "METHODS", "Method", "find_method", "make_model"]
 
 
 @dataclass(frozen=True)
@@ -190,7 +189,7 @@ METHODS = {
             "Citation-kNN in a distance with one dimension per label, learned from them: for many",
             "Law, Yu, Urtasun, Zemel, Xing: Efficient multiple instance metric learning using "
             "weakly supervised data. CVPR 2017",
-            "bagwise.cli.estimators:metric_citation_knn",
+            "bagwise._methods.ready_made:metric_citation_knn",
             label_sets=True,
         ),
         Method(
@@ -231,13 +230,13 @@ METHODS = {
             "Linear SVM on the distances of a bag to the training bags",
             "Cheplygina, Tax, Loog: Multiple instance learning with bag dissimilarities. Pattern "
             "Recognition 48, 2015",
-            "bagwise.cli.estimators:dissimilarity_svm",
+            "bagwise._methods.ready_made:dissimilarity_svm",
         ),
         Method(
             "sil",
             "Linear SVM on single instances that take the label of their bag: the baseline",
             "Ray, Craven: Supervised versus multiple instance learning. ICML 2005",
-            "bagwise.cli.estimators:single_instance_svm",
+            "bagwise._methods.ready_made:single_instance_svm",
         ),
     )
 }
@@ -274,33 +273,6 @@ def find_method(name: str) -> Method:
     raise InputError(f"no method is called {name!r}.{hint} There are {', '.join(METHODS)}.")
 
 
-def parse_parameters(texts: Iterable[str]) -> dict[str, Any]:
-    """Read ``["C=10", "kernel=linear"]``: numbers, true, false and none are such, others text.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        What was given to ``--set``.
-
-    Returns
-    -------
-    dict
-
-    Examples
-    --------
-    >>> from bagwise.cli.methods import parse_parameters
-    >>> parse_parameters(["C=10", "kernel=linear", "normalization=none"])
-    {'C': 10, 'kernel': 'linear', 'normalization': None}
-    """
-    parameters = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
-            raise InputError(f"--set {text}: expected NAME=VALUE, such as --set C=10.")
-        parameters[name] = _value(value)
-    return parameters
-
-
 def make_model(method: Method, parameters: Mapping[str, Any], *, scale: bool, sparse: bool) -> Any:
     """Make the estimator, after a step that standardises the instances.
 
@@ -319,17 +291,7 @@ def make_model(method: Method, parameters: Mapping[str, Any], *, scale: bool, sp
     -------
     estimator
     """
-    from bagwise.cli.estimators import standardised
+    from bagwise._methods.ready_made import standardised
 
     model = method.make(parameters)
     return standardised(model, sparse=sparse) if scale else model
-
-
-def _value(text: str) -> Any:
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text

@@ -1,4 +1,4 @@
-"""Short marks by which a report knows the bags a model was fitted on."""
+"""Short hashes by which a report recognises the bags a model was fitted on."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fingerprints(bags: Bags) -> list[str]:
     --------
     >>> import numpy as np
     >>> from bagwise import Bags
-    >>> from bagwise.cli.fingerprints import fingerprints
+    >>> from bagwise.persistence._fingerprints import fingerprints
     >>> one, other, same = fingerprints(Bags(np.array([[1.0], [2.0], [1.0]]), [0, 1, 2, 3]))
     >>> one == same, one == other
     (True, False)
