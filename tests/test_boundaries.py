@@ -31,6 +31,7 @@ PACKAGES = {
     "_sklearn": set(),
     "_warnings": set(),
     "_memory": {"exceptions"},
+    "_files": {"exceptions"},
     "extras": {"exceptions"},
     "labels": {"exceptions"},
     # Bags.to and Bags.distribute call engines
@@ -42,7 +43,7 @@ PACKAGES = {
     "pairwise": FOUNDATION - {"base", "solvers"},
     "base": FOUNDATION,
     "embedding": FOUNDATION,
-    "preprocessing": FOUNDATION | {"io"},
+    "preprocessing": FOUNDATION,
     "classification": FOUNDATION | {"embedding"},
     "cluster": FOUNDATION,
     "semi_supervised": FOUNDATION,
@@ -50,15 +51,14 @@ PACKAGES = {
     "metric_learning": FOUNDATION,
     "metrics": {"exceptions", "bags"},
     "datasets": {"exceptions", "_memory", "extras", "bags"},
-    "io": {"exceptions", "_warnings", "_memory", "extras", "labels", "bags", "engines"},
-    "persistence": {"exceptions", "base", "_memory", "extras", "bags", "io"},
+    "io": {"exceptions", "_files", "_warnings", "_memory", "extras", "labels", "bags", "engines"},
+    "persistence": {"exceptions", "base", "_memory", "extras", "bags", "_files"},
     "model_selection": FOUNDATION | {"metrics"},
     "_methods": FOUNDATION
     | {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
     | {"embedding", "preprocessing"},
     "inspection": FOUNDATION | {"metrics"},
-    "report": FOUNDATION
-    | {"metrics", "io", "inspection", "model_selection"},  # io: the page's file appears whole
+    "report": FOUNDATION | {"_files", "metrics", "inspection", "model_selection"},
     "review": FOUNDATION,
     "cli": None,  # the outermost package: may import all
     "__main__": {"cli"},

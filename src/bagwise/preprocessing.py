@@ -20,8 +20,8 @@ from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base.fitted_state import FittedState, Model
+from bagwise.engines.mapped import mapped_array
 from bagwise.exceptions import InputError
-from bagwise.io.memory import Workspace
 
 __all__ = ["BagPipeline", "InstanceTransformer", "make_bag_pipeline"]
 
@@ -164,7 +164,7 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
                 return self.transformer_.transform(bags.instances)
             if out is None:
                 everything = bags.n_instances, block.shape[1]
-                out = Workspace(limit=0).empty(everything, block.dtype)
+                out, _ = mapped_array(everything, block.dtype, None)
             out[rows] = block
         return out
 

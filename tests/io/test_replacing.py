@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from bagwise import Bags
+from bagwise._files import replacing, temporary_beside
 from bagwise.io import write_bags
-from bagwise.io.files import replacing, temporary_beside
 
 
 def names(folder):

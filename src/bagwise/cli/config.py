@@ -87,7 +87,7 @@ def write_options(context: typer.Context, path: Path, *, force: bool) -> None:
         Whether it may be overwritten.
     """
     from bagwise import __version__
-    from bagwise.io.files import replacing
+    from bagwise._files import replacing
 
     lines = [f"# Written by bagwise {__version__}; again: {context.command_path} --config {path}"]
     tables = []

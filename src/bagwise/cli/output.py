@@ -220,8 +220,8 @@ def refuse_existing(paths: Iterable[Path], *, force: bool, inputs: Iterable[Path
     inputs : iterable of Path, default=()
         The files that are read: never overwritten.
     """
+    from bagwise._files import check_output
     from bagwise.exceptions import OutputExistsError
-    from bagwise.io.files import check_output
 
     read = {path.resolve() for path in inputs}
     for path in paths:
@@ -303,8 +303,8 @@ def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> Non
     force : bool
         Whether a file may be overwritten.
     """
+    from bagwise._files import replacing
     from bagwise.extras import import_extra
-    from bagwise.io.files import replacing
     from bagwise.io.formulas import escaped
 
     with replacing(path, force=force) as temporary:

@@ -1,17 +1,10 @@
-"""Files: which format a name means, and how a file is written so that a crash leaves no half."""
+"""Formats of files, and one error for damaged ones."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import re
-import secrets
-import shutil
-import socket
 import stat
-import zlib
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from bagwise.exceptions import (
@@ -19,10 +12,9 @@ from bagwise.exceptions import (
     DataNotFoundError,
     FileFormatError,
     InputError,
-    OutputExistsError,
 )
 
-__all__ = ["FORMATS", "check_output", "format_of", "reading", "replacing", "temporary_beside"]
+__all__ = ["FORMATS", "format_of", "reading"]
 
 FORMATS = {
     "csv": (".csv", ".csv.gz"),
@@ -93,87 +85,3 @@ def _special_kind(mode: int) -> str:
     if stat.S_ISFIFO(mode):
         return "pipe"
     return "socket" if stat.S_ISSOCK(mode) else "device"
-
-
-@contextlib.contextmanager
-def replacing(path: Path, *, force: bool) -> Iterator[Path]:
-    """Give a temporary name beside `path`; on success it becomes `path`, on failure it vanishes."""
-    check_output(path, force=force)
-    temporary = temporary_beside(path)
-    try:
-        yield temporary
-        _write_through(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def check_output(path: Path, *, force: bool) -> None:
-    """Refuse to write over a file nobody gave up, over a folder, or into no folder at all."""
-    if not path.parent.is_dir():
-        raise DataNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name} in.")
-    if path.is_dir():
-        raise OutputExistsError(f"{path} is a folder: give the name of a file.")
-    if path.exists() and not path.is_file():  # a file in its place would remove it
-        raise OutputExistsError(f"{path} is a pipe or a device: give the name of a file.")
-    if path.exists() and not force:
-        raise OutputExistsError(f"{path} exists already: pass force=True to overwrite it.")
-
-
-def temporary_beside(path: Path, ending: str = ".tmp") -> Path:
-    """A hidden name in the same folder, so that the final rename stays on one file system.
-
-    What killed processes left behind for the same path is removed.
-    """
-    _sweep(path)
-    writer = f"{_machine():08x}-{os.getpid()}"
-    return path.with_name(f".{path.name}.{writer}-{secrets.token_hex(4)}{ending}")
-
-
-def _sweep(path: Path) -> None:
-    """Remove temporary files for a path whose writers, processes of this machine, are dead.
-
-    An ``.old`` folder holds what `path` was before its replacement: it goes only where the
-    replacement is in place.
-    """
-    pattern = re.compile(
-        rf"\.{re.escape(path.name)}\.{_machine():08x}-(\d+)-[0-9a-f]{{8}}\.(tmp|old)"
-    )
-    with contextlib.suppress(OSError):  # a folder that cannot be listed is left as it is
-        for left in os.scandir(path.parent):
-            found = pattern.fullmatch(left.name)
-            if found is None or _is_alive(int(found[1])):
-                continue
-            if left.is_dir(follow_symlinks=False):
-                if found[2] == "tmp" or path.exists():
-                    shutil.rmtree(left.path, ignore_errors=True)
-            else:
-                os.unlink(left.path)
-
-
-@cache
-def _machine() -> int:
-    """A number of this machine and its process table: a shared folder may have other writers."""
-    try:
-        processes = os.stat("/proc/self/ns/pid").st_ino  # containers have their own
-    except OSError:
-        processes = 0
-    return zlib.crc32(f"{socket.gethostname()} {processes}".encode())
-
-
-def _is_alive(pid: int) -> bool:
-    if os.name != "posix":
-        return True  # there is no question there that would not end it
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
-
-
-def _write_through(path: Path) -> None:
-    """Wait until a file is on the disk: after a power failure the rename may stand without it."""
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._files import temporary_beside
 from bagwise.bags import Bags
 from bagwise.exceptions import (
     DataNotFoundError,
@@ -33,7 +34,7 @@ from bagwise.exceptions import (
 from bagwise.extras import import_extra
 from bagwise.io.columns import Request, listed
 from bagwise.io.contents import Contents, check_contents, indicator, plain_array
-from bagwise.io.files import FORMATS, reading, temporary_beside
+from bagwise.io.files import FORMATS, reading
 from bagwise.io.memory import Workspace, assign
 from bagwise.io.workers import Cluster, on_workers
 

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import Bunch
 
+from bagwise._files import replacing
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io.columns import ROLES, Request, find_roles, listed
 from bagwise.io.contents import Contents, check_contents
 from bagwise.io.doubts import warn_of_near_duplicates
-from bagwise.io.files import format_of, reading, replacing
+from bagwise.io.files import format_of, reading
 from bagwise.io.hdf5 import read_hdf5, write_hdf5
 from bagwise.io.labels import Column, bag_labels, constant_in_bags, encode_columns, group
 from bagwise.io.memory import Workspace, make_workspace

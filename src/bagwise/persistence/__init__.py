@@ -22,10 +22,10 @@ import sklearn
 from sklearn.base import BaseEstimator
 
 import bagwise
+from bagwise._files import replacing
 from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError, DataNotFoundError, InputError, ModelFileError
 from bagwise.extras import import_extra
-from bagwise.io.files import replacing
 from bagwise.persistence._archive import check_archive, inflates_too_much
 from bagwise.persistence._contents import forget_paths, model_problem
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import bagwise
+from bagwise._files import replacing
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.engines import is_local
 from bagwise.exceptions import InputError, LabelError
-from bagwise.io.files import replacing
 from bagwise.model_selection import HeldOut
 from bagwise.report._answers import Answers, collect_answers
 from bagwise.report._data_section import data_section
