@@ -308,3 +308,11 @@ def test_the_kernel_of_bags_with_themselves_has_unit_diagonal(rng):
     K = bag_kernel(bags, gamma=0.3)
     assert_allclose(np.diagonal(K), 1, rtol=1e-14)
     assert_allclose(K, bag_kernel(bags, bags, gamma=0.3), rtol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["minmin", "maxmin", "meanmin"])
+def test_large_sparse_bags_of_few_features_are_searched_by_trees(rng, kind):
+    table = rng.normal(size=(6003, 2)) * (rng.random((6003, 2)) < 0.5)
+    dense = Bags(table, [0, 3, 3003, 6003])
+    found = pairwise.bag_distances(dense.with_instances(sparse.csr_array(table)), kind=kind)
+    np.testing.assert_array_equal(found, pairwise.bag_distances(dense, kind=kind))

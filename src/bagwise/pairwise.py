@@ -133,6 +133,7 @@ def bag_distances(
     symmetric = Y is None and kind == "minmin"
     check_distance_cost(A, B, metric, symmetric=symmetric)
     if metric == "euclidean":
+        A, B = _dense_if_few_features(A), _dense_if_few_features(B)
         nearest = _euclidean_nearest(A, B)
     else:
         nearest = _nearest(A, B, metric)
@@ -475,9 +476,16 @@ def _trees(bags: Bags) -> dict[int, Any]:
 
 
 def _searched_by_trees(bags: Bags) -> NDArray[np.intp]:
-    if bags.n_features > TREE_FEATURES or sparse.issparse(bags.instances):
+    if bags.n_features > TREE_FEATURES:
         return np.empty(0, np.intp)
     return np.flatnonzero(bags.sizes > TREE_SIZE)
+
+
+def _dense_if_few_features(bags: Bags) -> Bags:
+    """Bags that trees can search: a sparse table of few features saves no memory."""
+    if bags.n_features > TREE_FEATURES or not sparse.issparse(bags.instances):
+        return bags
+    return bags.with_instances(bags.instances.toarray())
 
 
 def _n_columns(bags: Bags, metric: Metric) -> int:

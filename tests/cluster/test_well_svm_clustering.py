@@ -71,3 +71,9 @@ def test_duplicate_rows_and_too_few_rows():
     assert np.bincount(labels).tolist() in ([3, 3], [2, 4], [4, 2])
     with pytest.raises(InputError, match="n_clusters=5"):
         WellSVMClustering(5).fit(np.eye(3))
+
+
+def test_constant_rows_are_centred_to_exactly_zero():
+    X = np.full((50_001, 2), 0.37)
+    assert X.mean(axis=0)[0] != 0.37  # by rounding; the search would follow what is left
+    np.testing.assert_array_equal(WellSVMClustering(random_state=0).fit(X).coef_, 0)

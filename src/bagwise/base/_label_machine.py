@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise import compiled
 from bagwise._memory import require_memory
@@ -96,7 +98,11 @@ class LabelMachine(KernelMachine):
             X = self.nystroem_.transform(X)
         if not self.center:
             return self._with_offset(compiled.dual_descent.rows_of(X)), np.zeros(X.shape[1])
-        centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+        # Within the range of each feature: rounding would leave a constant one with tiny values.
+        low, high = (
+            min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
+        )
+        centre = np.clip(np.asarray(X.mean(axis=0, dtype=np.float64)).ravel(), low, high)
         return self._with_offset(compiled.dual_descent.rows_of(X, centre=centre)), centre
 
     def _present_gram(self, K: NDArray[Any]) -> tuple[Any, NDArray[np.float64]]:
