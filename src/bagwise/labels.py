@@ -197,11 +197,38 @@ class Labels:
         """Return the same labels with those in a mask, of shape (n,), unknown."""
         kind = "partial" if self._kind == "single" else self._kind
         hidden = mask[:, None] if self.has_sets else mask
-        return self._like(np.where(hidden, UNLABELLED, self._data), kind=kind)
+        return self._like(np.where(hidden, UNLABELLED, self._data), kind)
 
-    def renamed(self, names: Sequence[str]) -> Labels:
-        """Return the same labels with other names of the classes."""
-        return self._like(self._data, names=names)
+    def aligned(self, classes: Sequence[Any], names: Sequence[str]) -> Labels:
+        """Return the same labels in terms of other classes, those of a model for example.
+
+        Parameters
+        ----------
+        classes : sequence
+            The classes that come first. Labels are matched by value, or else by their names.
+        names : sequence of str
+            Their names. Labels that are not among them become further classes.
+
+        Returns
+        -------
+        Labels
+        """
+        position = {name: k for k, name in enumerate(names)}
+        position |= {label: k for k, label in enumerate(classes)}
+        merged, merged_names, columns = list(classes), list(names), []
+        for label in self._classes.tolist():
+            k = position.get(label, position.get(str(label), len(merged)))
+            if k == len(merged):
+                merged.append(label)
+                merged_names.append(str(label))
+            columns.append(k)
+        if not self.has_sets:
+            codes = np.array([*columns, UNLABELLED])[self._data]
+            return Labels(self._kind, merged, codes, names=merged_names)
+        indicator = np.zeros((len(self), len(merged)), dtype=np.int8)
+        indicator[:, columns] = self._data
+        indicator[~self.known] = UNLABELLED
+        return Labels("sets", merged, indicator=indicator, names=merged_names)
 
     def tolist(self) -> list[Any]:
         """Return the label of each bag, or its set of labels; None where nothing is known."""
@@ -226,13 +253,10 @@ class Labels:
         unknown = f", unknown={n_unknown}" if n_unknown else ""
         return f"Labels({self._kind!r}, n={len(self)}, classes={short_list(self.classes)}{unknown})"
 
-    def _like(
-        self, data: NDArray[Any], *, kind: str | None = None, names: Sequence[str] | None = None
-    ) -> Labels:
-        kind, names = kind or self._kind, names or self._names
+    def _like(self, data: NDArray[Any], kind: str | None = None) -> Labels:
         if self.has_sets:
-            return Labels(kind, self._classes, indicator=data, names=names)
-        return Labels(kind, self._classes, data, names=names)
+            return Labels("sets", self._classes, indicator=data, names=self._names)
+        return Labels(kind or self._kind, self._classes, data, names=self._names)
 
 
 def is_missing(value: Any) -> bool:

@@ -6,6 +6,7 @@ from bagwise._validation.instances import check_bags, check_rows, check_similari
 from bagwise._validation.labels import (
     check_bag_labels,
     check_instance_labels,
+    check_known_labels,
     check_label,
     check_label_sets,
     check_length,
@@ -20,6 +21,7 @@ __all__ = [
     "check_bag_labels",
     "check_bags",
     "check_instance_labels",
+    "check_known_labels",
     "check_label",
     "check_label_sets",
     "check_length",

@@ -14,11 +14,19 @@ from sklearn.utils.validation import column_or_1d
 from bagwise._sklearn import _check_sample_weight
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
-from bagwise.labels import Labels, check_table_size, is_missing, is_unlabelled, short_list
+from bagwise.labels import (
+    Labels,
+    check_table_size,
+    is_missing,
+    is_unlabelled,
+    short_list,
+    sorted_labels,
+)
 
 __all__ = [
     "check_bag_labels",
     "check_instance_labels",
+    "check_known_labels",
     "check_label",
     "check_label_sets",
     "check_length",
@@ -166,6 +174,46 @@ def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None)
         return labels
     columns = np.array([check_label(label, classes) for label in labels.classes])
     return Labels("single", classes, columns[labels.codes])
+
+
+def check_known_labels(
+    y: Any, bags: Bags, *, classes: Sequence[Any] = (), names: Sequence[str] = ()
+) -> Labels | None:
+    """Check the labels of bags on which a fitted model is evaluated.
+
+    Parameters
+    ----------
+    y : None, Labels, one label per bag, 0/1 array, or list of sets
+        The labels. The label of a bag may be unknown: None, -1 (where that is no class of the
+        model), or a row of -1.
+    bags : Bags
+        The bags they belong to.
+    classes : sequence, default=()
+        The classes of the model. They come first among the classes of the result.
+    names : sequence of str, default=()
+        Their names.
+
+    Returns
+    -------
+    Labels or None
+        Of the kind "partial" or "sets"; None where no label is known.
+    """
+    if y is None or (not isinstance(y, Labels) and all(label is None for label in y)):
+        return None
+    check_length(y, bags)
+    if isinstance(y, Labels):
+        labels = y
+    elif _is_flat(y):
+        values = np.asarray(y, dtype=object).ravel().tolist()
+        known = [None if is_unlabelled(v, classes) else v for v in values]
+        found = sorted_labels(v for v in known if v is not None)
+        position = {label: code for code, label in enumerate(found)} | {None: -1}
+        labels = Labels("partial", found, [position[v] for v in known])
+    else:
+        labels = check_label_sets(y, bags)
+        if not isinstance(y, list | tuple) and len(classes) == len(labels.classes):
+            labels = Labels("sets", classes, indicator=labels.indicator)  # columns of the model
+    return labels.aligned(classes, names) if labels.known.any() else None
 
 
 def check_instance_labels(
@@ -379,6 +427,13 @@ def _code_of(label: Any, position: dict[Any, int]) -> int:
         return -1 if is_unlabelled(label, position) else position.get(label, NO_CLASS)
     except TypeError:  # a list, which cannot be a label
         return NO_CLASS
+
+
+def _is_flat(y: Any) -> bool:
+    """Whether y holds one label per bag, and no sets."""
+    if getattr(y, "ndim", 1) == 2:
+        return y.shape[1] == 1
+    return not any(isinstance(label, set | frozenset | list | tuple) for label in y)
 
 
 def _is_list_of_sets(y: Any) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bagwise import compiled
 from bagwise._validation import check_label_sets
 from bagwise.base import BagClassifierMixin, InstancePredictorMixin, finite_scores
+from bagwise.base.fitted_state import FittedState, Text
 from bagwise.exceptions import LabelError
 
 __all__ = ["AnnotatorMixin", "best_threshold"]
@@ -17,6 +18,9 @@ __all__ = ["AnnotatorMixin", "best_threshold"]
 
 class AnnotatorMixin(InstancePredictorMixin, BagClassifierMixin):
     """A score for each instance and class; learned from label sets, or from one label per bag."""
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {"label_kind_": Text({"single", "sets"})}
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the label set, or the class, of each bag.

@@ -13,7 +13,7 @@ from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bags, check_label, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers
+from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers, Text
 from bagwise.exceptions import LabelError
 from bagwise.pairwise import DISTANCES, bag_distances
 
@@ -109,6 +109,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
             "training_bags_": BagsOf("n_bags"),
+            "label_kind_": Text({"single", "sets"}),
             "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
             "citation_radius_": Floats("n_bags", low=-np.inf, high=np.inf),
         }

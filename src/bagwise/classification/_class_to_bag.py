@@ -25,7 +25,7 @@ from bagwise.base import (
     fit_method,
     in_canonical_order,
 )
-from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers
+from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers, Text
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError, LabelError
 from bagwise.pairwise import bag_distances
@@ -160,6 +160,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
             "training_bags_": BagsOf("n_bags"),
+            "label_kind_": Text({"single", "sets"}),
             "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
             "components_": Floats("n_classes", "n_directions", "n_features_in_"),
             "thresholds_": Floats("n_classes", low=-np.inf, high=np.inf),

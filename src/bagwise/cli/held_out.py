@@ -15,7 +15,7 @@ from bagwise._methods.ready_made import baselines
 from bagwise.base import RowEstimator
 from bagwise.cli.output import progress
 from bagwise.exceptions import InputError, LabelError
-from bagwise.inspection._tables import instance_model
+from bagwise.inspection._tables import final_estimator
 from bagwise.model_selection import HeldOut, held_out_predictions
 from bagwise.model_selection._evaluation import make_folds
 
@@ -52,8 +52,7 @@ def judged_in_folds(
     -------
     HeldOut
     """
-    estimator, _ = instance_model(fitted, data.bags[:1])
-    if not is_classifier(fitted) or isinstance(estimator, RowEstimator):
+    if not is_classifier(fitted) or isinstance(final_estimator(fitted), RowEstimator):
         raise InputError("--cv is for models that predict the label of a bag: leave it out.")
     if y is None:
         raise LabelError("--cv needs labels: name their column with label= or label_set=.")

@@ -171,13 +171,8 @@ def _seen(data: Bunch, training: list[str] | None) -> list[bool] | None:
 def _labels(fitted: Any, data: Bunch) -> list[Any] | None:
     """What is known of each bag: a label, a set, or None."""
     from bagwise.cli.reading import named_labels, named_sets
+    from bagwise.inspection._tables import label_kind
 
-    if data.label_sets is not None and (data.y is None or _predicts_sets(fitted, data)):
+    if data.label_sets is not None and (data.y is None or label_kind(fitted) == "sets"):
         return named_sets(data)
     return None if data.y is None else named_labels(data)
-
-
-def _predicts_sets(fitted: Any, data: Bunch) -> bool:
-    """Whether label sets are what the model is about, where a file has labels and label sets."""
-    few = data.bags[:1]
-    return not hasattr(fitted, "predict") or getattr(fitted.predict(few), "ndim", 1) == 2

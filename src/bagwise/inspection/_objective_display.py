@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.pipeline import Pipeline
 
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
+from bagwise.inspection._tables import final_estimator
 
 __all__ = ["ObjectiveDisplay"]
 
@@ -67,7 +67,7 @@ class ObjectiveDisplay:
         ObjectiveDisplay
         """
         if not isinstance(estimator, Mapping):
-            estimator = {type(_last_step(estimator)).__name__: estimator}
+            estimator = {type(final_estimator(estimator)).__name__: estimator}
         curves = {name: _curve(model) for name, model in estimator.items()}
         return cls.from_predictions(curves, excess=excess, ax=ax)
 
@@ -142,14 +142,8 @@ class ObjectiveDisplay:
         return self
 
 
-def _last_step(model: Any) -> Any:
-    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
-        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
-    return model
-
-
 def _curve(model: Any) -> NDArray[Any]:
-    last = _last_step(model)
+    last = final_estimator(model)
     if not hasattr(last, "objective_curve_"):
         raise InputError(
             f"{type(last).__name__} has no objective_curve_: it is not fitted, or not iterative."

@@ -17,7 +17,15 @@ from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 
-__all__ = ["bag_table", "instance_model", "instance_table", "key_instance_table", "keys_of_sets"]
+__all__ = [
+    "bag_table",
+    "final_estimator",
+    "instance_model",
+    "instance_table",
+    "key_instance_table",
+    "keys_of_sets",
+    "label_kind",
+]
 
 Columns = dict[str, NDArray[Any]]
 
@@ -209,6 +217,23 @@ def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
             seen = model[:-1].transform(seen)
         model = model[-1]
     return model, seen if isinstance(seen, Bags) else None
+
+
+def final_estimator(model: Any) -> Any:
+    """Return the last step of a pipeline, the best model of a search; else the model itself."""
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
+    return model
+
+
+def label_kind(model: Any) -> str:
+    """Return the kind of the labels that a model was fitted on, as in `Labels.kind`."""
+    last = final_estimator(model)
+    if hasattr(last, "label_kind_"):
+        return str(last.label_kind_)
+    # scikit-learn's estimators: classifiers after an embedding, clusterers
+    several = getattr(last, "multilabel_", False) or isinstance(getattr(last, "classes_", 0), list)
+    return "sets" if several or not hasattr(last, "predict") else "single"
 
 
 def _scoring_model(model: Any, X: Any) -> tuple[Any, Bags]:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
-from bagwise.base.fitted_state import Classes, FittedState, Floats, Integers
+from bagwise.base.fitted_state import Classes, FittedState, Floats, Integers, Text
 from bagwise.compiled.threads import interruptible
 from bagwise.engines import over_partitions, to_numpy
 from bagwise.engines.arrays import product
@@ -36,6 +36,7 @@ class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
     """A linear map of the instances, in which their Euclidean distance is the learned one."""
 
     components_: NDArray[Any]
+    label_kind_: str = "sets"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -46,6 +47,7 @@ class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
             "components_": Floats("n_directions", "n_features_in_"),
+            "label_kind_": Text({"single", "sets"}, optional=True),
         }
 
     def transform(self, X: Any) -> Any:

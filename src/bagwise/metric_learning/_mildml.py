@@ -174,6 +174,6 @@ class MildML(MetricLearner):
             )
         components, threshold = result.solution
         self.components_ = components.astype(bags.dtype)
-        self.threshold_ = float(threshold)
+        self.threshold_, self.label_kind_ = float(threshold), labels.kind
         self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         return self

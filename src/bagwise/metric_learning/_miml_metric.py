@@ -152,7 +152,8 @@ class MIMLMetric(CentroidPredictor):
         directions, centres, _ = result.solution
         centroids = np.zeros((len(sizes), bags.n_features), dtype=bags.dtype)
         centroids[present] = centres
-        self.classes_, self.centroids_, self.category_sizes_ = labels.classes, centroids, sizes
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
+        self.centroids_, self.category_sizes_ = centroids, sizes
         self.components_ = np.ascontiguousarray(directions.T, dtype=bags.dtype)
         self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         return self

@@ -358,6 +358,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         """
         bags = check_bags(self, X, reset=True)
         labels = check_label_sets(y, bags)
+        self.label_kind_ = labels.kind
         candidates = self._candidates(bags, labels)
         checkpoint = self._checkpoint(bags, labels)
         if is_local(bags):
@@ -477,6 +478,7 @@ class MLCA(_ClusterMetric):
     array(['Bob'], dtype='<U3')
     """
 
+    label_kind_ = "single"
     _parameter_constraints: dict[str, Any] = SPAN_CONSTRAINTS
 
     def __init__(

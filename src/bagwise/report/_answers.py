@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from bagwise.exceptions import InputError
 from bagwise.inspection._tables import keys_of_sets
-from bagwise.report._known_labels import KnownLabels, set_text
+from bagwise.labels import Labels
 from bagwise.report._subject import Subject
 
 __all__ = ["Answers", "are_those_of_fit", "collect_answers"]
@@ -31,10 +30,8 @@ class Answers:
 
     Attributes
     ----------
-    codes : ndarray of shape (n_bags,) or None
-        The predicted class of each bag.
-    sets : ndarray of shape (n_bags, n_classes) or None
-        The predicted label sets.
+    predicted : Labels or None
+        The predicted class, or label set, of each bag.
     raw_scores, raw_proba : ndarray or None
         ``decision_function`` and ``predict_proba`` as they came.
     scores : ndarray of shape (n_bags,) or None
@@ -43,8 +40,8 @@ class Answers:
         How far a bag is from another answer.
     instance_scores : ndarray of shape (n_instances,) or None
         What orders the instances, called `instance_score_name`.
-    instance_codes : ndarray of shape (n_instances,) or None
-        Places in `instance_names` (-1: none); `instance_heading` says what they are.
+    instance_labels : Labels or None
+        The class, or cluster, of each instance; `instance_heading` names what they are.
     instance_proba : ndarray of shape (n_instances,) or None
         How probable that name is.
     posterior : ndarray of shape (n_instances, n_names) or None
@@ -55,8 +52,7 @@ class Answers:
         How instances are ordered, which is the key, and how they make the score of their bag.
     """
 
-    codes: NDArray[np.int64] | None = None
-    sets: NDArray[np.int8] | None = None
+    predicted: Labels | None = None
     raw_scores: NDArray[Any] | None = None
     raw_proba: NDArray[Any] | None = None
     scores: NDArray[Any] | None = None
@@ -64,31 +60,22 @@ class Answers:
     certainty: NDArray[Any] | None = None
     instance_scores: NDArray[Any] | None = None
     instance_score_name: str = "score"
-    instance_codes: NDArray[np.int64] | None = None
-    instance_names: list[str] = field(default_factory=list)
+    instance_labels: Labels | None = None
     instance_heading: str = "on its own"
     instance_proba: NDArray[Any] | None = None
     posterior: NDArray[Any] | None = None
     keys: dict[int, str] = field(default_factory=dict)
     explanation: str = ""
 
-    def texts(self, names: Sequence[str]) -> list[str] | None:
-        """The predicted label, or labels, of each bag."""
-        if self.codes is not None:
-            return ["" if code < 0 else names[code] for code in self.codes]
-        if self.sets is not None:
-            return [set_text(row, names) for row in self.sets]
-        return None
 
-
-def collect_answers(subject: Subject, known: KnownLabels | None) -> Answers:
+def collect_answers(subject: Subject, known: Labels | None) -> Answers:
     """Ask a model everything a page shows.
 
     Parameters
     ----------
     subject : Subject
         The model and the bags.
-    known : KnownLabels or None
+    known : Labels or None
         The labels of the bags; they help an annotator.
 
     Returns
@@ -111,19 +98,14 @@ def collect_answers(subject: Subject, known: KnownLabels | None) -> Answers:
 
 
 def _about_bags(subject: Subject, answers: Answers) -> None:
-    predicted = np.asarray(subject.ask("predict"))
-    if predicted.ndim == 2:
-        answers.sets = (predicted > 0).astype(np.int8)
-    else:
-        place = {label: k for k, label in enumerate(subject.classes)}
-        answers.codes = np.array([place[label] for label in predicted.tolist()], dtype=np.int64)
+    answers.predicted = predicted = subject.labels(subject.ask("predict"))
     asked = subject.estimator if subject.seen is not None else subject.model
     if hasattr(asked, "decision_function"):
         answers.raw_scores = np.asarray(subject.ask("decision_function"))
     if hasattr(asked, "predict_proba"):
         answers.raw_proba = np.asarray(subject.ask("predict_proba"))
     raw = answers.raw_scores
-    if answers.codes is None:
+    if predicted.has_sets:
         if raw is not None:
             answers.certainty = np.abs(raw).min(axis=1)
         return
@@ -133,7 +115,7 @@ def _about_bags(subject: Subject, answers: Answers) -> None:
             f"score for “{subject.names[1]}”" if len(subject.names) > 1 else "score"
         )
     elif raw is not None:
-        answers.scores = raw[np.arange(len(raw)), answers.codes]
+        answers.scores = raw[np.arange(len(raw)), predicted.codes]
         answers.certainty = _lead(raw)
         answers.score_name = "score of that class"
     elif answers.raw_proba is not None:
@@ -151,8 +133,9 @@ def _lead(values: NDArray[Any]) -> NDArray[Any]:
 def _about_instances(subject: Subject, answers: Answers) -> None:
     if not subject.can("score_instances"):
         return
-    bags = subject.seen
+    bags, predicted = subject.seen, answers.predicted
     assert bags is not None
+    assert predicted is not None
     scores = np.asarray(subject.ask("score_instances"))
     if scores.ndim == 1:
         positive = subject.names[-1]
@@ -162,75 +145,77 @@ def _about_instances(subject: Subject, answers: Answers) -> None:
             f"Scores are for “{positive}”, the label that a single instance can cause. The key "
             "instance is the one with the highest, whichever label the bag has."
         )
-    elif answers.codes is not None:
-        columns = answers.codes[bags.bag_index]
+    elif not predicted.has_sets:
+        columns = predicted.codes[bags.bag_index]
         answers.instance_scores = scores[np.arange(len(scores)), columns]
         answers.instance_score_name = "score for the predicted class"
         answers.explanation = "The key instance is the one that speaks most for that class."
     else:
-        assert answers.sets is not None
-        said = answers.sets[bags.bag_index] > 0
-        said |= ~said.any(axis=1, keepdims=True)  # where no label is predicted: the best of all
-        own = scores[:, : said.shape[1]]
-        answers.instance_scores = np.where(said, own, -np.inf).max(axis=1)
+        carried = predicted.indicator[bags.bag_index] > 0
+        carried |= ~carried.any(axis=1, keepdims=True)  # no label predicted: the best of all
+        own = scores[:, : carried.shape[1]]
+        answers.instance_scores = np.where(carried, own, -np.inf).max(axis=1)
         answers.instance_score_name = "best score for a predicted label"
         answers.explanation = "A key instance is the one that speaks most for a predicted label."
     pooling = getattr(subject.estimator, "instance_pooling", None)
     if pooling in _POOLINGS:
         answers.explanation += f" The score of a bag is {_POOLINGS[pooling]}."
     if subject.can("predict_instances"):
-        found = subject.ask("predict_instances")
-        answers.instance_codes, answers.instance_names = _coded(found, subject)
+        answers.instance_labels = _instance_labels(subject.ask("predict_instances"), subject)
         if subject.can("predict_proba_instances"):
             proba = np.asarray(subject.ask("predict_proba_instances"))
             if proba.ndim == 2:
-                answers.instance_proba = proba[np.arange(len(proba)), answers.instance_codes]
+                answers.instance_proba = _of_labels(proba, answers.instance_labels)
 
 
-def _coded(labels: NDArray[Any], subject: Subject) -> tuple[NDArray[np.int64], list[str]]:
-    names, place = list(subject.names), {label: k for k, label in enumerate(subject.classes)}
+def _instance_labels(labels: Any, subject: Subject) -> Labels:
+    """Labels of instances; the background, where the model has one, is the last class."""
+    classes, names = list(subject.classes), list(subject.names)
     background = getattr(subject.estimator, "background_label_", None)
     if background is not None:
-        place[background] = len(names)
+        classes.append(background)
         names.append(background if isinstance(background, str) else "background")
-    return np.array([place[label] for label in np.asarray(labels).tolist()]), names
+    position = {label: k for k, label in enumerate(classes)}
+    codes = [position[label] for label in np.asarray(labels).tolist()]
+    return Labels("instances", classes, codes, names=names)
+
+
+def _of_labels(proba: NDArray[Any], labels: Labels) -> NDArray[Any]:
+    """The probability of the label of each instance."""
+    return proba[np.arange(len(proba)), labels.codes]
 
 
 def _keys(subject: Subject, answers: Answers) -> None:
     if not subject.can("key_instances"):
         return
-    bags = subject.seen
+    bags, predicted = subject.seen, answers.predicted
     assert bags is not None
+    assert predicted is not None
     first = bags.offsets[:-1]
-    if answers.codes is not None:
+    if not predicted.has_sets:
         rows = first + subject.ask("key_instances")
         answers.keys = dict.fromkeys(rows.tolist(), "key instance")
         return
-    assert answers.sets is not None
     found: dict[int, list[str]] = {}
-    for k, holders, rows in keys_of_sets(subject.estimator, bags, answers.sets):
+    for k, holders, rows in keys_of_sets(subject.estimator, bags, predicted.indicator):
         for row in (first[holders] + rows).tolist():
             found.setdefault(row, []).append(subject.names[k])
     answers.keys = {row: f"key for {', '.join(names)}" for row, names in sorted(found.items())}
 
 
-def _annotation(subject: Subject, known: KnownLabels, answers: Answers) -> None:
+def _annotation(subject: Subject, known: Labels, answers: Answers) -> None:
     """Name the instances given the label sets of their bags, which is more than their scores."""
-    sets, own = known.as_sets(), subject.classes
-    given: list[set[Any] | None] = []
-    for row in sets:
-        labels = {own[k] for k in np.flatnonzero(row[: len(own)] == 1)}
-        given.append(labels or None)  # a set of labels unknown to the model tells it nothing
+    own = subject.classes
+    rows = known.indicator[:, : len(own)] == 1
+    # A set without any class of the model tells it nothing.
+    given = [{own[k] for k in np.flatnonzero(row)} or None for row in rows]
     bags, estimator = subject.seen, subject.estimator
-    answers.instance_codes, answers.instance_names = _coded(
-        estimator.annotate(bags, given), subject
-    )
+    answers.instance_labels = _instance_labels(estimator.annotate(bags, given), subject)
     answers.instance_heading = "label given the bag's"
     answers.instance_proba = None
     if hasattr(estimator, "annotate_proba"):
         answers.posterior = np.asarray(estimator.annotate_proba(bags, given))
-        rows = np.arange(len(answers.posterior))
-        answers.instance_proba = answers.posterior[rows, answers.instance_codes]
+        answers.instance_proba = _of_labels(answers.posterior, answers.instance_labels)
 
 
 def _clusters(subject: Subject, answers: Answers) -> None:
@@ -249,10 +234,9 @@ def _clusters(subject: Subject, answers: Answers) -> None:
     assert found is not None
     n_clusters = max(int(found.max()) + 1, int(getattr(estimator, "n_clusters", 0) or 0))
     named = getattr(estimator, "cluster_classes_", None)
-    answers.instance_codes = found.astype(np.int64)
-    answers.instance_names = [
-        str(k) if named is None else f"{k} ({named[k]})" for k in range(n_clusters)
-    ]
+    clusters = range(n_clusters)
+    names = [str(k) if named is None else f"{k} ({named[k]})" for k in clusters]
+    answers.instance_labels = Labels("instances", clusters, found, names=names)
     answers.instance_heading = "cluster"
 
 
@@ -267,12 +251,12 @@ def are_those_of_fit(fitted: Any, found: NDArray[Any]) -> bool:
 
 
 def _assignments(subject: Subject, answers: Answers) -> None:
-    found, names = _coded(subject.ask("predict_instances"), subject)
-    answers.instance_codes, answers.instance_names = found, names
+    found = _instance_labels(subject.ask("predict_instances"), subject)
+    answers.instance_labels = found
     answers.instance_heading = "nearest label"
     assigned = getattr(subject.estimator, "assignments_", None)
     if assigned is not None and len(assigned) == len(found) and _have_the_centroids(subject):
-        answers.instance_codes = np.asarray(assigned, dtype=np.int64)
+        answers.instance_labels = Labels("instances", found.classes, assigned, names=found.names)
         answers.instance_heading = "assigned label"
 
 

@@ -11,8 +11,8 @@ from scipy import sparse
 
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
+from bagwise.labels import Labels
 from bagwise.report._charts import histogram
-from bagwise.report._known_labels import KnownLabels
 from bagwise.report._page import Numbers, Section, SideBySide, Table
 
 __all__ = ["data_section"]
@@ -22,7 +22,7 @@ MOST_COMPARED = 1_000_000  # instances whose copies are looked for
 
 def data_section(
     bags: Bags,
-    known: KnownLabels | None,
+    known: Labels | None,
     names: list[str],
     groups: Any,
     seen: NDArray[np.bool_] | None,
@@ -34,7 +34,7 @@ def data_section(
     ----------
     bags : Bags
         The bags.
-    known : KnownLabels or None
+    known : Labels or None
         Their labels.
     names : list of str
         Their names.
@@ -70,7 +70,7 @@ def data_section(
     )
 
 
-def _label_counts(known: KnownLabels, unit: str) -> Table:
+def _label_counts(known: Labels, unit: str) -> Table:
     counts, total = known.counts, max(int(known.known.sum()), 1)
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] > 0]
@@ -85,7 +85,7 @@ def _label_counts(known: KnownLabels, unit: str) -> Table:
 
 def _leakage(
     bags: Bags,
-    known: KnownLabels | None,
+    known: Labels | None,
     names: list[str],
     groups: Any,
     seen: NDArray[np.bool_] | None,
@@ -103,7 +103,7 @@ def _leakage(
     if group_of is not None:
         distinct, place = np.unique(group_of, return_inverse=True)
         mixed = ""
-        if known is not None and known.codes is not None:
+        if known is not None and not known.has_sets:
             mixed_count = sum(
                 len(np.unique(labels[labels >= 0])) > 1
                 for labels in (known.codes[place == g] for g in range(len(distinct)))
@@ -120,7 +120,7 @@ def _leakage(
 
 
 def _copies(
-    bags: Bags, known: KnownLabels | None, names: list[str], group_of: Any, unit: str
+    bags: Bags, known: Labels | None, names: list[str], group_of: Any, unit: str
 ) -> list[Any]:
     holders: dict[bytes, list[int]] = {}
     for digest, i in zip(_digests(bags), bags.bag_index.tolist(), strict=True):
@@ -138,7 +138,7 @@ def _copies(
         f"share at least one). When such {unit}s are split between training and test, figures "
         "become too good."
     )
-    codes = None if known is None else known.codes
+    codes = None if known is None or known.has_sets else known.codes
     if codes is not None:
         across = sum(len({codes[i] for i in found} - {-1}) > 1 for found in shared)
         text += f" {across:,} of these {what}s are in {unit}s of different labels."

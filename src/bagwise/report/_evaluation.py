@@ -18,11 +18,11 @@ from sklearn.metrics import (
 )
 
 from bagwise.exceptions import InputError
+from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
 from bagwise.model_selection._measures import label_measures, label_set_measures
 from bagwise.report._answers import Answers
 from bagwise.report._charts import N_HUES, Curve, curves
-from bagwise.report._known_labels import KnownLabels
 from bagwise.report._page import Section, SideBySide, Table
 from bagwise.report._subject import Subject
 
@@ -91,12 +91,12 @@ class Judged:
         return label_measures(self.truth, self.predicted) | {"AUC": self.auc()}
 
 
-def judge(known: KnownLabels, answers: Answers) -> Judged:
+def judge(known: Labels, answers: Answers) -> Judged:
     """Hold the answers of a model against the labels.
 
     Parameters
     ----------
-    known : KnownLabels
+    known : Labels
         The labels.
     answers : Answers
         The answers.
@@ -105,16 +105,15 @@ def judge(known: KnownLabels, answers: Answers) -> Judged:
     -------
     Judged
     """
-    predicted = answers.codes if answers.sets is None else answers.sets
-    return _judged(known, predicted, answers.raw_scores, answers.raw_proba)
+    return _judged(known, answers.predicted, answers.raw_scores, answers.raw_proba)
 
 
-def judge_held_out(known: KnownLabels, held_out: HeldOut, subject: Subject) -> Judged:
+def judge_held_out(known: Labels, held_out: HeldOut, subject: Subject) -> Judged:
     """Hold the answers of held-out models against the labels.
 
     Parameters
     ----------
-    known : KnownLabels
+    known : Labels
         The labels.
     held_out : HeldOut
         The answers.
@@ -125,33 +124,29 @@ def judge_held_out(known: KnownLabels, held_out: HeldOut, subject: Subject) -> J
     -------
     Judged
     """
-    predicted = np.asarray(held_out.predicted)
+    predicted = subject.labels(held_out.predicted)
     if len(predicted) != len(subject.bags):
         raise InputError(
             f"{len(predicted)} held-out answers were given for {len(subject.bags)} bags: give one "
             "each."
         )
-    if predicted.ndim == 1:
-        place = {label: k for k, label in enumerate(subject.classes)}
-        predicted = np.array([place.get(label, -1) for label in predicted.tolist()])
     return _judged(known, predicted, held_out.scores, held_out.probabilities)
 
 
-def _judged(known: KnownLabels, predicted: Any, scores: Any, proba: Any) -> Judged:
+def _judged(known: Labels, predicted: Labels | None, scores: Any, proba: Any) -> Judged:
     rows, n_names = known.known, len(known.names)
-    has_sets = predicted is not None and predicted.ndim == 2
-    truth = known.as_sets() if has_sets else known.codes
-    assert truth is not None
+    assert predicted is not None
+    has_sets = predicted.has_sets
+    truth = known.indicator if has_sets else known.codes
     if scores is None and proba is not None:
         scores = proba[:, 1] if proba.shape[1] == 2 and not has_sets else proba
     table = None if scores is None else scores.reshape(len(scores), -1)
     if table is not None and table.shape[1] != 1:
         table = _widened(table, n_names, -np.inf)
-    if has_sets:
-        predicted = _widened(predicted, n_names, 0)
+    answers = _widened(predicted.indicator, n_names, 0) if has_sets else predicted.codes
     return Judged(
         truth[rows],
-        predicted[rows],
+        answers[rows],
         None if table is None else np.asarray(table, dtype=float)[rows],
         None if proba is None else _widened(proba, n_names, 0.0)[rows],
         known.names,

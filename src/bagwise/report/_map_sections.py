@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise.bags import Bags
+from bagwise.labels import Labels
 from bagwise.report._answers import Answers, are_those_of_fit
 from bagwise.report._charts import point_map
-from bagwise.report._known_labels import KnownLabels
 from bagwise.report._model_sections import steps_of
 from bagwise.report._page import Section, Table
 from bagwise.report._subject import Subject
@@ -23,7 +23,7 @@ MOST_POINTS = 1000
 
 
 def cluster_section(
-    subject: Subject, answers: Answers, known: KnownLabels | None, names: list[str]
+    subject: Subject, answers: Answers, known: Labels | None, names: list[str]
 ) -> Section | None:
     """Show the clusters: sizes, classes, and a map.
 
@@ -33,7 +33,7 @@ def cluster_section(
         The model and the bags.
     answers : Answers
         What it says.
-    known : KnownLabels or None
+    known : Labels or None
         The labels of the bags.
     names : list of str
         Their names.
@@ -42,13 +42,14 @@ def cluster_section(
     -------
     Section or None
     """
-    codes = answers.instance_codes
-    if not subject.is_clusterer or codes is None:
+    clusters = answers.instance_labels
+    if not subject.is_clusterer or clusters is None:
         return None
+    codes = clusters.codes
     estimator, bags = subject.estimator, subject.bags
     found = np.unique(codes)
     columns: dict[str, list[Any]] = {
-        "cluster": [answers.instance_names[k] for k in found],
+        "cluster": [clusters.names[k] for k in found],
         "instances": [int((codes == k).sum()) for k in found],
     }
     if (bags.sizes > 1).any():
@@ -57,9 +58,8 @@ def cluster_section(
     if shares is not None:
         columns["class"] = [str(estimator.cluster_classes_[k]) for k in found]
         columns["its share"] = [float(shares[k].max()) for k in found]
-    elif known is not None and known.codes is not None and (bags.sizes == 1).all():
-        inside = [known.codes[(codes == k) & (known.codes >= 0)] for k in found]
-        counts = [np.bincount(part, minlength=len(known.names)) for part in inside]
+    elif known is not None and not known.has_sets and (bags.sizes == 1).all():
+        counts = [known[codes == k].counts for k in found]
         columns["commonest label"] = [
             known.names[int(c.argmax())] if c.any() else None for c in counts
         ]
@@ -77,12 +77,14 @@ def cluster_section(
         where = "the space of the features"
     else:
         where = "the space of the clustering"
-    parts.append(_map(space, answers, subject, names, f"Instances in {where}, coloured by cluster"))
+    parts.append(
+        _map(space, clusters, subject, names, f"Instances in {where}, coloured by cluster")
+    )
     return Section("Clusters", parts)
 
 
 def space_section(
-    subject: Subject, answers: Answers, known: KnownLabels | None, names: list[str]
+    subject: Subject, answers: Answers, known: Labels | None, names: list[str]
 ) -> Section | None:
     """Show what a learned distance brings together, alone or as a step of a pipeline.
 
@@ -92,7 +94,7 @@ def space_section(
         The model and the bags.
     answers : Answers
         What it says.
-    known : KnownLabels or None
+    known : Labels or None
         The labels of the bags.
     names : list of str
         Their names.
@@ -106,27 +108,26 @@ def space_section(
         return None
     mapped = learner.transform(before)
     parts: list[Any] = []
-    if subject.estimator is learner and answers.instance_codes is not None:
-        codes = answers.instance_codes
+    shown = answers.instance_labels if subject.estimator is learner else None
+    if shown is not None:
+        codes = shown.codes
         found, counts = np.unique(codes[codes >= 0], return_counts=True)
         order = np.argsort(-counts, kind="stable")[:MOST_ROWS]
         columns: dict[str, list[Any]] = {
-            answers.instance_heading: [answers.instance_names[k] for k in found[order]],
+            answers.instance_heading: [shown.names[k] for k in found[order]],
             "instances": counts[order].tolist(),
         }
         left = int((codes < 0).sum())
         beside = f"; {left:,} instances have none" if left else ""
         parts.append(Table(columns, f"How many instances have each label{beside}"))
-        groups, group_names = codes, answers.instance_names
+    elif known is not None and not known.has_sets:
+        shown = known[subject.bags.bag_index]
     else:
-        groups, group_names = np.full(len(subject.bags.bag_index), -1), []
-        if known is not None and known.codes is not None:
-            groups, group_names = known.codes[subject.bags.bag_index], known.names
+        shown = Labels("instances", (), np.full(subject.bags.n_instances, -1))
     if known is not None and len(subject.bags) > 1:
         parts.append(_neighbours(before, mapped, known))
-    shown = Answers(instance_codes=groups, instance_names=list(group_names))
     by = answers.instance_heading if subject.estimator is learner else "label of their bag"
-    coloured = f", coloured by {by}" if (groups >= 0).any() else ""
+    coloured = f", coloured by {by}" if shown.known.any() else ""
     parts.append(
         _map(mapped.instances, shown, subject, names, f"Instances in the learned space{coloured}")
     )
@@ -145,11 +146,11 @@ def _metric_step(subject: Subject) -> tuple[Any, Bags | None]:
     return steps[places[0]], bags
 
 
-def _neighbours(before: Bags, after: Bags, known: KnownLabels) -> Table:
+def _neighbours(before: Bags, after: Bags, known: Labels) -> Table:
     """How often the nearest instance of another bag is in a bag that shares a label."""
     from sklearn.neighbors import NearestNeighbors
 
-    sets = known.as_sets()
+    sets = known.indicator
     rows = _sample(before.n_instances)
     index = before.bag_index[rows]
     shares: list[float | None] = []
@@ -183,23 +184,21 @@ def _sample(n: int) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(0).permutation(n)[:MOST_POINTS])
 
 
-def _map(space: Any, answers: Answers, subject: Subject, names: list[str], caption: str) -> Any:
+def _map(space: Any, labels: Labels, subject: Subject, names: list[str], caption: str) -> Any:
     """Lay instances out in the plane: as they are in two dimensions, else by t-SNE."""
     rows = _sample(space.shape[0])
-    codes = answers.instance_codes
-    assert codes is not None
-    bags, chosen = subject.bags, codes[rows]
+    bags, chosen = subject.bags, labels[rows]
     points, by = _plane(space[rows])
     index = bags.bag_index[rows]
     titles = [
-        f"{names[i]}, row {row}" + ("" if code < 0 else f": {answers.instance_names[code]}")
-        for i, row, code in zip(index, rows - bags.offsets[index], chosen, strict=True)
+        f"{names[i]}, row {row}" + ("" if label is None else f": {label}")
+        for i, row, label in zip(index, rows - bags.offsets[index], chosen.texts, strict=True)
     ]
     part = f"{len(rows):,} of {space.shape[0]:,} are drawn. " if len(rows) < space.shape[0] else ""
     return point_map(
         points,
-        chosen.tolist(),
-        answers.instance_names,
+        chosen.codes.tolist(),
+        labels.names,
         bags=index.tolist(),
         titles=titles,
         caption=f"{caption}{by}. {part}Click a point to open its bag.",

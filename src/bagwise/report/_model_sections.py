@@ -122,9 +122,10 @@ def annotation_section(subject: Subject, answers: Answers, names: list[str]) -> 
     -------
     Section or None
     """
-    posterior, codes = answers.posterior, answers.instance_codes
-    if posterior is None or codes is None:
+    posterior, labels = answers.posterior, answers.instance_labels
+    if posterior is None or labels is None:
         return None
+    codes = labels.codes
     bags, rows = subject.bags, np.arange(len(posterior))
     best = posterior[rows, codes]
     others = posterior.copy()
@@ -142,9 +143,9 @@ def annotation_section(subject: Subject, answers: Answers, names: list[str]) -> 
     columns = {
         "bag": [names[i] for i in bags.bag_index[order]],
         "row": (order - bags.offsets[bags.bag_index[order]]).tolist(),
-        "label": [answers.instance_names[k] for k in codes[order]],
+        "label": [labels.names[k] for k in codes[order]],
         "probability": best[order].tolist(),
-        "or else": [answers.instance_names[k] for k in second[order]],
+        "or else": [labels.names[k] for k in second[order]],
         "its probability": np.maximum(others[order, second[order]], 0.0).tolist(),
     }
     table = Table(
@@ -169,16 +170,15 @@ def row_section(subject: Subject, answers: Answers, names: list[str]) -> Section
     -------
     Section or None
     """
-    if not subject.works_on_rows or answers.codes is None or answers.certainty is None:
+    if not subject.works_on_rows or answers.predicted is None or answers.certainty is None:
         return None
     order = np.argsort(answers.certainty, kind="stable")
-    said = answers.texts(subject.names)
-    assert said is not None
+    predicted = answers.predicted.texts
 
     def table(chosen: NDArray[np.intp], caption: str) -> Table:
         columns = {
             "row": [names[i] for i in chosen],
-            "predicted": [said[i] for i in chosen],
+            "predicted": [predicted[i] for i in chosen],
             "certainty": answers.certainty[chosen].tolist(),  # type: ignore[index]
         }
         return Table(columns, caption, bags=chosen.tolist())

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 import bagwise
 from bagwise._files import replacing
-from bagwise._validation import check_bags
+from bagwise._validation import check_bags, check_known_labels
 from bagwise.bags import Bags
 from bagwise.engines import is_local
 from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
 from bagwise.report._answers import Answers, collect_answers
 from bagwise.report._data_section import data_section
@@ -25,7 +26,6 @@ from bagwise.report._evaluation import (
     judge_held_out,
     plain_baseline,
 )
-from bagwise.report._known_labels import KnownLabels, read_labels
 from bagwise.report._map_sections import cluster_section, space_section
 from bagwise.report._media import Media, embed_media
 from bagwise.report._model_sections import annotation_section, model_section, row_section
@@ -127,7 +127,7 @@ class Report:
         if seen is not None and seen.shape != (len(bags),):
             raise InputError(f"seen has shape {seen.shape} for {len(bags)} bags: give one each.")
         subject = look_into(self.model, bags, self.classes)
-        known = read_labels(self.y, subject)
+        known = check_known_labels(self.y, bags, classes=subject.classes, names=subject.names)
         answers = collect_answers(subject, known)
         names = [str(name) for name in bags.names.tolist()]
         unit = "row" if subject.works_on_rows and (bags.sizes == 1).all() else "bag"
@@ -178,14 +178,14 @@ class Report:
     def _figures(
         self,
         subject: Subject,
-        known: KnownLabels | None,
+        known: Labels | None,
         answers: Answers,
         seen: NDArray[np.bool_] | None,
         unit: str,
     ) -> Section | None:
-        if known is None or (answers.codes is None and answers.sets is None):
+        if known is None or answers.predicted is None:
             return None
-        if answers.codes is not None and known.sets is not None:
+        if known.has_sets and not answers.predicted.has_sets:
             raise LabelError(
                 "the model predicts one label per bag, and y holds label sets: give one label per "
                 "bag, or none."
@@ -208,7 +208,7 @@ class Report:
     def _all_bags(
         self,
         subject: Subject,
-        known: KnownLabels | None,
+        known: Labels | None,
         answers: Answers,
         names: list[str],
         unit: str,
@@ -216,18 +216,18 @@ class Report:
         bags = subject.bags
         rows, ranks, offsets = _ranked(bags, answers)
         embedded = embed_media(self.media, rows, ranks)
-        held_out = None if self.held_out is None else _coded(self.held_out.predicted, subject)
-        judged = answers if held_out is None else held_out
+        held_out = None if self.held_out is None else subject.labels(self.held_out.predicted)
+        judged = answers.predicted if held_out is None else held_out
         place = {int(row): j for j, row in enumerate(rows)}
-        codes = answers.instance_codes
+        instances = answers.instance_labels
         data = {
             "unit": unit,
             "bags": {
                 "id": names,
                 "size": bags.sizes.tolist(),
                 "truth": None if known is None else known.texts,
-                "predicted": answers.texts(subject.names),
-                "heldOut": None if held_out is None else held_out.texts(subject.names),
+                "predicted": _texts(answers.predicted),
+                "heldOut": _texts(held_out),
                 "score": _numbers(answers.scores),
                 "probability": _numbers(_of_predicted(answers)),
                 "certainty": _numbers(answers.certainty),
@@ -237,13 +237,13 @@ class Report:
             "instances": {
                 "row": (rows - bags.offsets[bags.bag_index[rows]]).tolist(),
                 "score": _numbers(answers.instance_scores, rows),
-                "label": None if codes is None else codes[rows].tolist(),
+                "label": None if instances is None else instances.codes[rows].tolist(),
                 "probability": _numbers(answers.instance_proba, rows),
                 "keys": [[place[row], text] for row, text in answers.keys.items() if row in place],
                 **dict.fromkeys(("image", "audio", "text", "source", "box")),
                 **embedded.columns,
             },
-            "labels": answers.instance_names,
+            "labels": [] if instances is None else instances.names,
             "media": embedded.files,
             "heads": {
                 "score": answers.instance_score_name,
@@ -256,9 +256,7 @@ class Report:
         return Section(f"All {unit}s", [*texts, Explorer(data)])
 
 
-def _fairly(
-    known: KnownLabels, seen: NDArray[np.bool_] | None, unit: str
-) -> tuple[KnownLabels, str]:
+def _fairly(known: Labels, seen: NDArray[np.bool_] | None, unit: str) -> tuple[Labels, str]:
     """The labels by which a model is judged itself, and how fair that is."""
     if seen is None:
         start = f"The model was asked about the {unit}s of this report. If it was fitted on them, "
@@ -281,19 +279,16 @@ def _what_order(answers: Answers, unit: str) -> str:
     return f"Instances are in the order of their scores. {answers.explanation}"
 
 
-def _coded(predicted: NDArray[Any], subject: Subject) -> Answers:
-    """Held-out predictions as places among the classes of the model."""
-    if predicted.ndim == 2:
-        return Answers(sets=(predicted > 0).astype(np.int8))
-    place = {label: k for k, label in enumerate(subject.classes)}
-    return Answers(codes=np.array([place.get(label, -1) for label in predicted.tolist()]))
+def _texts(labels: Labels | None) -> list[str] | None:
+    return None if labels is None else [text or "" for text in labels.texts]
 
 
 def _of_predicted(answers: Answers) -> NDArray[Any] | None:
     """The probability of the predicted class of each bag."""
-    if answers.raw_proba is None or answers.codes is None:
+    predicted = answers.predicted
+    if answers.raw_proba is None or predicted is None or predicted.has_sets:
         return None
-    return answers.raw_proba[np.arange(len(answers.codes)), answers.codes]
+    return answers.raw_proba[np.arange(len(predicted)), predicted.codes]
 
 
 def _ranked(
@@ -312,18 +307,16 @@ def _ranked(
     return order[kept], ranks[kept], offsets
 
 
-def _wrong(known: KnownLabels | None, answers: Answers) -> list[int | None] | None:
-    """1 where the answer is not the label, None where no label is known."""
-    if known is None or (answers.codes is None and answers.sets is None):
+def _wrong(known: Labels | None, predicted: Labels | None) -> list[int | None] | None:
+    """1 where the prediction is not the label, None where no label is known."""
+    if known is None or predicted is None:
         return None
-    if answers.codes is not None:
-        assert known.codes is not None
-        wrong = answers.codes != known.codes
+    if predicted.has_sets:
+        more = len(known.classes) - len(predicted.classes)  # labels that the model does not know
+        padded = np.pad(predicted.indicator, ((0, 0), (0, more)))
+        wrong = (padded != known.indicator).any(axis=1)
     else:
-        assert answers.sets is not None
-        truth = known.as_sets()
-        said = np.pad(answers.sets, ((0, 0), (0, truth.shape[1] - answers.sets.shape[1])))
-        wrong = (said != truth).any(axis=1)
+        wrong = predicted.codes != known.codes
     return [int(w) if told else None for w, told in zip(wrong, known.known, strict=True)]
 
 

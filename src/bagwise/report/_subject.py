@@ -14,7 +14,8 @@ from sklearn.pipeline import Pipeline
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator
 from bagwise.exceptions import InputError
-from bagwise.inspection._tables import instance_model
+from bagwise.inspection._tables import final_estimator, instance_model
+from bagwise.labels import Labels
 
 __all__ = ["Subject", "look_into"]
 
@@ -64,6 +65,15 @@ class Subject:
         found = getattr(self.estimator, "classes_", None)
         return [] if found is None else np.asarray(found).tolist()
 
+    def labels(self, predicted: Any) -> Labels:
+        """Predictions of the model as labels; a label that is no class of it is unknown."""
+        values = np.asarray(predicted)
+        if values.ndim == 2:
+            return Labels("sets", self.classes, indicator=values > 0, names=self.names)
+        position = {label: k for k, label in enumerate(self.classes)}
+        codes = [position.get(label, -1) for label in values.tolist()]
+        return Labels("partial", self.classes, codes, names=self.names)
+
     def ask(self, method: str) -> NDArray[Any]:
         """Call a method of the model on the bags, or on their rows."""
         if self.works_on_rows:
@@ -94,9 +104,7 @@ def look_into(model: Any, bags: Bags, classes: Sequence[Any] | None) -> Subject:
     -------
     Subject
     """
-    last = model
-    while isinstance(last, Pipeline) or hasattr(last, "best_estimator_"):
-        last = last[-1] if isinstance(last, Pipeline) else last.best_estimator_
+    last = final_estimator(model)
     if isinstance(last, RowEstimator):
         if not is_clusterer(last) and (bags.sizes != 1).any():
             raise InputError(
