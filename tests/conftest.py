@@ -11,7 +11,7 @@ import hypothesis
 import numpy as np
 import pytest
 
-from bagwise.base import finite
+from bagwise.base import _finite
 from browser import chromium, open_page  # noqa: F401
 from cpu_times import *  # noqa: F403
 
@@ -27,7 +27,7 @@ hypothesis.settings.register_profile("bagwise", deadline=None)
 hypothesis.settings.load_profile("bagwise")
 
 # numpy warns of overflow inside methods, and a warning fails the test that meets it.
-finite.FLOATING_POINT.clear()
+_finite.FLOATING_POINT.clear()
 
 
 @pytest.fixture

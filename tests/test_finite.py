@@ -11,6 +11,7 @@ from bagwise._memory import require_memory
 from bagwise._validation import check_bags, check_rows, check_sample_weight
 from bagwise._validation.values import BLOCK, extremes
 from bagwise.base import BagEstimator, fit_method
+from bagwise.base.fitted_state import Floats
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.preprocessing import InstanceTransformer
 
@@ -98,10 +99,11 @@ def test_sample_weights(weights, message):
 class Careless(BagEstimator):
     """Learns and answers what it is told to."""
 
-    _may_be_infinite = ("free_",)
-
     def __init__(self, learned=None, answer=0.0, C=1.0):
         self.learned, self.answer, self.C = learned, answer, C
+
+    def _fitted_state(self):
+        return super()._fitted_state() | {"free_": Floats(2, high=np.inf)}
 
     @fit_method
     def fit(self, X, y=None):
@@ -113,7 +115,9 @@ class Careless(BagEstimator):
         return self
 
     def decision_function(self, X):
-        bags = self._check_bags(X)
+        return self._evaluate(X, self._given)
+
+    def _given(self, bags):
         if isinstance(self.answer, Exception):
             raise self.answer
         return np.full(len(bags), self.answer)

@@ -6,7 +6,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._sklearn import Interval
@@ -92,7 +91,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     array(['wren', 'robin'], dtype='<U5')
     """
 
-    _may_be_infinite = ("intercept_", "score_instances")  # of a class that no bag carries
+    instance_pooling = "max"
 
     _parameter_constraints: dict[str, Any] = {
         **KernelMachine._parameter_constraints,
@@ -120,22 +119,14 @@ class M3MIML(AnnotatorMixin, KernelMachine):
         self.tol = tol
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
-    @property
-    def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: their maximum."""
-        return "max"
-
     @property
     def _n_machines(self) -> str:
         return "n_classes"
 
     def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {"intercept_": Floats("n_classes", low=-np.inf)}
+        return super()._fitted_state() | {
+            "intercept_": Floats("n_classes", low=-np.inf)  # -inf: a class that no bag carries
+        }
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
@@ -181,17 +172,3 @@ class M3MIML(AnnotatorMixin, KernelMachine):
         self.n_iter_ = max((result.n_iter for result in results), default=0)
         self.objective_curve_ = total_curve(results) if results else np.zeros(0)
         return self
-
-    def score_instances(self, X: Any) -> NDArray[np.float64]:
-        """Score each instance by the machine of each label.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances, n_classes)
-        """
-        return self._score_rows(self._check_bags(X).instances)

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, logsumexp, softmax
+from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import compiled
@@ -142,12 +142,6 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
 
     _runs_elsewhere = ("cluster", "device")
 
-    _may_be_infinite = (
-        "intercept_",
-        "log_likelihood",
-        "score_instances",
-    )  # of a class that no bag carries
-
     _parameter_constraints: dict[str, Any] = {
         "reg": [Interval(Real, 0, None, closed="left")],
         "background": "no_validation",  # a label may be anything
@@ -190,7 +184,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         self.verbose = verbose
 
     @property
-    def instance_pooling(self) -> str:
+    def instance_pooling(self) -> str:  # type: ignore[override]
         """How instance scores make the score of the bag.
 
         One label per bag: their sum, log P(all instances are c). Label sets: "noisy-or", from the
@@ -292,39 +286,6 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         return self
 
-    def score_instances(self, X: Any) -> NDArray[Any]:
-        """Score each instance for each class, its bag unseen.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances, n_classes)
-            Log-odds of each label; where the model was fitted with one label per bag, the
-            log-probability.
-        """
-        log_p = log_softmax(self._logits(self._check_bags(X)).astype(np.float64), axis=1)
-        scores = log_p if self.label_kind_ == "single" else log_p - _log_of_others(log_p)
-        return scores[:, : len(self.classes_)]
-
-    def predict_proba_instances(self, X: Any) -> NDArray[Any]:
-        """Probability of each class for each instance, its bag unseen (inductive).
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances, n_classes)
-            Rows sum to 1. With `background` one more column, the last.
-        """
-        return softmax(self._logits(self._check_bags(X)), axis=1)
-
     def predict_instances(self, X: Any, *, background_above: float | None = None) -> NDArray[Any]:
         """Predict the class of each instance, its bag unseen (inductive, Eq. 15).
 
@@ -342,25 +303,36 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         """
         return self._named(self.predict_proba_instances(X), background_above)
 
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probability of each label for each bag.
+    def _score(self, bags: Bags) -> NDArray[Any]:
+        """Log-probabilities of the classes; log-odds for a model fitted on label sets."""
+        log_p = self._log_probabilities(bags)
+        scores = log_p - _log_of_others(log_p) if self._has_label_sets else log_p
+        return scores[:, : len(self.classes_)]
 
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
+    def _bag_scores(self, bags: Bags) -> NDArray[Any]:
+        if self._has_label_sets or self.background_label_ is None:
+            return super()._bag_scores(bags)
+        log_p = self._log_probabilities(bags)
+        n_classes = len(self.classes_)
+        with np.errstate(divide="ignore"):
+            # P(all are c or background) - P(all are background), without cancellation.
+            beyond = np.log1p(np.exp(log_p[:, :n_classes] - log_p[:, n_classes:]))
+            beyond = compiled.segments.sum(beyond, bags.offsets)
+            nothing = compiled.segments.sum(log_p[:, n_classes:], bags.offsets)
+            return nothing + beyond + np.log(-np.expm1(-beyond))
 
-        Returns
-        -------
-        ndarray of shape (n_bags, n_classes)
-            Label sets: the probability that some instance shows the label. One label per bag: that
-            the label set is this label alone, given that it is one label; rows sum to 1.
-        """
-        scores = self._score_bags(X)
-        if self.label_kind_ == "single":
-            return softmax(scores, axis=1)
-        with np.errstate(over="ignore"):
-            return 1 / (1 + np.exp(-scores))
+    def _probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
+        return expit(scores) if self._has_label_sets else softmax(scores, axis=1)
+
+    def _instance_probabilities(self, bags: Bags) -> NDArray[Any]:
+        """With `background` one more column, the last."""
+        return softmax(self._logits(bags), axis=1)
+
+    def _log_probabilities(self, bags: Bags) -> NDArray[np.float64]:
+        return log_softmax(self._logits(bags).astype(np.float64), axis=1)
+
+    def _logits(self, bags: Bags) -> NDArray[Any]:
+        return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
 
     def annotate(
         self,
@@ -392,8 +364,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         ndarray of shape (n_instances,)
             Values of ``classes_``, or ``background_label_``.
         """
-        parts = self._posterior(X, label_sets, instance_labels)
-        return np.concatenate([self._named(proba, background_above) for proba, _ in parts])
+        posterior, _ = self._posterior(X, label_sets, instance_labels)
+        return np.concatenate([self._named(part, background_above) for part in posterior])
 
     def annotate_proba(
         self, X: Any, label_sets: Any, *, instance_labels: Any = None
@@ -415,8 +387,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             In the order of ``classes_``; with `background` one more column, the last. Rows sum to
             1, and are 0 outside the label set.
         """
-        parts = self._posterior(X, label_sets, instance_labels)
-        return np.concatenate([part for part, _ in parts])
+        return np.concatenate(self._posterior(X, label_sets, instance_labels)[0])
 
     def log_likelihood(
         self, X: Any, label_sets: Any, *, instance_labels: Any = None
@@ -438,8 +409,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         ndarray of shape (n_bags,)
             log P(Y | X); 0 where nothing is known, -inf where the label set is impossible.
         """
-        parts = self._posterior(X, label_sets, instance_labels)
-        return np.concatenate([value for _, value in parts])
+        return np.concatenate(self._posterior(X, label_sets, instance_labels)[1])
 
     def _named(self, proba: NDArray[Any], background_above: float | None) -> NDArray[Any]:
         """The likeliest label of each row, or background."""
@@ -452,32 +422,16 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         names = np.append(self.classes_, [self.background_label_])
         return np.where(unnamed, names[-1], named.astype(names.dtype))
 
-    def _logits(self, bags: Bags) -> NDArray[Any]:
-        return over_partitions(self._logits_here, bags)
-
-    def _logits_here(self, bags: Bags) -> NDArray[Any]:
-        return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
-
-    def _score_bags(self, X: Any) -> NDArray[Any]:
-        return over_partitions(self._score_bags_here, self._check_bags(X))
-
-    def _score_bags_here(self, bags: Bags) -> NDArray[Any]:
-        if self.label_kind_ == "sets" or self.background_label_ is None:
-            return super()._score_bags(bags)
-        log_p = log_softmax(self._logits(bags).astype(np.float64), axis=1)
-        n_classes = len(self.classes_)
-        with np.errstate(divide="ignore"):
-            # P(all are c or background) - P(all are background), without cancellation.
-            beyond = np.log1p(np.exp(log_p[:, :n_classes] - log_p[:, n_classes:]))
-            beyond = compiled.segments.sum(beyond, bags.offsets)
-            nothing = compiled.segments.sum(log_p[:, n_classes:], bags.offsets)
-            return nothing + beyond + np.log(-np.expm1(-beyond))
-
     def _posterior(
         self, X: Any, label_sets: Any, instance_labels: Any
-    ) -> list[tuple[NDArray[Any], NDArray[Any]]]:
-        """Posterior labels and log-likelihoods, part by part."""
-        bags = self._check_bags(X)
+    ) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+        """Posterior labels of the instances and log-likelihoods of the bags, block by block."""
+        infer_labels = partial(self._infer, label_sets=label_sets, instance_labels=instance_labels)
+        return self._evaluate(X, infer_labels, by_partition=False, like="intercept_")
+
+    def _infer(
+        self, bags: Bags, label_sets: Any, instance_labels: Any
+    ) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
         sets = check_label_sets(label_sets, bags, classes=self.classes_)
         background = self.background_label_
         given = check_instance_labels(instance_labels, bags, sets, background=background)
@@ -485,15 +439,18 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         demands = self._demands(bags, sets.indicator, background is not None, known)
         _warn_of_approximation(demands, bags)
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
-        whole = self._logits(bags) if bags.where == "cluster" else None  # asked once
-        found = []
+        # On a Dask cluster the logits of all bags are computed at once, by the workers.
+        everything = over_partitions(self._logits, bags) if bags.where == "cluster" else None
+        posterior, log_likelihood = [], []
         for part, rows in demands.parts(len(self.intercept_)):
-            logits = self._logits(bags[part]) if whole is None else whole[rows]
+            logits = self._logits(bags[part]) if everything is None else everything[rows]
             logits = logits.astype(np.float64)
             floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
             logits = np.where(np.isfinite(logits), logits, floor + lowest)
-            found.append(infer(demands, part, logits)[:2])
-        return found
+            proba, value = infer(demands, part, logits)[:2]
+            posterior.append(proba)
+            log_likelihood.append(value)
+        return posterior, log_likelihood
 
     def _demands(
         self,

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise import compiled
 from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
+from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base.fitted_state import FittedState, Floats, Number
 from bagwise.compiled.threads import one_core_if_small
@@ -87,6 +87,8 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
     array(['wren', 'robin'], dtype='<U5')
     """
 
+    instance_pooling = "softmax"
+
     _parameter_constraints: dict[str, Any] = {
         "reg": [Interval(Real, 0, None, closed="neither")],
         "fit_intercept": ["boolean"],
@@ -109,16 +111,6 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
         self.max_iter = max_iter
         self.tol = tol
         self.verbose = verbose
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
-    @property
-    def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: their mean, weighted by their softmax."""
-        return "softmax"
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
@@ -168,25 +160,12 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.threshold_ = 0.0
         if labels.kind == "sets":
-            self.threshold_ = best_threshold(self._score_bags(bags), label_sets)
+            self.threshold_ = best_threshold(self._bag_scores(bags), label_sets)
         self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         return self
 
-    def score_instances(self, X: Any) -> NDArray[np.float64]:
-        """Score each instance for each class.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances, n_classes)
-        """
-        rows = self._check_bags(X).instances
-        return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_
+    def _score(self, bags: Bags) -> NDArray[np.float64]:
+        return safe_sparse_dot(bags.instances, self.coef_.T, dense_output=True) + self.intercept_
 
     def _pool(self, values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
-        weighted = compiled.segments.softmax(values, offsets) * values
-        return compiled.segments.sum(weighted, offsets) - self.threshold_
+        return super()._pool(values, offsets) - self.threshold_

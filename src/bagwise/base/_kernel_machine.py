@@ -16,7 +16,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._sklearn import Interval, StrOptions
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator
+from bagwise.base._estimator import BagEstimator
 from bagwise.base.fitted_state import Axis, FittedState, Floats, Integers, Number, Table
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.margin.cost_range import check_costs, mean_square
@@ -99,6 +99,9 @@ class KernelMachine(BagEstimator):
             return np.zeros((A.shape[0], 0))
         params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
         return instance_kernel(A, B, self.kernel, params)
+
+    def _score(self, bags: Bags) -> NDArray[np.float64]:
+        return self._score_rows(bags.instances)
 
     def _score_rows(self, rows: Any) -> NDArray[np.float64]:
         """Score checked rows by each machine: shape (n_rows, n_machines)."""

@@ -118,6 +118,8 @@ class Kind:
         Whether a fitted model may lack the attribute.
     """
 
+    may_be_infinite = False  # whether infinite numbers are meant to occur
+
     def __init__(self, *, optional: bool = False) -> None:
         self.optional = optional
 
@@ -216,6 +218,7 @@ class Floats(Array):
     ) -> None:
         super().__init__(*shape, optional=optional)
         self.low, self.high, self.any_value = low, high, any_value
+        self.may_be_infinite = bool(np.isinf(low) or np.isinf(high))
 
     def accepts(self, dtype: np.dtype[Any]) -> bool:
         """Accept the types compiled code is written for."""
@@ -500,6 +503,7 @@ class ListOf(Kind):
     def __init__(self, kind: Kind | Sequence[Kind], length: Axis = None) -> None:
         super().__init__()
         self.kind = kind
+        self.may_be_infinite = isinstance(kind, Kind) and kind.may_be_infinite
         self.length = length if isinstance(kind, Kind) else len(kind)
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:

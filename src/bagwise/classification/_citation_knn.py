@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from bagwise import compiled
 from bagwise._sklearn import Interval, StrOptions
-from bagwise._validation import check_bags, check_label, check_label_sets
+from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers, Text
@@ -59,6 +60,11 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
 
     Notes
     -----
+    ``predict_proba`` is the share of the votes. For label sets each label is predicted for itself,
+    and its probability is given by the rule of succession, ``(votes for + 1) / (votes + 2)``, which
+    is never 0 or 1. ``decision_function`` is the share of each class, for two classes the
+    difference of both, for label sets the share above one half.
+
     Ties between classes go to the first in ``classes_`` (for two classes: the negative one, as in
     the paper). A label of a label set is predicted when more than half of the votes carry it.
     Cost: one product of the instance tables to fit and one to predict.
@@ -78,8 +84,6 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
     >>> model.predict([[[2.8]]])
     array(['yes'], dtype='<U3')
     """
-
-    _may_be_infinite = ("citation_radius_",)  # all bags cite, or none
 
     _parameter_constraints: dict[str, Any] = {
         "n_references": [Interval(Integral, 1, None, closed="left")],
@@ -111,7 +115,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
             "training_bags_": BagsOf("n_bags"),
             "label_kind_": Text({"single", "sets"}),
             "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
-            "citation_radius_": Floats("n_bags", low=-np.inf, high=np.inf),
+            "citation_radius_": Floats("n_bags", low=-np.inf, high=np.inf),  # none cites, or all
         }
 
     @fit_method
@@ -139,61 +143,6 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class, or the label set, of each bag.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,), or 0/1 array of shape (n_bags, n_classes)
-            As in `fit`.
-        """
-        shares = self.predict_proba(X)
-        if self.label_kind_ == "single":
-            return self.classes_[shares.argmax(axis=1)]
-        return (shares > 0.5).astype(int)
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Score each bag by the shares of the votes.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            Two classes: difference of the shares. More: the share of each class. Label sets: the
-            share of each label above one half.
-        """
-        shares = self.predict_proba(X)
-        if self.label_kind_ == "sets":
-            return shares - 0.5
-        return shares[:, 1] - shares[:, 0] if len(self.classes_) == 2 else shares
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Probability of each class: its share of the votes.
-
-        For label sets each label is a question of its own, and its probability comes from the
-        rule of succession, ``(votes for + 1) / (votes + 2)``, which is never 0 or 1.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_classes)
-            Rows sum to 1 for one label per bag.
-        """
-        return self._probabilities(*self._votes(self._check_bags(X))[:2])
-
     def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
         """Find the instance that, as a bag of its own, gets most votes for a class (CkNN-ROI).
 
@@ -211,13 +160,29 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         ndarray of shape (n_bags,)
             The row of the key instance inside its bag, 0-based.
         """
-        bags = self._check_bags(X)
-        if label is None and self.label_kind_ == "sets":
-            raise LabelError("a model of label sets needs label=...: which label's key instances?")
-        if label is None:
-            column = self.predict_proba(bags).argmax(axis=1)[bags.bag_index]
+        return self._evaluate(X, partial(self._key_rows, label=label))
+
+    def _score(self, bags: Bags) -> NDArray[np.float64]:
+        """Share of the votes of each class; for label sets, above one half."""
+        return self._bag_probabilities(bags) - (0.5 if self._has_label_sets else 0.0)
+
+    def _has_probabilities(self) -> bool:
+        return True
+
+    def _bag_probabilities(self, bags: Bags) -> NDArray[np.float64]:
+        return self._shares(*self._votes(bags)[:2])
+
+    def _shares(
+        self, votes_for: NDArray[np.float64], votes: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        return (votes_for + 1) / (votes + 2) if self._has_label_sets else votes_for / votes
+
+    def _key_rows(self, bags: Bags, label: Any) -> NDArray[np.int64]:
+        column = self._column_of(label)
+        if column is None:
+            columns = self._bag_probabilities(bags).argmax(axis=1)[bags.bag_index]
         else:
-            column = np.full(bags.n_instances, check_label(label, self.classes_))
+            columns = np.full(bags.n_instances, column)
         share, near = np.empty(bags.n_instances), np.empty(bags.n_instances)
         n_rows = max(1, BLOCK // len(self.training_bags_))
         for start in range(0, bags.n_instances, n_rows):
@@ -226,8 +191,8 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
             alone = Bags(table, np.arange(table.shape[0] + 1))
             votes_for, votes, distances = self._votes(alone)
             nearest = _nearest_of_each_label(distances, self.label_sets_)
-            chosen = np.arange(table.shape[0]), column[rows]
-            share[rows] = self._probabilities(votes_for, votes)[chosen]
+            chosen = np.arange(table.shape[0]), columns[rows]
+            share[rows] = self._shares(votes_for, votes)[chosen]
             near[rows] = nearest[chosen]
         order = np.lexsort((near, -share))
         rank = np.empty(bags.n_instances)
@@ -255,11 +220,6 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         references = there <= SAME * np.partition(there, last, axis=1)[:, [last]]
         voices = references.astype(float) + (back <= SAME * self.citation_radius_)
         return voices @ self.label_sets_, voices.sum(axis=1, keepdims=True), there
-
-    def _probabilities(
-        self, votes_for: NDArray[np.float64], votes: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        return votes_for / votes if self.label_kind_ == "single" else (votes_for + 1) / (votes + 2)
 
 
 def _nearest_of_each_label(

@@ -15,7 +15,7 @@ from sklearn.utils.random import sample_without_replacement
 from bagwise import compiled
 from bagwise._memory import require_memory
 from bagwise._sklearn import Interval
-from bagwise._validation import check_bags, check_label, check_label_sets
+from bagwise._validation import check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import (
@@ -117,8 +117,6 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     array(['yes', 'no'], dtype='<U3')
     """
 
-    _may_be_infinite = ("thresholds_",)  # of a label that no bag carries
-
     _parameter_constraints: dict[str, Any] = {
         "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "orthonormal": ["boolean"],
@@ -163,7 +161,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             "label_kind_": Text({"single", "sets"}),
             "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
             "components_": Floats("n_classes", "n_directions", "n_features_in_"),
-            "thresholds_": Floats("n_classes", low=-np.inf, high=np.inf),
+            "thresholds_": Floats("n_classes", low=-np.inf, high=np.inf),  # inf: none carries it
         }
 
     @fit_method
@@ -210,43 +208,6 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         self.objective_curve_ = total_curve(results)
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class, or the label set, of each bag.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,), or 0/1 array of shape (n_bags, n_classes)
-            As in `fit`.
-        """
-        scores = self._scores(self._check_bags(X))
-        if self.label_kind_ == "single":
-            return self._labels_of(scores)
-        return (scores > 0).astype(int)
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Score each bag by its distance from each class.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            How far the distance lies below the threshold of the class; for two classes the
-            difference of both.
-        """
-        scores = self._scores(self._check_bags(X))
-        if self.label_kind_ == "single" and len(self.classes_) == 2:
-            return scores[:, 1] - scores[:, 0]
-        return finite_scores(scores)
-
     def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
         """Find the instance that, as a bag of its own, is nearest to a class.
 
@@ -262,14 +223,20 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         ndarray of shape (n_bags,)
             The row of the key instance inside its bag, 0-based.
         """
-        bags = self._check_bags(X)
-        if label is None and self.label_kind_ == "sets":
-            raise LabelError("a model of label sets needs label=...: which label's key instances?")
-        if label is None:
-            scores = compiled.ties.settled(self._scores(bags), axis=1)
+        return self._evaluate(X, partial(self._key_rows, label=label))
+
+    def _score(self, bags: Bags) -> NDArray[np.float64]:
+        """Threshold of each class less its distance; never infinite."""
+        thresholds = np.where(np.isfinite(self.thresholds_), self.thresholds_, 0.0)
+        return finite_scores(thresholds - self._distances(bags))
+
+    def _key_rows(self, bags: Bags, label: Any) -> NDArray[np.int64]:
+        column = self._column_of(label)
+        if column is None:
+            scores = compiled.ties.settled(self._score(bags), axis=1)
             columns = scores.argmax(axis=1)[bags.bag_index]
         else:
-            columns = np.full(bags.n_instances, check_label(label, self.classes_))
+            columns = np.full(bags.n_instances, column)
         near = np.empty(bags.n_instances)
         for c in np.unique(columns):
             rows = np.flatnonzero(columns == c)
@@ -361,7 +328,3 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         sums = [np.where(which, distances, 0.0).sum(axis=0) for which in (carries, ~carries)]
         counts = [np.maximum(which.sum(axis=0), 1) for which in (carries, ~carries)]
         return 0.5 * (sums[0] / counts[0] + sums[1] / counts[1])
-
-    def _scores(self, bags: Bags) -> NDArray[np.float64]:
-        thresholds = np.where(np.isfinite(self.thresholds_), self.thresholds_, 0.0)
-        return thresholds - self._distances(bags)

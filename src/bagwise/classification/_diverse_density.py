@@ -82,6 +82,8 @@ class DiverseDensity(PointConceptClassifier):
     array([1])
     """
 
+    instance_pooling = "noisy-or"
+
     def __init__(
         self,
         n_start_bags: int | None = None,
@@ -98,11 +100,6 @@ class DiverseDensity(PointConceptClassifier):
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
-
-    @property
-    def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: log-odds, by noisy-or."""
-        return "noisy-or"
 
     def _solve(
         self,

@@ -89,6 +89,8 @@ class EMDD(PointConceptClassifier):
     array([1])
     """
 
+    instance_pooling = "max"
+
     _parameter_constraints: dict[str, Any] = {
         **PointConceptClassifier._parameter_constraints,
         "max_rounds": [Interval(Integral, 1, None, closed="left")],
@@ -112,11 +114,6 @@ class EMDD(PointConceptClassifier):
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
-
-    @property
-    def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: their maximum."""
-        return "max"
 
     def _solve(
         self,

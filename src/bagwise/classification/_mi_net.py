@@ -11,16 +11,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
-from sklearn.utils.metaestimators import available_if
 
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, softmax_probabilities
+from bagwise.base._scoring import pool
 from bagwise.base.fitted_state import FittedState, Floats, ListOf
 from bagwise.classification._mi_net_training import Architecture, head_inputs, train
 from bagwise.exceptions import InputError
@@ -31,11 +30,7 @@ __all__ = ["MINet"]
 BLOCK = 4096
 
 
-def _scores_instances(self: MINet) -> bool:
-    return self.level == "instance"
-
-
-class MINet(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+class MINet(BagClassifierMixin, BagEstimator):
     r"""Multi-instance neural networks, mi-Net and MI-Net (Wang 2018).
 
     Fully connected layers of rectified units look at each instance. Then either the scores of the
@@ -134,6 +129,8 @@ class MINet(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
     array([1])
     """
 
+    _probabilities = staticmethod(softmax_probabilities)
+
     _parameter_constraints: dict[str, Any] = {
         "hidden_layer_sizes": [list, tuple, np.ndarray],
         "level": [StrOptions({"instance", "embedding"})],
@@ -188,9 +185,9 @@ class MINet(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         self.verbose = verbose
 
     @property
-    def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag; "lse" is their log-mean-exp."""
-        return self.pooling
+    def instance_pooling(self) -> str | None:  # type: ignore[override]
+        """How instance scores make the score of the bag; None where embeddings are pooled."""
+        return self.pooling if self.level == "instance" else None
 
     def _fitted_state(self) -> FittedState:
         n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
@@ -253,68 +250,6 @@ class MINet(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         return self
 
-    @available_if(_scores_instances)
-    def score_instances(self, X: Any) -> NDArray[Any]:
-        """Score each instance for each class.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            One logit for two classes (positive: ``classes_[1]``), else one per class.
-        """
-        return self._by_blocks(self._check_bags(X))
-
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Score each bag.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            One logit for two classes (positive: ``classes_[1]``), else one per class.
-        """
-        if self.level == "instance":
-            return super().decision_function(X)
-        return self._by_blocks(self._check_bags(X))
-
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Probability of each class for each bag, as the network was trained to give it.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_classes)
-        """
-        return _probabilities(self.decision_function(X))
-
-    @available_if(_scores_instances)
-    def predict_proba_instances(self, X: Any) -> NDArray[Any]:
-        """Probability of each class for each instance, as if it were a bag of its own.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances, n_classes)
-        """
-        return _probabilities(self.score_instances(X))
-
     def _architecture(self) -> Architecture:
         sizes = tuple(self.hidden_layer_sizes)
         if not all(isinstance(size, int | np.integer) and size >= 1 for size in sizes):
@@ -324,16 +259,15 @@ class MINet(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             )
         return Architecture(sizes, self.level, self.pooling, self.deep_supervision)
 
-    def _by_blocks(self, bags: Bags) -> NDArray[Any]:
-        """Scores of the instances (or of the bags, where embeddings are pooled), bags by bags."""
-        scores = np.concatenate([self._mean_over_heads(block) for block in _blocks(bags)])
-        return scores[:, 0] if len(self.classes_) == 2 else scores
+    def _score(self, bags: Bags) -> NDArray[Any]:
+        """Logits of the instances, or of the bags where embeddings are pooled."""
+        return np.concatenate([self._mean_over_heads(block) for block in _blocks(bags)])
 
     def _mean_over_heads(self, bags: Bags) -> NDArray[Any]:
         n_heads = self._architecture().n_heads
         layers = head_inputs(bags.instances, self.coefs_, self.intercepts_, n_heads)
         if self.level == "embedding":
-            layers = [self._pool(_dense(layer), bags.offsets) for layer in layers]
+            layers = [pool(_dense(layer), bags.offsets, self.pooling) for layer in layers]
         heads = zip(layers, self.coefs_[-n_heads:], self.intercepts_[-n_heads:], strict=True)
         return sum(layer @ W + b for layer, W, b in heads) / n_heads
 
@@ -348,9 +282,3 @@ def _blocks(bags: Bags) -> Iterator[Bags]:
 
 def _dense(layer: Any) -> NDArray[Any]:
     return layer.toarray() if sparse.issparse(layer) else layer
-
-
-def _probabilities(scores: NDArray[Any]) -> NDArray[Any]:
-    if scores.ndim == 1:
-        return np.column_stack([expit(-scores), expit(scores)])
-    return softmax(scores, axis=1)

@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 from bagwise import compiled
 from bagwise._sklearn import Interval
 from bagwise._validation import check_bag_labels, check_bags
+from bagwise.bags import Bags
 from bagwise.base import (
     BagClassifierMixin,
     BagEstimator,
     fit_method,
     in_canonical_order,
+    one_vs_rest_probabilities,
 )
 from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf
-from bagwise.classification._canonical import KeysByValue
-from bagwise.classification._log_odds import LogOddsMixin
 from bagwise.solvers.likelihood.mil_boost import mil_boost
 from bagwise.solvers.result import total_curve
 
 __all__ = ["MILBoost"]
 
 
-class MILBoost(LogOddsMixin, KeysByValue, BagClassifierMixin, BagEstimator):
+class MILBoost(BagClassifierMixin, BagEstimator):
     r"""Boosted trees on instances, judged by the noisy-or of their bag (MILBoost, Viola 2005).
 
     A sum of trees F gives each instance the probability :math:`p(x) = 1 / (1 + e^{-F(x)})`, and
@@ -96,7 +96,9 @@ class MILBoost(LogOddsMixin, KeysByValue, BagClassifierMixin, BagEstimator):
     array([1])
     """
 
-    _may_be_infinite = ("thresholds_",)  # of a node that is not split
+    instance_pooling = "noisy-or"
+    _probabilities = staticmethod(one_vs_rest_probabilities)
+    _keys_by_value = True  # trees do not tell some instances apart
     _value_range = (0.0, np.inf)  # trees compare values and never multiply them
 
     _parameter_constraints: dict[str, Any] = {
@@ -127,11 +129,6 @@ class MILBoost(LogOddsMixin, KeysByValue, BagClassifierMixin, BagEstimator):
         tags.input_tags.sparse = False
         return tags
 
-    @property
-    def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: log-odds, by noisy-or."""
-        return "noisy-or"
-
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
             "start_": Floats("n_machines"),
@@ -140,7 +137,7 @@ class MILBoost(LogOddsMixin, KeysByValue, BagClassifierMixin, BagEstimator):
             ),
             "thresholds_": ListOf(
                 Floats("n_trees", "n_splits", low=-np.inf, high=np.inf), "n_machines"
-            ),
+            ),  # infinite: of a node that is not split
             "leaves_": ListOf(Floats("n_trees", "n_splits + 1"), "n_machines"),
         }
 
@@ -187,8 +184,9 @@ class MILBoost(LogOddsMixin, KeysByValue, BagClassifierMixin, BagEstimator):
         self.objective_curve_ = total_curve(results)
         return self
 
-    def _log_odds(self, instances: NDArray[Any]) -> NDArray[np.float64]:
-        rows = np.ascontiguousarray(instances, np.float64)
+    def _score(self, bags: Bags) -> NDArray[np.float64]:
+        """Log-odds that each instance is positive, by the trees of each class."""
+        rows = np.ascontiguousarray(bags.instances, np.float64)
         trees = zip(self.features_, self.thresholds_, self.leaves_, strict=True)
         return self.start_ + np.column_stack(
             [compiled.boosted_trees.predict_trees(rows, *parts) for parts in trees]

@@ -20,7 +20,6 @@ from bagwise.base import (
     in_canonical_order,
 )
 from bagwise.base.fitted_state import FittedState, Floats, Number, Table
-from bagwise.classification._canonical import KeysByValue
 from bagwise.classification._one_vs_rest import class_weights
 from bagwise.compiled.threads import block_bounds
 from bagwise.embedding._similarity import InstanceSimilarity, similarity_to
@@ -32,7 +31,7 @@ __all__ = ["MILES"]
 BLOCK = 2**22  # similarities held at a time, where bags are not larger
 
 
-class MILES(KeysByValue, BagClassifierMixin, BagEstimator):
+class MILES(BagClassifierMixin, BagEstimator):
     r"""Sparse SVM on similarities to training instances (MILES, Chen, Bi and Wang 2006).
 
     A bag B is embedded as its similarities :math:`s_k(B) = \max_{x \in B} e^{-\gamma |x - z_k|^2}`
@@ -104,6 +103,9 @@ class MILES(KeysByValue, BagClassifierMixin, BagEstimator):
     array([1])
     """
 
+    instance_pooling = "mean"
+    _keys_by_value = True  # instances that are nearest to no prototype have equal scores
+
     _parameter_constraints: dict[str, Any] = {
         "C": [Interval(Real, 0, None, closed="neither")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
@@ -129,11 +131,6 @@ class MILES(KeysByValue, BagClassifierMixin, BagEstimator):
         self.class_weight = class_weight
         self.random_state = random_state
         self.verbose = verbose
-
-    @property
-    def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: their mean."""
-        return "mean"
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
@@ -176,20 +173,8 @@ class MILES(KeysByValue, BagClassifierMixin, BagEstimator):
         self.objective_curve_ = total_curve(results)
         return self
 
-    def score_instances(self, X: Any) -> NDArray[np.float64]:
-        """Score each instance: its share in the score of its bag, whose mean is the bag's score.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            One score for two classes, else one per class.
-        """
-        bags = self._check_bags(X)
+    def _score(self, bags: Bags) -> NDArray[np.float64]:
+        """Shares of the instances in the score of their bag; the mean is the bag score."""
         shares = np.zeros((bags.n_instances, len(self.coef_)))
         n_chosen = self.coef_.shape[1]
         if n_chosen:
@@ -198,8 +183,7 @@ class MILES(KeysByValue, BagClassifierMixin, BagEstimator):
             for start, stop in itertools.pairwise(bounds):
                 rows = slice(bags.offsets[start], bags.offsets[stop])
                 shares[rows] = self._brought(bags[start:stop]) @ self.coef_.T
-        scores = shares * bags.sizes[bags.bag_index, None] + self.intercept_
-        return scores[:, 0] if len(self.classes_) == 2 else scores
+        return shares * bags.sizes[bags.bag_index, None] + self.intercept_
 
     def _brought(self, bags: Bags) -> NDArray[np.float64]:
         """Similarity to each prototype, of its nearest instances in each bag; 0 of the others."""

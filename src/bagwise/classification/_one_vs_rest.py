@@ -13,7 +13,7 @@ from sklearn.utils import compute_sample_weight
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
-from bagwise.base import BagClassifierMixin, InstancePredictorMixin, fit_method
+from bagwise.base import BagClassifierMixin, fit_method
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
@@ -23,7 +23,7 @@ from bagwise.solvers.result import SolverResult, total_curve
 __all__ = ["OneVsRestSVM", "class_weights"]
 
 
-class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, KernelMachine):
+class OneVsRestSVM(BagClassifierMixin, KernelMachine):
     """A linear or kernel machine per class, scored by the best instance of a bag.
 
     Two classes make one machine, whose positive bags are those of ``classes_[1]``; more make one
@@ -38,14 +38,11 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, KernelMachine):
         "verbose": ["verbose"],
     }
 
+    instance_pooling = "max"
+
     C: float
     class_weight: Any
     tol: float
-
-    @property
-    def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: their maximum."""
-        return "max"
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
@@ -83,22 +80,6 @@ class OneVsRestSVM(InstancePredictorMixin, BagClassifierMixin, KernelMachine):
         self.n_iter_ = max(result.n_iter for result in results)
         self.objective_curve_ = total_curve(results)
         return self
-
-    def score_instances(self, X: Any) -> NDArray[np.float64]:
-        """Score each instance by the machine of each class.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            One score for two classes (positive: ``classes_[1]``), else one per class.
-        """
-        scores = self._score_rows(self._check_bags(X).instances)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def _solve(
         self,

@@ -13,14 +13,15 @@ from sklearn.utils import check_random_state
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
+from bagwise.bags import Bags
 from bagwise.base import (
     BagClassifierMixin,
     BagEstimator,
     fit_method,
     in_canonical_order,
+    one_vs_rest_probabilities,
 )
 from bagwise.base.fitted_state import FittedState, Floats
-from bagwise.classification._log_odds import LogOddsMixin
 from bagwise.exceptions import InputError
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.likelihood.diverse_density import starts_at
@@ -32,7 +33,7 @@ LONGEST_SEARCH = 1e9  # starts x instances: about an hour for ten features on tw
 NEAREST = 1e-8  # as in compiled.diverse_density: no instance is positive for certain
 
 
-class PointConceptClassifier(LogOddsMixin, BagClassifierMixin, BagEstimator):
+class PointConceptClassifier(BagClassifierMixin, BagEstimator):
     """A point and feature weights per class, each learned from many starts.
 
     Two classes make one concept, that of ``classes_[1]``; more make one per class, against the
@@ -47,6 +48,8 @@ class PointConceptClassifier(LogOddsMixin, BagClassifierMixin, BagEstimator):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
+
+    _probabilities = staticmethod(one_vs_rest_probabilities)
 
     n_start_bags: int | None
     gamma: Any
@@ -129,10 +132,11 @@ class PointConceptClassifier(LogOddsMixin, BagClassifierMixin, BagEstimator):
             return found
         return rng.choice(found, self.n_start_bags, replace=False)
 
-    def _log_odds(self, instances: NDArray[Any]) -> NDArray[np.float64]:
+    def _score(self, bags: Bags) -> NDArray[np.float64]:
+        """Log-odds that each instance is positive, by the concept of each class."""
         concepts = zip(self.concepts_, self.weights_, strict=True)
         # Direct differences, column by column: what is near the concept keeps its digits.
-        distances = NEAREST + np.column_stack([(instances - t) ** 2 @ w for t, w in concepts])
+        distances = NEAREST + np.column_stack([(bags.instances - t) ** 2 @ w for t, w in concepts])
         return -(distances + np.log(-np.expm1(-distances)))
 
     def _solve(

@@ -19,10 +19,10 @@ from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags, check_sample_weight
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.compiled.threads import one_core_if_small
-from bagwise.engines import is_local, over_partitions, to_numpy
+from bagwise.engines import is_local, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
 from bagwise.pairwise import check_kernel, instance_kernel, kernel_width
@@ -37,7 +37,7 @@ BLOCK = 2**22  # values of a kernel held at once
 AFFORDABLE = 1e11
 
 
-class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     r"""Multi-instance SVM for many bags, features and classes (pdMISVM, Brand 2021).
 
     The score of a bag for a class is that of its best instance; all classes are learned together
@@ -146,6 +146,7 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
     array([1])
     """
 
+    instance_pooling = "max"
     _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints: dict[str, Any] = {
@@ -214,11 +215,6 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
-
-    @property
-    def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: their maximum, per class."""
-        return "max"
 
     def _fitted_state(self) -> FittedState:
         machine: FittedState = {"coef_": Floats("n_classes", "n_features_in_")}
@@ -295,20 +291,6 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         self.n_iter_ = result.n_iter
         return self
 
-    def score_instances(self, X: Any) -> NDArray[Any]:
-        """Score each instance for each class.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances, n_classes)
-        """
-        return over_partitions(self._score, self._check_bags(X))
-
     def _score(self, bags: Bags) -> NDArray[Any]:
         if self.kernel == "linear":
             return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
@@ -320,22 +302,6 @@ class PrimalDualMISVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             for start in range(0, bags.n_instances, step)
         ]
         return np.concatenate(scores) + self.intercept_
-
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Score each bag by its best instance, per class.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            Two classes: score of ``classes_[1]`` minus that of ``classes_[0]``; else one per class.
-        """
-        best = super().decision_function(X)
-        return best[:, 1] - best[:, 0] if len(self.classes_) == 2 else best
 
     def _warn_of_failure(self, result: SolverResult, *, of_zero: float) -> None:
         message = None

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from sklearn.utils import compute_sample_weight
-from sklearn.utils.metaestimators import available_if
 
 from bagwise._memory import require_memory
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.pairwise import BAG_KERNELS, bag_kernel, kernel_width, set_kernel_norms
 from bagwise.solvers.margin.libsvm import fit_libsvm
@@ -25,7 +24,7 @@ from bagwise.solvers.margin.libsvm import fit_libsvm
 __all__ = ["SetKernelSVM"]
 
 
-class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+class SetKernelSVM(BagClassifierMixin, BagEstimator):
     r"""Classify bags by an SVM on a bag kernel: the normalised set kernel (NSK) or minimax.
 
     NSK compares all instances of two bags,
@@ -132,9 +131,9 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         self.verbose = verbose
 
     @property
-    def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: their mean (NSK)."""
-        return "mean"
+    def instance_pooling(self) -> str | None:  # type: ignore[override]
+        """How instance scores make the score of the bag: their mean (NSK only)."""
+        return "mean" if self.bag_kernel == "nsk" else None
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
@@ -191,39 +190,13 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         self.intercept_ = np.concatenate([machine.intercept_ for machine in machines])
         return self
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Score each bag.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            One score per bag for two classes (positive: ``classes_[1]``), else one per class.
-        """
-        bags = self._check_bags(X)
+    def _bag_scores(self, bags: Bags) -> NDArray[np.float64]:
         options = self._kernel_options(self.gamma_)
         gram = bag_kernel(bags, self.support_bags_, kind=self.bag_kernel, **options)
-        return self._one_column_for_two(gram @ self.dual_coef_.T + self.intercept_)
+        return gram @ self.dual_coef_.T + self.intercept_
 
-    @available_if(lambda self: self.bag_kernel == "nsk")
-    def score_instances(self, X: Any) -> NDArray[np.float64]:
-        """Score each instance: its share in the score of its bag, whose mean is the bag's score.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            One score for two classes, else one per class.
-        """
-        bags = self._check_bags(X)
+    def _score(self, bags: Bags) -> NDArray[np.float64]:
+        """Shares of the instances in the score of their bag; the mean is the bag score."""
         options = self._kernel_options(self.gamma_)
         norms = set_kernel_norms(bags, **options)
         # Each instance as a bag of its own: sum over the support bags of weight x kernel sum,
@@ -233,7 +206,7 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
         weights = self.dual_coef_ / set_kernel_norms(self.support_bags_, **options)
         sums = bag_kernel(alone, self.support_bags_, **plain) @ weights.T
         scale = (bags.sizes / norms)[bags.bag_index]
-        return self._one_column_for_two(sums * scale[:, None] + self.intercept_)
+        return sums * scale[:, None] + self.intercept_
 
     def _kernel_options(self, gamma: float) -> dict[str, Any]:
         return {
@@ -243,6 +216,3 @@ class SetKernelSVM(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
             "coef0": self.coef0,
             "normalization": self.normalization,
         }
-
-    def _one_column_for_two(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        return scores[:, 0] if len(self.classes_) == 2 else scores

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.svm import LinearSVC
-from sklearn.utils.metaestimators import available_if
 
 from bagwise._sklearn import HasMethods, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
-from bagwise.base import BagClassifierMixin, BagEstimator, InstancePredictorMixin, fit_method
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base.fitted_state import FittedState, Model
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError, LabelError
@@ -22,12 +22,7 @@ from bagwise.exceptions import InputError, LabelError
 __all__ = ["SingleInstanceClassifier"]
 
 
-def _has_probabilities(self: SingleInstanceClassifier) -> bool:
-    inner = getattr(self, "estimator_", self.estimator)
-    return inner is not None and hasattr(inner, "predict_proba")
-
-
-class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEstimator):
+class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
     """Train an ordinary classifier on instances that inherit the label of their bag (SIL).
 
     The baseline every multi-instance method has to beat. The score of a bag is the largest (or
@@ -55,6 +50,10 @@ class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEs
     Scores are the classifier's ``decision_function``; where it has none, its probabilities (for
     two classes the difference of the two).
 
+    ``predict_proba`` exists where the classifier has it: instance probabilities, pooled (for two
+    classes that of ``classes_[1]``) and normalised to sum to 1. They rank bags; wrap the model in
+    :class:`sklearn.calibration.CalibratedClassifierCV` for calibrated ones.
+
     References
     ----------
     Ray, Craven. Supervised versus multiple instance learning: an empirical comparison. ICML 2005.
@@ -80,7 +79,7 @@ class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEs
         self.pooling = pooling
 
     @property
-    def instance_pooling(self) -> str:
+    def instance_pooling(self) -> str:  # type: ignore[override]
         """How instance scores make the score of the bag."""
         return self.pooling
 
@@ -126,65 +125,31 @@ class SingleInstanceClassifier(InstancePredictorMixin, BagClassifierMixin, BagEs
         self.classes_ = classes
         return self
 
-    def score_instances(self, X: Any) -> NDArray[Any]:
-        """Score each instance for each class, by the instance classifier.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            One score for two classes, else one per class.
-        """
-        bags = self._check_bags(X)
+    def _score(self, bags: Bags) -> NDArray[Any]:
+        """Scores by the instance classifier: its decision function, or probabilities."""
         if hasattr(self.estimator_, "decision_function"):
             scores = self.estimator_.decision_function(bags.instances)
-            if scores.ndim == 2 and scores.shape[1] != len(self.classes_):
+            if scores.ndim == 1:
+                return scores[:, None]
+            if scores.shape[1] != len(self.classes_):
                 raise InputError(
                     f"{self.estimator_!r} gives {scores.shape[1]} scores for {len(self.classes_)} "
                     "classes: use decision_function_shape='ovr'."
                 )
             return scores
         shares = self.estimator_.predict_proba(bags.instances)
-        return shares[:, 1] - shares[:, 0] if len(self.classes_) == 2 else shares
+        return shares[:, 1:] - shares[:, :1] if len(self.classes_) == 2 else shares
 
-    @available_if(_has_probabilities)
-    def predict_proba_instances(self, X: Any) -> NDArray[Any]:
-        """Probability of each class for each instance, by the instance classifier.
+    def _has_probabilities(self) -> bool:
+        inner = getattr(self, "estimator_", self.estimator)
+        return inner is not None and hasattr(inner, "predict_proba")
 
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances, n_classes)
-        """
-        bags = self._check_bags(X)
+    def _instance_probabilities(self, bags: Bags) -> NDArray[Any]:
         return self.estimator_.predict_proba(bags.instances)
 
-    @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Pooled instance probabilities of each bag, normalised to sum to 1.
-
-        For two classes the probability of ``classes_[1]`` is pooled. They rank bags; wrap the
-        model in :class:`sklearn.calibration.CalibratedClassifierCV` for calibrated ones.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_classes)
-        """
-        bags = self._check_bags(X)
-        shares = self._pool(self.estimator_.predict_proba(bags.instances), bags.offsets)
+    def _bag_probabilities(self, bags: Bags) -> NDArray[Any]:
+        """Pooled instance probabilities; for two classes that of ``classes_[1]``."""
+        shares = self._pool(self._instance_probabilities(bags), bags.offsets)
         if len(self.classes_) == 2:
             return np.column_stack([1 - shares[:, 1], shares[:, 1]])
         return shares / shares.sum(axis=1, keepdims=True)

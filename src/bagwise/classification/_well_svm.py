@@ -16,7 +16,7 @@ from bagwise import compiled
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, InstancePredictorMixin, fit_method
+from bagwise.base import BagClassifierMixin, fit_method
 from bagwise.base._label_machine import LabelMachine
 from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf
 from bagwise.compiled.threads import one_core_if_small
@@ -33,7 +33,7 @@ from bagwise.solvers.wellsvm.well_svm import (
 __all__ = ["WellMISVM"]
 
 
-class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
+class WellMISVM(BagClassifierMixin, LabelMachine):
     r"""Weakly labelled SVM for multi-instance learning (WellSVM, Li 2013).
 
     One *key instance* s(i) speaks for a positive bag i; every instance of a negative bag is
@@ -134,6 +134,7 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
     array([1])
     """
 
+    instance_pooling = "max"
     _runs_elsewhere = ("cluster",)
 
     _parameter_constraints: dict[str, Any] = {
@@ -174,11 +175,6 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         self.random_state = random_state
         self.verbose = verbose
 
-    @property
-    def instance_pooling(self) -> str:
-        """How instance scores make the score of the bag: their maximum."""
-        return "max"
-
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
             "label_vectors_": ListOf(Integers("n_vectors", None), "n_machines"),
@@ -211,33 +207,11 @@ class WellMISVM(InstancePredictorMixin, BagClassifierMixin, LabelMachine):
         self.label_vectors_ = [_keys(r, c) for r, c in zip(results, choices, strict=True)]
         self.label_weights_ = [result.solution.weights for result in results]
         if self.threshold == "bags":
-            best = over_partitions(self._best_scores, bags)
+            best = over_partitions(self._bag_scores, bags)
             each = zip(best.T, choices, strict=True)
             shifts = [_threshold(scores, choice.positive) for scores, choice in each]
             self.intercept_ = self.intercept_ - np.array(shifts)
         return self
-
-    def score_instances(self, X: Any) -> NDArray[np.float64]:
-        """Score each instance by the machine of each class.
-
-        Parameters
-        ----------
-        X : Bags or anything accepted as bags
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            One score for two classes (positive: ``classes_[1]``), else one per class.
-        """
-        scores = over_partitions(self._scores, self._check_bags(X))
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def _scores(self, bags: Bags) -> NDArray[np.float64]:
-        return self._score_rows(bags.instances)
-
-    def _best_scores(self, bags: Bags) -> NDArray[np.float64]:
-        return compiled.segments.maximum(self._scores(bags), bags.offsets)
 
     def _learn(
         self, bags: Bags, choices: list[KeyInstances]

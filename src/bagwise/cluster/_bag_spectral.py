@@ -345,7 +345,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         ndarray of shape (n_instances,)
             The nearest centre to each, aligned with ``bags.instances``.
         """
-        return over_partitions(self._clusters, self._check_bags(X))
+        return self._evaluate(X, self._clusters)
 
     def _clusters(self, bags: Bags) -> NDArray[np.int64]:
         affinity = replace(self._affinity(0), kind=self.affinity_)

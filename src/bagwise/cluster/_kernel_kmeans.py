@@ -201,4 +201,4 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         -------
         ndarray of shape (n_rows,)
         """
-        return compiled.ties.settled(self._score_rows(self._check_rows(X)), axis=1).argmax(axis=1)
+        return compiled.ties.settled(self._evaluate(X, self._score), axis=1).argmax(axis=1)

@@ -108,7 +108,7 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
         -------
         ndarray of shape (n_rows,)
         """
-        return self._score_rows(self._check_rows(X))[:, 0]
+        return self._evaluate(X, self._score)[:, 0]
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Tell the cluster of each row.

@@ -12,7 +12,9 @@ from sklearn.utils import check_random_state
 
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_rows
+from bagwise.bags import Bags
 from bagwise.base import RowEstimator, fit_method
+from bagwise.base._finite import require_finite
 from bagwise.base._label_machine import LabelMachine
 from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf, Model, TupleOf, Whole
 from bagwise.compiled.threads import one_core_if_small
@@ -225,7 +227,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         ndarray of shape (n_rows,)
             Positive on the side of cluster 1 (and of those cut from it).
         """
-        return self._score_rows(self._check_rows(X))[:, 0]
+        return self._evaluate(X, self._score)[:, 0]
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Tell the cluster of each row.
@@ -239,8 +241,12 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         -------
         ndarray of shape (n_rows,)
         """
-        X = self._check_rows(X)
-        labels = (self._score_rows(X)[:, 0] > 0).astype(np.int64)
+        return self._evaluate(X, self._clusters)
+
+    def _clusters(self, bags: Bags) -> NDArray[np.int64]:
+        X = bags.instances
+        scores = require_finite(self._score(bags), "the score")
+        labels = (scores[:, 0] > 0).astype(np.int64)
         for new, (cluster, rows, model) in enumerate(self.splits_, start=2):
             inside = np.flatnonzero(labels == cluster)
             if len(inside):

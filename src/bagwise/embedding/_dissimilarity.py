@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bags
+from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base.fitted_state import BagsOf, FittedState
 from bagwise.pairwise import DISTANCES, bag_distances
@@ -119,7 +120,9 @@ class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEst
         -------
         ndarray of shape (n_bags, n_prototypes)
         """
-        bags = self._check_bags(X)
+        return self._evaluate(X, self._distances)
+
+    def _distances(self, bags: Bags) -> NDArray[np.float64]:
         return bag_distances(bags, self.prototypes_, kind=self.kind, metric=self.metric)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -127,7 +128,7 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
         -------
         ndarray of shape (n_bags, n_prototypes)
         """
-        return similarity_to(self.prototypes_, self._check_bags(X), self.gamma_)
+        return self._evaluate(X, partial(similarity_to, self.prototypes_, gamma=self.gamma_))
 
     @property
     def _n_features_out(self) -> int:

@@ -17,7 +17,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base.fitted_state import Classes, FittedState, Floats, Integers, Text
 from bagwise.compiled.threads import interruptible
-from bagwise.engines import over_partitions, to_numpy
+from bagwise.engines import to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
 
@@ -32,7 +32,7 @@ __all__ = [
 BLOCK = 2**22  # scores computed at once
 
 
-class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
+class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """A linear map of the instances, in which their Euclidean distance is the learned one."""
 
     components_: NDArray[Any]
@@ -62,9 +62,8 @@ class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
         -------
         Bags, or 2-D array for a 2-D table
         """
-        bags = self._check_bags(X)
-        rows = self._map(bags.instances)
-        return rows if is_table(X) else bags.with_instances(rows)
+        mapped = self._evaluate(X, self._mapped, by_partition=False)
+        return mapped.instances if is_table(X) else mapped
 
     def get_metric(self) -> Callable[[ArrayLike, ArrayLike], float]:
         """The learned distance as a plain function of two vectors, for any code that takes one.
@@ -90,6 +89,9 @@ class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
             return float(np.linalg.norm(left - right))
 
         return metric
+
+    def _mapped(self, bags: Bags) -> Bags:
+        return bags.with_instances(self._map(bags.instances))
 
     def _features(self, instances: Any) -> Any:
         """What the components multiply: the instances, or their kernel features."""
@@ -148,7 +150,7 @@ class CentroidPredictor(MetricLearner):
         ndarray of shape (n_instances,)
             Values of ``classes_``; never a label that no training instance was given.
         """
-        return self.classes_[over_partitions(self._nearest_centroid, self._check_bags(X))]
+        return self.classes_[self._evaluate(X, self._nearest_centroid)]
 
     def _nearest_centroid(self, bags: Bags) -> NDArray[np.intp]:
         components = as_few_rows(self.components_)

@@ -21,7 +21,7 @@ from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base.fitted_state import FittedState, Floats, Integers, Table
 from bagwise.compiled.threads import one_core_if_small
-from bagwise.engines import Checkpoint, digest, is_local, over_partitions
+from bagwise.engines import Checkpoint, digest, is_local
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
@@ -101,7 +101,7 @@ class _ClusterMetric(CentroidPredictor):
         if rule == "centroid":
             return super().predict_instances(X)
         largest = partial(self._largest_projection, alpha=alpha)
-        return self.classes_[over_partitions(largest, self._check_bags(X))]
+        return self.classes_[self._evaluate(X, largest)]
 
     def _largest_projection(self, bags: Bags, alpha: float) -> NDArray[np.intp]:
         centroids = self._project(self.centroids_, as_few_rows(self.components_))

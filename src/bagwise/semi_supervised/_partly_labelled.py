@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise._warnings import warn_user
+from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base.fitted_state import FittedState, Values
@@ -28,11 +29,12 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
     """A machine per class on rows of which some have no label.
 
     Two classes make one machine, positive for ``classes_[1]``; more make one per class, against
-    the rest. A subclass offers `_learn` and `_score_rows`.
+    the rest. A subclass implements `_learn` and `_score_rows`.
     """
 
     label_kind_ = "partial"
     positive_share: float | None = None
+    _score_rows: Any  # scores of checked rows by each machine: shape (n_rows, n_machines)
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
@@ -76,43 +78,12 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
         self.classes_ = labels.classes
         self.n_iter_ = max(result.n_iter for result in results)
         self.objective_curve_ = total_curve(results)
-        predicted = self._labels_of(self._scores(rows))
+        predicted = self._labels_of(self._one_column_for_two(self._score_rows(rows)))
         self.transduction_ = np.where(labels.known, labels.classes[labels.codes], predicted)
         return self
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Score each row.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,) or (n_rows, n_classes)
-            One score per row for two classes (positive: ``classes_[1]``), else one per class.
-        """
-        return self._scores(self._check_rows(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class of each row.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Values of ``classes_``.
-        """
-        return self._labels_of(self.decision_function(X))
-
-    def _scores(self, rows: Any) -> NDArray[np.float64]:
-        scores = self._score_rows(rows)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
+    def _score(self, bags: Bags) -> NDArray[np.float64]:
+        return self._score_rows(bags.instances)
 
     def _share(self, signs: Signs) -> float:
         """Share of positive rows to expect among the unlabelled ones."""
@@ -122,10 +93,6 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
 
     def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
         """Learn and remember a machine per sign vector: 1, -1, and 0 where it is not known."""
-        raise NotImplementedError
-
-    def _score_rows(self, rows: Any) -> NDArray[np.float64]:
-        """Score checked rows by each machine: shape (n_rows, n_machines)."""
         raise NotImplementedError
 
 

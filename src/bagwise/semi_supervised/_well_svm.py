@@ -215,43 +215,9 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         self.label_weights_ = [result.solution.weights for result in results]
         if self.threshold == "balanced" or (self.threshold == "auto" and len(problems) == 1):
             self.intercept_ = self.intercept_ - self._thresholds(X, problems)
-        predicted = self._labels_of(self._scores(X))
+        predicted = self._labels_of(self._one_column_for_two(self._score_rows(X)))
         self.transduction_ = np.where(labels.known, labels.classes[labels.codes], predicted)
         return self
-
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Score each row.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows; with a precomputed kernel, its values with the training rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,) or (n_rows, n_classes)
-            One score per row for two classes (positive: ``classes_[1]``), else one per class.
-        """
-        return self._scores(self._check_rows(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict the class of each row.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Values of ``classes_``.
-        """
-        return self._labels_of(self.decision_function(X))
-
-    def _scores(self, X: Any) -> NDArray[np.float64]:
-        scores = self._score_rows(X)
-        return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def _solve(self, rows: Any, labels: PartialLabels, seed: int) -> MixtureResult:
         signs = labels.signs

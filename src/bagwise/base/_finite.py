@@ -1,9 +1,8 @@
-"""A net under every estimator: what it learns and answers is finite, or an `InputError` says why.
+"""Numerical failures of any estimator end in one `InputError` that names the cause and the remedy.
 
-The checks of the input refuse most values with which arithmetic fails. Extreme parameters, or
-features of very different scale, can still lead to overflow or to a singular matrix inside a
-method; here that ends in one kind of error, with the remedy, instead of NaN or a message of a
-dependency about arrays that the user has never seen.
+Validation refuses most values with which arithmetic fails. Extreme parameters, or features of very
+different scale, can still lead to overflow or to a singular matrix inside a method. Then the user
+reads about the features and parameters instead of NaN or an error about an internal array.
 """
 
 from __future__ import annotations
@@ -11,47 +10,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from inspect import getattr_static
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.metaestimators import available_if
 
 from bagwise._validation import check_bags
 from bagwise._validation.values import extremes
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
 
-__all__ = ["check_answers", "checked_fit"]
+__all__ = ["checked_fit", "numerical_errors", "quietly", "require_finite"]
 
-ANSWERS = (
-    "annotate",
-    "annotate_proba",
-    "decision_function",
-    "inverse_transform",
-    "key_instances",
-    "log_likelihood",
-    "predict",
-    "predict_instances",
-    "predict_proba",
-    "predict_proba_instances",
-    "score_instances",
-    "transform",
-)
 # How scikit-learn and scipy refuse arrays that are not finite.
 REFUSALS = ("contains NaN", "contains infinity", "infs or NaNs", "must be finite", "non-finite")
 
-
 # What numpy does about overflow and the like inside a method: the result is checked instead. The
 # tests let it warn, which fails them.
-FLOATING_POINT = {"over": "ignore", "divide": "ignore", "invalid": "ignore"}
+FLOATING_POINT: dict[str, Any] = {"over": "ignore", "divide": "ignore", "invalid": "ignore"}
 
 
 def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap ``fit``: every fitted number is finite, or the estimator is not fitted.
 
-    An estimator names in ``_may_be_infinite`` the attributes (and methods) where infinity has a
-    meaning; NaN has none.
+    Infinity is accepted in attributes whose declaration in ``_fitted_state`` has an infinite
+    range; NaN is not.
 
     Parameters
     ----------
@@ -66,60 +48,41 @@ def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(fit)
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
         X = args[0] if args else kwargs.get("X")
-        with _numerical_errors(self, X):
-            fit(self, *args, **kwargs)
-        fitted = [name for name in vars(self) if name.endswith("_") and name[0] != "_"]
-        for name in fitted:
-            if not _is_finite(vars(self)[name], infinite=name in self._may_be_infinite):
-                for each in fitted:
-                    delattr(self, each)
-                raise _error(self, X, f"{name} is not finite")
+        with numerical_errors(self, X):
+            quietly(fit, self, *args, **kwargs)
+            fitted = [name for name in vars(self) if name.endswith("_") and name[0] != "_"]
+            try:
+                for name in fitted:
+                    infinite = self._may_be_infinite(name)
+                    require_finite(vars(self)[name], name, infinite=infinite)
+            except FloatingPointError:
+                for name in fitted:
+                    delattr(self, name)
+                raise
         return self
 
     return checked
 
 
-def check_answers(cls: type[Any]) -> None:
-    """Wrap the methods of a class that answer about bags or rows: their numbers are finite.
-
-    Parameters
-    ----------
-    cls : class
-        An estimator; its methods are replaced.
-    """
-    for name in ANSWERS:
-        method = getattr_static(cls, name, None)
-        inner = getattr(method, "fn", method)  # of a method that is available under a condition
-        if inner is None or getattr(inner, "answers_are_checked", False):
-            continue
-        checked = _checked_answer(inner)
-        if method is not inner:
-            checked = available_if(method.check)(checked)
-        setattr(cls, name, checked)
-        if hasattr(checked, "__set_name__"):
-            checked.__set_name__(cls, name)
-
-
-def _checked_answer(method: Callable[..., Any]) -> Any:
-    @wraps(method)
-    def checked(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        with _numerical_errors(self, X):
-            answer = method(self, X, *args, **kwargs)
-        name = method.__name__
-        if not _is_finite(answer, infinite=name in self._may_be_infinite):
-            raise _error(self, X, f"{name} is not finite")
-        return answer
-
-    checked.answers_are_checked = True  # type: ignore[attr-defined]
-    return checked
+def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function whose result is checked: numpy does not warn about overflow meanwhile."""
+    with np.errstate(**FLOATING_POINT):
+        return function(*args, **kwargs)
 
 
 @contextmanager
-def _numerical_errors(estimator: Any, X: Any) -> Iterator[None]:
-    """Turn failures of arithmetic and of memory into errors about the input."""
+def numerical_errors(estimator: Any, X: Any) -> Iterator[None]:
+    """Turn failures of arithmetic and of memory into errors about the input.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in the error, with its unusual parameters.
+    X : object
+        The input as the user passed it.
+    """
     try:
-        with np.errstate(**FLOATING_POINT):  # type: ignore[arg-type]
-            yield
+        yield
     except BagwiseError:
         raise
     except MemoryError as error:
@@ -134,8 +97,28 @@ def _numerical_errors(estimator: Any, X: Any) -> Iterator[None]:
         raise
 
 
+def require_finite(value: Any, name: str, *, infinite: bool = False) -> Any:
+    """Return `value`; raise `FloatingPointError` where one of its numbers is not finite.
+
+    Parameters
+    ----------
+    value : object
+        An array, a number, or a list or tuple of them; anything else passes.
+    name : str
+        For the message.
+    infinite : bool, default=False
+        Whether infinity is accepted, but not NaN.
+
+    Returns
+    -------
+    object
+    """
+    if not _is_finite(value, infinite=infinite):
+        raise FloatingPointError(f"{name} is not finite")
+    return value
+
+
 def _is_finite(value: Any, *, infinite: bool) -> bool:
-    """Whether all numbers are finite, or `infinite` but not NaN."""
     if isinstance(value, list | tuple):
         return all(_is_finite(each, infinite=infinite) for each in value)
     if sparse.issparse(value):
@@ -160,14 +143,14 @@ def _error(estimator: Any, X: Any, cause: str) -> InputError:
 def _changed_numbers(estimator: Any) -> str:
     """The numeric parameters that are not at their default, as text."""
     given = estimator.get_params(deep=False)
-    plain = type(estimator)().get_params(deep=False)
+    defaults = type(estimator)().get_params(deep=False)
     changed = {
         key: value
         for key, value in given.items()
         if isinstance(value, int | float)
         and not isinstance(value, bool)
         and key not in ("random_state", "verbose")
-        and value != plain.get(key)
+        and value != defaults.get(key)
     }
     return ", ".join(f"{key}={value!r}" for key, value in changed.items())
 

@@ -1,0 +1,64 @@
+"""Orders that depend on the values of instances alone, not on the order in which they came."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bagwise.bags import Bags
+from bagwise.compiled.row_order import row_ranks
+
+__all__ = ["in_canonical_order", "order_within_bags"]
+
+
+def order_within_bags(bags: Bags) -> NDArray[np.intp]:
+    """Order the instances of each bag by their features, compared one after the other.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    ndarray of shape (n_instances,)
+        Row numbers; those of a bag stay together.
+    """
+    return np.lexsort((row_ranks(bags.instances), bags.bag_index))
+
+
+def in_canonical_order(
+    bags: Bags, codes: NDArray[np.int64]
+) -> tuple[Bags, NDArray[np.int64], NDArray[np.intp]]:
+    """Sort the instances inside each bag and the bags, by their values.
+
+    The result of a search from many starts depends, by rounding alone, on the order of its sums,
+    and the first of equal candidates wins. After this neither depends on the user's order.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    codes : ndarray of shape (n_bags,)
+        The class of each bag; decides between equal bags.
+
+    Returns
+    -------
+    bags : Bags
+        The same bags, sorted.
+    codes : ndarray of shape (n_bags,)
+        Their classes.
+    order : ndarray of shape (n_bags,)
+        The position of each in the input.
+    """
+    ranks = row_ranks(bags.instances)
+    inside = np.lexsort((ranks, bags.bag_index))
+    keys = [
+        (*rank.tolist(), int(code))
+        for rank, code in zip(bags.split(ranks[inside]), codes, strict=True)
+    ]
+    order = np.array(sorted(range(len(bags)), key=keys.__getitem__), dtype=np.intp)
+    by_bag = bags.split(inside)
+    rows = np.concatenate([by_bag[i] for i in order])
+    offsets = np.concatenate([[0], np.cumsum(bags.sizes[order])])
+    return Bags(bags.instances[rows], offsets), codes[order], order

@@ -1,0 +1,188 @@
+"""The roots of all estimators: validation, parameters, progress, declared state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise._sklearn import CallbackSupportMixin, _fit_context, with_callbacks
+from bagwise._validation import VALUE_RANGE, check_bags, check_rows
+from bagwise._warnings import warn_user
+from bagwise.bags import Bags
+from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
+from bagwise.base.fitted_state import FittedState, Floats, Names, Whole
+from bagwise.engines import over_partitions
+from bagwise.solvers.result import SolverResult, total_curve
+
+__all__ = ["BagEstimator", "RowEstimator", "fit_method"]
+
+BUDGETS = ("max_iter", "max_rounds", "max_epochs", "max_cuts", "tol")  # end an iteration
+
+Item = TypeVar("Item")
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def fit_method(fit: Fit) -> Fit:
+    """Decorate ``fit``: parameters are checked before it, fitted numbers after it.
+
+    Parameters
+    ----------
+    fit : callable
+        The ``fit`` of an estimator.
+
+    Returns
+    -------
+    callable
+    """
+    return with_callbacks(_fit_context(prefer_skip_nested_validation=True)(checked_fit(fit)))
+
+
+class BagEstimator(CallbackSupportMixin, BaseEstimator):
+    """The root of all estimators: scikit-learn's `BaseEstimator`, on bags, with progress."""
+
+    _runs_elsewhere: tuple[str, ...] = ()  # "device", "cluster": where else bags may be
+    _value_range: tuple[float, float] = VALUE_RANGE  # of the largest magnitude in X
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _fitted_state(self) -> FittedState:
+        """Declare each fitted attribute and its kind; a subclass adds its own."""
+        return {
+            "n_features_in_": Whole(low=1),
+            "feature_names_in_": Names("n_features_in_", optional=True),
+            "n_iter_": Whole(optional=True),
+            "objective_curve_": Floats(None, any_value=True, optional=True),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_single" in state:  # the name of `label_kind_` in bagwise 0.1
+            state = dict(state)
+            state["label_kind_"] = "single" if state.pop("_single") else "sets"
+        super().__setstate__(state)
+
+    def _check_bags(self, X: Any) -> Bags:
+        """Validate the input of every method but ``fit``."""
+        check_is_fitted(self)
+        sparse = self.__sklearn_tags__().input_tags.sparse
+        return check_bags(self, X, reset=False, accept_sparse=sparse)
+
+    def _evaluate(
+        self,
+        X: Any,
+        compute: Callable[[Bags], Any],
+        *,
+        by_partition: bool = True,
+        like: str | None = None,
+    ) -> Any:
+        """Validate X once, compute where the bags are, and check that the numbers are finite.
+
+        Every public method of a fitted model goes through here.
+
+        Parameters
+        ----------
+        X : object
+            The input as the user passed it.
+        compute : callable
+            Takes validated bags, returns an array with a row per bag or per instance.
+        by_partition : bool, default=True
+            Whether bags on a Dask cluster are given to `compute` partition by partition, on the
+            workers.
+        like : str, default=None
+            A fitted attribute: infinite numbers are accepted where its declaration accepts them.
+
+        Returns
+        -------
+        object
+            The result of `compute`.
+        """
+        with numerical_errors(self, X):
+            bags = self._check_bags(X)
+            compute = partial(quietly, compute)
+            values = over_partitions(compute, bags) if by_partition else compute(bags)
+            return require_finite(values, "the result", infinite=self._may_be_infinite(like))
+
+    def _may_be_infinite(self, name: str | None) -> bool:
+        """Whether a fitted attribute is declared with an infinite range."""
+        kind = None if name is None else self._fitted_state().get(name)
+        return kind is not None and kind.may_be_infinite
+
+    def _keep_progress(self, results: SolverResult | Sequence[SolverResult], advice: str) -> None:
+        """Keep ``n_iter_`` and ``objective_curve_``; warn where a solver did not converge.
+
+        Parameters
+        ----------
+        results : SolverResult or sequence of SolverResult
+            The result of each machine; curves are summed.
+        advice : str
+            What the user can do, for the warning.
+        """
+        each = [results] if isinstance(results, SolverResult) else results
+        self.n_iter_ = max((result.n_iter for result in each), default=0)
+        self.objective_curve_ = total_curve(each) if len(each) else np.zeros(0)
+        if not all(result.converged for result in each):
+            given = [f"{name}={getattr(self, name)}" for name in BUDGETS if hasattr(self, name)]
+            warn_user(
+                f"{type(self).__name__} did not converge ({', '.join(given)}): {advice}.",
+                ConvergenceWarning,
+            )
+
+    def _track(self, items: Iterable[Item], task: str, total: int | None = None) -> Iterator[Item]:
+        """Iterate; report each step to scikit-learn's callbacks and, if `verbose`, to a bar.
+
+        Parameters
+        ----------
+        items : iterable
+            The steps of the fit.
+        task : str
+            What a step is called.
+        total : int, default=None
+            The largest number of steps, where `items` has no length.
+
+        Yields
+        ------
+        item
+        """
+        if total is None and isinstance(items, Sized):
+            total = len(items)
+        if hasattr(self, "_init_callback_context"):
+            items = self._with_callbacks(items, task, total)
+        if getattr(self, "verbose", 0):
+            from rich.console import Console
+            from rich.progress import track
+
+            name = f"{type(self).__name__}: {task}"
+            items = track(items, name, total=total, console=Console(stderr=True))
+        yield from items
+
+    def _with_callbacks(
+        self, items: Iterable[Item], task: str, total: int | None
+    ) -> Iterator[Item]:
+        context = self._init_callback_context(max_subtasks=total)
+        context.call_on_fit_task_begin(estimator=self)
+        for item in items:
+            step = context.subcontext(task_name=task)
+            step.call_on_fit_task_begin(estimator=self)
+            yield item
+            if step.call_on_fit_task_end(estimator=self):
+                break
+        context.call_on_fit_task_end(estimator=self)
+
+
+class RowEstimator(BagEstimator):
+    """The root of estimators on plain rows (a 2-D X): each row is a bag of one instance."""
+
+    def _check_bags(self, X: Any) -> Bags:
+        """Validate the input of every method but ``fit``."""
+        check_is_fitted(self)
+        sparse = self.__sklearn_tags__().input_tags.sparse
+        rows = check_rows(self, X, reset=False, accept_sparse=sparse)
+        return Bags(rows, np.arange(rows.shape[0] + 1))

@@ -1,0 +1,351 @@
+"""The scoring template: from `_score` to labels, probabilities and key instances."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+
+from bagwise import compiled
+from bagwise._validation import check_label
+from bagwise.bags import Bags
+from bagwise.base._canonical_order import order_within_bags
+from bagwise.base._finite import require_finite
+from bagwise.base.fitted_state import Classes, FittedState, Text
+from bagwise.exceptions import LabelError
+
+__all__ = [
+    "BagClassifierMixin",
+    "finite_scores",
+    "one_vs_rest_probabilities",
+    "pool",
+    "softmax_probabilities",
+]
+
+SCORE_BITS = 20  # scores of classes that differ by less than 1e-6 of the largest are equal
+
+
+def finite_scores(scores: NDArray[Any]) -> NDArray[Any]:
+    """Replace infinite scores by the largest that can still be compared with others.
+
+    A class that no training bag carries has the score minus infinity; scikit-learn's metrics
+    refuse that, and a search over folds in which a rare class is missing would fail.
+
+    Parameters
+    ----------
+    scores : ndarray
+        Scores of bags.
+
+    Returns
+    -------
+    ndarray
+    """
+    largest = np.finfo(scores.dtype).max / 4  # differences stay finite
+    return np.clip(scores, -largest, largest)
+
+
+def one_vs_rest_probabilities(log_odds: NDArray[Any]) -> NDArray[Any]:
+    """Probabilities from the log-odds of the positive class, or of each class against the rest.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n,) or (n, n_classes)
+        Scores.
+
+    Returns
+    -------
+    ndarray of shape (n, n_classes)
+        Rows sum to 1.
+    """
+    if log_odds.ndim == 1:
+        return np.column_stack([expit(-log_odds), expit(log_odds)])
+    return softmax(log_expit(log_odds), axis=1)
+
+
+def softmax_probabilities(logits: NDArray[Any]) -> NDArray[Any]:
+    """Probabilities from one logit for two classes, or one per class.
+
+    Parameters
+    ----------
+    logits : ndarray of shape (n,) or (n, n_classes)
+        Scores.
+
+    Returns
+    -------
+    ndarray of shape (n, n_classes)
+        Rows sum to 1.
+    """
+    return one_vs_rest_probabilities(logits) if logits.ndim == 1 else softmax(logits, axis=1)
+
+
+def _scores_instances(self: Any) -> bool:
+    return self.instance_pooling is not None
+
+
+def _has_probabilities(self: Any) -> bool:
+    return self._has_probabilities()
+
+
+def _has_instance_probabilities(self: Any) -> bool:
+    return self._has_probabilities() and self.instance_pooling is not None
+
+
+class BagClassifierMixin(ClassifierMixin):
+    """Every public method of a classifier of bags; an estimator implements `_score`.
+
+    ``_score(bags)`` receives validated bags. Where `instance_pooling` names a pooling it returns
+    the scores of the instances, of shape (n_instances, n_columns); where that is None, the scores
+    of the bags, of shape (n_bags, n_columns). There is one column per class, or a single one for
+    two classes (positive: ``classes_[1]``).
+
+    Attributes
+    ----------
+    instance_pooling : str or None
+        How instance scores make the bag score: "max", "mean", "sum", "lse" (log-mean-exp),
+        "noisy-or" (from log-odds of instances to those of the bag) or "softmax" (mean weighted by
+        the softmax of the scores).
+    """
+
+    instance_pooling: str | None = None
+    classes_: NDArray[Any]
+    label_kind_: str = "single"  # as in `Labels.kind`; a class that accepts both kinds sets it
+
+    _score: Any  # function of validated bags, see above
+    _keys_by_value = False  # whether instances with equal scores are common: compare features then
+    _probabilities: Any = None  # function from scores to probabilities
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "classes_": Classes(),
+            "label_kind_": Text({"single", "sets"}, optional=True),
+        }
+
+    @property
+    def _has_label_sets(self) -> bool:
+        return self.label_kind_ == "sets"
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Score each bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags. A model on rows takes a 2-D array: each row is a bag.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            One score per bag for two classes (positive: ``classes_[1]``), else one per class.
+            A model fitted on label sets has one per class, positive where the label is predicted.
+        """
+        return self._evaluate(X, self._decision)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the class of each bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags. A model on rows takes a 2-D array: each row is a bag.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,), or 0/1 array of shape (n_bags, n_classes)
+            Values of ``classes_``; label sets where the model was fitted on label sets.
+        """
+        scores = self.decision_function(X)
+        return (scores > 0).astype(int) if self._has_label_sets else self._labels_of(scores)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Probability of each class for each bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Rows sum to 1, except for a model fitted on label sets: there each label has a
+            probability of its own.
+        """
+        return self._evaluate(X, self._bag_probabilities)
+
+    @available_if(_scores_instances)
+    def score_instances(self, X: Any) -> NDArray[Any]:
+        """Score each instance; pooled by `instance_pooling` they give the score of the bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,) or (n_instances, n_classes)
+            Aligned with ``bags.instances``. One score for two classes (positive:
+            ``classes_[1]``), else one per class.
+        """
+        return self._one_column_for_two(self._evaluate(X, self._score, like="intercept_"))
+
+    @available_if(_scores_instances)
+    def predict_instances(self, X: Any) -> NDArray[Any]:
+        """Predict the class of each instance, from its own score.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Values of ``classes_``, aligned with ``bags.instances``.
+        """
+        return self._labels_of(self.score_instances(X))
+
+    @available_if(_has_instance_probabilities)
+    def predict_proba_instances(self, X: Any) -> NDArray[Any]:
+        """Probability of each class for each instance, as if it were a bag of its own.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+        """
+        return self._evaluate(X, self._instance_probabilities)
+
+    @available_if(_scores_instances)
+    def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
+        """Find the instance of each bag with the highest score for a class.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        label : object, default=None
+            The class; by default the class predicted for the bag. Required where the model was
+            fitted on label sets. A model with one score for two classes has one key instance by
+            default, the one with the highest score; with ``label=classes_[0]`` it is the one with
+            the lowest.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            The row of the key instance inside its bag, 0-based.
+        """
+        return self._evaluate(X, partial(self._key_rows, label=label))
+
+    def _decision(self, bags: Bags) -> NDArray[Any]:
+        """What ``decision_function`` returns, of validated bags."""
+        scores = self._bag_scores(bags)
+        if scores.shape[1] == 2 and len(self.classes_) == 2 and not self._has_label_sets:
+            equal = np.equal(*compiled.ties.settled(scores, axis=1).T)
+            scores = np.where(equal, 0, scores[:, 1] - scores[:, 0])
+        else:
+            scores = self._one_column_for_two(scores)
+        return finite_scores(scores) if self._may_be_infinite("intercept_") else scores
+
+    def _bag_scores(self, bags: Bags) -> NDArray[Any]:
+        """Scores of shape (n_bags, n_columns)."""
+        scores = self._score(bags)
+        return scores if self.instance_pooling is None else self._pool(scores, bags.offsets)
+
+    def _checked_scores(self, bags: Bags) -> NDArray[Any]:
+        infinite = self._may_be_infinite("intercept_")  # -inf: no training bag carries the class
+        return require_finite(self._score(bags), "the score", infinite=infinite)
+
+    def _pool(self, values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
+        return pool(values, offsets, str(self.instance_pooling))
+
+    def _has_probabilities(self) -> bool:
+        return self._probabilities is not None
+
+    def _bag_probabilities(self, bags: Bags) -> NDArray[Any]:
+        return self._probabilities(self._one_column_for_two(self._bag_scores(bags)))
+
+    def _instance_probabilities(self, bags: Bags) -> NDArray[Any]:
+        return self._probabilities(self._one_column_for_two(self._score(bags)))
+
+    def _key_rows(self, bags: Bags, label: Any) -> NDArray[np.int64]:
+        """Rows inside their bags, of the key instances for a class."""
+        column = self._column_of(label)
+        if not self._keys_by_value:
+            return self._best_rows(bags, column)
+        order = order_within_bags(bags)
+        first = bags.offsets[:-1]
+        rows = self._best_rows(bags.with_instances(bags.instances[order]), column)
+        return order[first + rows] - first
+
+    def _best_rows(self, bags: Bags, column: int | None) -> NDArray[np.int64]:
+        scores = self._checked_scores(bags)
+        if scores.shape[1] == 1 and len(self.classes_) == 2:
+            scores = scores[:, 0]
+            return compiled.segments.argmax(-scores if column == 0 else scores, bags.offsets)
+        rows = compiled.segments.argmax(scores, bags.offsets)
+        if column is not None:
+            return rows[:, column]
+        predicted = _columns(self._pool(scores, bags.offsets))
+        return np.take_along_axis(rows, predicted[:, None], axis=1)[:, 0]
+
+    def _column_of(self, label: Any) -> int | None:
+        """The position of a label in ``classes_``; None for the predicted class of each bag."""
+        if label is not None:
+            return check_label(label, self.classes_)
+        if self._has_label_sets:
+            raise LabelError("a model of label sets needs label=...: which label's key instances?")
+        return None
+
+    def _labels_of(self, scores: NDArray[Any]) -> NDArray[Any]:
+        return self.classes_[_columns(scores)]
+
+    def _one_column_for_two(self, scores: NDArray[Any]) -> NDArray[Any]:
+        return scores[:, 0] if scores.shape[1] == 1 and len(self.classes_) == 2 else scores
+
+
+def _columns(scores: NDArray[Any]) -> NDArray[np.intp]:
+    """The class of the highest score; of scores equal up to the accuracy of solvers, the first.
+
+    A machine whose solution is w = 0 has scores that differ by the error of its solver, about 1e-9.
+    """
+    if scores.ndim == 1:
+        return (scores > 0).astype(np.intp)
+    return compiled.ties.settled(scores, axis=1, bits=SCORE_BITS).argmax(axis=1)
+
+
+def pool(values: NDArray[Any], offsets: NDArray[np.int64], how: str) -> NDArray[Any]:
+    """Pool values of instances to values of their bags.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_instances,) or (n_instances, n_columns)
+        The values.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    how : {"max", "mean", "sum", "lse", "noisy-or", "softmax"}
+        As `instance_pooling` names it.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or (n_bags, n_columns)
+    """
+    segments = compiled.segments
+    if how == "softmax":
+        return segments.sum(segments.softmax(values, offsets) * values, offsets)
+    if how == "lse":
+        sizes = np.diff(offsets).astype(values.dtype)
+        totals = segments.logsumexp(values, offsets)
+        return totals - np.log(sizes).reshape(-1, *[1] * (totals.ndim - 1))
+    names = {"max": "maximum", "mean": "mean", "noisy-or": "noisy_or", "sum": "sum"}
+    return getattr(segments, names[how])(values, offsets)
