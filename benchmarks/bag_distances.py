@@ -3,7 +3,7 @@
 import numpy as np
 
 from bagwise import Bags
-from bagwise.datasets import load_hja_birdsong
+from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
 from bagwise.pairwise import bag_distances
 
@@ -13,7 +13,7 @@ from .harness import Row, race
 def bags_of_hja_shape():
     """The HJA bird songs, or, where they are absent, random bags of the same shape."""
     try:
-        return "HJA", load_hja_birdsong().bags
+        return "HJA", load_dataset("hja_birdsong").bags
     except DataNotFoundError:
         rng = np.random.default_rng(0)
         offsets = np.sort(np.concatenate([[0, 4998], rng.integers(1, 4998, 547)]))

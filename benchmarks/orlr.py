@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.compiled.threads import one_core_if_small
-from bagwise.datasets import load_hja_birdsong
+from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
 from bagwise.solvers.annotation.orlr_parts import Demands, infer
 
@@ -67,7 +67,7 @@ def scaling():
 
 def birds():
     try:
-        data = load_hja_birdsong()
+        data = load_dataset("hja_birdsong")
     except DataNotFoundError:
         return
     rows = StandardScaler().fit_transform(data.bags.instances)

@@ -14,7 +14,7 @@ mark every syllable would take weeks. Can the lists alone teach a model whose sy
 import numpy as np
 
 from bagwise import Bags
-from bagwise.datasets import load_hja_birdsong
+from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
 
 
@@ -35,7 +35,7 @@ def draw_recordings(n_recordings=300, n_species=13, n_features=38, seed=0):
 
 
 try:
-    hja = load_hja_birdsong()
+    hja = load_dataset("hja_birdsong")
     bags, label_sets, truth = hja.bags, hja.label_sets, hja.instance_labels
     species = [name.partition(" - ")[2] for name in hja.classes]  # "BRCR - Brown Creeper"
 except DataNotFoundError:

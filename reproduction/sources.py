@@ -12,14 +12,12 @@ from sklearn.utils import Bunch, check_random_state
 
 from bagwise.bags import Bags
 from bagwise.datasets import (
-    data_folders,
-    load_corel5k_blobs,
-    load_mnist,
+    load_dataset,
     load_musk1,
     make_digit_bags,
     make_names_and_faces,
 )
-from bagwise.datasets._home import find_file, read_arrays
+from bagwise.datasets._home import data_folders, find_file, read_arrays
 from bagwise.exceptions import DataNotFoundError, FileFormatError
 from reproduction._building import find_target
 
@@ -41,7 +39,7 @@ def from_data_home(file: str, n_classes: int | None = None) -> Bunch:
     Parameters
     ----------
     file : str
-        Name of an npz file in one of `bagwise.datasets.data_folders`, with ``X`` (instances x
+        Name of an npz file in the data home, with ``X`` (instances x
         features), ``bag`` (the bag of each instance) and ``y`` (the label of each bag).
     n_classes : int, default=None
         Keep the bags of the first classes only.
@@ -127,7 +125,7 @@ def make_mnist_bags(n_bags: int = 200, subset: str = "train", random_state: Any 
     Bunch
         As of `bagwise.datasets.make_digit_bags`.
     """
-    mnist = load_mnist(subset)
+    mnist = load_dataset(f"mnist_{subset}")
     return make_digit_bags(n_bags, digits=(mnist.X, mnist.y), random_state=random_state)
 
 
@@ -249,9 +247,9 @@ def frequent_keywords(n_keywords: int = 20) -> Bunch:
     Returns
     -------
     Bunch
-        As of `bagwise.datasets.load_corel5k_blobs`.
+        As of ``load_dataset("corel5k_blobs")``.
     """
-    data = load_corel5k_blobs()
+    data = load_dataset("corel5k_blobs")
     counts = data.label_sets[~data.is_test.astype(bool)].sum(axis=0)
     chosen = np.sort(np.argsort(-counts.astype(int), kind="stable")[:n_keywords])
     label_sets = data.label_sets[:, chosen]

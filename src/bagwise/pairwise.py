@@ -28,15 +28,7 @@ from bagwise.bags import Bags
 from bagwise.compiled import threads
 from bagwise.exceptions import InputError, SparseInputError
 
-__all__ = [
-    "bag_distances",
-    "bag_kernel",
-    "check_kernel",
-    "instance_kernel",
-    "kernel_width",
-    "minimax_statistics",
-    "set_kernel_norms",
-]
+__all__ = ["bag_distances", "bag_kernel"]
 
 DISTANCES = ("minmin", "maxmin", "meanmin", "hausdorff")
 BAG_KERNELS = ("nsk", "minimax")

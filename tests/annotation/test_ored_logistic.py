@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags, _memory
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.datasets import load_hja_birdsong, load_letter_frost
+from bagwise.datasets import load_dataset, load_letter_frost
 from bagwise.engines import Journal
 from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
@@ -385,7 +385,7 @@ class TestEdges:
 
 def birds(**options):
     try:
-        data = load_hja_birdsong(**options)
+        data = load_dataset("hja_birdsong", **options)
     except DataNotFoundError:
         pytest.skip("HJA bird song is not in the data home")
     rows = StandardScaler().fit_transform(data.bags.instances)

@@ -8,7 +8,8 @@ import pytest
 from cli.tables import read_rows, write_rows
 
 from bagwise.persistence import load_model
-from bagwise.review import Corrections, ReviewServer
+from bagwise.review import Corrections
+from bagwise.review.server import ReviewServer
 from syllables import recordings, write_table
 
 WORDS = ("--bag", "recording", "--label-set", "species", "--exclude", "clip")

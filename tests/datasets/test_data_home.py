@@ -53,7 +53,7 @@ def test_carroll_redraw_has_our_words():
     data, ours = load("letter_carroll_redraw"), datasets.load_letter_carroll()
     assert [i.upper() for i in ours.bags.ids] == data.bags.ids.tolist()
     assert np.array_equal(data.instance_labels, ours.instance_labels)
-    assert np.array_equal(data.bags.instances, datasets.load_letter().X[data.letter_row])
+    assert np.array_equal(data.bags.instances, datasets.load_dataset("letter").X[data.letter_row])
 
 
 @pytest.mark.parametrize(("name", "n_varying"), [("elephant", 110), ("fox", 122)])

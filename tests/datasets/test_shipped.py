@@ -35,7 +35,7 @@ def test_musk1_folds_cover_every_molecule_once_per_repetition():
 
 
 def test_letter_counts():
-    letter = datasets.load_letter()
+    letter = datasets.load_dataset("letter")
     assert letter.X.shape == (20000, 16)
     assert (letter.X.min(), letter.X.max()) == (0, 15)
     counts = np.bincount(letter.y)
@@ -44,9 +44,9 @@ def test_letter_counts():
 
 
 def test_loading_twice_gives_separate_objects():
-    first = datasets.load_letter()
+    first = datasets.load_dataset("letter")
     first.classes[0], first.X[0, 0] = "?", -1
-    second = datasets.load_letter()
+    second = datasets.load_dataset("letter")
     assert second.classes[0] == "A"
     assert second.X[0, 0] >= 0
 
@@ -83,7 +83,7 @@ def test_poem_counts(poem):
 
 @pytest.mark.parametrize("poem", POEMS)
 def test_instances_are_rows_of_letter_of_the_right_class_each_used_once(poem):
-    data, letter = POEMS[poem](3), datasets.load_letter()
+    data, letter = POEMS[poem](3), datasets.load_dataset("letter")
     assert np.array_equal(data.bags.instances, letter.X[data.letter_row])
     assert np.array_equal(data.instance_labels, letter.y[data.letter_row])
     assert len(np.unique(data.letter_row)) == data.bags.n_instances

@@ -14,9 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bagwise import Bags, datasets
+from bagwise import Bags
 from bagwise.classification import CitationKNN
-from bagwise.datasets import load_letter_carroll, make_names_and_faces
+from bagwise.datasets import _bag_sets, _letters, load_letter_carroll, make_names_and_faces
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.metric_learning import MIMLCA, MLCA, MultiInstanceKMeans
 from bagwise.persistence import load_model, save_model
@@ -456,9 +456,9 @@ def test_letters_are_found(seed):
 @pytest.mark.parametrize(
     ("load", "several", "goal"),
     [
-        (datasets.load_letter_carroll_redraw, False, 0.87),
-        (datasets.load_msrcv2, False, 0.76),
-        (datasets.load_hja_birdsong, True, 0.85),
+        (_letters.load_letter_carroll_redraw, False, 0.87),
+        (_bag_sets.load_msrcv2, False, 0.76),
+        (_bag_sets.load_hja_birdsong, True, 0.85),
     ],
 )
 def test_instances_of_known_sets_are_given_their_own_label(load, several, goal):

@@ -24,12 +24,12 @@ from bagwise.persistence import save_model
 from bagwise.review import (
     Corrections,
     ReviewQueue,
-    ReviewServer,
-    ServedMedia,
-    match_corrections,
     read_corrections,
     server,
 )
+from bagwise.review.card import ServedMedia
+from bagwise.review.server import ReviewServer
+from bagwise.review.store import match_corrections
 from syllables import BIRDS, fitted, recordings, write_table
 
 PIXEL = bytes.fromhex(

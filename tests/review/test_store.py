@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
-from bagwise.review import Correction, Corrections, match_corrections, read_corrections
+from bagwise.review import Correction, Corrections, read_corrections
+from bagwise.review.store import match_corrections
 from syllables import recordings
 
 SURE = {"guess": "wren", "probability": 0.5}

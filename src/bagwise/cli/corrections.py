@@ -101,7 +101,7 @@ def known_labels(
     """
     if corrections is None:
         return None
-    from bagwise.review import match_corrections
+    from bagwise.review.store import match_corrections
 
     named = {} if isinstance(background, bool | None) else {str(background): background}
     labels, n_used = match_corrections(corrections, bags, {**named, **written})

@@ -20,7 +20,7 @@ from bagwise.cli.output import (
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
-    from bagwise.datasets import DatasetInfo
+    from bagwise.datasets._registry import DatasetInfo
 
 __all__ = ["datasets"]
 

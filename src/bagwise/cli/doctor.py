@@ -124,7 +124,8 @@ def _gpu() -> dict[str, Any]:
 
 
 def _data(broken: list[str]) -> dict[str, Any]:
-    from bagwise.datasets import data_folders, list_datasets, load_musk1
+    from bagwise.datasets import list_datasets, load_musk1
+    from bagwise.datasets._home import data_folders
 
     try:
         load_musk1()
@@ -140,7 +141,7 @@ def _data(broken: list[str]) -> dict[str, Any]:
 
 
 def _files() -> dict[str, str]:
-    from bagwise.datasets import user_cache
+    from bagwise.datasets._home import user_cache
 
     places = {"working folder": Path.cwd(), "temporary files": Path(tempfile.gettempdir())}
     places["cache"] = user_cache()

@@ -16,7 +16,7 @@ from bagwise.io.columns import Request, find_roles
 from bagwise.io.files import reading
 from bagwise.io.labels import group
 from bagwise.report import Media
-from bagwise.review import ServedMedia
+from bagwise.review.card import ServedMedia
 
 __all__ = ["read_media", "read_served"]
 

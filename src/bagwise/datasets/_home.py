@@ -45,7 +45,7 @@ def data_folders() -> list[Path]:
 
     Examples
     --------
-    >>> from bagwise.datasets import data_folders
+    >>> from bagwise.datasets._home import data_folders
     >>> "bagwise" in str(data_folders()[-1])
     True
     """

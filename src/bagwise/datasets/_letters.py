@@ -112,7 +112,7 @@ def load_letter_carroll_redraw() -> Bunch:
     Raises
     ------
     DataNotFoundError
-        When the file is in none of `data_folders`.
+        When the file is not in the data home.
     FileFormatError
         When the file is damaged.
     """

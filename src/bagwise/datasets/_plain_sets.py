@@ -49,8 +49,8 @@ def load_letter() -> Bunch:
 
     Examples
     --------
-    >>> from bagwise.datasets import load_letter
-    >>> letter = load_letter()
+    >>> from bagwise.datasets import load_dataset
+    >>> letter = load_dataset("letter")
     >>> letter.X.shape, "".join(letter.classes[letter.y[:5]])
     ((20000, 16), 'ZPSHH')
     """
@@ -76,7 +76,7 @@ def load_mnist(subset: str = "train") -> Bunch:
     Raises
     ------
     DataNotFoundError
-        When the file is in none of `data_folders`.
+        When the file is not in the data home.
     FileFormatError
         When the file is damaged.
 
@@ -108,7 +108,7 @@ def load_isolet() -> Bunch:
     Raises
     ------
     DataNotFoundError
-        When the file is in none of `data_folders`.
+        When the file is not in the data home.
     FileFormatError
         When the file is damaged.
     """
@@ -140,7 +140,7 @@ def load_ssl(name: str, *, one_hot: bool = False) -> Bunch:
     Raises
     ------
     DataNotFoundError
-        When the file is in none of `data_folders`.
+        When the file is not in the data home.
     FileFormatError
         When the file is damaged.
 
@@ -198,7 +198,7 @@ def load_uci(name: str, *, one_hot: bool = False) -> Bunch:
     Raises
     ------
     DataNotFoundError
-        When the file is in none of `data_folders`.
+        When the file is not in the data home.
     FileFormatError
         When the file is damaged.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -42,7 +43,7 @@ class DatasetInfo:
         Sizes with default options (averages where the set is drawn).
     where : str
         "shipped" inside the package, "drawn" when asked for, "fetchable" over the network, or
-        "data home": a file to be put into one of :func:`data_folders`.
+        "data home": a file to be put into the data home.
     licence : str
         Licence of the data.
     origin : str
@@ -164,10 +165,10 @@ def load_dataset(name: str, **options: Any) -> Bunch:
     >>> load_dataset("musk1").bags
     Bags(n_bags=92, n_instances=476, n_features=166, dtype=float64)
     """
-    import bagwise.datasets
-
     info = dataset_info(name)
-    return getattr(bagwise.datasets, info.loader)(*info.arguments, **options)
+    module, _, function = info.loader.partition(":")
+    load = getattr(importlib.import_module(f"bagwise.datasets.{module}"), function)
+    return load(*info.arguments, **options)
 
 
 def dataset_info(name: str) -> DatasetInfo:
@@ -196,7 +197,8 @@ def read_dataset(info: DatasetInfo, names: Iterable[str]) -> dict[str, NDArray[A
         return read_arrays(path, names)
     searched = ", ".join(map(str, data_folders()))
     if info.where == "fetchable":
-        remedy = f"Call bagwise.datasets.fetch_{info.name}() to fetch it, or put the file there."
+        call = f"bagwise.datasets.fetch_dataset({info.name!r})"
+        remedy = f"Call {call} to fetch it, or put the file there."
     else:
         remedy = (
             f"It cannot be fetched by bagwise (its origin: {info.origin}). Put the file there, or "
