@@ -53,6 +53,12 @@ def project(
 def _project(values, offsets, caps, nearest, free, full):  # type: ignore[no-untyped-def]
     for g in range(len(caps)):
         start, stop = offsets[g], offsets[g + 1]
+        if stop - start == 1:  # most groups
+            value = values[start]
+            full[g] = value >= caps[g]
+            nearest[start] = min(max(value, 0.0), caps[g])
+            free[start] = 0.0 < value < caps[g]
+            continue
         total = 0.0
         for i in range(start, stop):
             total += max(values[i], 0.0)
@@ -72,8 +78,6 @@ def _project(values, offsets, caps, nearest, free, full):  # type: ignore[no-unt
 @_compiled
 def _shift(values, cap):  # type: ignore[no-untyped-def]
     """What to take off the values, those below 0 then cut, that their sum is the cap."""
-    if len(values) == 1:
-        return values[0] - cap
     # The average excess of the k largest, where the next one falls below it.
     ranked = np.sort(values)[::-1]
     above = 0.0
