@@ -1,3 +1,4 @@
+import json
 import re
 from pathlib import Path
 
@@ -64,3 +65,45 @@ def test_scaling_comes_first():
     assert scaled["model"].C == 2
     assert make_model(method, {}, scale=True, sparse=True)["scale"].transformer.with_mean is False
     assert type(make_model(method, {}, scale=False, sparse=False)).__name__ == "SetKernelSVM"
+
+
+@pytest.mark.parametrize(
+    ("word", "first"),
+    [
+        ("MI-SVM", "misvm-bag"),
+        ("mi-SVM", "misvm-instance"),
+        ("NSK", "nsk"),
+        ("MIL", "pdmisvm"),
+        ("attention MIL", "minet"),
+        ("WSI", "minet"),
+        ("key instance", "pdmisvm"),
+        ("weak supervision", "pdmisvm"),
+        ("SetKernelSVM", "nsk"),
+        ("Andrews", "misvm-bag"),
+    ],
+)
+def test_methods_are_found_by_what_people_search_for(run, word, first):
+    result = run("methods", "--search", word, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)[0]["name"] == first
+
+
+def test_a_search_without_result_is_one_line(run):
+    result = run("methods", "--search", "teapot")
+    assert result.exit_code == 2
+    assert "teapot" in result.stderr
+
+
+def test_a_method_is_chosen_by_the_name_of_its_paper():
+    for name in ("MI-SVM", "mi-SVM", "Citation-kNN", "EM-DD"):
+        assert name in find_method(name).aliases
+    with pytest.raises(InputError, match="no method is called 'MIML'"):
+        find_method("MIML")  # of several
+
+
+def test_every_alias_of_the_literature_is_in_the_documentation():
+    if not DOCS.exists():
+        pytest.skip("the documentation is not part of an installed package")
+    text = DOCS.read_text()
+    missing = [m.aliases[0] for m in METHODS.values() if m.aliases[0] not in text]
+    assert missing == []

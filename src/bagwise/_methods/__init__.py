@@ -1,4 +1,4 @@
-"""The methods by their names on the command line. A new method is one entry here."""
+"""The methods by their names on the command line. A new method is one entry of methods.toml."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import difflib
 import importlib
 import importlib.util
 import inspect
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from bagwise.exceptions import InputError
 
-__all__ = ["CSP", "METHODS", "Method", "find_method", "make_model"]
+__all__ = ["CSP", "METHODS", "Method", "find_method", "make_model", "search_methods"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,11 @@ class Method:
     fixed : dict
         Parameters that make it this method.
     needs : str or None
-        An optional package it cannot do without.
+        An optional package without which it does not run.
+    aliases : list of str
+        What else it is called or searched for.
+    command : str or None
+        The only command that has it; None for `fit` and `evaluate`.
     """
 
     name: str
@@ -44,6 +50,8 @@ class Method:
     label_sets: bool = False
     fixed: Mapping[str, Any] = field(default_factory=dict)
     needs: str | None = None
+    aliases: list[str] = field(default_factory=list)
+    command: str | None = None
 
     @property
     def available(self) -> bool:
@@ -82,185 +90,62 @@ class Method:
         return self.factory(**self.fixed, **parameters)
 
 
-METHODS = {
-    method.name: method
-    for method in (
-        Method(
-            "pdmisvm",
-            "Multi-instance SVM of all classes at once: a bag is judged by its best instance",
-            "Brand, Baker, Ellefsen, Wang: A linear primal-dual multi-instance SVM for big data "
-            "classifications. ICDM 2021",
-            "bagwise.classification:PrimalDualMISVM",
-            fixed={"random_state": 0},
-        ),
-        Method(
-            "wellsvm",
-            "convex SVM that weighs several choices of key instances (WellSVM)",
-            "Li, Tsang, Kwok, Zhou: Convex and scalable weakly labeled SVMs. JMLR 2013",
-            "bagwise.classification:WellMISVM",
-        ),
-        Method(
-            "misvm-bag",
-            "SVM on one witness per positive bag (MI-SVM)",
-            "Andrews, Tsochantaridis, Hofmann: Support vector machines for multiple-instance "
-            "learning. NIPS 2002",
-            "bagwise.classification:BagMarginSVM",
-        ),
-        Method(
-            "misvm-instance",
-            "SVM on all instances, relabelled until they agree with their bags (mi-SVM)",
-            "Andrews, Tsochantaridis, Hofmann: Support vector machines for multiple-instance "
-            "learning. NIPS 2002",
-            "bagwise.classification:InstanceMarginSVM",
-        ),
-        Method(
-            "smil",
-            "SVM that expects few positive instances in a positive bag (sMIL)",
-            "Bunescu, Mooney: Multiple instance learning for sparse positive bags. ICML 2007",
-            "bagwise.classification:SparseMIL",
-        ),
-        Method(
-            "sbmil",
-            "sMIL, then an SVM on the share of instances it ranks highest (sbMIL)",
-            "Bunescu, Mooney: Multiple instance learning for sparse positive bags. ICML 2007",
-            "bagwise.classification:BalancedSparseMIL",
-        ),
-        Method(
-            "nsk",
-            "SVM on the normalised set kernel: all instances of two bags are compared",
-            "Gärtner, Flach, Kowalczyk, Smola: Multi-instance kernels. ICML 2002",
-            "bagwise.classification:SetKernelSVM",
-            fixed={"bag_kernel": "nsk"},
-        ),
-        Method(
-            "minimax",
-            "SVM on the smallest and largest values of each feature in a bag",
-            "Gärtner, Flach, Kowalczyk, Smola: Multi-instance kernels. ICML 2002",
-            "bagwise.classification:SetKernelSVM",
-            fixed={"bag_kernel": "minimax"},
-        ),
-        Method(
-            "citation-knn",
-            "Votes of the nearest bags, and of the bags to which this one is near",
-            "Wang, Zucker: Solving the multiple-instance problem: a lazy learning approach. ICML "
-            "2000",
-            "bagwise.classification:CitationKNN",
-            label_sets=True,
-        ),
-        Method(
-            "miles",
-            "Sparse linear SVM on the similarities of a bag to the training instances",
-            "Chen, Bi, Wang: MILES: multiple-instance learning via embedded instance selection. "
-            "PAMI 28, 2006",
-            "bagwise.classification:MILES",
-            fixed={"random_state": 0},
-        ),
-        Method(
-            "milboost",
-            "Boosted trees on instances whose noisy-or is the probability of the bag",
-            "Viola, Platt, Zhang: Multiple instance boosting for object detection. NIPS 2005",
-            "bagwise.classification:MILBoost",
-        ),
-        Method(
-            "emdd",
-            "A point near which positive bags have an instance, the nearest speaking for its bag",
-            "Zhang, Goldman: EM-DD: an improved multiple-instance learning technique. NIPS 2001",
-            "bagwise.classification:EMDD",
-            fixed={"random_state": 0},
-        ),
-        Method(
-            "dd",
-            "A point near which positive bags have an instance, by noisy-or (diverse density)",
-            "Maron, Lozano-Pérez: A framework for multiple-instance learning. NIPS 1997",
-            "bagwise.classification:DiverseDensity",
-            fixed={"random_state": 0},
-        ),
-        Method(
-            "c2b",
-            "The mean distance of a class's instances to a bag, in a metric learned per class",
-            "Wang, Nie, Huang: Robust and discriminative distance for multi-instance learning. "
-            "CVPR 2012",
-            "bagwise.classification:ClassToBag",
-            label_sets=True,
-            fixed={"random_state": 0},
-        ),
-        Method(
-            "mimlca",
-            "Citation-kNN in a distance with one dimension per label, learned from them: for many",
-            "Law, Yu, Urtasun, Zemel, Xing: Efficient multiple instance metric learning using "
-            "weakly supervised data. CVPR 2017",
-            "bagwise._methods.ready_made:metric_citation_knn",
-            label_sets=True,
-        ),
-        Method(
-            "minet",
-            "A small neural network: instance scores pooled (level=embedding: embeddings pooled)",
-            "Wang, Yan, Tang, Bai, Liu: Revisiting multiple instance neural networks. Pattern "
-            "Recognition 74, 2018",
-            "bagwise.classification:MINet",
-            fixed={"random_state": 0},
-            needs="torch",
-        ),
-        Method(
-            "orlr",
-            "Logistic regression of instances whose labels together make the label set of the bag",
-            "Pham, Raich, Fern: Efficient instance annotation in multi-instance learning. IEEE SSP "
-            "2014",
-            "bagwise.annotation:ORedLogisticRegression",
-            label_sets=True,
-        ),
-        Method(
-            "ranklosssim",
-            "Linear scores of instances that rank the labels of their bag (rank-loss SIM)",
-            "Briggs, Fern, Raich: Rank-loss support instance machines for MIML instance "
-            "annotation. KDD 2012",
-            "bagwise.annotation:RankLossSIM",
-            label_sets=True,
-        ),
-        Method(
-            "m3miml",
-            "A maximum-margin machine per label; a bag is judged by its best instance",
-            "Zhang, Zhou: M3MIML: a maximum margin method for multi-instance multi-label learning. "
-            "ICDM 2008",
-            "bagwise.annotation:M3MIML",
-            label_sets=True,
-        ),
-        Method(
-            "mind",
-            "Linear SVM on the distances of a bag to the training bags",
-            "Cheplygina, Tax, Loog: Multiple instance learning with bag dissimilarities. Pattern "
-            "Recognition 48, 2015",
-            "bagwise._methods.ready_made:dissimilarity_svm",
-        ),
-        Method(
-            "sil",
-            "Linear SVM on single instances that take the label of their bag: the baseline",
-            "Ray, Craven: Supervised versus multiple instance learning. ICML 2005",
-            "bagwise._methods.ready_made:single_instance_svm",
-        ),
-    )
-}
+def _read_methods() -> dict[str, Method]:
+    text = Path(__file__).with_name("methods.toml").read_text(encoding="utf-8")
+    entries = tomllib.loads(text)["method"]
+    return {entry["name"]: Method(**entry) for entry in entries}
 
 
-# It labels instances, not bags, so `bagwise cluster` alone uses it.
-CSP = Method(
-    "csp",
-    "Spectral clustering of instances, with the label sets of their bags as constraints",
-    "Pei, Fern: Constrained instance clustering in multi-instance multi-label learning. Pattern "
-    "Recognition Letters 37, 2014",
-    "bagwise.cluster:BagConstrainedSpectralClustering",
-    label_sets=True,
-    fixed={"random_state": 0},
-)
+_ALL = _read_methods()
+METHODS = {name: method for name, method in _ALL.items() if method.command is None}
+CSP = _ALL["csp"]  # labels instances, not bags: `bagwise cluster` alone uses it
+
+# Terms that every method is about, in lower case.
+_TOPICS = ("mil", "multiple instance learning", "multi-instance learning", "weak supervision")
+
+
+def search_methods(text: str) -> list[Method]:
+    """Find methods by a word: a name, an alias, the class, a word of the title or of the paper.
+
+    "key instance" finds the methods that name the deciding instance, a term of the whole field such
+    as "MIL" every method.
+
+    Parameters
+    ----------
+    text : str
+        The word; capitals do not matter, but an alias in the same capitals comes first.
+
+    Returns
+    -------
+    list of Method
+
+    Examples
+    --------
+    >>> from bagwise._methods import search_methods
+    >>> [method.name for method in search_methods("mi-SVM")][:2]
+    ['misvm-instance', 'pdmisvm']
+    """
+    word = text.strip().lower()
+    if word in _TOPICS:
+        return [*_ALL.values()]
+    if word.rstrip("s") == "key instance":
+        return [method for method in _ALL.values() if hasattr(method.factory, "key_instances")]
+    found = [
+        method
+        for method in _ALL.values()
+        if word in f"{method.name} {method.title} {method.target}".lower()
+        or word in f"{method.paper} {'; '.join(method.aliases)}".lower()
+    ]
+    return sorted(found, key=lambda method: text.strip() not in method.aliases)
 
 
 def find_method(name: str) -> Method:
-    """Return a method by its name, or an error that names its neighbours.
+    """Return a method by its name or an alias, or an error that names its neighbours.
 
     Parameters
     ----------
     name : str
-        The name of a method.
+        The name of a method, or one of its aliases in the same capitals.
 
     Returns
     -------
@@ -268,6 +153,9 @@ def find_method(name: str) -> Method:
     """
     if name in METHODS:
         return METHODS[name]
+    called = [method for method in METHODS.values() if name in method.aliases]
+    if len(called) == 1:  # MI-SVM and mi-SVM differ by capitals only
+        return called[0]
     near = difflib.get_close_matches(name.lower(), METHODS, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]}?" if near else ""
     raise InputError(f"no method is called {name!r}.{hint} There are {', '.join(METHODS)}.")

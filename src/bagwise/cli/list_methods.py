@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from bagwise._methods import METHODS, Method, find_method
+from bagwise._methods import METHODS, Method, find_method, search_methods
 from bagwise.cli.options import Json, matching_methods
 from bagwise.cli.output import print_json, print_table
+from bagwise.exceptions import InputError
 
 __all__ = ["methods"]
 
@@ -18,6 +19,15 @@ def methods(
         str | None,
         typer.Argument(
             metavar="[NAME]", autocompletion=matching_methods, help="One of them; all by default."
+        ),
+    ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            "--search",
+            metavar="WORD",
+            show_default=False,
+            help='Methods by a word, such as "MI-SVM", "key instance" or an author.',
         ),
     ] = None,
     json: Json = False,
@@ -30,10 +40,16 @@ def methods(
     ```
     bagwise methods
     bagwise methods pdmisvm
+    bagwise methods --search "MI-SVM"
     bagwise methods --json
     ```
     """
-    chosen = list(METHODS.values()) if name is None else [find_method(name)]
+    if search is not None:
+        chosen = search_methods(search)
+        if not chosen:
+            raise InputError(f"no method is found by {search!r}: see `bagwise methods`.")
+    else:
+        chosen = list(METHODS.values()) if name is None else [find_method(name)]
     if json:
         print_json([_facts(method) for method in chosen])
         return
@@ -41,6 +57,7 @@ def methods(
         facts = _facts(method)
         shown = {
             "what": facts["title"],
+            "also called": ", ".join(method.aliases),
             "labels": facts["labels"],
             "--set": ", ".join(f"{key}={value}" for key, value in method.parameters.items()),
             "paper": facts["paper"],
@@ -54,6 +71,8 @@ def _facts(method: Method) -> dict[str, object]:
     return {
         "name": method.name,
         "title": method.title,
+        "aliases": method.aliases,
+        "command": method.command or "fit, evaluate",
         "labels": sets if method.label_sets else "one label per bag",
         "parameters": method.parameters,
         "paper": method.paper,
