@@ -393,7 +393,7 @@ def birds(**options):
 
 
 # Rounding of features near 1e8 decides whether the gradient falls below tol; not what is learned.
-@pytest.mark.filterwarnings("ignore:ORLR did not reach")
+@pytest.mark.filterwarnings("ignore:ORedLogisticRegression did not converge")
 @pytest.mark.parametrize("solver", ["lbfgs", "em"])
 @pytest.mark.parametrize(("shift", "table"), [(1e4, sparse.csr_array), (1e8, np.asarray)])
 def test_the_origin_of_the_features_does_not_matter(shift, table, solver):

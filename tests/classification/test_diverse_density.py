@@ -8,6 +8,7 @@ from scipy import sparse
 from scipy.optimize import approx_fprime, minimize
 
 from bagwise import Bags
+from bagwise._validation import check_bag_labels
 from bagwise.base import in_canonical_order
 from bagwise.classification import EMDD, DiverseDensity
 from bagwise.compiled import diverse_density, segments, set_distances
@@ -202,12 +203,18 @@ def test_the_canonical_order_forgets_the_order(wrap):
     found = []
     for list_of_bags, labels in ((arrays, codes), (mixed, codes[order])):
         flat = Bags.from_arrays(list_of_bags)
-        bags, sorted_codes, places = in_canonical_order(
-            flat.with_instances(wrap(flat.instances)), labels
+        bags, sorted_labels = in_canonical_order(
+            flat.with_instances(wrap(flat.instances)), check_bag_labels(labels, flat)
         )
-        np.testing.assert_array_equal(sorted_codes, labels[places])
         rows = bags.instances.toarray() if wrap is sparse.csr_array else bags.instances
-        found.append((rows, bags.offsets, sorted_codes))
+        names = sorted_labels.classes[sorted_labels.codes]
+        # Each bag keeps its label: the pairs of instances and label are those of before.
+        pairs = [
+            sorted((np.sort(part, axis=0).tolist(), k) for part, k in zip(*each, strict=True))
+            for each in ((bags.split(rows), names), (list_of_bags, labels))
+        ]
+        assert pairs[0] == pairs[1]
+        found.append((rows, bags.offsets, names))
     for a, b in zip(*found, strict=True):
         np.testing.assert_array_equal(a, b)
 

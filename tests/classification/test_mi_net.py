@@ -289,7 +289,7 @@ def test_embeddings_give_no_instance_level_answers():
 
 def test_the_budget_and_the_tolerance():
     bags, y = example()
-    with pytest.warns(ConvergenceWarning, match="after 3 epochs"):
+    with pytest.warns(ConvergenceWarning, match="max_epochs=3"):
         short = small(max_epochs=3, tol=0.0).fit(bags, y)
     assert short.n_iter_ == 3
     assert small(max_epochs=3, tol=None).fit(bags, y).n_iter_ == 3

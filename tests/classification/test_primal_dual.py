@@ -298,7 +298,7 @@ def test_precomputed_equals_the_kernel_it_was_made_with():
 
 
 def test_the_budget_running_out_is_told():
-    with pytest.warns(ConvergenceWarning, match="3 iterations"):
+    with pytest.warns(ConvergenceWarning, match="max_iter=3"):
         PrimalDualMISVM(max_iter=3).fit(*example())
 
 

@@ -129,6 +129,6 @@ def test_the_small_qp_against_a_general_solver(rng):
 def test_values_of_very_different_sizes_end_with_a_warning(rng):
     """The systems of the quadratic program were singular."""
     X = rng.normal(size=(30, 3)) * 10.0 ** rng.uniform(0, 15, size=(30, 3))
-    with pytest.warns(ConvergenceWarning, match="did not settle"):
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
         model = CuttingPlaneMMC(random_state=0).fit(X)
     assert np.isfinite(model.decision_function(X)).all()

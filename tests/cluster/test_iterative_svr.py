@@ -96,7 +96,7 @@ def test_the_balance_holds(rng):
 
 
 def test_a_small_budget_warns(rng):
-    with pytest.warns(match="did not settle"):
+    with pytest.warns(match="did not converge"):
         IterativeSVR(max_iter=1, init="alignment", random_state=0).fit(rng.normal(size=(60, 2)))
 
 

@@ -112,7 +112,7 @@ def test_the_aligned_labels_are_the_best_of_those_drawn(rng):
 
 
 def test_a_small_budget_warns(rng):
-    with pytest.warns(match="did not settle"):
+    with pytest.warns(match="did not converge"):
         KernelKMeans(3, max_iter=1, n_init=1, random_state=0).fit(rng.normal(size=(60, 2)))
 
 

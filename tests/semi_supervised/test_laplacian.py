@@ -127,7 +127,7 @@ def test_libsvm_ends_at_its_budget(cloud, monkeypatch):
     X, y = cloud
     monkeypatch.setattr(libsvm, "LEAST_STEPS", 1)
     monkeypatch.setattr(libsvm, "STEPS_PER_ROW", 0)
-    with pytest.warns(ConvergenceWarning, match="did not settle"):
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
         LaplacianSVM().fit(X, y)
 
 

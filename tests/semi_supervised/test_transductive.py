@@ -176,7 +176,7 @@ def test_a_share_is_for_two_classes(rng):
 def test_a_small_budget_warns(cloud):
     X, signs = cloud
     y = np.where(signs == 0, -1, signs > 0)
-    with pytest.warns(match="did not settle"):
+    with pytest.warns(match="did not converge"):
         TransductiveSVM(max_iter=2).fit(X, y)
 
 

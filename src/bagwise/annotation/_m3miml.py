@@ -6,19 +6,15 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
-from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin
-from bagwise.base import fit_method
+from bagwise.base import fit_method, with_known_labels
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base.fitted_state import FittedState, Floats
 from bagwise.compiled.threads import one_core_if_small
-from bagwise.exceptions import LabelError
 from bagwise.solvers.annotation.m3miml import m3miml
-from bagwise.solvers.result import total_curve
 
 __all__ = ["M3MIML"]
 
@@ -144,10 +140,8 @@ class M3MIML(AnnotatorMixin, KernelMachine):
         self
         """
         bags = check_bags(self, X, reset=True)
-        labels = check_label_sets(y, bags)
-        if not labels.known.any():
-            raise LabelError("no bag has a known label set: give at least one.")
-        bags, carried = bags[labels.known], labels.indicator[labels.known] == 1
+        bags, labels = with_known_labels(bags, check_label_sets(y, bags))
+        carried = labels.indicator == 1
         rows = bags.instances.astype(np.float64, copy=False)
         space = self._space(rows)
         coef = np.zeros((len(labels.classes), bags.n_instances))
@@ -162,13 +156,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
             ]
         for label, result in zip(learned, results, strict=True):
             coef[label], intercept[label] = result.solution
-        if not all(result.converged for result in results):
-            warn_user(
-                f"M3MIML did not settle to tol={self.tol}: scale the instances, or lower C.",
-                ConvergenceWarning,
-            )
+        self._keep_progress(results, "scale the instances, or lower C")
         self._keep(space, coef, intercept)
         self.classes_, self.label_kind_ = labels.classes, labels.kind
-        self.n_iter_ = max((result.n_iter for result in results), default=0)
-        self.objective_curve_ = total_curve(results) if results else np.zeros(0)
         return self

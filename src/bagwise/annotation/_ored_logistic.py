@@ -10,7 +10,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, logsumexp, softmax
-from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import compiled
 from bagwise._sklearn import Interval, StrOptions
@@ -270,12 +269,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
                 track=partial(self._track, task="iteration"),
                 checkpoint=self.checkpoint,
             )
-        if not result.converged:
-            warn_user(
-                f"ORLR did not reach tol={self.tol} in {result.n_iter} iterations: raise max_iter "
-                "or reg, or standardise the instances.",
-                ConvergenceWarning,
-            )
+        self._keep_progress(result, "raise max_iter or reg, or standardise the instances")
         self.coef_ = np.zeros((n_columns, bags.n_features), result.solution[0].dtype)
         self.intercept_ = np.full(n_columns, -np.inf, result.solution[1].dtype)
         self.coef_[columns], self.intercept_[columns] = result.solution
@@ -283,7 +277,6 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         self.background_label_ = background_label
         self.approximate_bags_ = np.flatnonzero(demands.approximate & used)
         self.left_out_ = np.flatnonzero(demands.impossible)
-        self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         return self
 
     def predict_instances(self, X: Any, *, background_above: float | None = None) -> NDArray[Any]:

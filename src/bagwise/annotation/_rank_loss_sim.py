@@ -8,18 +8,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
-from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
+from bagwise.base import BagEstimator, fit_method, with_known_labels
 from bagwise.base.fitted_state import FittedState, Floats, Number
 from bagwise.compiled.threads import one_core_if_small
-from bagwise.exceptions import LabelError
 from bagwise.solvers.annotation.rank_loss import rank_loss_sim
 
 __all__ = ["RankLossSIM"]
@@ -136,32 +133,24 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        labels = check_label_sets(y, bags)
-        if not labels.known.any():
-            raise LabelError("no bag has a known label set: give at least one.")
-        bags, label_sets = bags[labels.known], labels.indicator[labels.known]
+        bags, labels = with_known_labels(bags, check_label_sets(y, bags))
         with one_core_if_small(bags.instances):
             result = rank_loss_sim(
                 bags.instances,
                 bags.offsets,
-                label_sets,
+                labels.indicator,
                 reg=self.reg,
                 fit_intercept=self.fit_intercept,
                 max_iter=self.max_iter,
                 tol=self.tol,
                 track=partial(self._track, task="round"),
             )
-        if not result.converged:
-            warn_user(
-                f"RankLossSIM did not settle in max_iter={self.max_iter} rounds to tol={self.tol}.",
-                ConvergenceWarning,
-            )
+        self._keep_progress(result, "raise max_iter or tol")
         self.coef_, self.intercept_ = result.solution
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.threshold_ = 0.0
         if labels.kind == "sets":
-            self.threshold_ = best_threshold(self._bag_scores(bags), label_sets)
-        self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
+            self.threshold_ = best_threshold(self._bag_scores(bags), labels.indicator)
         return self
 
     def _score(self, bags: Bags) -> NDArray[np.float64]:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Bags
 from bagwise.compiled.row_order import row_ranks
+from bagwise.labels import Labels
 
 __all__ = ["in_canonical_order", "order_within_bags"]
 
@@ -27,9 +28,7 @@ def order_within_bags(bags: Bags) -> NDArray[np.intp]:
     return np.lexsort((row_ranks(bags.instances), bags.bag_index))
 
 
-def in_canonical_order(
-    bags: Bags, codes: NDArray[np.int64]
-) -> tuple[Bags, NDArray[np.int64], NDArray[np.intp]]:
+def in_canonical_order(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
     """Sort the instances inside each bag and the bags, by their values.
 
     The result of a search from many starts depends, by rounding alone, on the order of its sums,
@@ -39,18 +38,20 @@ def in_canonical_order(
     ----------
     bags : Bags
         The bags.
-    codes : ndarray of shape (n_bags,)
-        The class of each bag; decides between equal bags.
+    labels : Labels
+        Their labels, which decide between equal bags.
 
     Returns
     -------
     bags : Bags
         The same bags, sorted.
-    codes : ndarray of shape (n_bags,)
-        Their classes.
-    order : ndarray of shape (n_bags,)
-        The position of each in the input.
+    labels : Labels
+        Their labels.
     """
+    if labels.has_sets:
+        codes = np.unique(labels.indicator, axis=0, return_inverse=True)[1].reshape(-1)
+    else:
+        codes = labels.codes
     ranks = row_ranks(bags.instances)
     inside = np.lexsort((ranks, bags.bag_index))
     keys = [
@@ -61,4 +62,4 @@ def in_canonical_order(
     by_bag = bags.split(inside)
     rows = np.concatenate([by_bag[i] for i in order])
     offsets = np.concatenate([[0], np.cumsum(bags.sizes[order])])
-    return Bags(bags.instances[rows], offsets), codes[order], order
+    return Bags(bags.instances[rows], offsets), labels[order]

@@ -18,9 +18,11 @@ from bagwise.bags import Bags
 from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
 from bagwise.base.fitted_state import FittedState, Floats, Names, Whole
 from bagwise.engines import over_partitions
+from bagwise.exceptions import LabelError
+from bagwise.labels import Labels
 from bagwise.solvers.result import SolverResult, total_curve
 
-__all__ = ["BagEstimator", "RowEstimator", "fit_method"]
+__all__ = ["BagEstimator", "RowEstimator", "fit_method", "with_known_labels"]
 
 BUDGETS = ("max_iter", "max_rounds", "max_epochs", "max_cuts", "tol")  # end an iteration
 
@@ -41,6 +43,28 @@ def fit_method(fit: Fit) -> Fit:
     callable
     """
     return with_callbacks(_fit_context(prefer_skip_nested_validation=True)(checked_fit(fit)))
+
+
+def with_known_labels(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
+    """Leave out the bags of which no label is known.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    labels : Labels
+        Their labels.
+
+    Returns
+    -------
+    bags : Bags
+        Those with a known label, or label set.
+    labels : Labels
+        Their labels.
+    """
+    if not labels.known.any():
+        raise LabelError("no bag has a known label set: give at least one.")
+    return bags[labels.known], labels[labels.known]
 
 
 class BagEstimator(CallbackSupportMixin, BaseEstimator):
@@ -129,11 +153,14 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         self.n_iter_ = max((result.n_iter for result in each), default=0)
         self.objective_curve_ = total_curve(each) if len(each) else np.zeros(0)
         if not all(result.converged for result in each):
-            given = [f"{name}={getattr(self, name)}" for name in BUDGETS if hasattr(self, name)]
-            warn_user(
-                f"{type(self).__name__} did not converge ({', '.join(given)}): {advice}.",
-                ConvergenceWarning,
-            )
+            self._warn_not_converged(advice)
+
+    def _warn_not_converged(self, advice: str) -> None:
+        given = [f"{name}={getattr(self, name)}" for name in BUDGETS if hasattr(self, name)]
+        warn_user(
+            f"{type(self).__name__} did not converge ({', '.join(given)}): {advice}.",
+            ConvergenceWarning,
+        )
 
     def _track(self, items: Iterable[Item], task: str, total: int | None = None) -> Iterator[Item]:
         """Iterate; report each step to scikit-learn's callbacks and, if `verbose`, to a bar.

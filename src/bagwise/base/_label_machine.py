@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils.sparsefuncs import min_max_axis
@@ -17,11 +16,9 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from bagwise import compiled
 from bagwise._memory import require_memory
 from bagwise._sklearn import Interval, StrOptions
-from bagwise._warnings import warn_user
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base.fitted_state import FittedState, Floats, Integers, Model, Number
 from bagwise.exceptions import InputError
-from bagwise.solvers.result import total_curve
 from bagwise.solvers.wellsvm.well_svm import MixtureResult
 
 __all__ = ["LabelMachine"]
@@ -150,18 +147,11 @@ class LabelMachine(KernelMachine):
             self.dual_coef_ = coef - total[:, None] / len(centre) if self.center else coef
             self.intercept_ = constant - coef @ centre + total * centre.mean()
             self._keep_support(X)
-        self.objective_curve_ = total_curve(results)
-        self.n_iter_ = max(result.n_iter for result in results)
         self.duality_gap_ = float(max(result.solution.gap for result in results))
-        if not all(result.converged for result in results):
-            found, remedy = "did not reach", "scale the features, or lower the costs and the offset"
-            if self.n_iter_ >= self.max_cuts:
-                found = f"found violated labels after max_cuts={self.max_cuts} label vectors at"
-                remedy = "raise max_cuts, or lower the cost of what has no label"
-            warn_user(
-                f"{type(self).__name__} {found} tol={self.tol}: {remedy}.",
-                ConvergenceWarning,
-            )
+        advice = "scale the features, or lower the costs and the offset"
+        if max(result.n_iter for result in results) >= self.max_cuts:  # labels are still violated
+            advice = "raise max_cuts, or lower the cost of what has no label"
+        self._keep_progress(results, advice)
 
     def _keep_support(self, X: Any) -> None:
         """Of a kernel machine only the training rows that carry weight are needed again."""

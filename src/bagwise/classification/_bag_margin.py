@@ -5,12 +5,8 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bagwise._sklearn import Interval, StrOptions
 from bagwise.classification._one_vs_rest import OneVsRestSVM
-from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.misvm import bag_margin
 from bagwise.solvers.result import SolverResult
 
@@ -138,19 +134,7 @@ class BagMarginSVM(OneVsRestSVM):
         self.tol = tol
         self.verbose = verbose
 
-    def _solve(
-        self,
-        space: FeatureSpace,
-        offsets: NDArray[np.int64],
-        positive: NDArray[np.bool_],
-        costs: NDArray[np.float64],
-    ) -> SolverResult:
+    def _solve(self, *problem: Any) -> SolverResult:
         return bag_margin(
-            space,
-            offsets,
-            positive,
-            costs,
-            slack_per_bag=self.negatives == "bag",
-            max_iter=self.max_iter,
-            tol=self.tol,
+            *problem, slack_per_bag=self.negatives == "bag", max_iter=self.max_iter, tol=self.tol
         )

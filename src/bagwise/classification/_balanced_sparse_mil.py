@@ -5,12 +5,8 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bagwise._sklearn import Interval
 from bagwise.classification._one_vs_rest import OneVsRestSVM
-from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.smil import balanced_sparse_mil
 from bagwise.solvers.result import SolverResult
 
@@ -127,18 +123,5 @@ class BalancedSparseMIL(OneVsRestSVM):
         self.tol = tol
         self.verbose = verbose
 
-    def _solve(
-        self,
-        space: FeatureSpace,
-        offsets: NDArray[np.int64],
-        positive: NDArray[np.bool_],
-        costs: NDArray[np.float64],
-    ) -> SolverResult:
-        return balanced_sparse_mil(
-            space,
-            offsets,
-            positive,
-            costs,
-            eta=self.eta,
-            tol=self.tol,
-        )
+    def _solve(self, *problem: Any) -> SolverResult:
+        return balanced_sparse_mil(*problem, eta=self.eta, tol=self.tol)

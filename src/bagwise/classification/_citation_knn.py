@@ -13,9 +13,8 @@ from bagwise import compiled
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
+from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, with_known_labels
 from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers, Text
-from bagwise.exceptions import LabelError
 from bagwise.pairwise import DISTANCES, bag_distances
 
 __all__ = ["CitationKNN"]
@@ -134,12 +133,9 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        labels = check_label_sets(y, bags)
-        if not labels.known.any():
-            raise LabelError("no bag has a known label set: give at least one.")
-        bags, label_sets = bags[labels.known], labels.indicator[labels.known]
-        radius = self._citation_radius(bags)
-        self.training_bags_, self.label_sets_, self.citation_radius_ = bags, label_sets, radius
+        bags, labels = with_known_labels(bags, check_label_sets(y, bags))
+        self.citation_radius_ = self._citation_radius(bags)
+        self.training_bags_, self.label_sets_ = bags, labels.indicator
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         return self
 

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
@@ -16,7 +15,6 @@ from bagwise import compiled
 from bagwise._memory import require_memory
 from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import (
     BagClassifierMixin,
@@ -24,13 +22,14 @@ from bagwise.base import (
     finite_scores,
     fit_method,
     in_canonical_order,
+    with_known_labels,
 )
 from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers, Text
 from bagwise.compiled.threads import one_core_if_small
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError
 from bagwise.pairwise import bag_distances
 from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio, widest_directions
-from bagwise.solvers.result import SolverResult, total_curve
+from bagwise.solvers.result import SolverResult
 
 __all__ = ["ClassToBag"]
 
@@ -181,31 +180,19 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True, accept_sparse=False)
         labels = check_label_sets(y, bags)
-        if not labels.known.any():
-            raise LabelError("no bag has a known label set: give at least one.")
-        bags, label_sets = bags[labels.known], labels.indicator[labels.known]
-        codes = np.unique(label_sets, axis=0, return_inverse=True)[1].reshape(-1)
-        bags, _, order = in_canonical_order(bags, codes)
-        label_sets = label_sets[order]
+        bags, labels = in_canonical_order(*with_known_labels(bags, labels))
         bags = bags.with_instances(bags.instances.astype(np.float64, copy=False))
         rng = check_random_state(self.random_state)
         with one_core_if_small(bags.instances):
             results = [
                 self._learn(bags, carries == 1, rng)
-                for carries in self._track(label_sets.T, "class")
+                for carries in self._track(labels.indicator.T, "class")
             ]
-        if not all(result.converged for result in results):
-            warn_user(
-                f"a metric of ClassToBag was still changing after max_iter={self.max_iter} steps: "
-                "raise max_iter or tol.",
-                ConvergenceWarning,
-            )
-        self.training_bags_, self.label_sets_ = bags, label_sets
+        self._keep_progress(results, "raise max_iter or tol")
+        self.training_bags_, self.label_sets_ = bags, labels.indicator
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.components_ = np.array([result.solution[0].T for result in results])
         self.thresholds_ = self._thresholds()
-        self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = total_curve(results)
         return self
 
     def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bagwise.classification._point_concept import PointConceptClassifier
 from bagwise.solvers.likelihood.diverse_density import diverse_density
 from bagwise.solvers.result import SolverResult
@@ -101,13 +98,5 @@ class DiverseDensity(PointConceptClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _solve(
-        self,
-        rows: NDArray[np.float64],
-        offsets: NDArray[np.int64],
-        positive: NDArray[np.bool_],
-        starts: NDArray[np.float64],
-    ) -> SolverResult:
-        return diverse_density(
-            rows, offsets, positive, starts, max_iter=self.max_iter, tol=self.tol
-        )
+    def _solve(self, *problem: Any) -> SolverResult:
+        return diverse_density(*problem, max_iter=self.max_iter, tol=self.tol)

@@ -5,9 +5,6 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bagwise._sklearn import Interval
 from bagwise.classification._point_concept import PointConceptClassifier
 from bagwise.solvers.likelihood.em_dd import em_dd
@@ -115,19 +112,5 @@ class EMDD(PointConceptClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _solve(
-        self,
-        rows: NDArray[np.float64],
-        offsets: NDArray[np.int64],
-        positive: NDArray[np.bool_],
-        starts: NDArray[np.float64],
-    ) -> SolverResult:
-        return em_dd(
-            rows,
-            offsets,
-            positive,
-            starts,
-            max_rounds=self.max_rounds,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
+    def _solve(self, *problem: Any) -> SolverResult:
+        return em_dd(*problem, max_rounds=self.max_rounds, max_iter=self.max_iter, tol=self.tol)

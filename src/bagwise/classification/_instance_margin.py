@@ -5,12 +5,8 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bagwise._sklearn import Interval
 from bagwise.classification._one_vs_rest import OneVsRestSVM
-from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.misvm import instance_margin
 from bagwise.solvers.result import SolverResult
 
@@ -132,18 +128,5 @@ class InstanceMarginSVM(OneVsRestSVM):
         self.tol = tol
         self.verbose = verbose
 
-    def _solve(
-        self,
-        space: FeatureSpace,
-        offsets: NDArray[np.int64],
-        positive: NDArray[np.bool_],
-        costs: NDArray[np.float64],
-    ) -> SolverResult:
-        return instance_margin(
-            space,
-            offsets,
-            positive,
-            costs,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
+    def _solve(self, *problem: Any) -> SolverResult:
+        return instance_margin(*problem, max_iter=self.max_iter, tol=self.tol)

@@ -11,12 +11,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
 
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, softmax_probabilities
 from bagwise.base._scoring import pool
@@ -236,18 +234,13 @@ class MINet(BagClassifierMixin, BagEstimator):
             rng=rng,
             track=partial(self._track, task="epoch"),
         )
-        if not result.converged:
-            warn_user(
-                f"the training loss was still falling by more than tol={self.tol} after "
-                f"{self.max_epochs} epochs: raise max_epochs or tol, or set tol=None to train for "
-                "a fixed number of epochs.",
-                ConvergenceWarning,
-            )
+        self._keep_progress(
+            result, "raise max_epochs or tol, or set tol=None to train for a fixed number of epochs"
+        )
         n_layers = len(result.solution) // 2
         self.coefs_ = list(result.solution[:n_layers])
         self.intercepts_ = list(result.solution[n_layers:])
         self.classes_ = classes
-        self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         return self
 
     def _architecture(self) -> Architecture:

@@ -14,20 +14,19 @@ from bagwise._sklearn import Interval
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import (
-    BagClassifierMixin,
     BagEstimator,
+    OneVsRestMixin,
     fit_method,
     in_canonical_order,
     one_vs_rest_probabilities,
 )
 from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf
 from bagwise.solvers.likelihood.mil_boost import mil_boost
-from bagwise.solvers.result import total_curve
 
 __all__ = ["MILBoost"]
 
 
-class MILBoost(BagClassifierMixin, BagEstimator):
+class MILBoost(OneVsRestMixin, BagEstimator):
     r"""Boosted trees on instances, judged by the noisy-or of their bag (MILBoost, Viola 2005).
 
     A sum of trees F gives each instance the probability :math:`p(x) = 1 / (1 + e^{-F(x)})`, and
@@ -158,30 +157,28 @@ class MILBoost(BagClassifierMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True, accept_sparse=False)
         labels = check_bag_labels(y, bags, min_classes=2)
-        classes, codes = labels.classes, labels.codes
-        bags, codes, _ = in_canonical_order(bags, codes)
+        bags, labels = in_canonical_order(bags, labels)
         rows = bags.instances.astype(np.float64, copy=False)
-        positives = [1] if len(classes) == 2 else range(len(classes))
-        results = [
-            mil_boost(
+        results = self._one_vs_rest(
+            labels,
+            lambda signs: mil_boost(
                 rows,
                 bags.offsets,
-                codes == code,
+                signs > 0,
                 n_estimators=self.n_estimators,
                 max_depth=self.max_depth,
                 learning_rate=self.learning_rate,
                 tol=self.tol,
                 track=partial(self._track, task="tree"),
-            )
-            for code in positives
-        ]
-        self.classes_ = classes
+            ),
+            task=None,
+        )
+        self._keep_progress(results, "raise n_estimators")
+        self.classes_ = labels.classes
         self.start_ = np.array([result.solution[0] for result in results])
         self.features_, self.thresholds_, self.leaves_ = (
             [result.solution[part] for result in results] for part in (1, 2, 3)
         )
-        self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = total_curve(results)
         return self
 
     def _score(self, bags: Bags) -> NDArray[np.float64]:

@@ -14,24 +14,24 @@ from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import (
-    BagClassifierMixin,
     BagEstimator,
+    OneVsRestMixin,
     fit_method,
     in_canonical_order,
 )
 from bagwise.base.fitted_state import FittedState, Floats, Number, Table
 from bagwise.classification._one_vs_rest import class_weights
 from bagwise.compiled.threads import block_bounds
-from bagwise.embedding._similarity import InstanceSimilarity, similarity_to
+from bagwise.embedding._similarity import distinct_instances, similarity_to
+from bagwise.pairwise import kernel_width
 from bagwise.solvers.margin.l1_svm import l1_svm
-from bagwise.solvers.result import total_curve
 
 __all__ = ["MILES"]
 
 BLOCK = 2**22  # similarities held at a time, where bags are not larger
 
 
-class MILES(BagClassifierMixin, BagEstimator):
+class MILES(OneVsRestMixin, BagEstimator):
     r"""Sparse SVM on similarities to training instances (MILES, Chen, Bi and Wang 2006).
 
     A bag B is embedded as its similarities :math:`s_k(B) = \max_{x \in B} e^{-\gamma |x - z_k|^2}`
@@ -157,20 +157,18 @@ class MILES(BagClassifierMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True)
         labels = check_bag_labels(y, bags, min_classes=2)
-        classes, codes = labels.classes, labels.codes
-        bags, codes, _ = in_canonical_order(bags, codes)
-        costs = self.C * class_weights(self.class_weight, classes[codes])
-        embedding = InstanceSimilarity(self.gamma, self.n_prototypes, self.random_state)
-        table = embedding.fit_transform(bags)
-        positives = [1] if len(classes) == 2 else range(len(classes))
-        results = [l1_svm(table, codes == code, costs) for code in self._track(positives, "class")]
+        bags, labels = in_canonical_order(bags, labels)
+        costs = self.C * class_weights(self.class_weight, labels)
+        gamma = kernel_width(self.gamma, bags)
+        prototypes = distinct_instances(bags, self.n_prototypes, self.random_state)
+        table = similarity_to(prototypes, bags, gamma)
+        results = self._one_vs_rest(labels, lambda signs: l1_svm(table, signs > 0, costs))
         coef = np.array([result.solution[0] for result in results])
         chosen = np.any(coef != 0, axis=0)
-        self.classes_, self.gamma_ = classes, embedding.gamma_
-        self.prototypes_, self.coef_ = embedding.prototypes_[chosen], coef[:, chosen]
+        self.classes_, self.gamma_ = labels.classes, gamma
+        self.prototypes_, self.coef_ = prototypes[chosen], coef[:, chosen]
         self.intercept_ = np.array([float(result.solution[1]) for result in results])
-        self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = total_curve(results)
+        self._keep_progress(results, "lower C")
         return self
 
     def _score(self, bags: Bags) -> NDArray[np.float64]:

@@ -7,23 +7,21 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
 
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
-from bagwise._warnings import warn_user
-from bagwise.base import BagClassifierMixin, fit_method
+from bagwise.base import OneVsRestMixin, fit_method
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
-from bagwise.solvers.margin.feature_space import FeatureSpace
-from bagwise.solvers.result import SolverResult, total_curve
+from bagwise.labels import Labels
+from bagwise.solvers.result import SolverResult
 
 __all__ = ["OneVsRestSVM", "class_weights"]
 
 
-class OneVsRestSVM(BagClassifierMixin, KernelMachine):
+class OneVsRestSVM(OneVsRestMixin, KernelMachine):
     """A linear or kernel machine per class, scored by the best instance of a bag.
 
     Two classes make one machine, whose positive bags are those of ``classes_[1]``; more make one
@@ -61,50 +59,41 @@ class OneVsRestSVM(BagClassifierMixin, KernelMachine):
         """
         bags = check_bags(self, X, reset=True)
         labels = check_bag_labels(y, bags, min_classes=2)
-        classes, codes = labels.classes, labels.codes
-        costs = self.C * class_weights(self.class_weight, classes[codes])
+        costs = self.C * class_weights(self.class_weight, labels)
         rows = bags.instances.astype(np.float64, copy=False)
         space = self._space(rows)
-        positives = [1] if len(classes) == 2 else range(len(classes))
         with one_core_if_small(rows):
-            results = [
-                self._solve(space, bags.offsets, codes == positive, costs)
-                for positive in self._track(positives, "class")
-            ]
-        if not all(result.converged for result in results):
-            self._warn()
+            results = self._one_vs_rest(
+                labels, lambda signs: self._solve(space, bags.offsets, signs > 0, costs)
+            )
         coef = np.array([result.solution[0] for result in results])  # (n_machines, n_instances)
-        intercept = np.array([float(result.solution[1]) for result in results])
-        self._keep(space, coef, intercept)
-        self.classes_ = classes
-        self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = total_curve(results)
+        self._keep(space, coef, np.array([float(result.solution[1]) for result in results]))
+        self._keep_progress(results, "raise max_iter, scale the instances, or lower C")
+        self.classes_ = labels.classes
         return self
 
-    def _solve(
-        self,
-        space: FeatureSpace,
-        offsets: NDArray[np.int64],
-        positive: NDArray[np.bool_],
-        costs: NDArray[np.float64],
-    ) -> SolverResult:
-        """Learn positive bags from the others; ``solution`` is (coef of instances, intercept)."""
+    def _solve(self, *problem: Any) -> SolverResult:
+        """Learn one class from the rest.
+
+        Parameters
+        ----------
+        *problem : FeatureSpace, offsets, positive, costs
+            The instances, where each bag begins, whether it is of the class, and its cost.
+
+        Returns
+        -------
+        SolverResult
+            ``solution`` is (coefficients of the instances, intercept).
+        """
         raise NotImplementedError
 
-    def _warn(self) -> None:
-        budget = f" in max_iter={self.max_iter} rounds" if hasattr(self, "max_iter") else ""
-        warn_user(
-            f"{type(self).__name__} did not settle{budget} to tol={self.tol}: raise max_iter where "
-            "there is one, scale the instances, or lower C.",
-            ConvergenceWarning,
-        )
 
-
-def class_weights(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
+def class_weights(class_weight: Any, labels: Labels) -> NDArray[np.float64]:
     """The weight of each bag by its class; all positive."""
-    weights = compute_sample_weight(class_weight, labels)
+    names = labels.classes[labels.codes]
+    weights = compute_sample_weight(class_weight, names)
     if not np.all(weights > 0):
-        label = labels.tolist()[int(np.argmin(weights))]
+        label = names.tolist()[int(np.argmin(weights))]
         raise InputError(
             f"class_weight gives the class {label!r} the weight {weights.min():g}: give each class "
             "a positive weight, or leave its bags out."

@@ -7,16 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import (
-    BagClassifierMixin,
     BagEstimator,
+    OneVsRestMixin,
     fit_method,
     in_canonical_order,
     one_vs_rest_probabilities,
@@ -25,7 +23,7 @@ from bagwise.base.fitted_state import FittedState, Floats
 from bagwise.exceptions import InputError
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.likelihood.diverse_density import starts_at
-from bagwise.solvers.result import SolverResult, total_curve
+from bagwise.solvers.result import SolverResult
 
 __all__ = ["PointConceptClassifier"]
 
@@ -33,7 +31,7 @@ LONGEST_SEARCH = 1e9  # starts x instances: about an hour for ten features on tw
 NEAREST = 1e-8  # as in compiled.diverse_density: no instance is positive for certain
 
 
-class PointConceptClassifier(BagClassifierMixin, BagEstimator):
+class PointConceptClassifier(OneVsRestMixin, BagEstimator):
     """A point and feature weights per class, each learned from many starts.
 
     Two classes make one concept, that of ``classes_[1]``; more make one per class, against the
@@ -85,34 +83,27 @@ class PointConceptClassifier(BagClassifierMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True, accept_sparse=False)
         labels = check_bag_labels(y, bags, min_classes=2)
-        classes, codes = labels.classes, labels.codes
-        bags, codes, _ = in_canonical_order(bags, codes)
+        bags, labels = in_canonical_order(bags, labels)
         rows = bags.instances.astype(np.float64, copy=False)
         # A constant feature keeps its value and its first weight: it need not be carried along.
         varies = np.ptp(rows, axis=0) > 0
         constant, rows = rows[0], np.ascontiguousarray(rows[:, varies])
         weight = kernel_width(self.gamma, bags)
         rng = check_random_state(self.random_state)
-        positives = [1] if len(classes) == 2 else range(len(classes))
-        results = []
-        for code in self._track(positives, "class"):
-            points = rows[np.isin(bags.bag_index, self._start_bags(codes == code, rng))]
+
+        def solve(signs: NDArray[np.int64]) -> SolverResult:
+            points = rows[np.isin(bags.bag_index, self._start_bags(signs > 0, rng))]
             starts = starts_at(np.unique(points, axis=0), weight)
             self._check_cost(len(starts), len(rows))
-            results.append(self._solve(rows, bags.offsets, codes == code, starts))
-        if not all(result.converged for result in results):
-            warn_user(
-                f"the best descent of {type(self).__name__} was not at its end after "
-                f"max_iter={self.max_iter}: raise max_iter or tol.",
-                ConvergenceWarning,
-            )
-        self.classes_ = classes
+            return self._solve(rows, bags.offsets, signs > 0, starts)
+
+        results = self._one_vs_rest(labels, solve)
+        self._keep_progress(results, "raise max_iter or tol")
+        self.classes_ = labels.classes
         self.concepts_ = np.tile(constant, (len(results), 1))
         self.weights_ = np.full(self.concepts_.shape, weight)
         for i, result in enumerate(results):
             self.concepts_[i, varies], self.weights_[i, varies] = result.solution
-        self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = total_curve(results)
         return self
 
     def _check_cost(self, n_starts: int, n_instances: int) -> None:
@@ -139,12 +130,18 @@ class PointConceptClassifier(BagClassifierMixin, BagEstimator):
         distances = NEAREST + np.column_stack([(bags.instances - t) ** 2 @ w for t, w in concepts])
         return -(distances + np.log(-np.expm1(-distances)))
 
-    def _solve(
-        self,
-        rows: NDArray[np.float64],
-        offsets: NDArray[np.int64],
-        positive: NDArray[np.bool_],
-        starts: NDArray[np.float64],
-    ) -> SolverResult:
-        """Learn positive bags from the others; ``solution`` is (point, feature weights)."""
+    def _solve(self, *problem: Any) -> SolverResult:
+        """Learn one class from the rest.
+
+        Parameters
+        ----------
+        *problem : rows, offsets, positive, starts
+            The instances, where each bag begins, whether it is of the class, and points with
+            feature weights to start from.
+
+        Returns
+        -------
+        SolverResult
+            ``solution`` is (point, feature weights).
+        """
         raise NotImplementedError

@@ -280,15 +280,21 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
             )
             if self.polish:
                 result = self._polished(result, used, codes, weights, rng)
-        self._warn_of_failure(result, of_zero=self.C * (len(classes) - 1) * weights.sum())
+        self._keep_progress(result, "raise max_iter or rho, or standardise the instances")
+        objective_of_zero = self.C * (len(classes) - 1) * weights.sum()
+        if result.converged and not self.polish and self.objective_curve_[-1] >= objective_of_zero:
+            warn_user(
+                "pdMISVM ended no better than W = 0, a model that knows nothing: standardise the "
+                "instances, or try another C, mu or random_state.",
+                ConvergenceWarning,
+            )
         W, self.intercept_ = result.solution
         if self.kernel == "linear":
             self.coef_ = W
         else:
             self.dual_coef_, self.training_bags_, self.gamma_ = W, used, gamma
         self.classes_ = classes
-        self.objective_curve_, self.residuals_ = result.objective_curve, result.residuals
-        self.n_iter_ = result.n_iter
+        self.residuals_ = result.residuals
         return self
 
     def _score(self, bags: Bags) -> NDArray[Any]:
@@ -302,21 +308,6 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
             for start in range(0, bags.n_instances, step)
         ]
         return np.concatenate(scores) + self.intercept_
-
-    def _warn_of_failure(self, result: SolverResult, *, of_zero: float) -> None:
-        message = None
-        if not result.converged:
-            message = (
-                f"pdMISVM did not reach tol={self.tol} in {self.max_iter} iterations: raise "
-                "max_iter or rho, or standardise the instances."
-            )
-        elif result.objective_curve[-1] >= of_zero and not self.polish:
-            message = (
-                "pdMISVM ended no better than W = 0, a model that knows nothing: standardise the "
-                "instances, or try another C, mu or random_state."
-            )
-        if message is not None:
-            warn_user(message, ConvergenceWarning)
 
     def _check_options(self, bags: Bags, classes: NDArray[Any], codes: NDArray[np.int64]) -> None:
         absent = np.setdiff1d(np.arange(len(classes)), codes)

@@ -7,16 +7,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 from sklearn.utils import compute_sample_weight
 
 from bagwise._memory import require_memory
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
+from bagwise.base import BagEstimator, OneVsRestMixin, fit_method
 from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.pairwise import BAG_KERNELS, bag_kernel, kernel_width, set_kernel_norms
 from bagwise.solvers.margin.libsvm import fit_libsvm
@@ -24,7 +22,7 @@ from bagwise.solvers.margin.libsvm import fit_libsvm
 __all__ = ["SetKernelSVM"]
 
 
-class SetKernelSVM(BagClassifierMixin, BagEstimator):
+class SetKernelSVM(OneVsRestMixin, BagEstimator):
     r"""Classify bags by an SVM on a bag kernel: the normalised set kernel (NSK) or minimax.
 
     NSK compares all instances of two bags,
@@ -160,32 +158,27 @@ class SetKernelSVM(BagClassifierMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True)
         labels = check_bag_labels(y, bags, min_classes=2)
-        classes, codes = labels.classes, labels.codes
         require_memory(
             3 * 8.0 * len(bags) ** 2,
             purpose=f"the kernel of {len(bags):,} bags",
             remedy="use fewer bags, or a linear model such as PrimalDualMISVM",
         )
-        weight = compute_sample_weight(self.class_weight, classes[codes])
+        weight = compute_sample_weight(self.class_weight, labels.classes[labels.codes])
         gamma = kernel_width(self.gamma, bags)
         gram = bag_kernel(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
-        columns = [1] if len(classes) == 2 else range(len(classes))
-        machines = [SVC(C=self.C, kernel="precomputed", tol=self.tol) for _ in columns]
-        converged = [
-            fit_libsvm(machine, gram, codes == column, weight)
-            for machine, column in self._track(list(zip(machines, columns, strict=True)), "class")
-        ]
+
+        def solve(signs: NDArray[np.int64]) -> tuple[SVC, bool]:
+            machine = SVC(C=self.C, kernel="precomputed", tol=self.tol)
+            return machine, fit_libsvm(machine, gram, signs > 0, weight)
+
+        machines, converged = zip(*self._one_vs_rest(labels, solve), strict=True)
         if not all(converged):
-            warn_user(
-                f"SetKernelSVM did not reach tol={self.tol}: raise tol, lower C, or scale the "
-                "features.",
-                ConvergenceWarning,
-            )
+            self._warn_not_converged("raise tol, lower C, or scale the features")
         dual = np.zeros((len(machines), len(bags)))
         for row, machine in zip(dual, machines, strict=True):
             row[machine.support_] = machine.dual_coef_[0]
         support = np.any(dual != 0, axis=0)
-        self.classes_, self.gamma_ = classes, gamma
+        self.classes_, self.gamma_ = labels.classes, gamma
         self.support_bags_, self.dual_coef_ = bags[support], dual[:, support]
         self.intercept_ = np.concatenate([machine.intercept_ for machine in machines])
         return self

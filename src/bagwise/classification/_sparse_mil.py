@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bagwise.classification._one_vs_rest import OneVsRestSVM
-from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.smil import sparse_mil
 from bagwise.solvers.result import SolverResult
 
@@ -120,17 +116,5 @@ class SparseMIL(OneVsRestSVM):
         self.tol = tol
         self.verbose = verbose
 
-    def _solve(
-        self,
-        space: FeatureSpace,
-        offsets: NDArray[np.int64],
-        positive: NDArray[np.bool_],
-        costs: NDArray[np.float64],
-    ) -> SolverResult:
-        return sparse_mil(
-            space,
-            offsets,
-            positive,
-            costs,
-            tol=self.tol,
-        )
+    def _solve(self, *problem: Any) -> SolverResult:
+        return sparse_mil(*problem, tol=self.tol)

@@ -16,7 +16,7 @@ from bagwise import compiled
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
-from bagwise.base import BagClassifierMixin, fit_method
+from bagwise.base import OneVsRestMixin, fit_method
 from bagwise.base._label_machine import LabelMachine
 from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf
 from bagwise.compiled.threads import one_core_if_small
@@ -33,7 +33,7 @@ from bagwise.solvers.wellsvm.well_svm import (
 __all__ = ["WellMISVM"]
 
 
-class WellMISVM(BagClassifierMixin, LabelMachine):
+class WellMISVM(OneVsRestMixin, LabelMachine):
     r"""Weakly labelled SVM for multi-instance learning (WellSVM, Li 2013).
 
     One *key instance* s(i) speaks for a positive bag i; every instance of a negative bag is
@@ -198,12 +198,12 @@ class WellMISVM(BagClassifierMixin, LabelMachine):
         """
         bags = check_bags(self, X, reset=True, accept_sparse=self.kernel != "precomputed")
         labels = check_bag_labels(y, bags, min_classes=2)
-        classes, codes = labels.classes, labels.codes
-        positives = [1] if len(classes) == 2 else range(len(classes))
-        choices = [KeyInstances(bags.offsets, codes == positive) for positive in positives]
+        choices = self._one_vs_rest(
+            labels, lambda signs: KeyInstances(bags.offsets, signs > 0), task=None
+        )
         rows, centre, results = self._learn(bags, choices)
         self._keep_machines(bags.instances if is_local(bags) else None, rows, centre, results)
-        self.classes_ = classes
+        self.classes_ = labels.classes
         self.label_vectors_ = [_keys(r, c) for r, c in zip(results, choices, strict=True)]
         self.label_weights_ = [result.solution.weights for result in results]
         if self.threshold == "bags":

@@ -10,12 +10,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bags, check_label_sets
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base.fitted_state import (
@@ -286,12 +284,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         result = leading_eigenvectors(
             operator, self.n_clusters, rng, tol=self.tol, max_iter=self.max_iter
         )
-        if not result.converged:
-            warn_user(
-                f"the eigenvectors were not found within max_iter={self.max_iter} restarts: raise "
-                "max_iter or tol.",
-                ConvergenceWarning,
-            )
+        self._keep_progress(result, "raise max_iter or tol")
         next(stages, None)
         vectors, eigenvalues = result.solution
         embedding = embed(vectors, eigenvalues, weighted=self.weight_eigenvectors)
@@ -305,7 +298,6 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         self.labels_, self.embedding_ = clusters[came], embedding[came]
         self.eigenvalues_, self.cluster_centers_ = eigenvalues, centers
         self.affinity_, self.alpha_ = affinity.kind, operator.alpha
-        self.n_iter_, self.objective_curve_ = result.n_iter, result.objective_curve
         self._anchors, self._scales, self._anchor_vectors = anchors, scales, at_anchors
         self._name_clusters(bags, labels)
         return self

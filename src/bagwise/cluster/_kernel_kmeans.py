@@ -8,13 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_rows
-from bagwise._warnings import warn_user
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base.fitted_state import FittedState, Integers, Number
@@ -177,16 +175,11 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
                 results.append(found)
         ends = np.array([result.objective_curve[-1] for result in results])
         best = results[int(compiled.ties.settled(ends).argmin())]
-        if not best.converged:
-            warn_user(
-                f"KernelKMeans did not settle in max_iter={self.max_iter} rounds: raise max_iter.",
-                ConvergenceWarning,
-            )
+        self._keep_progress(best, "raise max_iter")
         labels, coef, intercept = best.solution
         self._keep(space, coef, intercept)
         self.labels_ = labels
         self.inertia_ = float(best.objective_curve[-1])
-        self.n_iter_, self.objective_curve_ = best.n_iter, best.objective_curve
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:

@@ -8,12 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise._sklearn import Interval
 from bagwise._validation import check_rows
-from bagwise._warnings import warn_user
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base.fitted_state import FittedState, Integers
@@ -83,17 +81,10 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
             check_number_of_rows(f"{type(self).__name__} with a kernel", rows.shape[0])
         space = self._space(rows)
         result = self._solve(space, rows)
-        if not result.converged:
-            warn_user(
-                f"{type(self).__name__} did not settle in max_iter={self.max_iter} rounds: raise "
-                "max_iter, scale the features, or lower C.",
-                ConvergenceWarning,
-            )
+        self._keep_progress(result, "raise max_iter, scale the features, or lower C")
         coef, intercept = result.solution
         self._keep(space, coef[None], np.atleast_1d(intercept))
         self.labels_ = (self._score_rows(rows)[:, 0] > 0).astype(np.int64)
-        self.n_iter_ = result.n_iter
-        self.objective_curve_ = result.objective_curve
         return self
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from bagwise.base.fitted_state import FittedState, Number, Table
 from bagwise.compiled.row_order import row_ranks
 from bagwise.pairwise import bag_distances, check_distance_cost, kernel_width
 
-__all__ = ["InstanceSimilarity", "similarity_to"]
+__all__ = ["InstanceSimilarity", "distinct_instances", "similarity_to"]
 
 
 class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
@@ -106,14 +106,8 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
         self
         """
         bags = check_bags(self, X, reset=True)
-        distinct = np.unique(row_ranks(bags.instances), return_index=True)[1]
-        if self.n_prototypes is not None and self.n_prototypes < len(distinct):
-            rng = check_random_state(self.random_state)
-            distinct = distinct[
-                np.sort(rng.choice(len(distinct), self.n_prototypes, replace=False))
-            ]
         self.gamma_ = kernel_width(self.gamma, bags)
-        self.prototypes_ = bags.instances[distinct]
+        self.prototypes_ = distinct_instances(bags, self.n_prototypes, self.random_state)
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -133,6 +127,29 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
     @property
     def _n_features_out(self) -> int:
         return self.prototypes_.shape[0]
+
+
+def distinct_instances(bags: Bags, n_most: int | None, random_state: Any) -> Any:
+    """Distinct instances of bags, in an order that depends on their values alone.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    n_most : int or None
+        Draw so many at random where there are more.
+    random_state : int, RandomState or None
+        For drawing.
+
+    Returns
+    -------
+    ndarray or CSR of shape (n_distinct, n_features)
+    """
+    distinct = np.unique(row_ranks(bags.instances), return_index=True)[1]
+    if n_most is not None and n_most < len(distinct):
+        rng = check_random_state(random_state)
+        distinct = distinct[np.sort(rng.choice(len(distinct), n_most, replace=False))]
+    return bags.instances[distinct]
 
 
 def similarity_to(prototypes: Any, bags: Bags, gamma: float) -> NDArray[np.float64]:

@@ -7,11 +7,9 @@ from numbers import Integral
 from typing import Any
 
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise._sklearn import Interval, Options, StrOptions
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint
 from bagwise.exceptions import LabelError
@@ -64,10 +62,3 @@ class LabelAssigner(CentroidPredictor):
             "rng": check_random_state(self.random_state),
             "steps": lambda: self._track(range(self.max_iter), "assigning"),
         }
-
-    def _warn_unless_converged(self, result: SolverResult) -> None:
-        if not result.converged:
-            warn_user(
-                f"assignments still changed after {result.n_iter} iterations: raise max_iter.",
-                ConvergenceWarning,
-            )

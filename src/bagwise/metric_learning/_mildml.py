@@ -6,13 +6,11 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
-from bagwise._warnings import warn_user
-from bagwise.base import fit_method, in_canonical_order
+from bagwise.base import fit_method, in_canonical_order, with_known_labels
 from bagwise.base.fitted_state import FittedState, Number
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
@@ -140,15 +138,10 @@ class MildML(MetricLearner):
         """
         bags = with_dense_instances(check_bags(self, X, reset=True))
         labels = check_label_sets(y, bags)
-        if not labels.known.any():
-            raise LabelError("no bag has a known label set: give at least one.")
-        label_sets = labels.indicator[labels.known]
-        codes = np.unique(label_sets, axis=0, return_inverse=True)[1].reshape(-1)
         # On a path of many steps rounding grows, and the order of the bags would show.
-        bags, _, order = in_canonical_order(bags[labels.known], codes)
-        label_sets = label_sets[order]
+        bags, labels = in_canonical_order(*with_known_labels(bags, labels))
         rng = check_random_state(self.random_state)
-        pairs = sample_pairs(label_sets, self.n_pairs, rng)
+        pairs = sample_pairs(labels.indicator, self.n_pairs, rng)
         if pairs[2].all() or not pairs[2].any():
             raise LabelError(
                 f"of {len(bags)} bags {'all' if pairs[2].any() else 'no'} two share a label (one "
@@ -166,14 +159,8 @@ class MildML(MetricLearner):
                 max_iter=self.max_iter,
                 steps=lambda: self._track(range(self.max_iter), "fitting"),
             )
-        if not result.converged:
-            warn_user(
-                f"the objective still fell after {result.n_iter} iterations: raise max_iter or "
-                "tol.",
-                ConvergenceWarning,
-            )
+        self._keep_progress(result, "raise max_iter or tol")
         components, threshold = result.solution
         self.components_ = components.astype(bags.dtype)
         self.threshold_, self.label_kind_ = float(threshold), labels.kind
-        self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         return self

@@ -6,11 +6,9 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
-from bagwise._warnings import warn_user
 from bagwise.base import fit_method
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
@@ -143,17 +141,11 @@ class MIMLMetric(CentroidPredictor):
                 tol=self.tol,
                 steps=self._track(range(self.max_iter), "fitting"),
             )
-        if not result.converged:
-            warn_user(
-                f"the objective still fell after {result.n_iter} iterations: raise max_iter or "
-                "tol.",
-                ConvergenceWarning,
-            )
+        self._keep_progress(result, "raise max_iter or tol")
         directions, centres, _ = result.solution
         centroids = np.zeros((len(sizes), bags.n_features), dtype=bags.dtype)
         centroids[present] = centres
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.centroids_, self.category_sizes_ = centroids, sizes
         self.components_ = np.ascontiguousarray(directions.T, dtype=bags.dtype)
-        self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         return self

@@ -370,8 +370,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
             result, state = self._learn_elsewhere(bags, labels, checkpoint)
         if checkpoint is not None:
             checkpoint.remove()
-        self._warn_unless_converged(result)
-        self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
+        self._keep_progress(result, "raise max_iter")
         for name, value in state.items():
             setattr(self, name, value)
         return self

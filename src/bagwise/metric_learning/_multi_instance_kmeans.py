@@ -129,13 +129,12 @@ class MultiInstanceKMeans(LabelAssigner):
         if sparse.issparse(points):
             points = points.toarray()
         result = self._best_assignment(points, candidates)
-        self._warn_unless_converged(result)
+        self._keep_progress(result, "raise max_iter")
         (assigned,) = result.solution
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.assignments_, self.components_ = assigned, components
         self.centroids_ = cluster_means(bags.instances, assigned, len(labels.classes))
         self.category_sizes_ = np.bincount(assigned[assigned >= 0], minlength=len(labels.classes))
-        self.objective_curve_, self.n_iter_ = result.objective_curve, result.n_iter
         return self
 
     def _checked_components(self, n_features: int, dtype: Any) -> Any:

@@ -7,10 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from bagwise._validation import check_partial_labels, check_rows
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
@@ -18,7 +16,7 @@ from bagwise.base.fitted_state import FittedState, Values
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
 from bagwise.solvers.margin.feature_space import FeatureSpace
-from bagwise.solvers.result import SolverResult, total_curve
+from bagwise.solvers.result import SolverResult
 
 __all__ = ["PartlyLabelledClassifier", "PartlyLabelledMachine"]
 
@@ -69,15 +67,8 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
         signs = [labels.signs(k) for k in labels.positives]
         with one_core_if_small(rows):
             results = self._learn(rows, signs)
-        if not all(result.converged for result in results):
-            warn_user(
-                f"{type(self).__name__} did not settle within its budget: raise max_iter, scale "
-                "the features, or lower C1 and C2.",
-                ConvergenceWarning,
-            )
+        self._keep_progress(results, "raise max_iter, scale the features, or lower C1 and C2")
         self.classes_ = labels.classes
-        self.n_iter_ = max(result.n_iter for result in results)
-        self.objective_curve_ = total_curve(results)
         predicted = self._labels_of(self._one_column_for_two(self._score_rows(rows)))
         self.transduction_ = np.where(labels.known, labels.classes[labels.codes], predicted)
         return self
