@@ -45,8 +45,8 @@ def solve(bags, codes, track=iter, path=None, exact=False, max_iter=40):
 
 def kill_a_worker(bags):
     """End the process that holds the first partition."""
-    holder = bags.holders()[0]["workers"][0]
-    os.kill(bags._client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
+    holder = bags.partitions.holders()[0]["workers"][0]
+    os.kill(bags.partitions.client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
 
 
 class Counter:

@@ -16,9 +16,9 @@ from bagwise import Bags, _memory, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.engines import connection
-from bagwise.engines import dask as cluster
+from bagwise.engines.actors import DaskParts
 from bagwise.engines.arrays import add
-from bagwise.engines.dask import ClusterParts
+from bagwise.engines.sending import SentFunction, aligned
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.io import read_bags, write_bags
 from bagwise.metric_learning import MIMLCA
@@ -70,8 +70,8 @@ def test_distributed_bags_are_indexed_as_bags_here(client, as_sparse, rng):
     with pytest.raises(IndexError, match="29 entries for 30 bags"):
         away[np.ones(29, bool)]
     for chosen in (away[3:25], away[shuffled]):  # after a loss they are loaded again
-        chosen._futures[0].cancel()
-        chosen.restore()
+        chosen.partitions.futures[0].cancel()
+        chosen.partitions.restore()
         expected = bags[3:25] if len(chosen) == 22 else bags[shuffled]
         same_bags(chosen.collect(), expected)
 
@@ -91,10 +91,10 @@ def test_bags_chosen_in_order_do_not_travel(client):
     bags, _ = example(30)
     away = bags.distribute(client, npartitions=2)
     chosen = away[np.arange(30) % 2 == 0]
-    before = [place["workers"] for place in away.holders()]
-    assert [place["workers"] for place in chosen.holders()] == before
-    assert away[:].holders() == away.holders()
-    assert away[:]._futures == away._futures
+    before = [place["workers"] for place in away.partitions.holders()]
+    assert [place["workers"] for place in chosen.partitions.holders()] == before
+    assert away[:].partitions.holders() == away.partitions.holders()
+    assert away[:].partitions.futures == away.partitions.futures
 
 
 def test_distributed_bags_are_cross_validated(client):
@@ -130,7 +130,7 @@ def test_the_memory_of_workers_counts_not_that_of_the_client(client, monkeypatch
 def test_workers_map_a_mapped_file_themselves(client, tmp_path):
     bags, _ = example(30)
     there = mapped(bags, tmp_path).distribute(client)
-    assert all(loader.on_worker for loader in there._loaders)
+    assert all(loader.on_worker for loader in there.partitions.loaders)
     assert there.map(_is_mapped) == [True, True]
     np.testing.assert_array_equal(there.collect().instances, bags.instances)
 
@@ -142,8 +142,8 @@ def test_a_file_that_changed_is_not_read_again(client, tmp_path):
     for content, message in [(10 * bags.instances, "another content"), ([[1.0]], "shorter")]:
         np.save(tmp_path / "new.npy", content)
         os.replace(tmp_path / "new.npy", file)
-        there._futures[0].cancel()
-        there.restore()  # as after a loss
+        there.partitions.futures[0].cancel()
+        there.partitions.restore()  # as after a loss
         with pytest.raises(InputError, match=message):
             there.map(len)
 
@@ -156,14 +156,14 @@ def _is_mapped(bags):
 def test_only_what_the_mathematics_needs_crosses_the_wire(client, monkeypatch):
     bags, sets = with_label_sets(200, n_features=100)
     away, y = bags.distribute(client, npartitions=2), np.arange(200) % 5
-    real, crossed = ClusterParts._call, {}
+    real, crossed = DaskParts._call, {}
 
     def call(self, method, arguments):
         answers = real(self, method, arguments)
         crossed[method] = len(pickle.dumps(arguments[0])), len(pickle.dumps(answers[0]))
         return answers
 
-    monkeypatch.setattr(ClusterParts, "_call", call)
+    monkeypatch.setattr(DaskParts, "_call", call)
     PrimalDualMISVM(solver="inexact", max_iter=2, tol=10.0, random_state=0).fit(away, y)
     ORedLogisticRegression(tol=1.0).fit(away, sets)
     MIMLCA().fit(away, sets)
@@ -198,7 +198,7 @@ def test_workers_read_their_own_row_groups(client, tmp_path):
     small = tmp_path / "small.parquet"
     pq.write_table(pq.read_table(tmp_path / "bags.parquet"), small, row_group_size=7)
     data = read_bags(small, client=client, npartitions=3)
-    assert all(loader.on_worker for loader in data.bags._loaders)
+    assert all(loader.on_worker for loader in data.bags.partitions.loaders)
     np.testing.assert_array_equal(data.y, y)
     np.testing.assert_array_equal(data.bags.ids, bags.ids)
     np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
@@ -208,7 +208,7 @@ def test_workers_read_their_own_row_groups(client, tmp_path):
     order = np.random.default_rng(0).permutation(len(table))
     pq.write_table(table.take(pa.array(order)), tmp_path / "mixed.parquet")
     mixed = read_bags(tmp_path / "mixed.parquet", client=client, memory_limit="1GB")
-    assert not any(loader.on_worker for loader in mixed.bags._loaders)
+    assert not any(loader.on_worker for loader in mixed.bags.partitions.loaders)
     assert mixed.bags.collect().n_instances == bags.n_instances
 
 
@@ -216,7 +216,7 @@ def test_other_files_are_read_here_and_mapped_there(client, tmp_path):
     bags, y = example(12)
     write_bags(tmp_path / "bags.npz", bags, y=y, compress=False)
     data = read_bags(tmp_path / "bags.npz", client=client, memory_limit=0)
-    assert all(loader.on_worker for loader in data.bags._loaders)
+    assert all(loader.on_worker for loader in data.bags.partitions.loaders)
     np.testing.assert_array_equal(data.bags.collect().instances, bags.instances)
 
 
@@ -251,11 +251,11 @@ def test_arrays_that_were_sent_are_aligned():
     assert not odd.flags.aligned
     table = sparse.csr_array((odd, np.arange(7), np.arange(8)), shape=(7, 7))
     bags = Bags(odd.reshape(7, 1), [0, 3, 7])
-    call = cluster._aligned(({"a": [odd, 1]}, table, bags))
+    call = aligned(({"a": [odd, 1]}, table, bags))
     assert call[0]["a"][0].flags.aligned
     assert call[1].data.flags.aligned
     assert call[2].instances.flags.aligned
     np.testing.assert_array_equal(call[2].offsets, bags.offsets)
-    arrived = pickle.loads(pickle.dumps(cluster._Sent(partial(np.add, odd)), protocol=5))
+    arrived = pickle.loads(pickle.dumps(SentFunction(partial(np.add, odd)), protocol=5))
     assert arrived.function.args[0].flags.aligned
     np.testing.assert_array_equal(arrived(1.0), odd + 1)

@@ -17,7 +17,7 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
 from bagwise.engines import Checkpoint, checkpoint, iterate
-from bagwise.engines.dask import ClusterParts
+from bagwise.engines.actors import DaskParts
 from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import WorkerLostError
 from bagwise.metric_learning import MIMLCA
@@ -44,7 +44,7 @@ def test_models_of_label_sets_survive_the_loss_of_a_worker(
     away = bags.distribute(client, npartitions=2)
     learned = "coef_" if hasattr(model, "reg") else "components_"
     expected = getattr(model.fit(away, sets), learned)
-    real, calls = ClusterParts.each, []
+    real, calls = DaskParts.each, []
 
     def each(self, method, *args, own=None):
         calls.append(method)
@@ -53,9 +53,9 @@ def test_models_of_label_sets_survive_the_loss_of_a_worker(
         return real(self, method, *args, own=own)
 
     rebuilt = []
-    rebuild = ClusterParts.rebuild
-    monkeypatch.setattr(ClusterParts, "each", each)
-    monkeypatch.setattr(ClusterParts, "rebuild", lambda self: rebuilt.append(rebuild(self)))
+    rebuild = DaskParts.rebuild
+    monkeypatch.setattr(DaskParts, "each", each)
+    monkeypatch.setattr(DaskParts, "rebuild", lambda self: rebuilt.append(rebuild(self)))
     model.fit(away, sets)
     assert rebuilt
     np.testing.assert_allclose(getattr(model, learned), expected, rtol=1e-12)
@@ -69,15 +69,15 @@ def test_neighbours_are_found_again_when_a_worker_is_lost(client, at, monkeypatc
     expected = model.fit_predict(bags, sets)
     monkeypatch.setattr(_placed_rows, "BLOCK", 300)
     away = bags.distribute(client, npartitions=2)
-    real, calls = ClusterParts.each, []
+    real, calls = DaskParts.each, []
 
     def each(self, method, *args, own=None):
         calls.append(method)
-        if calls.count("search") == 2 and method == at:
+        if calls.count("search") == 2 and method == at and calls.count("begin") == 1:
             kill_a_worker(away)
         return real(self, method, *args, own=own)
 
-    monkeypatch.setattr(ClusterParts, "each", each)
+    monkeypatch.setattr(DaskParts, "each", each)
     np.testing.assert_array_equal(model.fit_predict(away, sets), expected)
     assert calls.count("begin") == 2
 
@@ -106,13 +106,13 @@ def test_a_fit_survives_the_loss_of_workers(client, saving, tmp_path, monkeypatc
     away = bags.distribute(client, npartitions=2)
     killer = KillAWorker(away, at=[10, 12])
     expected = solve(away, codes)
-    real, steps = ClusterParts.each, []
+    real, steps = DaskParts.each, []
 
     def each(self, method, *args, own=None):
         steps.append(method)
         return real(self, method, *args, own=own)
 
-    monkeypatch.setattr(ClusterParts, "each", each)
+    monkeypatch.setattr(DaskParts, "each", each)
     found = solve(away, codes, killer, path)
     np.testing.assert_array_equal(found.solution[0], expected.solution[0])
     np.testing.assert_array_equal(found.objective_curve, expected.objective_curve)
@@ -259,16 +259,17 @@ def test_an_error_of_a_function_comes_through_at_once(client, tmp_path, only):
 
 def test_a_part_that_lost_its_state_says_so():
     pytest.importorskip("distributed")
-    from bagwise.engines.dask import _Cell, _unpack
+    from bagwise.engines.actors import _Actor
+    from bagwise.engines.sending import unpack
 
-    cell = _Cell(Counter, None, [], {})
-    assert _unpack(cell.call(0, "add", (2,))) == 2
-    assert _unpack(cell.call(1, "add", (3,))) == 5
-    fresh = _Cell(Counter, None, [], {})
+    cell = _Actor(Counter, None, [], {})
+    assert unpack(cell.call(0, "add", (2,))) == 2
+    assert unpack(cell.call(1, "add", (3,))) == 5
+    fresh = _Actor(Counter, None, [], {})
     with pytest.raises(WorkerLostError):
-        _unpack(fresh.call(2, "add", (1,)))
+        unpack(fresh.call(2, "add", (1,)))
     with pytest.raises(TypeError):
-        _unpack(fresh.call(0, "add", ("text",)))
+        unpack(fresh.call(0, "add", ("text",)))
 
 
 def test_a_fit_that_loses_workers_again_and_again_gives_up(tmp_path):

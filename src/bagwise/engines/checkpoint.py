@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from bagwise.engines.arrays import is_tensor, like, to_numpy
-from bagwise.engines.losses import LOSSES, again
+from bagwise.engines.losses import LOSSES, retry_work
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError, WorkerLostError
 
@@ -231,7 +231,7 @@ def retry(parts: Parts, work: Callable[[], Answer], checkpoint: Checkpoint | Non
         What `work` returned.
     """
     try:
-        return again(work, parts.rebuild)
+        return retry_work(work, parts.rebuild)
     except WorkerLostError as error:
         if checkpoint is None:
             raise

@@ -1,4 +1,4 @@
-"""Calls to a Dask cluster, each of which ends: with an answer, or with `WorkerLostError`.
+"""Calls to a Dask cluster, each of which ends: with a result, or with `WorkerLostError`.
 
 Errors of the functions that workers run come through as they are.
 
@@ -10,8 +10,10 @@ wait here looks each second whether the scheduler and the workers it depends on 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable
+from concurrent import futures
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -20,7 +22,7 @@ from bagwise.extras import import_extra
 
 __all__ = [
     "actor_results",
-    "ask",
+    "await_reply",
     "cancel",
     "holders_of",
     "memory_limits",
@@ -33,28 +35,28 @@ __all__ = [
 
 WATCH = 1.0  # seconds between two looks at whether scheduler and workers are alive
 RECONNECT = 5.0  # seconds in which a client may find its scheduler again
-REPLY = 60.0  # seconds in which a scheduler answers a short question
+REPLY = 60.0  # seconds in which a scheduler replies to a short request
 PATIENCE = 30.0  # seconds in which a worker may come, where none is left
 
 
-def ask(
+def await_reply(
     client: Any,
     call: Callable[[], Awaitable[Any]],
     workers: Iterable[str] = (),
     limit: float | None = None,
 ) -> Any:
-    """Wait for a coroutine of the client's, as long as those live who have to answer it.
+    """Wait for a coroutine of the client, as long as scheduler and workers are alive.
 
     Parameters
     ----------
     client : distributed.Client
-        The cluster.
+        The Dask cluster.
     call : callable
-        Makes the coroutine. It runs no code of the user's: its errors are those of the cluster.
+        Makes the coroutine. It runs no code of the user: its errors are those of the cluster.
     workers : iterable of str, default=()
         Addresses of the workers it needs.
     limit : float, default=None
-        Seconds in which the scheduler has to answer; as long as it takes by default.
+        Seconds in which the scheduler has to reply; as long as it takes by default.
 
     Returns
     -------
@@ -66,21 +68,10 @@ def ask(
         return await call()
 
     _check_scheduler(client)
-    end = float("inf") if limit is None else time.monotonic() + limit
     handle = asyncio.run_coroutine_threadsafe(run(), client.loop.asyncio_loop)
     try:
-        while True:
-            try:
-                return handle.result(WATCH)
-            except TimeoutError:
-                if handle.done():
-                    return handle.result()
-            _check_scheduler(client)
-            _check_workers(client, workers)
-            if time.monotonic() > end:
-                raise WorkerLostError.for_good(
-                    f"the scheduler {_address(client)} did not answer within {limit:g} s."
-                )
+        _watch(client, lambda seconds: bool(futures.wait([handle], seconds).done), workers, limit)
+        return handle.result()
     except Exception as error:
         # KeyError, ValueError: a worker that the scheduler named, and has forgotten since.
         if not _is_of_cluster(error) and not isinstance(error, KeyError | ValueError):
@@ -92,12 +83,12 @@ def ask(
 
 
 def submit(client: Any, function: Any, *args: Any, **options: Any) -> Any:
-    """Hand a task to the scheduler.
+    """Send a task to the scheduler.
 
     Parameters
     ----------
     client : distributed.Client
-        The cluster.
+        The Dask cluster.
     function : callable
         The task.
     *args, **options : object
@@ -117,30 +108,27 @@ def submit(client: Any, function: Any, *args: Any, **options: Any) -> Any:
         raise WorkerLostError(f"a task could not be sent: {error!r}.") from error
 
 
-def wait(client: Any, futures: list[Any], workers: Iterable[str]) -> None:
-    """Wait for tasks, as long as the workers live that were asked to do them.
+def wait(client: Any, tasks: list[Any], workers: Iterable[str]) -> None:
+    """Wait for tasks, as long as the workers are alive that run them.
 
     Parameters
     ----------
     client : distributed.Client
-        The cluster.
-    futures : list of Future
-        The tasks. The error of a task itself is raised as it is.
+        The Dask cluster.
+    tasks : list of Future
+        The error of a task itself is raised as it is.
     workers : iterable of str
         Addresses of the workers.
     """
     distributed = import_extra("distributed", extra="dask")
-    workers = set(workers)
-    while True:
-        pending = [future for future in futures if future.status == "pending"]
-        if not pending:
-            break
-        try:
-            distributed.wait(pending, timeout=WATCH)
-        except (TimeoutError, distributed.TimeoutError, CancelledError):
-            _check_scheduler(client)
-            _check_workers(client, workers)
-    for future in futures:
+
+    def finished(seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError, distributed.TimeoutError, CancelledError):
+            distributed.wait([f for f in tasks if f.status == "pending"], timeout=seconds)
+        return all(future.status != "pending" for future in tasks)
+
+    _watch(client, finished, workers)
+    for future in tasks:
         if future.status == "error":
             error = future.exception()
             if not _is_defined_by_dask(error):
@@ -151,37 +139,37 @@ def wait(client: Any, futures: list[Any], workers: Iterable[str]) -> None:
             raise WorkerLostError("what a worker held was lost with it.")
 
 
-def results(client: Any, futures: list[Any], workers: Iterable[str]) -> list[Any]:
+def results(client: Any, tasks: list[Any], workers: Iterable[str]) -> list[Any]:
     """Wait for tasks and bring their results here.
 
     Parameters
     ----------
     client : distributed.Client
-        The cluster.
-    futures : list of Future
+        The Dask cluster.
+    tasks : list of Future
         The tasks; cancelled where this call does not return.
     workers : iterable of str
-        Addresses of the workers that were asked to do them.
+        Addresses of the workers that run them.
 
     Returns
     -------
     list
     """
     try:
-        wait(client, futures, workers)
-        return ask(client, lambda: client.gather(futures, asynchronous=True), workers)
+        wait(client, tasks, workers)
+        return await_reply(client, lambda: client.gather(tasks, asynchronous=True), workers)
     except BaseException:
-        cancel(client, futures)
+        cancel(client, tasks)
         raise
 
 
 def actor_results(client: Any, calls: list[Any], actors: list[Any], workers: set[str]) -> list[Any]:
-    """Wait for calls of actors, as long as their workers live.
+    """Wait for calls of actors, as long as their workers are alive.
 
     Parameters
     ----------
     client : distributed.Client
-        The cluster.
+        The Dask cluster.
     calls : list of ActorFuture
         The calls, whose functions return their own errors as values.
     actors : list of Future
@@ -195,43 +183,47 @@ def actor_results(client: Any, calls: list[Any], actors: list[Any], workers: set
     """
     found = []
     for call, actor in zip(calls, actors, strict=True):
-        while True:
+
+        def finished(seconds: float, call: Any = call, actor: Any = actor) -> bool:
             try:
-                found.append(call.result(timeout=WATCH))
-                break
+                found.append(call.result(timeout=seconds))
             except TimeoutError as error:
                 if call.done():
-                    raise WorkerLostError(f"a worker did not answer: {error!r}.") from error
-            _check_scheduler(client)
-            _check_workers(client, workers)
-            if actor.status != "finished":
-                raise WorkerLostError("a worker was lost, and with it the state of its part.")
+                    raise WorkerLostError(f"a worker did not reply: {error!r}.") from error
+                if actor.status != "finished":
+                    raise WorkerLostError(
+                        "a worker was lost, and with it the state of its part."
+                    ) from error
+                return False
+            return True
+
+        _watch(client, finished, workers)
     return found
 
 
-def cancel(client: Any, futures: list[Any]) -> None:
-    """Tell the scheduler that tasks are not needed any more, without waiting for it.
+def cancel(client: Any, tasks: list[Any]) -> None:
+    """Let the scheduler drop tasks that are not needed any more, without waiting for it.
 
     Parameters
     ----------
     client : distributed.Client
-        The cluster.
-    futures : list of Future
+        The Dask cluster.
+    tasks : list of Future
         The tasks.
     """
-    if client.status == "running" and futures:
-        coroutine = client.cancel(list(futures), asynchronous=True)
+    if client.status == "running" and tasks:
+        coroutine = client.cancel(list(tasks), asynchronous=True)
         asyncio.run_coroutine_threadsafe(coroutine, client.loop.asyncio_loop)
 
 
-def holders_of(client: Any, futures: list[Any]) -> list[list[str]]:
+def holders_of(client: Any, tasks: list[Any]) -> list[list[str]]:
     """Addresses of the workers that hold the result of each task.
 
     Parameters
     ----------
     client : distributed.Client
-        The cluster.
-    futures : list of Future
+        The Dask cluster.
+    tasks : list of Future
         The tasks.
 
     Returns
@@ -239,10 +231,10 @@ def holders_of(client: Any, futures: list[Any]) -> list[list[str]]:
     list of list of str
         Empty where nobody does.
     """
-    if not futures:
+    if not tasks:
         return []
-    keys = [future.key for future in futures]
-    found = ask(client, lambda: client.scheduler.who_has(keys=keys), limit=REPLY)
+    keys = [future.key for future in tasks]
+    found = await_reply(client, lambda: client.scheduler.who_has(keys=keys), limit=REPLY)
     return [list(found.get(key, ())) for key in keys]
 
 
@@ -252,13 +244,13 @@ def worker_addresses(client: Any) -> list[str]:
     Parameters
     ----------
     client : distributed.Client
-        The cluster.
+        The Dask cluster.
 
     Returns
     -------
     list of str
     """
-    return sorted(ask(client, lambda: client.scheduler.ncores(), limit=REPLY))
+    return sorted(await_reply(client, lambda: client.scheduler.ncores(), limit=REPLY))
 
 
 def workers_of(client: Any) -> list[str]:
@@ -267,7 +259,7 @@ def workers_of(client: Any) -> list[str]:
     Parameters
     ----------
     client : distributed.Client
-        The cluster.
+        The Dask cluster.
 
     Returns
     -------
@@ -291,7 +283,7 @@ def memory_limits(client: Any) -> list[float]:
     Parameters
     ----------
     client : distributed.Client
-        The cluster.
+        The Dask cluster.
 
     Returns
     -------
@@ -300,6 +292,23 @@ def memory_limits(client: Any) -> list[float]:
     """
     workers = client.scheduler_info(n_workers=-1)["workers"]
     return [float(workers[name].get("memory_limit") or "inf") for name in sorted(workers)]
+
+
+def _watch(
+    client: Any,
+    finished: Callable[[float], bool],
+    workers: Iterable[str],
+    limit: float | None = None,
+) -> None:
+    """Wait until ``finished(seconds)`` is true, as long as scheduler and workers are alive."""
+    end = float("inf") if limit is None else time.monotonic() + limit
+    while not finished(WATCH):
+        _check_scheduler(client)
+        _check_workers(client, workers)
+        if time.monotonic() > end:
+            raise WorkerLostError.for_good(
+                f"the scheduler {_address(client)} did not answer within {limit:g} s."
+            )
 
 
 def _check_scheduler(client: Any) -> None:

@@ -1,4 +1,4 @@
-"""Work that is done again when a worker was lost."""
+"""Repeat work when a worker was lost."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TypeVar
 
 from bagwise.exceptions import WorkerLostError
 
-__all__ = ["LOSSES", "again"]
+__all__ = ["LOSSES", "retry_work"]
 
 Answer = TypeVar("Answer")
 
 LOSSES = 5  # workers lost in a row, without progress between, before the work is given up
 
 
-def again(work: Callable[[], Answer], repair: Callable[[], object]) -> Answer:
+def retry_work(work: Callable[[], Answer], repair: Callable[[], object]) -> Answer:
     """Do some work, and all of it again when a worker was lost.
 
     Parameters
@@ -34,15 +34,17 @@ def again(work: Callable[[], Answer], repair: Callable[[], object]) -> Answer:
     WorkerLostError
         After `LOSSES` attempts, or at once where the cluster is gone for good.
     """
-    for lost in range(LOSSES):
+    lost = 0
+    while True:
         try:
             if lost:
                 repair()
             return work()
         except WorkerLostError as error:
+            lost += 1
             if error.final:
                 raise
-            last = error
-    raise WorkerLostError.for_good(
-        f"{last} Gave up after {LOSSES} attempts: start the workers and fit again."
-    ) from last
+            if lost == LOSSES:
+                raise WorkerLostError.for_good(
+                    f"{error} Gave up after {LOSSES} attempts: start the workers and fit again."
+                ) from error

@@ -43,16 +43,16 @@ def on_workers(
 
     `shape` is the number of features and their type.
     """
-    from bagwise.engines.dask import DistributedBags, Loader, partition_bounds
+    from bagwise.engines.dask import DistributedBags, partition_bounds
+    from bagwise.engines.partitions import Loader, Partitions
 
-    n_features, dtype = shape
     bounds = partition_bounds(cluster.client, offsets, cluster.npartitions)
     loaders = [
         Loader(partial(load, a, b, None if ids is None else ids[a:b]), on_worker=True)
         for a, b in pairwise(bounds.tolist())
     ]
     return DistributedBags(
-        cluster.client, loaders, offsets, bounds, dtype, n_features, ids, feature_names
+        Partitions(cluster.client, loaders, bounds), offsets, shape, ids, feature_names
     )
 
 

@@ -1,0 +1,377 @@
+"""Partitions of whole bags on the workers of a Dask cluster, and how each is loaded again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from bagwise.bags import Bags
+from bagwise.engines import connection
+from bagwise.engines.losses import retry_work
+from bagwise.engines.sending import SentFunction, call_guarded, copied, unpack
+
+__all__ = ["Loader", "Partitions", "joined", "workers_in"]
+
+Made = tuple[Any, str | None]  # a future of bags, and the worker that makes it
+
+
+class Partitions:
+    """Bags on workers, in partitions of whole bags.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The Dask cluster.
+    loaders : list of Loader
+        How the bags of each partition are loaded.
+    bounds : ndarray of shape (n_partitions + 1,)
+        The first bag of each partition, and the number of bags.
+    made : list of (Future, str), default=None
+        The partitions and the worker of each, where they exist already.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        loaders: list[Loader],
+        bounds: NDArray[np.int64],
+        made: list[Made] | None = None,
+    ) -> None:
+        self.client, self.loaders, self.bounds = client, loaders, bounds
+        made = [(None, None)] * len(loaders) if made is None else made
+        self.futures: list[Any] = [future for future, _ in made]
+        self._workers = [worker for _, worker in made]
+        if None in self.futures:
+            self.restore()
+
+    def __len__(self) -> int:
+        return len(self.loaders)
+
+    def map(self, function: Callable[[Bags], Any], *, only: int | None = None) -> list[Any]:
+        """Call a function with the bags of each partition, or of one, on its worker.
+
+        Parameters
+        ----------
+        function : callable
+            Takes `Bags`.
+        only : int, default=None
+            One partition instead of all.
+
+        Returns
+        -------
+        list
+            One result per partition, in the order of the bags.
+        """
+        chosen = slice(None) if only is None else slice(only, only + 1)
+        sent = SentFunction(function)
+
+        def submit() -> tuple[list[Any], set[str]]:
+            places = self.holders()[chosen]
+            calls = [
+                connection.submit(self.client, call_guarded, sent, future, **where)
+                for future, where in zip(self.futures[chosen], places, strict=True)
+            ]
+            return calls, workers_in(places)
+
+        return self._results(submit)
+
+    def map_tasks(
+        self, function: Callable[[list[Bags], list[Any]], Any], tasks: Sequence[Any]
+    ) -> list[Any]:
+        """Call a function with all partitions and some of the tasks, on all workers.
+
+        Each worker that gets tasks fetches the partitions of the others.
+
+        Parameters
+        ----------
+        function : callable
+            Takes a list of `Bags` and a list of tasks.
+        tasks : sequence
+            The tasks.
+
+        Returns
+        -------
+        list
+            One result per run of tasks, in order.
+        """
+        sent = SentFunction(function)
+
+        def submit() -> tuple[list[Any], set[str]]:
+            workers = connection.workers_of(self.client)
+            runs = np.array_split(np.arange(len(tasks)), min(len(tasks), len(workers)))
+            self.holders()
+            calls = [
+                connection.submit(
+                    self.client, call_guarded, sent, self.futures, [tasks[i] for i in run],
+                    workers=[worker], allow_other_workers=True,
+                )
+                for run, worker in zip(runs, workers, strict=False)
+            ]  # fmt: skip
+            return calls, set(workers)
+
+        return self._results(submit)
+
+    def _results(self, submit: Callable[[], tuple[list[Any], set[str]]]) -> list[Any]:
+        """The results of tasks, which are submitted again when a worker is lost."""
+        found = retry_work(lambda: connection.results(self.client, *submit()), self.restore)
+        return [unpack(result) for result in found]
+
+    def transformed(self, function: Callable[[Bags], Bags]) -> Partitions:
+        """The same bags with other instances, made and kept on the workers.
+
+        Parameters
+        ----------
+        function : callable
+            From bags to the same bags with other instances.
+
+        Returns
+        -------
+        Partitions
+        """
+        sent = SentFunction(function)
+
+        def submit() -> list[Made]:
+            return [
+                (connection.submit(self.client, sent, future, **where), _first_worker(where))
+                for future, where in zip(self.futures, self.holders(), strict=True)
+            ]
+
+        loaders = [loader.then(sent) for loader in self.loaders]
+        return Partitions(self.client, loaders, self.bounds, retry_work(submit, self.restore))
+
+    def take(self, bags: NDArray[np.int64], bounds: NDArray[np.int64]) -> Partitions:
+        """Some of the bags, cut at `bounds`; those in the order of their partitions stay there.
+
+        Parameters
+        ----------
+        bags : ndarray of int64
+            Positions of bags, in the order wanted.
+        bounds : ndarray of shape (n_partitions + 1,)
+            Where `bags` is cut into new partitions.
+
+        Returns
+        -------
+        Partitions
+        """
+        source = self.source_of(bags)
+        pieces = [
+            _Pieces.of(source[a:b], bags[a:b] - self.bounds[source[a:b]])
+            for a, b in pairwise(bounds.tolist())
+        ]
+        n_bags = np.diff(self.bounds)
+
+        def submit() -> list[Made]:
+            places = self.holders()
+            return [each.submit(self.client, self.futures, places, n_bags) for each in pieces]
+
+        loaders = [each.loader(self.loaders, n_bags) for each in pieces]
+        return Partitions(self.client, loaders, bounds, retry_work(submit, self.restore))
+
+    def source_of(self, bags: Any) -> Any:
+        """The partition of each bag."""
+        return np.searchsorted(self.bounds, bags, side="right") - 1
+
+    def holders(self) -> list[dict[str, Any]]:
+        """Where each partition is, as options of ``Client.submit``: work goes to the bags."""
+        requested = {worker for worker in self._workers if worker}
+        connection.wait(self.client, self.futures, requested)
+        return [
+            {"workers": workers, "allow_other_workers": True} if workers else {}
+            for workers in connection.holders_of(self.client, self.futures)
+        ]
+
+    def restore(self) -> None:
+        """Load partitions again that no worker holds any more."""
+        retry_work(self._restore, lambda: None)
+
+    def _restore(self) -> None:
+        workers = connection.workers_of(self.client)
+        present = [f for f in self.futures if f is not None and f.status == "finished"]
+        held = connection.holders_of(self.client, present)
+        safe = {future.key for future, where in zip(present, held, strict=True) if where}
+        for i, loader in enumerate(self.loaders):
+            if self.futures[i] is None or self.futures[i].key not in safe:
+                worker = workers[i % len(workers)]
+                self._workers[i], self.futures[i] = worker, loader.put(self.client, worker)
+
+
+class Loader:
+    """Bags of one partition, and how they get to a worker.
+
+    Parameters
+    ----------
+    load : callable
+        Returns the bags, without arguments.
+    on_worker : bool
+        Whether the worker calls it, because it can; otherwise they are sent from this process.
+    """
+
+    def __init__(self, load: Callable[[], Bags], *, on_worker: bool) -> None:
+        self.load, self.on_worker = load, on_worker
+
+    steps: tuple[Callable[[Bags], Bags], ...] = ()
+
+    def then(self, function: Callable[[Bags], Bags]) -> Loader:
+        """The same with one more step, made on the worker."""
+        longer = copy(self)
+        longer.steps = (*self.steps, function)
+        return longer
+
+    def put(self, client: Any, worker: str) -> Any:
+        """Make a future of the bags on a worker."""
+        where = {"workers": [worker], "allow_other_workers": True}
+        future = self._loaded(client, worker, where)
+        for step in self.steps:
+            future = connection.submit(client, step, future, **where)
+        return future
+
+    def _loaded(self, client: Any, worker: str, where: dict[str, Any]) -> Any:
+        """A future of the bags before the steps."""
+        if self.on_worker:
+            return connection.submit(client, self.load, **where)
+        bags = self.load()
+
+        def scatter() -> Any:
+            return client.scatter(bags, workers=[worker], hash=False, asynchronous=True)
+
+        sent = connection.await_reply(client, scatter, [worker])
+        return connection.submit(client, copied, sent, **where)
+
+
+class _JoinedLoader(Loader):
+    """Bags out of several partitions, joined in a new order.
+
+    Parameters
+    ----------
+    pieces : list of Loader
+        The bags of each partition.
+    order : ndarray of int64 of shape (n_bags,)
+        Where each bag is in the concatenated pieces.
+    """
+
+    def __init__(self, pieces: list[Loader], order: NDArray[np.int64]) -> None:
+        self.pieces, self.order = pieces, order
+
+    on_worker = True
+
+    def _loaded(self, client: Any, worker: str, where: dict[str, Any]) -> Any:
+        pieces = [loader.put(client, worker) for loader in self.pieces]
+        return connection.submit(client, _in_order, self.order, pieces, **where)
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Which bags of which partitions make a new one.
+
+    Attributes
+    ----------
+    bags : dict of int to ndarray of int64
+        Of each partition, positions of bags in it.
+    order : ndarray of int64 of shape (n_bags,)
+        Where each bag is in the concatenated pieces.
+    """
+
+    bags: dict[int, NDArray[np.int64]]
+    order: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, partition: NDArray[np.int64], position: NDArray[np.int64]) -> _Pieces:
+        """Sort the bags of a new partition by the partition they come from."""
+        bags = {int(p): position[partition == p] for p in np.unique(partition)}
+        return cls(bags, np.argsort(np.argsort(partition, kind="stable"), kind="stable"))
+
+    def loader(self, loaders: list[Loader], n_bags: NDArray[np.int64]) -> Loader:
+        """How they are loaded again, after a loss."""
+        pieces = [
+            loaders[p] if _is_all(chosen, n_bags[p]) else loaders[p].then(partial(_take, chosen))
+            for p, chosen in self.bags.items()
+        ]
+        return pieces[0] if len(pieces) == 1 else _JoinedLoader(pieces, self.order)
+
+    def submit(
+        self,
+        client: Any,
+        futures: list[Any],
+        places: list[dict[str, Any]],
+        n_bags: NDArray[np.int64],
+    ) -> Made:
+        """Make them from partitions that workers hold."""
+        pieces = [
+            futures[p]
+            if _is_all(chosen, n_bags[p])
+            else connection.submit(client, _take, chosen, futures[p], **places[p])
+            for p, chosen in self.bags.items()
+        ]
+        largest = places[max(self.bags, key=lambda p: len(self.bags[p]))]
+        if len(pieces) == 1:
+            return pieces[0], _first_worker(largest)
+        together = connection.submit(client, _in_order, self.order, pieces, **largest)
+        return together, _first_worker(largest)
+
+
+def workers_in(places: list[dict[str, Any]]) -> set[str]:
+    """The workers that options of ``Client.submit`` name.
+
+    Parameters
+    ----------
+    places : list of dict
+        What `Partitions.holders` returned.
+
+    Returns
+    -------
+    set of str
+    """
+    return {worker for where in places for worker in where.get("workers", ())}
+
+
+def joined(
+    offsets: NDArray[np.int64],
+    ids: NDArray[Any] | None,
+    feature_names: list[str] | None,
+    partitions: list[Bags],
+) -> Bags:
+    """The bags of several partitions, one after the other.
+
+    Parameters
+    ----------
+    offsets, ids, feature_names : object
+        Those of the result.
+    partitions : list of Bags
+        The partitions.
+
+    Returns
+    -------
+    Bags
+    """
+    tables = [bags.instances for bags in partitions]
+    in_csr = sparse.issparse(tables[0])
+    rows = sparse.vstack(tables, format="csr") if in_csr else np.concatenate(tables)
+    return Bags(rows, offsets, ids, feature_names=feature_names)
+
+
+def _first_worker(where: dict[str, Any]) -> str | None:
+    return next(iter(where.get("workers", ())), None)
+
+
+def _is_all(chosen: NDArray[np.int64], n_bags: int) -> bool:
+    return bool(np.array_equal(chosen, np.arange(n_bags)))
+
+
+def _take(chosen: NDArray[np.int64], bags: Bags) -> Bags:
+    return bags[chosen]
+
+
+def _in_order(order: NDArray[np.int64], pieces: list[Bags]) -> Bags:
+    """Pieces one after the other, then in an order."""
+    sizes = np.concatenate([piece.sizes for piece in pieces])
+    ids = None if pieces[0].ids is None else np.concatenate([piece.ids for piece in pieces])
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    return joined(offsets, ids, pieces[0].feature_names, pieces)[order]
