@@ -16,7 +16,8 @@ def drawn(rng, n_instances, n_features, n_groups=None):
     X = rng.normal(size=(n_instances, n_features))
     X[: n_instances // 2, 0] += 1.5
     n_points = n_instances - 4
-    combine = sparse.random_array((n_points, n_instances), density=0.03, rng=rng)
+    few = rng.random((n_points, n_instances)) < 0.03
+    combine = sparse.csr_array(rng.random((n_points, n_instances)) * few)
     combine = sparse.csr_array(combine + sparse.eye_array(n_points, n_instances))
     groups = np.sort(rng.integers(0, n_groups or n_points, n_points))
     _, groups = np.unique(groups, return_inverse=True)
