@@ -21,6 +21,7 @@ from bagwise.cli.options import (
     Parameters,
     Separator,
     flag,
+    output_option,
     parse_parameters,
 )
 from bagwise.cli.output import (
@@ -52,14 +53,7 @@ def annotate(
         ),
     ],
     output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The instances with their labels, .parquet, .csv or .tsv.",
-            show_default=False,
-        ),
+        Path, output_option("FILE", "The instances with their labels, .parquet, .csv or .tsv.")
     ],
     bag: Bag = None,
     background: Annotated[

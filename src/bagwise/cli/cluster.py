@@ -9,19 +9,14 @@ import typer
 
 from bagwise._methods import CSP
 from bagwise.cli.options import (
-    Bag,
-    Exclude,
-    Features,
     File,
     Force,
     Json,
-    Label,
-    Labels,
-    LabelSet,
+    LabelledColumns,
     NoScale,
     Parameters,
-    Separator,
     flag,
+    output_option,
     parse_parameters,
 )
 from bagwise.cli.output import (
@@ -48,21 +43,11 @@ def cluster(
     ],
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Clusters of instances, .parquet, .csv or .tsv; a page (.html) goes beside it.",
-            show_default=False,
+        output_option(
+            "FILE", "Clusters of instances, .parquet, .csv or .tsv; a page (.html) goes beside it."
         ),
     ],
-    bag: Bag = None,
-    label: Label = None,
-    label_set: LabelSet = None,
-    labels: Labels = None,
-    features: Features = None,
-    exclude: Exclude = None,
-    separator: Separator = ";",
+    columns: LabelledColumns = LabelledColumns(),  # noqa: B008
     no_scale: NoScale = False,
     no_report: Annotated[
         bool, flag("--no-report", help="Write no page with tables and maps.")
@@ -87,34 +72,25 @@ def cluster(
     instances_beside(output)  # tells of an ending that cannot be written
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
-    from bagwise.cli.reading import choose_columns, known_sets, refuse_gaps
+    from bagwise.cli.reading import known_sets, refuse_gaps
     from bagwise.extras import import_extra
 
     if not no_report:
         for module in ("jinja2", "matplotlib"):
             import_extra(module, extra="report")
     model = CSP.make({**parse_parameters(parameters or ()), "n_clusters": n_clusters})
-    choice = choose_columns(
-        bag,
-        label,
-        label_set,
-        features=features,
-        exclude=exclude,
-        separator=separator,
-        labels=labels,
-    )
-    data = choice.read(file)
+    data = columns.choice().read(file)
     refuse_gaps(data.bags)
     known = known_sets(data)
     with progress(f"Clustering {data.bags.n_instances} instances"):
         _fit(model, data.bags, known, scale=not no_scale)
-    columns = _instance_columns(model, data.bags, known)
-    write_columns(output, columns, force=force)
+    instances = _instance_columns(model, data.bags, known)
+    write_columns(output, instances, force=force)
     note(f"{data.bags.n_instances} instances in {n_clusters} clusters: {output}")
     summary = _cluster_columns(model)
     if not no_report:
         with progress("Drawing the map"):
-            _write_page(page, file, model, data, columns, summary)
+            _write_page(page, file, model, data, instances, summary)
         note(f"Map and tables: {page}")
     if json:
         written = [output, *[page][no_report:]]

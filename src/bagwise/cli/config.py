@@ -8,11 +8,13 @@ import inspect
 import json
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from bagwise.cli import options as cli_options
 from bagwise.cli.options import parse_parameters
 from bagwise.cli.output import note, refuse_existing
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
@@ -28,7 +30,10 @@ _OF_NO_RUN = {"config", "save_config", "debug", "force", "help"}
 
 
 class Application(typer.Typer):
-    """A Typer application whose commands all take ``--config``, ``--save-config``, ``--debug``."""
+    """A Typer application whose commands all take ``--config``, ``--save-config``, ``--debug``.
+
+    A parameter whose type is a dataclass of options stands for these options.
+    """
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """Register a function as a command, as in Typer."""
@@ -105,12 +110,11 @@ def write_options(context: typer.Context, path: Path, *, force: bool) -> None:
 
 Config = Annotated[
     Path | None,
-    typer.Option(
+    cli_options.option(
         "--config",
         metavar="TOML",
         is_eager=True,
         callback=read_options,
-        show_default=False,
         rich_help_panel=_PANEL,
         help="Take options from this file, named as here without dashes in front; what is typed "
         "wins. Paths in it start from the working folder.",
@@ -118,10 +122,9 @@ Config = Annotated[
 ]
 SaveConfig = Annotated[
     Path | None,
-    typer.Option(
+    cli_options.option(
         "--save-config",
         metavar="TOML",
-        show_default=False,
         rich_help_panel=_PANEL,
         help="Keep the options of this run in a file for --config.",
     ),
@@ -129,10 +132,7 @@ SaveConfig = Annotated[
 Debug = Annotated[
     bool,
     typer.Option(
-        "--debug",
-        metavar="",
-        rich_help_panel=_PANEL,
-        help="Show where in the code an error arose.",
+        "--debug", metavar="", rich_help_panel=_PANEL, help="Show where in the code an error arose."
     ),
 ]
 
@@ -145,15 +145,20 @@ def _with_run_options(function: Callable[..., None]) -> Callable[..., None]:
         force = bool(options.get("force"))
         if save_config is not None:
             _check_place(save_config, options, force=force)
+        for name, group in groups.items():
+            options[name] = group(**{f.name: options.pop(f.name) for f in fields(group)})
         function(**options)
         if save_config is not None:
             write_options(context, save_config, force=force)
             note(f"Options of this run: {save_config}")
 
     own = inspect.signature(function, eval_str=True)
+    groups: dict[str, Any] = {
+        p.name: p.annotation for p in own.parameters.values() if is_dataclass(p.annotation)
+    }
     added = {"context": typer.Context, "config": Config, "save_config": SaveConfig, "debug": Debug}
     defaults = {"context": inspect.Parameter.empty, "debug": False}
-    parameters = [*own.parameters.values()] + [
+    parameters = [q for p in own.parameters.values() for q in _expanded(p)] + [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=kind
         )
@@ -162,6 +167,19 @@ def _with_run_options(function: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
+
+
+def _expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """The fields of a parameter that is a group of options (a dataclass); others as they are."""
+    if not is_dataclass(parameter.annotation):
+        return [parameter]
+    kinds = get_type_hints(parameter.annotation, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name, parameter.kind, default=field.default, annotation=kinds[field.name]
+        )
+        for field in fields(parameter.annotation)
+    ]
 
 
 def _check_place(path: Path, options: Mapping[str, Any], *, force: bool) -> None:

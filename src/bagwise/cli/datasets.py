@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bagwise.cli.config import Application
-from bagwise.cli.options import Force, Json
+from bagwise.cli.options import Force, Json, output_option
 from bagwise.cli.output import (
     as_records,
     note,
@@ -142,16 +142,7 @@ def get(
 @datasets.command()
 def export(
     name: Name,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=".csv, .parquet or .npz file.",
-            show_default=False,
-        ),
-    ],
+    output: Annotated[Path, output_option("FILE", ".csv, .parquet or .npz file.")],
     force: Force = False,
     json: Json = False,
 ) -> None:

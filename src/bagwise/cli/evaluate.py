@@ -8,20 +8,14 @@ import typer
 
 from bagwise._methods import find_method, make_model
 from bagwise.cli.options import (
-    Bag,
-    Exclude,
-    Features,
     File,
     Group,
     Json,
-    Label,
-    Labels,
-    LabelSet,
+    LabelledColumns,
     MethodName,
     NoScale,
     Parameters,
     Positive,
-    Separator,
     parse_parameters,
 )
 from bagwise.cli.output import (
@@ -38,14 +32,8 @@ __all__ = ["evaluate"]
 def evaluate(
     file: File,
     method: MethodName,
-    bag: Bag = None,
-    label: Label = None,
-    label_set: LabelSet = None,
+    columns: LabelledColumns = LabelledColumns(),  # noqa: B008
     positive: Positive = None,
-    labels: Labels = None,
-    features: Features = None,
-    exclude: Exclude = None,
-    separator: Separator = ";",
     group: Group = None,
     folds: Annotated[int, typer.Option("--folds", min=2, help="Number of folds.")] = 5,
     repeats: Annotated[
@@ -70,23 +58,14 @@ def evaluate(
     ```
     """
     from bagwise._methods.ready_made import baselines
-    from bagwise.cli.reading import choose_columns, read_labelled
+    from bagwise.cli.reading import read_labelled
     from bagwise.model_selection import compare
     from bagwise.model_selection._evaluation import make_folds
 
     chosen = find_method(method)
     values = parse_parameters(parameters or ())
     chosen.make(values)  # a wrong parameter is told before a long reading
-    choice = choose_columns(
-        bag,
-        label,
-        label_set,
-        group=group,
-        features=features,
-        exclude=exclude,
-        separator=separator,
-        labels=labels,
-    )
+    choice = columns.choice(group=group)
     data = read_labelled(file, choice, positive=positive)
     chosen.check_labels(label_sets=data.has_sets)
     splits = make_folds(data.y, n_folds=folds, n_repeats=repeats, seed=seed, groups=data.groups)

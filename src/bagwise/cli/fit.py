@@ -5,28 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from bagwise._methods import find_method, make_model
 from bagwise.cli.corrections import fit_arguments, known_labels, read_known
 from bagwise.cli.options import (
-    Bag,
     CheckpointFile,
     Corrections,
-    Exclude,
-    Features,
     File,
     Force,
     Json,
-    Label,
-    Labels,
-    LabelSet,
+    LabelledColumns,
     MemoryLimit,
     MethodName,
     NoScale,
     Parameters,
     Positive,
-    Separator,
+    output_option,
     parse_parameters,
 )
 from bagwise.cli.output import (
@@ -47,20 +40,9 @@ __all__ = ["fit"]
 def fit(
     file: File,
     method: MethodName,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="MODEL", help="The model, a .skops file.", show_default=False
-        ),
-    ],
-    bag: Bag = None,
-    label: Label = None,
-    label_set: LabelSet = None,
+    output: Annotated[Path, output_option("MODEL", "The model, a .skops file.")],
+    columns: LabelledColumns = LabelledColumns(),  # noqa: B008
     positive: Positive = None,
-    labels: Labels = None,
-    features: Features = None,
-    exclude: Exclude = None,
-    separator: Separator = ";",
     no_scale: NoScale = False,
     parameters: Parameters = None,
     memory_limit: MemoryLimit = None,
@@ -83,7 +65,7 @@ def fit(
     ```
     """
     refuse_existing([output], force=force, inputs=[file])
-    from bagwise.cli.reading import choose_columns, read_labelled
+    from bagwise.cli.reading import read_labelled
     from bagwise.extras import import_extra
     from bagwise.persistence import save_model
     from bagwise.persistence._fingerprints import MOST_BAGS, fingerprints
@@ -94,16 +76,7 @@ def fit(
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
     estimator = chosen.make(settings)  # a wrong parameter is told before a long reading
     said = read_known(corrections, estimator, chosen.name)
-    choice = choose_columns(
-        bag,
-        label,
-        label_set,
-        features=features,
-        exclude=exclude,
-        separator=separator,
-        labels=labels,
-        memory_limit=memory_limit,
-    )
+    choice = columns.choice(memory_limit=memory_limit)
     data = read_labelled(file, choice, positive=positive)
     chosen.check_labels(label_sets=data.has_sets)
     model = make_model(chosen, settings, scale=not no_scale, sparse=data.is_sparse)

@@ -6,17 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bagwise.cli.options import (
-    Bag,
-    Exclude,
-    Features,
-    File,
-    Json,
-    Label,
-    Labels,
-    LabelSet,
-    Separator,
-)
+from bagwise.cli.options import File, Json, LabelledColumns
 from bagwise.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -31,13 +21,7 @@ _SHOWN = 20  # labels in the table
 
 def info(
     file: File,
-    bag: Bag = None,
-    label: Label = None,
-    label_set: LabelSet = None,
-    labels: Labels = None,
-    features: Features = None,
-    exclude: Exclude = None,
-    separator: Separator = ";",
+    columns: LabelledColumns = LabelledColumns(),  # noqa: B008
     json: Json = False,
 ) -> None:
     """Show what is in a file: bags, instances, features, labels, gaps.
@@ -50,18 +34,7 @@ def info(
     bagwise info words.csv --bag bag --label-set label_set --json
     ```
     """
-    from bagwise.cli.reading import choose_columns
-
-    choice = choose_columns(
-        bag,
-        label,
-        label_set,
-        features=features,
-        exclude=exclude,
-        separator=separator,
-        labels=labels,
-    )
-    data = choice.read(file)
+    data = columns.choice().read(file)
     facts = {"file": str(file), **_size_facts(data.bags), **_value_facts(data.bags)}
     counts = _label_counts(data)
     if json:

@@ -4,44 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bagwise._methods import CSP, METHODS
 from bagwise.exceptions import InputError
 
-__all__ = [
-    "COLUMNS",
-    "Audio",
-    "Bag",
-    "CheckpointFile",
-    "Corrections",
-    "Exclude",
-    "Features",
-    "File",
-    "Force",
-    "Group",
-    "Image",
-    "Json",
-    "Label",
-    "LabelSet",
-    "Labels",
-    "MemoryLimit",
-    "MethodName",
-    "ModelFile",
-    "NoScale",
-    "Parameters",
-    "Positive",
-    "Separator",
-    "Text",
-    "flag",
-    "matching_methods",
-    "parse_parameters",
-]
-
-COLUMNS = "Columns of the file"
+if TYPE_CHECKING:
+    from bagwise.cli.reading import ColumnChoice
 
 
 def flag(*names: str, help: str) -> Any:
@@ -59,6 +32,62 @@ def flag(*names: str, help: str) -> Any:
     typer.models.OptionInfo
     """
     return typer.Option(*names, metavar="", help=help)
+
+
+def option(*names: str, help: str, **settings: Any) -> Any:
+    """Declare an option with a value, whose default is not shown.
+
+    Parameters
+    ----------
+    *names : str
+        How it is typed.
+    help : str
+        What it does.
+    **settings : object
+        Further arguments of ``typer.Option``.
+
+    Returns
+    -------
+    typer.models.OptionInfo
+    """
+    return typer.Option(*names, help=help, **{"show_default": False} | settings)
+
+
+def output_option(metavar: str, help: str) -> Any:
+    """Declare ``--output``.
+
+    Parameters
+    ----------
+    metavar : str
+        What is written: FILE, MODEL.
+    help : str
+        What it holds.
+
+    Returns
+    -------
+    typer.models.OptionInfo
+    """
+    return option("--output", "-o", metavar=metavar, help=help)
+
+
+def column(name: str, help: str, **settings: Any) -> Any:
+    """Declare an option that names a column of the file.
+
+    Parameters
+    ----------
+    name : str
+        How it is typed.
+    help : str
+        What the column holds.
+    **settings : object
+        Further arguments of ``typer.Option``.
+
+    Returns
+    -------
+    typer.models.OptionInfo
+    """
+    usual = {"metavar": "COLUMN", "rich_help_panel": "Columns of the file"}
+    return option(name, help=help, **usual | settings)
 
 
 def matching_methods(incomplete: str) -> list[tuple[str, str]]:
@@ -130,170 +159,146 @@ File = Annotated[
     ),
 ]
 ModelFile = Annotated[
-    Path,
-    typer.Argument(metavar="MODEL", show_default=False, help="What `bagwise fit` wrote."),
+    Path, typer.Argument(metavar="MODEL", show_default=False, help="What `bagwise fit` wrote.")
 ]
 Bag = Annotated[
-    str | None,
-    typer.Option(
-        "--bag",
-        rich_help_panel=COLUMNS,
-        metavar="COLUMN",
-        help="Column that names the bag of a row, `bag` by default.",
-    ),
+    str | None, column("--bag", "Column that names the bag of a row, `bag` by default.")
 ]
 Label = Annotated[
-    str | None,
-    typer.Option(
-        "--label",
-        rich_help_panel=COLUMNS,
-        metavar="COLUMN",
-        help="Column with the label of the bag, `label` by default.",
-    ),
+    str | None, column("--label", "Column with the label of the bag, `label` by default.")
 ]
 LabelSet = Annotated[
-    str | None,
-    typer.Option(
-        "--label-set",
-        rich_help_panel=COLUMNS,
-        metavar="COLUMN",
-        help='Column with several labels of the bag, as "a;b".',
-    ),
+    str | None, column("--label-set", 'Column with several labels of the bag, as "a;b".')
 ]
 Labels = Annotated[
     Path | None,
-    typer.Option(
+    column(
         "--labels",
-        rich_help_panel=COLUMNS,
+        "Labels kept elsewhere: a table with the columns --bag and --label.",
         metavar="TABLE",
-        help="Labels kept elsewhere: a table with the columns --bag and --label.",
     ),
 ]
 Positive = Annotated[
     str | None,
-    typer.Option(
+    column(
         "--positive",
-        rich_help_panel=COLUMNS,
+        "Of two labels, the one that a single instance can cause; the last in order by default.",
         metavar="LABEL",
-        help="Of two labels, the one that a single instance can cause; the last in order by "
-        "default.",
     ),
 ]
 Features = Annotated[
     list[str] | None,
-    typer.Option(
-        "--features",
-        rich_help_panel=COLUMNS,
-        metavar="A,B,...",
-        help="Feature columns; all that are left by default.",
-        show_default=False,
-    ),
+    column("--features", "Feature columns; all that are left by default.", metavar="A,B,..."),
 ]
 Exclude = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--exclude",
-        rich_help_panel=COLUMNS,
-        metavar="A,B,...",
-        help="Columns to leave out.",
-        show_default=False,
-    ),
+    list[str] | None, column("--exclude", "Columns to leave out.", metavar="A,B,...")
 ]
 Separator = Annotated[
     str,
-    typer.Option(
-        "--separator",
-        rich_help_panel=COLUMNS,
-        metavar="TEXT",
-        help="What separates labels of a set.",
-    ),
+    column("--separator", "What separates labels of a set.", metavar="TEXT", show_default=True),
 ]
 Group = Annotated[
     str | None,
-    typer.Option(
-        "--group",
-        rich_help_panel=COLUMNS,
-        metavar="COLUMN",
-        help="Column whose equal values stay on one side of a split: the patient of a slide.",
+    column(
+        "--group", "Column whose equal values stay on one side of a split: the patient of a slide."
     ),
 ]
 Image = Annotated[
-    str | None,
-    typer.Option(
-        "--image",
-        rich_help_panel=COLUMNS,
-        metavar="COLUMN",
-        help="Column with an image file per row, from the folder of FILE.",
-    ),
+    str | None, column("--image", "Column with an image file per row, from the folder of FILE.")
 ]
-Audio = Annotated[
-    str | None,
-    typer.Option(
-        "--audio",
-        rich_help_panel=COLUMNS,
-        metavar="COLUMN",
-        help="Column with a sound file per row.",
-    ),
-]
-Text = Annotated[
-    str | None,
-    typer.Option(
-        "--text", rich_help_panel=COLUMNS, metavar="COLUMN", help="Column with a text per row."
-    ),
-]
+Audio = Annotated[str | None, column("--audio", "Column with a sound file per row.")]
+Text = Annotated[str | None, column("--text", "Column with a text per row.")]
 MethodName = Annotated[
     str,
-    typer.Option(
+    option(
         "--method",
         "-m",
         metavar="NAME",
         help=f"{', '.join(METHODS)} (see `bagwise methods`).",
         autocompletion=matching_methods,
-        show_default=False,
     ),
 ]
 Parameters = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--set",
         metavar="NAME=VALUE",
         help="A parameter of the method (see `bagwise methods`); repeat for more.",
         autocompletion=_matching_parameters,
-        show_default=False,
     ),
 ]
 NoScale = Annotated[bool, flag("--no-scale", help="Take features as they are: no standardisation.")]
 MemoryLimit = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--memory-limit",
         metavar="SIZE",
         help="Keep instances larger than this, such as 2GB, in a temporary file instead of memory; "
         "half of the available memory by default.",
-        show_default=False,
     ),
 ]
 CheckpointFile = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--checkpoint",
         metavar="PATH",
         help="Save the state of a long fit there now and then; the same command continues from it "
         "after a crash (pdmisvm, orlr, mimlca).",
-        show_default=False,
     ),
 ]
 Corrections = Annotated[
     Path | None,
-    typer.Option(
+    option(
         "--corrections",
         metavar="FILE",
         help="Labels of instances that somebody looked at, from `bagwise review` or a table with "
         "the columns bag, row and label; held fixed.",
-        show_default=False,
     ),
 ]
 Force = Annotated[bool, flag("--force", help="Overwrite what exists.")]
 Json = Annotated[
     bool, flag("--json", help="Print the result as one JSON document; notes stay on stderr.")
 ]
+
+
+@dataclass(frozen=True)
+class LabelledColumns:
+    """The options that say what the columns of a file of labelled bags hold.
+
+    A command with a parameter of this type has all of these options (see `Application`).
+    """
+
+    bag: Bag = None
+    label: Label = None
+    label_set: LabelSet = None
+    labels: Labels = None
+    features: Features = None
+    exclude: Exclude = None
+    separator: Separator = ";"
+
+    def choice(self, *, hidden: Iterable[str] = (), **more: Any) -> ColumnChoice:
+        """What is read from a file.
+
+        Parameters
+        ----------
+        hidden : iterable of str, default=()
+            Further columns to leave out.
+        **more : object
+            Further arguments of `choose_columns`.
+
+        Returns
+        -------
+        ColumnChoice
+        """
+        from bagwise.cli.reading import choose_columns
+
+        return choose_columns(
+            self.bag,
+            self.label,
+            self.label_set,
+            labels=self.labels,
+            features=self.features,
+            exclude=[*(self.exclude or []), *hidden],
+            separator=self.separator,
+            **more,
+        )

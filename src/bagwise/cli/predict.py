@@ -6,9 +6,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from bagwise.cli.options import Bag, File, Force, Json, MemoryLimit, ModelFile
+from bagwise.cli.options import (
+    Bag,
+    File,
+    Force,
+    Json,
+    MemoryLimit,
+    ModelFile,
+    output_option,
+)
 from bagwise.cli.output import (
     instances_beside,
     note,
@@ -26,12 +32,8 @@ def predict(
     file: File,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Predictions of bags, .parquet, .csv or .tsv; those of instances go beside it.",
-            show_default=False,
+        output_option(
+            "FILE", "Predictions of bags, .parquet, .csv or .tsv; those of instances go beside it."
         ),
     ],
     bag: Bag = None,

@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bagwise.cli.options import (
-    COLUMNS,
     Audio,
-    Bag,
-    Exclude,
-    Features,
     File,
     Force,
     Group,
     Image,
     Json,
-    Label,
-    Labels,
-    LabelSet,
+    LabelledColumns,
     MemoryLimit,
     ModelFile,
-    Separator,
     Text,
+    column,
+    option,
+    output_option,
 )
 from bagwise.cli.output import note, print_json, progress, refuse_existing
 
@@ -37,26 +33,16 @@ __all__ = ["report"]
 def report(
     model: ModelFile,
     file: File,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="PAGE", help="The page, .html.", show_default=False),
-    ],
-    bag: Bag = None,
-    label: Label = None,
-    label_set: LabelSet = None,
-    labels: Labels = None,
-    features: Features = None,
-    exclude: Exclude = None,
-    separator: Separator = ";",
+    output: Annotated[Path, output_option("PAGE", "The page, .html.")],
+    columns: LabelledColumns = LabelledColumns(),  # noqa: B008
     group: Group = None,
     cv: Annotated[
         int,
-        typer.Option(
+        option(
             "--cv",
             metavar="N",
             min=0,
             help="Fit anew in N folds, and show figures of bags not fitted on.",
-            show_default=False,
         ),
     ] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the folds.")] = 0,
@@ -64,22 +50,14 @@ def report(
     audio: Audio = None,
     text: Text = None,
     source: Annotated[
-        str | None,
-        typer.Option(
-            "--source",
-            rich_help_panel=COLUMNS,
-            metavar="COLUMN",
-            help="Column with the image that an instance is part of.",
-        ),
+        str | None, column("--source", "Column with the image that an instance is part of.")
     ] = None,
     box: Annotated[
         str | None,
-        typer.Option(
+        column(
             "--box",
-            rich_help_panel=COLUMNS,
+            "Four columns: where in its --source an instance is, in pixels.",
             metavar="X,Y,WIDTH,HEIGHT",
-            help="Four columns: where in its --source an instance is, in pixels.",
-            show_default=False,
         ),
     ] = None,
     per_bag: Annotated[
@@ -111,22 +89,18 @@ def report(
     from bagwise._memory import byte_count
     from bagwise.cli.held_out import judged_in_folds
     from bagwise.cli.media import read_media
-    from bagwise.cli.reading import choose_columns, read_for_model
+    from bagwise.cli.reading import read_for_model
     from bagwise.cli.saved_model import open_model
     from bagwise.extras import import_extra
     from bagwise.report import Report
 
     import_extra("jinja2", extra="report")
     fitted, metadata = open_model(model)
-    columns = metadata.get("columns", {})
-    shown = [name for name in (image, audio, text, source) if name is not None]
-    choice = choose_columns(
-        bag, label, label_set, group=group, features=features,
-        exclude=[*(exclude or []), *shown, *([] if box is None else [box])],
-        separator=separator, labels=labels, memory_limit=memory_limit,
-    )  # fmt: skip
+    bag = columns.bag or metadata.get("columns", {}).get("bag")
+    shown = [name for name in (image, audio, text, source, box) if name is not None]
+    choice = columns.choice(hidden=shown, group=group, memory_limit=memory_limit)
     media = read_media(
-        file, bag or columns.get("bag"), image=image, audio=audio, text=text, source=source,
+        file, bag, image=image, audio=audio, text=text, source=source,
         box=box, per_bag=per_bag, budget=byte_count(budget),
     )  # fmt: skip
     data = read_for_model(file, fitted, metadata, choice)
