@@ -116,13 +116,35 @@ def bag_distances(
            [2., 0.]])
     """
     _check_choice(kind, "kind", DISTANCES)
-    A, B = _two_sets(X, Y)
+    return distances_between(*_two_sets(X, Y), kind=kind, metric=metric)
+
+
+def distances_between(
+    A: Bags, B: Bags | None = None, *, kind: str, metric: Metric = "euclidean"
+) -> NDArray[np.float64]:
+    """Distances between validated bags, as in `bag_distances`.
+
+    Parameters
+    ----------
+    A : Bags
+        The bags A.
+    B : Bags, default=None
+        The bags B, with the same features; A by default.
+    kind, metric
+        As in `bag_distances`.
+
+    Returns
+    -------
+    ndarray of shape (n_bags_A, n_bags_B)
+    """
+    with_itself = B is None
+    B = A if B is None else B
     _check_metric(metric, A, B)
     if kind == "hausdorff":
-        there = bag_distances(A, B, kind="maxmin", metric=metric)
-        back = there if Y is None else bag_distances(B, A, kind="maxmin", metric=metric)
+        there = distances_between(A, B, kind="maxmin", metric=metric)
+        back = there if with_itself else distances_between(B, A, kind="maxmin", metric=metric)
         return np.maximum(there, back.T)
-    symmetric = Y is None and kind == "minmin"
+    symmetric = with_itself and kind == "minmin"
     check_distance_cost(A, B, metric, symmetric=symmetric)
     if metric == "euclidean":
         A, B = _dense_if_few_features(A), _dense_if_few_features(B)
@@ -193,12 +215,44 @@ def bag_kernel(
     """
     _check_choice(kind, "kind", BAG_KERNELS)
     _check_choice(normalization, "normalization", NORMALIZATIONS)
-    A, B = _two_sets(X, Y)
     check_kernel(kernel)
     params: dict[str, Any] = {"gamma": gamma, "degree": degree, "coef0": coef0}
     for name, value in params.items():
         if not (name == "gamma" and value is None):
             _check_number(value, name)
+    return kernel_between(
+        *_two_sets(X, Y), kind=kind, kernel=kernel, normalization=normalization, **params
+    )
+
+
+def kernel_between(
+    A: Bags,
+    B: Bags | None = None,
+    *,
+    kernel: str | Callable[..., float],
+    normalization: str | None,
+    kind: str = "nsk",
+    **params: Any,
+) -> NDArray[np.float64]:
+    """Kernel between validated bags, as in `bag_kernel`.
+
+    Parameters
+    ----------
+    A : Bags
+        The bags A.
+    B : Bags, default=None
+        The bags B, with the same features; A by default.
+    kernel, normalization, kind
+        As in `bag_kernel`.
+    **params : dict
+        `gamma`, `degree` and `coef0`.
+
+    Returns
+    -------
+    ndarray of shape (n_bags_A, n_bags_B)
+    """
+    with_itself = B is None
+    B = A if B is None else B
     if kind == "minimax":
         left, right = minimax_statistics(A), minimax_statistics(B)
         return instance_kernel(left, right, kernel, params)
@@ -206,13 +260,14 @@ def bag_kernel(
         out = _bag_sums(A) @ _bag_sums(B).T
     else:
         _check_kernel_cost(kernel, float(A.n_instances) * B.n_instances, B)
-        out = _over_pairs(A, B, _kernel_sums(A, B, kernel, params), np.add, symmetric=Y is None)
-    if normalization == "feature" and Y is None:
+        sums = _kernel_sums(A, B, kernel, params)
+        out = _over_pairs(A, B, sums, np.add, symmetric=with_itself)
+    if normalization == "feature" and with_itself:
         left = right = _root_or_one(np.diagonal(out))
     else:
         options = {"kernel": kernel, "normalization": normalization, **params}
         left = set_kernel_norms(A, **options)
-        right = left if Y is None else set_kernel_norms(B, **options)
+        right = left if with_itself else set_kernel_norms(B, **options)
     return out / np.outer(left, right)
 
 
@@ -359,9 +414,11 @@ def _bag_sums(bags: Bags) -> NDArray[np.float64]:
     return (member @ bags.instances).toarray()
 
 
-def _two_sets(X: Any, Y: Any) -> tuple[Bags, Bags]:
+def _two_sets(X: Any, Y: Any) -> tuple[Bags, Bags | None]:
     A = check_bags(None, X, reset=True)
-    B = A if Y is None else check_bags(None, Y, reset=True)
+    if Y is None:
+        return A, None
+    B = check_bags(None, Y, reset=True)
     if A.n_features != B.n_features:
         raise InputError(
             f"the bags have {A.n_features} and {B.n_features} features: they need the same columns."

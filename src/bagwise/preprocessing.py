@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from bagwise._sklearn import HasMethods
 from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
+from bagwise.base._finite import numerical_errors, quietly, require_finite
 from bagwise.base.fitted_state import FittedState, Model
 from bagwise.engines.mapped import mapped_array
 from bagwise.exceptions import InputError
@@ -139,13 +141,16 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         -------
         Bags, or 2-D array for a 2-D table
         """
+        with_new_rows = partial(self._with_new_rows, as_table=is_table(X))
+        return self._evaluate(X, with_new_rows, by_partition=False)
+
+    def _check_bags(self, X: Any) -> Bags:
         check_is_fitted(self)
-        bags = self._read(X, reset=False)
-        if bags.where == "cluster":
-            return bags.transformed(self._with_new_rows)  # type: ignore[attr-defined]
-        return self._with_new_rows(bags, as_table=is_table(X))
+        return self._read(X, reset=False)
 
     def _with_new_rows(self, bags: Bags, *, as_table: bool = False) -> Any:
+        if bags.where == "cluster":
+            return bags.transformed(self._with_new_rows)  # type: ignore[attr-defined]
         rows = self._transformed(bags)
         if as_table:
             return rows
@@ -182,8 +187,10 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         Bags, or 2-D array for a 2-D table
         """
         check_is_fitted(self)
-        bags = check_bags(None, X, reset=True)
-        rows = self.transformer_.inverse_transform(_rows(bags))
+        with numerical_errors(self, X):
+            bags = check_bags(None, X, reset=True)
+            rows = quietly(self.transformer_.inverse_transform, _rows(bags))
+            require_finite(rows, "the result")
         return rows if is_table(X) else bags.with_instances(rows)
 
     @available_if(_inner_has("get_feature_names_out"))

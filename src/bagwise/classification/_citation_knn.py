@@ -15,7 +15,7 @@ from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, with_known_labels
 from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers, Text
-from bagwise.pairwise import DISTANCES, bag_distances
+from bagwise.pairwise import DISTANCES, distances_between
 
 __all__ = ["CitationKNN"]
 
@@ -200,7 +200,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
             return np.full(len(bags), -np.inf)
         if self.n_citers >= len(bags):
             return np.full(len(bags), np.inf)
-        between = bag_distances(bags, kind=self.kind, metric=self.metric)
+        between = distances_between(bags, kind=self.kind, metric=self.metric)
         np.fill_diagonal(between, np.inf)
         return np.partition(between, self.n_citers - 1, axis=1)[:, self.n_citers - 1]
 
@@ -208,10 +208,12 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         self, bags: Bags
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Votes for each label, all votes, and the distances to the training bags behind them."""
-        there = bag_distances(bags, self.training_bags_, kind=self.kind, metric=self.metric)
+        there = distances_between(bags, self.training_bags_, kind=self.kind, metric=self.metric)
         back = there
         if self.kind in ("maxmin", "meanmin"):
-            back = bag_distances(self.training_bags_, bags, kind=self.kind, metric=self.metric).T
+            back = distances_between(
+                self.training_bags_, bags, kind=self.kind, metric=self.metric
+            ).T
         last = min(self.n_references, len(self.training_bags_)) - 1
         references = there <= SAME * np.partition(there, last, axis=1)[:, [last]]
         voices = references.astype(float) + (back <= SAME * self.citation_radius_)

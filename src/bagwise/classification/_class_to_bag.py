@@ -27,7 +27,7 @@ from bagwise.base import (
 from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers, Text
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
-from bagwise.pairwise import bag_distances
+from bagwise.pairwise import distances_between
 from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio, widest_directions
 from bagwise.solvers.result import SolverResult
 
@@ -301,7 +301,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             return np.full(len(bags), np.inf)
         together = Bags(own @ components.T, [0, len(own)])
         moved = bags.with_instances(bags.instances @ components.T)
-        return bag_distances(together, moved, kind="meanmin")[0]
+        return distances_between(together, moved, kind="meanmin")[0]
 
     def _thresholds(self) -> NDArray[np.float64]:
         train, carries = self.training_bags_, self.label_sets_ == 1

@@ -16,7 +16,13 @@ from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, fit_method
 from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Number
-from bagwise.pairwise import BAG_KERNELS, bag_kernel, kernel_width, set_kernel_norms
+from bagwise.pairwise import (
+    BAG_KERNELS,
+    check_kernel,
+    kernel_between,
+    kernel_width,
+    set_kernel_norms,
+)
 from bagwise.solvers.margin.libsvm import fit_libsvm
 
 __all__ = ["SetKernelSVM"]
@@ -164,8 +170,9 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
             remedy="use fewer bags, or a linear model such as PrimalDualMISVM",
         )
         weight = compute_sample_weight(self.class_weight, labels.classes[labels.codes])
+        check_kernel(self.kernel)
         gamma = kernel_width(self.gamma, bags)
-        gram = bag_kernel(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
+        gram = kernel_between(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
 
         def solve(signs: NDArray[np.int64]) -> tuple[SVC, bool]:
             machine = SVC(C=self.C, kernel="precomputed", tol=self.tol)
@@ -185,7 +192,7 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
 
     def _bag_scores(self, bags: Bags) -> NDArray[np.float64]:
         options = self._kernel_options(self.gamma_)
-        gram = bag_kernel(bags, self.support_bags_, kind=self.bag_kernel, **options)
+        gram = kernel_between(bags, self.support_bags_, kind=self.bag_kernel, **options)
         return gram @ self.dual_coef_.T + self.intercept_
 
     def _score(self, bags: Bags) -> NDArray[np.float64]:
@@ -197,7 +204,7 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
         alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
         plain = options | {"normalization": None}
         weights = self.dual_coef_ / set_kernel_norms(self.support_bags_, **options)
-        sums = bag_kernel(alone, self.support_bags_, **plain) @ weights.T
+        sums = kernel_between(alone, self.support_bags_, **plain) @ weights.T
         scale = (bags.sizes / norms)[bags.bag_index]
         return sums * scale[:, None] + self.intercept_
 

@@ -15,7 +15,7 @@ from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base.fitted_state import BagsOf, FittedState
-from bagwise.pairwise import DISTANCES, bag_distances
+from bagwise.pairwise import DISTANCES, distances_between
 
 __all__ = ["BagDissimilarity"]
 
@@ -123,7 +123,7 @@ class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEst
         return self._evaluate(X, self._distances)
 
     def _distances(self, bags: Bags) -> NDArray[np.float64]:
-        return bag_distances(bags, self.prototypes_, kind=self.kind, metric=self.metric)
+        return distances_between(bags, self.prototypes_, kind=self.kind, metric=self.metric)
 
     @property
     def _n_features_out(self) -> int:

@@ -18,7 +18,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base.fitted_state import FittedState, Number, Table
 from bagwise.compiled.row_order import row_ranks
-from bagwise.pairwise import bag_distances, check_distance_cost, kernel_width
+from bagwise.pairwise import check_distance_cost, distances_between, kernel_width
 
 __all__ = ["InstanceSimilarity", "distinct_instances", "similarity_to"]
 
@@ -177,7 +177,7 @@ def similarity_to(prototypes: Any, bags: Bags, gamma: float) -> NDArray[np.float
     alone = Bags(prototypes, np.arange(n_prototypes + 1))
     check_distance_cost(alone, bags, remedy="set n_prototypes, or use fewer bags at a time")
     # From prototype to bag: only the nearest instances of each bag are measured to full precision.
-    out = np.ascontiguousarray(bag_distances(alone, bags, kind="minmin").T)
+    out = np.ascontiguousarray(distances_between(alone, bags, kind="minmin").T)
     np.square(out, out=out)
     out *= -gamma
     return np.exp(out, out=out)

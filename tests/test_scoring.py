@@ -1,0 +1,64 @@
+"""Every public method of every estimator validates its input exactly once."""
+
+import numpy as np
+import pytest
+from sklearn.utils._testing import set_random_state
+
+from bagwise._validation import instances
+from bagwise.base import RowEstimator
+from checks import example, row_example
+from estimators import public_estimators
+
+OF_BAGS = (
+    "decision_function",
+    "key_instances",
+    "predict",
+    "predict_instances",
+    "predict_proba",
+    "predict_proba_instances",
+    "score_instances",
+    "transform",
+)
+WITH_LABELS = ("annotate", "annotate_proba", "log_likelihood")
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Count validations: `check_bags` and `check_rows` each read the range of values once."""
+    found = []
+    read = instances._value_range
+
+    def counted(estimator):
+        found.append(type(estimator).__name__)
+        return read(estimator)
+
+    monkeypatch.setattr(instances, "_value_range", counted)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
+def test_input_is_validated_once(cls, calls):
+    if cls.__name__ == "InstanceTransformer":  # it accepts every range of values
+        pytest.skip("values are not compared with a range")
+    model = cls()
+    set_random_state(model, 0)
+    X, y = row_example() if isinstance(model, RowEstimator) else example(n_classes=3)
+    model.fit(X, y)
+    assert calls == [cls.__name__]
+    for name in OF_BAGS + WITH_LABELS:
+        if not hasattr(model, name):
+            continue
+        calls.clear()
+        getattr(model, name)(X, *([y] if name in WITH_LABELS else []))
+        assert calls == [cls.__name__], name
+
+
+def test_a_label_is_checked_before_key_instances_are_searched():
+    from bagwise.classification import BagMarginSVM
+
+    bags, y = example()
+    model = BagMarginSVM().fit(bags, y)
+    with pytest.raises(ValueError, match="nobody"):
+        model.key_instances(bags, label="nobody")
+    assert np.array_equal(model.key_instances(bags, label="q"), model.key_instances(bags))
