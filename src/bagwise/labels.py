@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from bagwise.exceptions import LabelError
 
@@ -109,6 +110,84 @@ class Labels:
                 indicator[i, column[_python(label)]] = 1
         return cls("sets", classes, indicator=indicator)
 
+    @classmethod
+    def from_indicator(
+        cls, array: Any, classes: Any = None, *, name_of: Callable[[int], str] = "bag {}".format
+    ) -> Labels:
+        """Make labels from a 0/1 array of label sets.
+
+        Parameters
+        ----------
+        array : array-like or sparse of shape (n_bags, n_classes)
+            1 where a bag carries a label, 0 where not; a row of -1 where nothing is known.
+        classes : array-like of shape (n_classes,), default=None
+            The classes; by default their column numbers.
+        name_of : callable, default="bag {}".format
+            The name of bag `i` in error messages.
+
+        Returns
+        -------
+        Labels
+        """
+        if sparse.issparse(array):
+            check_table_size(*array.shape)
+            compact = array.astype(np.int8)
+            array = (array if (compact != array).nnz else compact).toarray()
+        array = np.asarray(array)
+        classes = np.arange(array.shape[-1]) if classes is None else np.asarray(classes)
+        if array.ndim != 2 or array.shape[1] != len(classes):
+            raise LabelError(
+                f"the label sets have shape {array.shape}, {array.shape[-1]} columns for "
+                f"{len(classes)} classes: {short_list(classes)}."
+            )
+        unknown = (array == UNLABELLED).all(axis=1)
+        odd = np.flatnonzero(~unknown & ~((array == 0) | (array == 1)).all(axis=1))
+        if len(odd):
+            raise LabelError(
+                f"Unknown label type: the label set of {name_of(int(odd[0]))} is "
+                f"{array[odd[0]].tolist()}: expected 0 and 1 only, or -1 in the whole row where "
+                "nothing is known."
+            )
+        return cls("sets", classes, indicator=array.astype(np.int8))
+
+    @classmethod
+    def from_values(cls, values: Any) -> Labels:
+        """Make labels from one label per bag, some of them unknown.
+
+        Missing values and -1 are unknown. But -1 and at most one other number are classes: the
+        two classes of an SVM.
+
+        Parameters
+        ----------
+        values : array-like of shape (n_bags,)
+            The labels.
+
+        Returns
+        -------
+        Labels
+            Of the kind "single" or "partial", with sorted classes.
+        """
+        array = plain_array(values if isinstance(values, np.ndarray) else list(values))
+        if array.dtype == object:
+            try:
+                found = sorted_labels(label for label in array if not is_missing(label))
+            except TypeError as error:
+                raise LabelError(f"y holds values that are not labels: {error}.") from error
+            position = {label: code for code, label in enumerate(found)}
+            codes = np.array([position.get(label, UNLABELLED) for label in array], dtype=np.int64)
+            classes = plain_array(found)
+        else:
+            classes, codes = np.unique(array, return_inverse=True)
+        few = array.dtype.kind in "iuf" and len(classes) <= 2
+        known = [not (is_missing(c) if few else is_unlabelled(c)) for c in classes.tolist()]
+        places = np.where(known, np.cumsum(known) - 1, UNLABELLED)
+        return cls.from_codes(classes[known], np.append(places, UNLABELLED)[codes])
+
+    @classmethod
+    def from_codes(cls, classes: Any, codes: NDArray[np.int64]) -> Labels:
+        """Make labels of the kind "single", or "partial" where a code is -1."""
+        return cls("partial" if (codes < 0).any() else "single", classes, codes)
+
     @property
     def kind(self) -> str:
         """What the labels are: "single", "sets", "partial" or "instances"."""
@@ -161,18 +240,26 @@ class Labels:
             return self._data
         if self.known.all():
             return self._classes[self._data]
-        whole = self._classes.dtype != bool and np.can_cast(self._classes.dtype, np.int64)
-        values = self._classes.astype(np.int64 if whole else object)
-        return np.append(values, UNLABELLED)[self._data]  # the code -1 takes the last entry
+        dtype: Any = np.int64 if not len(self._classes) else object
+        if self._classes.dtype.kind in "iu":
+            dtype = np.result_type(self._classes, np.int8)  # signed
+        values = np.empty(len(self._classes) + 1, dtype)
+        values[:-1], values[-1] = self._classes, UNLABELLED
+        return values[self._data]  # the code -1 takes the last entry
 
     @property
     def texts(self) -> list[str | None]:
         """The label, or the labels, of each bag for a reader; None where nothing is known."""
+        return [None if names is None else "; ".join(names) for names in self.name_lists]
+
+    @property
+    def name_lists(self) -> list[list[str] | None]:
+        """The names of the labels of each bag, in the order of `classes`; None where unknown."""
         names = self.names
         if not self.has_sets:
-            return [None if code < 0 else names[code] for code in self._data.tolist()]
+            return [None if code < 0 else [names[code]] for code in self._data.tolist()]
         return [
-            "; ".join(names[k] for k in np.flatnonzero(row)) if known else None
+            [names[k] for k in np.flatnonzero(row)] if known else None
             for row, known in zip(self._data, self.known, strict=True)
         ]
 
@@ -229,6 +316,10 @@ class Labels:
         indicator[:, columns] = self._data
         indicator[~self.known] = UNLABELLED
         return Labels("sets", merged, indicator=indicator, names=merged_names)
+
+    def as_sets(self) -> Labels:
+        """Return label sets, each with one label where the kind is not "sets"."""
+        return Labels("sets", self._classes, indicator=self.indicator, names=self._names)
 
     def tolist(self) -> list[Any]:
         """Return the label of each bag, or its set of labels; None where nothing is known."""

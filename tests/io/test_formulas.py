@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from bagwise import Bags
 from bagwise.cli.output import write_columns
-from bagwise.cli.reading import as_written, open_columns
 from bagwise.io import read_bags, write_bags
 from bagwise.io.formulas import escape_array, escaped, unescaped
+from bagwise.io.table import read_written
 
 FORMULAS = [
     "=1+1",
@@ -93,6 +93,6 @@ def test_exports_come_back_unchanged(tmp_path, ending):
     path = tmp_path / f"out{ending}"
     values = np.array([text for text in [*FORMULAS, *HARMLESS] if text], dtype=object)
     write_columns(path, {"bag": values, "=label": values[::-1]}, force=False)
-    table = open_columns(path, ["bag", "=label"])
-    assert as_written(table, "bag") == values.tolist()
-    assert as_written(table, "=label") == values[::-1].tolist()
+    table = read_written(path, ["bag", "=label"])
+    assert table["bag"] == values.tolist()
+    assert table["=label"] == values[::-1].tolist()

@@ -16,7 +16,6 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import (
     Labels,
-    check_table_size,
     is_missing,
     is_unlabelled,
     short_list,
@@ -147,9 +146,7 @@ def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None)
         Of the kind "sets", or "single" where y is one label per bag.
     """
     if sparse.issparse(y):
-        check_table_size(*y.shape)
-        compact = y.astype(np.int8)
-        return _from_indicator((y if (compact != y).nnz else compact).toarray(), bags, classes)
+        return _from_indicator(y, bags, classes)
     if (
         y is None
         or isinstance(y, Iterator)
@@ -168,7 +165,7 @@ def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None)
             "y holds rows of different lengths: give a 0/1 array, or a list of sets of labels."
         ) from error
     if array.ndim == 2 and array.shape[1] > 1:
-        return _from_indicator(np.asarray(array), bags, classes)
+        return _from_indicator(array, bags, classes)
     labels = check_bag_labels(y, bags)
     if classes is None:
         return labels
@@ -463,20 +460,6 @@ def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> La
     return Labels.from_sets(y, classes, name_of=bags.name_of)
 
 
-def _from_indicator(array: NDArray[Any], bags: Bags, classes: NDArray[Any] | None) -> Labels:
+def _from_indicator(array: Any, bags: Bags, classes: NDArray[Any] | None) -> Labels:
     check_length(array, bags)
-    if classes is None:
-        classes = np.arange(array.shape[1])
-    if array.shape[1] != len(classes):
-        raise LabelError(
-            f"the label sets have {array.shape[1]} columns for {len(classes)} classes: "
-            f"{short_list(classes)}."
-        )
-    unknown = (array == -1).all(axis=1)
-    odd = np.flatnonzero(~unknown & ~((array == 0) | (array == 1)).all(axis=1))
-    if len(odd):
-        raise LabelError(
-            f"Unknown label type: the label set of {bags.name_of(odd[0])} is "
-            f"{array[odd[0]].tolist()}: expected 0 and 1 only (or all -1 where nothing is known)."
-        )
-    return Labels("sets", classes, indicator=array.astype(np.int8))
+    return Labels.from_indicator(array, classes, name_of=bags.name_of)

@@ -84,7 +84,7 @@ def annotate(
     """
     beside = review_beside(output)
     refuse_existing([output, beside], force=force, inputs=[file])
-    from bagwise.cli.reading import choose_columns, named_sets, refuse_gaps
+    from bagwise.cli.reading import choose_columns, refuse_gaps
 
     method = find_method("orlr")
     values = parse_parameters(parameters or ())
@@ -96,9 +96,10 @@ def annotate(
     said = read_known(corrections, method.make(values), method.name)
     data = choice.read(file)
     refuse_gaps(data.bags)
-    sets = named_sets(data)
+    assert data.label_sets is not None
+    sets = data.label_sets.tolist()
     model = make_model(method, values, scale=not no_scale, sparse=_is_sparse(data.bags))
-    written = {str(name): name for name in data.classes.tolist()}
+    written = dict(zip(data.label_sets.names, data.label_sets.classes.tolist(), strict=True))
     known = known_labels(said, data.bags, written, background=values.get("background"))
     with (
         noting_compilation(),

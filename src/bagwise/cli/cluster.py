@@ -31,7 +31,7 @@ from bagwise.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from sklearn.utils import Bunch
+    from bagwise.io.contents import Contents
 
 __all__ = ["cluster"]
 
@@ -72,7 +72,7 @@ def cluster(
     instances_beside(output)  # tells of an ending that cannot be written
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
-    from bagwise.cli.reading import known_sets, refuse_gaps
+    from bagwise.cli.reading import refuse_gaps
     from bagwise.extras import import_extra
 
     if not no_report:
@@ -81,7 +81,8 @@ def cluster(
     model = CSP.make({**parse_parameters(parameters or ()), "n_clusters": n_clusters})
     data = columns.choice().read(file)
     refuse_gaps(data.bags)
-    known = known_sets(data)
+    labels_of_bags = data.labels if data.label_sets is None else data.label_sets
+    known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()
     with progress(f"Clustering {data.bags.n_instances} instances"):
         _fit(model, data.bags, known, scale=not no_scale)
     instances = _instance_columns(model, data.bags, known)
@@ -145,7 +146,7 @@ def _write_page(
     page: Path,
     file: Path,
     model: Any,
-    data: Bunch,
+    data: Contents,
     columns: dict[str, Any],
     summary: dict[str, Any],
 ) -> None:
@@ -167,7 +168,7 @@ def _write_page(
     page.write_text(text, encoding="utf-8")
 
 
-def _maps(model: Any, data: Bunch, columns: dict[str, Any]) -> list[Any]:
+def _maps(model: Any, data: Contents, columns: dict[str, Any]) -> list[Any]:
     from bagwise.extras import import_extra
     from bagwise.inspection import ClusterMapDisplay
     from bagwise.report._page import Figure

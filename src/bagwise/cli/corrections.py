@@ -53,14 +53,12 @@ def read_known(path: Path | None, estimator: Any, method: str) -> list[Correctio
 
 def _read_table(path: Path) -> list[Correction]:
     """What ``bagwise review --export`` wrote; a table written by hand needs no sizes."""
-    from bagwise.cli.reading import as_written, open_columns
-    from bagwise.io.files import reading
+    from bagwise.io.table import read_written
     from bagwise.review import Correction
 
-    with reading(path):
-        table = open_columns(path, ["bag", "row", "label"], also=["size"])
-        bags, rows, labels = (as_written(table, name) for name in ("bag", "row", "label"))
-        sizes = as_written(table, "size") if "size" in table.names else [None] * len(bags)
+    columns = read_written(path, ["bag", "row", "label"], optional=["size"])
+    bags, rows, labels = (columns[name] for name in ("bag", "row", "label"))
+    sizes = columns.get("size", [None] * len(bags))
     found = []
     for bag, row, size, label in zip(bags, rows, sizes, labels, strict=True):
         whole = all(str(number).isdecimal() for number in (row, 0 if size is None else size))

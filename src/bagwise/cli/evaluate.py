@@ -57,8 +57,10 @@ def evaluate(
     bagwise evaluate words.csv --label-set label_set -m citation-knn
     ```
     """
+    from scipy.sparse import issparse
+
     from bagwise._methods.ready_made import baselines
-    from bagwise.cli.reading import read_labelled
+    from bagwise.cli.reading import positive_note, read_labelled
     from bagwise.model_selection import compare
     from bagwise.model_selection._evaluation import make_folds
 
@@ -66,27 +68,27 @@ def evaluate(
     values = parse_parameters(parameters or ())
     chosen.make(values)  # a wrong parameter is told before a long reading
     choice = columns.choice(group=group)
-    data = read_labelled(file, choice, positive=positive)
-    chosen.check_labels(label_sets=data.has_sets)
-    splits = make_folds(data.y, n_folds=folds, n_repeats=repeats, seed=seed, groups=data.groups)
-    models = {
-        chosen.name: make_model(chosen, values, scale=not no_scale, sparse=data.is_sparse)
-    } | {
+    bags, known, groups = read_labelled(file, choice, positive=positive)
+    has_sets, sparse = known.has_sets, issparse(bags.instances)
+    y = known.values if positive is None else known.codes
+    chosen.check_labels(label_sets=has_sets)
+    splits = make_folds(y, n_folds=folds, n_repeats=repeats, seed=seed, groups=groups)
+    models = {chosen.name: make_model(chosen, values, scale=not no_scale, sparse=sparse)} | {
         f"baseline: {name}": model
-        for name, model in baselines(label_sets=data.has_sets, sparse=data.is_sparse).items()
+        for name, model in baselines(label_sets=has_sets, sparse=sparse).items()
     }
     with (
         noting_compilation(),
         progress("Cross-validating", total=len(models) * len(splits)) as step,
     ):
-        evaluations = compare(models, data.bags, data.y, cv=splits, after_fold=step)
+        evaluations = compare(models, bags, y, cv=splits, after_fold=step)
     if json:
-        facts = {"file": str(file), "bags": len(data.bags), "classes": data.classes.tolist()}
+        facts = {"file": str(file), "bags": len(bags), "classes": known.classes.tolist()}
         facts |= {"group": group, "folds": folds, "repeats": repeats, "seed": seed}
         facts |= {"parameters": values, "methods": [found.summary() for found in evaluations]}
         print_json(facts)
         return
     times = f", {repeats} times" if repeats > 1 else ""
     whole = f", each {group} in one fold" if group is not None else ""
-    setting = f"{len(data.bags)} bags{data.positive_note}, {folds} folds{times}{whole}"
+    setting = f"{len(bags)} bags{positive_note(known)}, {folds} folds{times}{whole}"
     print_table(evaluation_table(evaluations), title=f"{setting}: mean ± sd")

@@ -32,7 +32,7 @@ from bagwise.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from bagwise.cli.reading import ColumnChoice, Labelled
+    from bagwise.cli.reading import ColumnChoice
 
 __all__ = ["fit"]
 
@@ -65,7 +65,9 @@ def fit(
     ```
     """
     refuse_existing([output], force=force, inputs=[file])
-    from bagwise.cli.reading import read_labelled
+    from scipy.sparse import issparse
+
+    from bagwise.cli.reading import positive_note, read_labelled
     from bagwise.extras import import_extra
     from bagwise.persistence import save_model
     from bagwise.persistence._fingerprints import MOST_BAGS, fingerprints
@@ -77,40 +79,36 @@ def fit(
     estimator = chosen.make(settings)  # a wrong parameter is told before a long reading
     said = read_known(corrections, estimator, chosen.name)
     choice = columns.choice(memory_limit=memory_limit)
-    data = read_labelled(file, choice, positive=positive)
-    chosen.check_labels(label_sets=data.has_sets)
-    model = make_model(chosen, settings, scale=not no_scale, sparse=data.is_sparse)
-    names = range(2) if positive is not None else data.classes.tolist()
-    written = dict(zip(map(str, data.classes), names, strict=True))
-    known = known_labels(said, data.bags, written, background=values.get("background"))
-    with noting_compilation(), progress(f"Fitting {chosen.name} on {len(data.bags)} bags"):
-        model.fit(data.bags, _targets(data), **fit_arguments(model, known))
+    bags, y, _ = read_labelled(file, choice, positive=positive)
+    chosen.check_labels(label_sets=y.has_sets)
+    model = make_model(chosen, settings, scale=not no_scale, sparse=issparse(bags.instances))
+    classes = y.classes.tolist()
+    # With --positive the model learns 0 and 1: it sorts its classes.
+    names = classes if positive is None else range(2)
+    known = known_labels(
+        said, bags, dict(zip(y.names, names, strict=True)), background=values.get("background")
+    )
+    targets: Any = y.tolist() if y.has_sets else y.values if positive is None else y.codes
+    with noting_compilation(), progress(f"Fitting {chosen.name} on {len(bags)} bags"):
+        model.fit(bags, targets, **fit_arguments(model, known))
     if checkpoint is not None:  # which is gone, and of no meaning where the model is used
         model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
     facts = {
         "method": chosen.name,
         "parameters": values,
-        "classes": None if positive is None else data.classes.tolist(),
+        "classes": None if positive is None else classes,
         "columns": _columns(choice),
         "corrections": sum(label is not None for label in known or ()),
     }
-    if len(data.bags) <= MOST_BAGS:
-        facts["training"] = fingerprints(data.bags)  # so that a report knows them again
+    if len(bags) <= MOST_BAGS:
+        facts["training"] = fingerprints(bags)  # so that a report knows them again
     save_model(model, output, metadata=facts, force=force)
-    note(f"features: {some_names(data.bags.feature_names, data.bags.n_features)}")
-    note(f"{chosen.name} learned from {len(data.bags)} bags{data.positive_note}: {output}")
+    note(f"features: {some_names(bags.feature_names, bags.n_features)}")
+    note(f"{chosen.name} learned from {len(bags)} bags{positive_note(y)}: {output}")
     if json:
-        size = {"bags": len(data.bags), "instances": data.bags.n_instances}
-        named = {"features": data.bags.n_features, "feature_names": data.bags.feature_names}
-        print_json({"model": output, **facts, **size, **named, "classes": data.classes})
-
-
-def _targets(data: Labelled) -> Any:
-    """Labels as the model shall name them: label sets as sets of names."""
-    if not data.has_sets:
-        return data.y
-    names = data.classes.tolist()
-    return [{names[k] for k in row.nonzero()[0]} for row in data.y]
+        size = {"bags": len(bags), "instances": bags.n_instances}
+        named = {"features": bags.n_features, "feature_names": bags.feature_names}
+        print_json({"model": output, **facts, **size, **named, "classes": classes})
 
 
 def _columns(choice: ColumnChoice) -> dict[str, Any]:

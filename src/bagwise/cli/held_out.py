@@ -9,13 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import is_classifier
-from sklearn.utils import Bunch
 
 from bagwise._methods.ready_made import baselines
 from bagwise.base import RowEstimator
 from bagwise.cli.output import progress
 from bagwise.exceptions import InputError, LabelError
 from bagwise.inspection._tables import final_estimator
+from bagwise.io.contents import Contents
+from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut, held_out_predictions
 from bagwise.model_selection._evaluation import make_folds
 
@@ -24,8 +25,8 @@ __all__ = ["judged_in_folds"]
 
 def judged_in_folds(
     fitted: Any,
-    data: Bunch,
-    y: list[Any] | None,
+    data: Contents,
+    labels: Labels | None,
     metadata: dict[str, Any],
     *,
     folds: int,
@@ -37,10 +38,10 @@ def judged_in_folds(
     ----------
     fitted : estimator
         The saved model.
-    data : Bunch
-        What `read_for_model` gave.
-    y : list or None
-        What is known of each bag: a label, a set, or None.
+    data : Contents
+        The bags and groups, as `read_for_model` returns them.
+    labels : Labels or None
+        The labels of the bags, some of them unknown.
     metadata : dict
         What the model file tells.
     folds : int
@@ -54,17 +55,17 @@ def judged_in_folds(
     """
     if not is_classifier(fitted) or isinstance(final_estimator(fitted), RowEstimator):
         raise InputError("--cv is for models that predict the label of a bag: leave it out.")
-    if y is None:
+    if labels is None:
         raise LabelError("--cv needs labels: name their column with label= or label_set=.")
-    known = np.array([label is not None for label in y])
+    known, has_sets = labels.known, labels.has_sets
     classes = np.asarray(fitted.classes_).tolist()
-    has_sets = any(isinstance(label, set) for label in y)
     if has_sets:
-        targets = np.array([[c in s for c in classes] for s in y if s is not None]).astype(int)
+        own = labels[known].aligned(classes, [str(label) for label in classes])
+        targets = own.indicator[:, : len(classes)].astype(int)
     else:
         names = metadata.get("classes") or []
         codes = {name: classes[k] for k, name in enumerate(names)} | {c: c for c in classes}
-        targets = np.array([codes.get(label, label) for label in y if label is not None])
+        targets = np.array([codes.get(label, label) for label in labels[known].tolist()])
     bags = data.bags[np.flatnonzero(known)]
     groups = None if data.groups is None else data.groups[known]
     splits = make_folds(targets, n_folds=folds, seed=seed, groups=groups)

@@ -10,9 +10,8 @@ from bagwise.cli.options import File, Json, LabelledColumns
 from bagwise.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from sklearn.utils import Bunch
-
     from bagwise.bags import Bags
+    from bagwise.io.contents import Contents
 
 __all__ = ["info"]
 
@@ -86,17 +85,15 @@ def _value_facts(bags: Bags) -> dict[str, Any]:
     }
 
 
-def _label_counts(data: Bunch) -> dict[str, int]:
+def _label_counts(data: Contents) -> dict[str, int]:
     import numpy as np
 
     counts: dict[str, int] = {}
-    if data.y is not None:
-        found, numbers = np.unique(data.y.astype(str), return_counts=True)
+    if data.labels is not None:
+        found, numbers = np.unique(data.labels.values.astype(str), return_counts=True)
         counts |= dict(zip(found.tolist(), numbers.tolist(), strict=True))
     if data.label_sets is not None:
-        names = range(data.label_sets.shape[1]) if data.classes is None else data.classes
-        totals = (data.label_sets == 1).sum(axis=0)
-        counts |= {str(name): int(n) for name, n in zip(names, totals, strict=True)}
+        counts |= dict(zip(data.label_sets.names, data.label_sets.counts.tolist(), strict=True))
     return counts
 
 

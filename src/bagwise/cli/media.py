@@ -10,60 +10,55 @@ from typing import Any
 import numpy as np
 
 from bagwise.cli.output import note
-from bagwise.cli.reading import as_written, open_columns
 from bagwise.exceptions import InputError
-from bagwise.io.columns import Request, find_roles
-from bagwise.io.files import reading
-from bagwise.io.labels import group
 from bagwise.report import Media
 from bagwise.review.card import ServedMedia
 
-__all__ = ["read_media", "read_served"]
+__all__ = ["check_box", "make_media", "make_served"]
 
 
-def read_media(
+def check_box(box: str | None, source: str | None) -> list[str]:
+    """Split the option ``--box`` into its four columns; none without it."""
+    edges = [] if box is None else [name.strip() for name in box.split(",")]
+    if edges and (len(edges) != 4 or source is None):
+        raise InputError(
+            f"--box {box}: expected four columns as x,y,width,height, and --source for the image "
+            "they lie in."
+        )
+    return edges
+
+
+def make_media(
     path: Path,
-    bag: str | None,
+    columns: Mapping[str, list[Any]],
+    named: Mapping[str, str | None],
+    edges: list[str],
     *,
-    image: str | None = None,
-    audio: str | None = None,
-    text: str | None = None,
-    source: str | None = None,
-    box: str | None = None,
     per_bag: int = 6,
     budget: int = 20_000_000,
 ) -> Media | None:
-    """Read the columns that name what instances look or sound like.
+    """Bring columns of a table together that name what instances look or sound like.
 
     Parameters
     ----------
     path : Path
-        A table with one row per instance; the files named in it are found from its folder.
-    bag : str or None
-        The column that names the bag, ``bag`` by default.
-    image, audio, text, source : str or None
-        Columns of files and texts.
-    box : str or None
-        Four columns, separated by commas: x, y, width and height in the source image.
+        The table; the files named in it are found from its folder.
+    columns : mapping of str to list
+        Its columns as they are written, in the order of the instances.
+    named : mapping of {"images", "audio", "texts", "sources"} to str or None
+        The column of each kind.
+    edges : list of str
+        Four columns, x, y, width and height in the source image; or none.
     per_bag, budget : int
         How many instances of a bag are shown, and how many bytes at most.
 
     Returns
     -------
     Media or None
-        Aligned with the instances as `read_bags` orders them; None where no column was named.
+        None where no column was named.
     """
-    named = {"images": image, "audio": audio, "texts": text, "sources": source}
-    edges = [] if box is None else [name.strip() for name in box.split(",")]
-    if not any(named.values()) and not edges:
+    if not any(named.values()):
         return None
-    if edges and (len(edges) != 4 or source is None):
-        raise InputError(
-            f"--box {box}: expected four columns as x,y,width,height, and --source for the image "
-            "they lie in."
-        )
-    wanted = [name for name in [*named.values(), *edges] if name is not None]
-    columns = _read_columns(path, bag, wanted)
     lists: dict[str, Any] = {}
     for kind, column in named.items():
         if column is not None:
@@ -74,32 +69,23 @@ def read_media(
     return Media(**lists, per_bag=per_bag, budget=budget)
 
 
-def read_served(
-    path: Path, bag: str | None, columns: Mapping[str, str | None]
-) -> ServedMedia | None:
-    """Read the one column of images, sounds or texts that a page of `bagwise review` shows.
+def make_served(path: Path, kind: str, written: list[Any]) -> ServedMedia:
+    """Bring a column of images, sounds or texts together for a page of `bagwise review`.
 
     Parameters
     ----------
     path : Path
-        A table with one row per instance; the files named in it are found from its folder.
-    bag : str or None
-        The column that names the bag, ``bag`` by default.
-    columns : mapping of {"image", "audio", "text"} to str or None
-        The column of each kind; one of them at most.
+        The table; the files named in it are found from its folder.
+    kind : {"image", "audio", "text"}
+        What the column holds.
+    written : list
+        The column as it is written, in the order of the instances.
 
     Returns
     -------
-    ServedMedia or None
-        Aligned with the instances as `read_bags` orders them; None where no column was named.
+    ServedMedia
     """
-    given = [(kind, column) for kind, column in columns.items() if column is not None]
-    if len(given) > 1:
-        raise InputError("--image, --audio and --text exclude each other: show one of them.")
-    if not given:
-        return None
-    ((kind, column),) = given
-    values = [None if v is None else str(v) for v in _read_columns(path, bag, [column])[column]]
+    values = [None if v is None else str(v) for v in written]
     folder = path.parent.resolve()
     names = {} if kind == "text" else dict.fromkeys(v for v in values if v is not None)
     outside = [v for v in names if not Path(os.path.normpath(folder / v)).is_relative_to(folder)]
@@ -109,18 +95,6 @@ def read_served(
             "them: copy them into that folder, and name them from there."
         )
     return ServedMedia(kind, values, path.parent)
-
-
-def _read_columns(path: Path, bag: str | None, wanted: list[str]) -> dict[str, list[Any]]:
-    """Columns as they are written, in the order of the instances."""
-    with reading(path):
-        table = open_columns(path, wanted, also=[bag or "bag"])
-        columns = {name: as_written(table, name) for name in wanted}
-        chosen = find_roles(table, Request({"bag": bag}), ("bag",))["bag"]
-        if chosen is None:
-            raise InputError(f"which column of {path.name} says the bag of a row? Name it: --bag.")
-        order = group(table.column(chosen, "bag"), chosen).order
-    return {name: [values[i] for i in order] for name, values in columns.items()}
 
 
 def _beside(path: Path, value: Any) -> Path | None:

@@ -276,13 +276,11 @@ class LabelledColumns:
     exclude: Exclude = None
     separator: Separator = ";"
 
-    def choice(self, *, hidden: Iterable[str] = (), **more: Any) -> ColumnChoice:
-        """What is read from a file.
+    def choice(self, **more: Any) -> ColumnChoice:
+        """Return the columns to read from a file.
 
         Parameters
         ----------
-        hidden : iterable of str, default=()
-            Further columns to leave out.
         **more : object
             Further arguments of `choose_columns`.
 
@@ -298,7 +296,7 @@ class LabelledColumns:
             self.label_set,
             labels=self.labels,
             features=self.features,
-            exclude=[*(self.exclude or []), *hidden],
+            exclude=self.exclude,
             separator=self.separator,
             **more,
         )

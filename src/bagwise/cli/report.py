@@ -25,7 +25,8 @@ from bagwise.cli.options import (
 from bagwise.cli.output import note, print_json, progress, refuse_existing
 
 if TYPE_CHECKING:
-    from sklearn.utils import Bunch
+    from bagwise.io.contents import Contents
+    from bagwise.labels import Labels as KnownLabels
 
 __all__ = ["report"]
 
@@ -88,7 +89,7 @@ def report(
     refuse_existing([output], force=force, inputs=[model, file])
     from bagwise._memory import byte_count
     from bagwise.cli.held_out import judged_in_folds
-    from bagwise.cli.media import read_media
+    from bagwise.cli.media import check_box, make_media
     from bagwise.cli.reading import read_for_model
     from bagwise.cli.saved_model import open_model
     from bagwise.extras import import_extra
@@ -96,15 +97,13 @@ def report(
 
     import_extra("jinja2", extra="report")
     fitted, metadata = open_model(model)
-    bag = columns.bag or metadata.get("columns", {}).get("bag")
-    shown = [name for name in (image, audio, text, source, box) if name is not None]
-    choice = columns.choice(hidden=shown, group=group, memory_limit=memory_limit)
-    media = read_media(
-        file, bag, image=image, audio=audio, text=text, source=source,
-        box=box, per_bag=per_bag, budget=byte_count(budget),
-    )  # fmt: skip
+    shown = {"images": image, "audio": audio, "texts": text, "sources": source}
+    edges = check_box(box, source)
+    named = [*(name for name in shown.values() if name is not None), *edges]
+    choice = columns.choice(group=group, memory_limit=memory_limit, columns=named)
     data = read_for_model(file, fitted, metadata, choice)
-    y = _labels(fitted, data)
+    media = make_media(file, data.columns, shown, edges, per_bag=per_bag, budget=byte_count(budget))
+    y = _known_labels(fitted, data)
     held_out = judged_in_folds(fitted, data, y, metadata, folds=cv, seed=seed) if cv else None
     facts = {"file": str(file), "model file": str(model), "method": metadata.get("method")}
     page = Report(
@@ -132,7 +131,7 @@ def report(
         typer.echo(output.resolve())
 
 
-def _seen(data: Bunch, training: list[str] | None) -> list[bool] | None:
+def _seen(data: Contents, training: list[str] | None) -> list[bool] | None:
     """Which bags the model was fitted on, where its file tells."""
     from bagwise.persistence._fingerprints import fingerprints
 
@@ -142,11 +141,10 @@ def _seen(data: Bunch, training: list[str] | None) -> list[bool] | None:
     return [mark in marks for mark in fingerprints(data.bags)]
 
 
-def _labels(fitted: Any, data: Bunch) -> list[Any] | None:
-    """What is known of each bag: a label, a set, or None."""
-    from bagwise.cli.reading import named_labels, named_sets
+def _known_labels(fitted: Any, data: Contents) -> KnownLabels | None:
+    """The labels of the bags, of the kind that the model was fitted on where a file has both."""
     from bagwise.inspection._tables import label_kind
 
-    if data.label_sets is not None and (data.y is None or label_kind(fitted) == "sets"):
-        return named_sets(data)
-    return None if data.y is None else named_labels(data)
+    if data.labels is None or (data.label_sets is not None and label_kind(fitted) == "sets"):
+        return data.label_sets
+    return data.labels

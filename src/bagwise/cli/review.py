@@ -82,8 +82,8 @@ def review(
     refuse_existing([sidecar], force=True, inputs=[file, model])  # it is continued
     from sklearn.pipeline import Pipeline
 
-    from bagwise.cli.media import read_served
-    from bagwise.cli.reading import choose_columns, known_sets, read_for_model
+    from bagwise.cli.media import make_served
+    from bagwise.cli.reading import choose_columns, read_for_model
     from bagwise.cli.saved_model import open_model
     from bagwise.inspection._tables import instance_model
     from bagwise.review import Corrections, ReviewQueue, read_corrections
@@ -91,15 +91,23 @@ def review(
 
     fitted, facts = open_model(model)
     columns, classes = facts.get("columns", {}), facts.get("classes")
-    shown = {"image": image, "audio": audio, "text": text}
-    media = read_served(file, bag or columns.get("bag"), shown)
-    choice = choose_columns(bag, None, None, labels=labels)
+    named = {"image": image, "audio": audio, "text": text}
+    shown = [(kind, name) for kind, name in named.items() if name is not None]
+    if len(shown) > 1:
+        raise InputError("--image, --audio and --text exclude each other: show one of them.")
+    choice = choose_columns(bag, None, None, labels=labels, columns=[name for _, name in shown])
     data = read_for_model(file, fitted, facts, choice)
-    bags, sets = data.bags, known_sets(data, single=columns.get("label") is not None)
-    if sets is None:
+    media = None
+    for kind, name in shown:
+        media = make_served(file, kind, data.columns[name])
+    bags, known = data.bags, data.labels
+    if known is None or (data.label_sets is not None and columns.get("label") is None):
+        known = data.label_sets
+    if known is None:
         raise LabelError(f"{file} has no labels of bags: say where they are with --labels.")
+    sets = known.as_sets().tolist()
     if classes is not None:  # two labels, one of them positive, are 0 and 1 to the model
-        sets = [None if known is None else {classes.index(c) for c in known} for known in sets]
+        sets = [None if each is None else {classes.index(c) for c in each} for each in sets]
     estimator, seen = instance_model(fitted, bags)
     if seen is None:
         raise InputError(f"{model} says nothing about instances: review a model of -m orlr.")

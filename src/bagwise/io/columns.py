@@ -13,10 +13,17 @@ from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError
 from bagwise.io.contents import Contents, check_contents
-from bagwise.io.labels import Column, Grouping, bag_labels, constant_in_bags, encode_columns
+from bagwise.io.labels import (
+    Column,
+    Grouping,
+    bag_groups,
+    bag_labels,
+    constant_in_bags,
+    encode_columns,
+)
 from bagwise.io.sources import Source
 
-__all__ = ["ROLES", "Layout", "Request", "find_columns", "label_bags", "listed"]
+__all__ = ["ROLES", "Layout", "Request", "find_columns", "label_bags", "listed", "written_values"]
 
 ROLES = ("bag", "label", "label_set", "instance_label")
 _NUMERIC = ("number", "vector", "numbers", "vectors")
@@ -32,6 +39,13 @@ class Request:
     classes: Sequence[Any] | NDArray[Any] | None = None
     separator: str = ";"
     dtype: np.dtype[Any] | None = None
+    group: str | None = None  # the column with the group of each bag
+    columns: tuple[str, ...] = ()  # further columns, as they are written
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """Columns that are read but are neither features nor labels."""
+        return self.columns if self.group is None else (self.group, *self.columns)
 
     def without(self, *roles: str) -> Request:
         """The same, with nothing said about these columns."""
@@ -47,8 +61,8 @@ class Layout:
 
 
 def find_columns(source: Source, request: Request) -> Layout:
-    """Settle the role of every column, or say which one is in doubt."""
-    for name in [*request.exclude, *(request.features or ())]:
+    """Find the role of every column, or raise an error about one in doubt."""
+    for name in [*request.exclude, *(request.features or ()), *request.beside]:
         if name not in source.names:
             raise InputError(
                 f"there is no column {name!r}: the columns are {listed(source.names)}."
@@ -73,6 +87,7 @@ def find_roles(
             usual = source.notes.get(role, role)
             free = usual in source.names and usual not in (
                 *request.exclude,
+                *request.beside,
                 *(request.features or ()),
                 *request.roles.values(),
             )
@@ -93,26 +108,46 @@ def label_bags(
     rows: Grouping,
     instances: Column | None,
 ) -> Contents:
-    """Read the labels of bags whose rows are grouped, beside the labels of their instances."""
-    y, values, sets = None, [], None
-    if (name := layout.roles["label"]) is not None:
-        column = source.column(name, "label")
-        values = column.values
-        y = bag_labels(values, constant_in_bags(column, rows, name), name)
-    if (name := layout.roles["label_set"]) is not None:
-        column = source.column(name, "label_set")
-        sets = Column(constant_in_bags(column, rows, name), column.values)
+    """Read what a table holds about bags and instances beside the features."""
+    of_bags = {
+        role: constant_in_bags(source.column(name, role), rows, name)
+        for role in ("label", "label_set")
+        if (name := layout.roles[role]) is not None
+    }
+    label = of_bags.get("label")
     known = request.classes if request.classes is not None else source.notes.get("classes")
     label_sets, instance_labels, classes = encode_columns(
-        sets,
+        of_bags.get("label_set"),
         instances,
-        bag_values=values,
+        bag_values=[] if label is None else label.values,
         classes=known,
         separator=source.notes.get("separator", request.separator),
     )
-    return check_contents(
-        bags, y=y, label_sets=label_sets, instance_labels=instance_labels, classes=classes
+    contents = check_contents(
+        bags,
+        y=None if label is None else bag_labels(label, str(layout.roles["label"])),
+        label_sets=label_sets,
+        instance_labels=instance_labels,
+        classes=classes,
     )
+    if request.group is not None:
+        groups = constant_in_bags(source.column(request.group, "label"), rows, request.group)
+        contents.groups = bag_groups(groups, bags, request.group)
+    for name in request.columns:
+        values = written_values(source, name)
+        contents.columns[name] = [values[row] for row in rows.order]
+    return contents
+
+
+def written_values(source: Source, name: str) -> list[Any]:
+    """The value of each row of a column as it is written, None where it is missing."""
+    if "list" in source.kind(name) or source.kind(name) in ("numbers", "vectors"):
+        raise InputError(
+            f"the column {name!r} holds lists: it is read from tables with one row per instance."
+        )
+    column = source.column(name, "label_set")  # a role whose texts are not parsed
+    values = [*column.values, None]  # the code -1 takes the last
+    return [values[code] for code in column.codes]
 
 
 def listed(names: Iterable[str], most: int = 20) -> str:
@@ -145,7 +180,7 @@ def _with_names(source: Source, names: list[str]) -> list[str]:
 def _features(source: Source, request: Request, roles: dict[str, str | None]) -> list[str]:
     taken = {name for name in roles.values() if name is not None}
     if request.features is None:
-        out = taken | set(request.exclude)
+        out = taken | {*request.exclude, *request.beside}
         left = _with_names(source, [n for n in source.names if n not in out])
     else:
         left = list(request.features)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,30 +13,54 @@ from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import Labels, plain_array
 
-__all__ = ["Contents", "check_contents", "plain_array", "sorted_labels"]
-
-_PADDED = 2**22  # characters that texts may take when padded, whatever their lengths
+__all__ = ["Contents", "check_contents"]
 
 
 @dataclass
 class Contents:
-    """Bags with their labels, in the forms that `read_bags` returns."""
+    """Bags with everything known about them.
+
+    Attributes
+    ----------
+    bags : Bags
+        The bags.
+    labels, label_sets : Labels or None
+        One label per bag; a label set per bag.
+    instance_labels : ndarray of shape (n_instances,) or None
+        Positions in `classes`, or the integers of the file where there are no classes; -1 unknown.
+    classes : ndarray of shape (n_classes,) or None
+        The classes of label sets and instance labels.
+    coords : ndarray of shape (n_instances, ...) or None
+        The position of each instance in its bag.
+    extras : dict of str to ndarray
+        Other arrays of an npz file.
+    groups : ndarray of shape (n_bags,) or None
+        The group of each bag.
+    columns : dict of str to list
+        Further columns of a table as they are written, in the order of the instances.
+    """
 
     bags: Bags
-    y: NDArray[Any] | None = None
-    label_sets: NDArray[Any] | None = None
+    labels: Labels | None = None
+    label_sets: Labels | None = None
     instance_labels: NDArray[Any] | None = None
     classes: NDArray[Any] | None = None
     coords: NDArray[Any] | None = None
     extras: dict[str, NDArray[Any]] = field(default_factory=dict)
+    groups: NDArray[Any] | None = None
+    columns: dict[str, list[Any]] = field(default_factory=dict)
 
     def to_bunch(self) -> Bunch:
-        """The same as scikit-learn's own data sets come."""
+        """Return the contents in the form of scikit-learn's data sets."""
+        sets = self.label_sets
+        if sets is not None:  # 0/1 is uint8 as in every data set; -1 needs a sign
+            indicator = sets.indicator.astype(np.uint8 if sets.known.all() else np.int8)
         return Bunch(
             bags=self.bags,
-            y=self.y,
-            label_sets=self.label_sets,
+            y=None if self.labels is None else self.labels.values,
+            label_sets=None if sets is None else indicator,
             instance_labels=self.instance_labels,
             classes=self.classes,
             feature_names=self.bags.feature_names,
@@ -48,7 +72,7 @@ class Contents:
 def check_contents(
     bags: Any,
     *,
-    y: ArrayLike | None = None,
+    y: Any = None,
     label_sets: Any = None,
     instance_labels: ArrayLike | None = None,
     classes: ArrayLike | None = None,
@@ -59,9 +83,9 @@ def check_contents(
     bags = bags if isinstance(bags, Bags) else Bags.from_arrays(bags)
     _refuse_namesakes(bags)
     names = None if classes is None else _classes(classes)
-    sets = None
-    if label_sets is not None:
-        sets, names = indicator(label_sets, names, bags)
+    sets = None if label_sets is None else _label_sets(label_sets, names, bags)
+    if sets is not None and names is None and not _is_array(label_sets):
+        names = sets.classes
     return Contents(
         bags,
         None if y is None else _bag_labels(y, len(bags)),
@@ -88,113 +112,47 @@ def _refuse_namesakes(bags: Bags) -> None:
             )
 
 
-def plain_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
-    """Values as a 1-D array: bool, int, float or str when all are of that type, else object.
-
-    NumPy pads texts to the longest: where that would take far more memory than the texts, they
-    stay Python objects.
-    """
-    array = values if isinstance(values, np.ndarray) else np.empty(len(values), dtype=object)
-    if array is not values:
-        array[:] = values
-    if array.dtype != object:
-        return array
-    items = [v.item() if isinstance(v, np.generic) else v for v in array]
-    kinds = {type(v) for v in items}
-    if len(kinds) != 1 or not kinds <= {bool, int, float, str}:
-        return array
-    if kinds == {str} and _padding_is_large([len(text) for text in items]):
-        return array
-    return np.array(items)
-
-
-def _padding_is_large(lengths: Sequence[int]) -> bool:
-    padded = max(lengths) * len(lengths)
-    return padded > _PADDED and padded > 8 * sum(lengths)
-
-
-def sorted_labels(labels: Collection[Any]) -> list[Any]:
-    """Labels in order; of several types, each type in order."""
-    return sorted(set(labels), key=lambda label: (type(label).__name__, label))
-
-
-def indicator(
-    label_sets: Any, classes: NDArray[Any] | None, bags: Bags
-) -> tuple[NDArray[Any], NDArray[Any] | None]:
-    """A 0/1 array of label sets (rows of -1: nothing known), from an array or a list of sets."""
-    if sparse.issparse(label_sets):
-        label_sets = label_sets.toarray()
-    if hasattr(label_sets, "ndim"):
-        return _checked_indicator(np.asarray(label_sets), classes, len(bags)), classes
-    sets = list(label_sets)
-    if len(sets) != len(bags):
-        raise LabelError(f"{len(sets)} label sets were given for {len(bags)} bags: give one each.")
-    odd = [i for i, s in enumerate(sets) if not (s is None or _is_set(s))]
-    if odd:
-        raise LabelError(
-            f"the label set of {bags.name_of(odd[0])} is {sets[odd[0]]!r}: expected a set of "
-            "labels, or None when nothing is known."
-        )
-    known = {_python(label) for s in sets if s is not None for label in s}
-    if classes is None:
-        classes = plain_array(sorted_labels(known))
-    position = {_python(label): k for k, label in enumerate(classes)}
-    rows = np.zeros((len(sets), len(classes)), dtype=np.int8)
+def _label_sets(label_sets: Any, classes: NDArray[Any] | None, bags: Bags) -> Labels:
+    """Label sets from a 0/1 array or a list of sets."""
+    if isinstance(label_sets, Labels):
+        return label_sets
+    is_array = _is_array(label_sets)
+    sets: Any = label_sets if is_array else list(label_sets)
+    n_sets = sets.shape[0] if is_array else len(sets)
+    if n_sets != len(bags):
+        raise LabelError(f"{n_sets} label sets were given for {len(bags)} bags: give one each.")
+    if is_array:
+        return Labels.from_indicator(sets, classes, name_of=bags.name_of)
     for i, labels in enumerate(sets):
-        if labels is None:
-            rows[i] = -1
-            continue
-        for label in labels:
-            if _python(label) not in position:
-                raise LabelError(
-                    f"{bags.name_of(i)} has the label {label!r}, which is not among the classes "
-                    f"{list(position)}."
-                )
-            rows[i, position[_python(label)]] = 1
-    return _smallest(rows), classes
+        is_set = isinstance(labels, Collection) and not isinstance(labels, str | bytes)
+        if labels is not None and not is_set:
+            raise LabelError(
+                f"the label set of {bags.name_of(i)} is {labels!r}: expected a set of labels, or "
+                "None when nothing is known."
+            )
+    return Labels.from_sets(sets, classes, name_of=bags.name_of)
 
 
-def _checked_indicator(
-    array: NDArray[Any], classes: NDArray[Any] | None, n_bags: int
-) -> NDArray[Any]:
-    n_classes = array.shape[-1] if classes is None else len(classes)
-    if array.shape != (n_bags, n_classes):
-        raise LabelError(
-            f"label_sets has shape {array.shape}: expected ({n_bags}, {n_classes}), a row per bag "
-            "and a column per class."
-        )
-    if array.dtype.kind not in "iubf" or not np.isin(array, (-1, 0, 1)).all():
-        raise LabelError("label_sets has values other than 0, 1 and -1 (nothing known).")
-    unknown = array == -1
-    if np.any(unknown.any(axis=1) != unknown.all(axis=1)):
-        row = np.flatnonzero(unknown.any(axis=1) != unknown.all(axis=1))[0]
-        raise LabelError(
-            f"row {row} of label_sets has -1 beside 0 or 1: -1 stands for the whole row, when "
-            "nothing is known about the bag."
-        )
-    return _smallest(array)
-
-
-def _smallest(rows: NDArray[Any]) -> NDArray[Any]:
-    # 0/1 is uint8 as in every data set; -1 needs a sign.
-    return rows.astype(np.int8 if (rows == -1).any() else np.uint8)
+def _is_array(values: Any) -> bool:
+    return hasattr(values, "ndim") or sparse.issparse(values)
 
 
 def _classes(classes: ArrayLike) -> NDArray[Any]:
     names = plain_array(classes if isinstance(classes, np.ndarray) else list(classes))  # type: ignore[arg-type]
-    if names.ndim != 1 or len({_python(name) for name in names}) != len(names):
+    if names.ndim != 1 or len(set(names.tolist())) != len(names):
         raise LabelError(f"classes must be a list of distinct labels, got {names.tolist()}.")
     return names
 
 
-def _bag_labels(y: ArrayLike, n_bags: int) -> NDArray[Any]:
-    labels = plain_array(y if isinstance(y, np.ndarray) else list(y))  # type: ignore[arg-type]
-    if labels.shape != (n_bags,):
-        hint = " Several labels per bag go into label_sets." if labels.ndim == 2 else ""
-        raise LabelError(
-            f"y has shape {labels.shape} for {n_bags} bags: give one label per bag.{hint}"
-        )
-    return labels
+def _bag_labels(y: Any, n_bags: int) -> Labels:
+    if isinstance(y, Labels):
+        return y
+    labels = y if isinstance(y, np.ndarray) else list(y)
+    shape = np.shape(labels) if isinstance(labels, np.ndarray) else (len(labels),)
+    if shape != (n_bags,):
+        hint = " Several labels per bag go into label_sets." if len(shape) == 2 else ""
+        raise LabelError(f"y has shape {shape} for {n_bags} bags: give one label per bag.{hint}")
+    return Labels.from_values(labels)
 
 
 def _instance_labels(
@@ -228,11 +186,3 @@ def _coords(coords: ArrayLike, bags: Bags) -> NDArray[Any]:
             f"coords has shape {array.shape} for {bags.n_instances} instances: give one row each."
         )
     return array
-
-
-def _is_set(value: Any) -> bool:
-    return isinstance(value, Collection) and not isinstance(value, str | bytes)
-
-
-def _python(label: Any) -> Hashable:
-    return label.item() if isinstance(label, np.generic) else label

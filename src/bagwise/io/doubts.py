@@ -74,9 +74,9 @@ def warn_of_near_duplicates(contents: Contents) -> None:
     Labels that differ by case, by spaces around them, or that are one number written in two ways;
     ids that differ by spaces or are one number written in two ways.
     """
-    y = [] if contents.y is None else _texts(contents.y)
+    labels = [] if contents.labels is None else _texts(contents.labels.values)
     classes = [] if contents.classes is None else _texts(contents.classes)
-    for texts, meaning in ((y, "labels"), (classes, "classes")):
+    for texts, meaning in ((labels, "labels"), (classes, "classes")):
         _warn_of_pair(_near(texts, str.casefold), meaning, "classes")
     ids = contents.bags.ids
     if ids is not None:

@@ -33,10 +33,11 @@ from bagwise.exceptions import (
 )
 from bagwise.extras import import_extra
 from bagwise.io.columns import Request, listed
-from bagwise.io.contents import Contents, check_contents, indicator, plain_array
+from bagwise.io.contents import Contents, check_contents
 from bagwise.io.files import FORMATS, reading
 from bagwise.io.memory import Workspace, assign
 from bagwise.io.workers import Cluster, on_workers
+from bagwise.labels import Labels, plain_array
 
 __all__ = ["read_hdf5", "write_hdf5"]
 
@@ -374,7 +375,7 @@ def _sets(notes: dict[str, Any], bags: Bags) -> NDArray[Any] | None:
     if notes.get("label_sets") is None:
         return None
     columns = np.arange(notes["n_classes"])
-    return indicator(notes["label_sets"], columns, bags)[0]
+    return Labels.from_sets(notes["label_sets"], columns, name_of=bags.name_of).indicator
 
 
 # Writing
@@ -398,20 +399,21 @@ def _notes(contents: Contents, names: list[str]) -> dict[str, Any]:
     notes: dict[str, Any] = {
         "bagwise": _VERSION,
         "files": names,
-        "ids": _plain(bags.ids, "ids"),
+        "ids": _json_list(bags.ids, "ids"),
         "feature_names": bags.feature_names,
-        "classes": _plain(contents.classes, "classes"),
-        "y": _plain(contents.y, "y"),
+        "classes": _json_list(contents.classes, "classes"),
+        "y": None if contents.labels is None else _json_list(contents.labels.values, "y"),
     }
     if sets is not None:
-        notes["n_classes"] = sets.shape[1]
+        notes["n_classes"] = len(sets.classes)
         notes["label_sets"] = [
-            None if np.any(row == -1) else np.flatnonzero(row).tolist() for row in sets
+            np.flatnonzero(row).tolist() if known else None
+            for row, known in zip(sets.indicator, sets.known, strict=True)
         ]
     return notes
 
 
-def _plain(values: NDArray[Any] | None, what: str) -> list[Any] | None:
+def _json_list(values: NDArray[Any] | None, what: str) -> list[Any] | None:
     if values is None:
         return None
     items = plain_array(values).tolist()

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
-from bagwise.io.contents import plain_array, sorted_labels
+from bagwise.labels import Labels, is_missing, plain_array, sorted_labels
 
 __all__ = [
     "Column",
     "Grouping",
+    "bag_groups",
     "bag_labels",
     "constant_in_bags",
     "encode_columns",
@@ -44,7 +46,7 @@ class Column:
         """Code any Python values by first appearance; None and NaN are missing."""
         position: dict[Any, int] = {}
         codes = [
-            -1 if _is_missing(v) else position.setdefault(_hashable(v), len(position))
+            -1 if is_missing(v) else position.setdefault(_hashable(v), len(position))
             for v in values
         ]
         return cls(np.array(codes, dtype=np.int64), list(position))
@@ -88,8 +90,8 @@ def group(column: Column, name: str) -> Grouping:
     return Grouping(column.codes, order, offsets, plain_array(column.values))
 
 
-def constant_in_bags(column: Column, rows: Grouping, name: str) -> NDArray[np.int64]:
-    """The one code each bag has in a column, or an error naming a bag with several."""
+def constant_in_bags(column: Column, rows: Grouping, name: str) -> Column:
+    """The one value each bag has in a column, or an error naming a bag with several."""
     first = rows.order[rows.offsets[:-1]]
     expected = column.codes[first]
     differing = np.flatnonzero(column.codes != expected[rows.codes])
@@ -102,33 +104,41 @@ def constant_in_bags(column: Column, rows: Grouping, name: str) -> NDArray[np.in
             f"{values[expected[bag]]!r} in row {first[bag]} and {values[column.codes[row]]!r} in "
             f"row {row}. A bag has one; a label per row goes into instance_label=."
         )
-    return expected
+    return Column(expected, column.values)
 
 
-def bag_labels(values: Sequence[Any], codes: NDArray[np.int64], name: str) -> NDArray[Any]:
-    """One label per bag; a missing label becomes -1, scikit-learn's word for unlabelled."""
-    known = plain_array(values)
-    if known.dtype == object and len({str(v) for v in known}) < len(known):
+def bag_labels(column: Column, name: str) -> Labels:
+    """The label of each bag, from the codes of the bags into the values of a column."""
+    values, codes = plain_array(column.values), column.codes
+    if values.dtype == object and len({str(v) for v in values}) < len(values):
         raise LabelError(
             f"the label column {name!r} has labels of different types that are written the same, "
-            f"such as 1 and '1' (among {list(values)[:5]}): use one type."
+            f"such as 1 and '1' (among {column.values[:5]}): use one type."
         )
     unknown = codes < 0
     if not unknown.any():
-        return known[codes]
-    if known.dtype.kind == "b" or (known.dtype.kind == "f" and np.all(known == np.trunc(known))):
-        known = known.astype(np.int64)  # pandas turns integers with gaps into floats
-    if known.dtype.kind in "iu" and (known == -1).any():
+        return Labels.from_values(values[codes])
+    whole = values.dtype.kind == "f" and np.all(values == np.trunc(values))
+    if whole or values.dtype.kind == "b":  # pandas turns integers with gaps into floats
+        values = values.astype(np.int64)
+    if values.dtype.kind in "iu" and (values == -1).any():
         bag = int(np.flatnonzero(unknown)[0])
         raise LabelError(
             f"the label column {name!r} has both -1 and missing values (bag {bag}): missing labels "
             "are read as -1. Rename the class -1, for example to 0."
         )
-    if known.dtype.kind in "iu" or not len(known):
-        return np.where(unknown, -1, known[codes] if len(known) else -1)
-    labels = known[codes].astype(object)
-    labels[unknown] = -1
-    return labels
+    found = values.tolist()
+    position = {label: k for k, label in enumerate(sorted_labels(found))}
+    places = np.array([*(position[label] for label in found), -1])
+    return Labels.from_codes(list(position), places[codes])
+
+
+def bag_groups(column: Column, bags: Bags, name: str) -> NDArray[Any]:
+    """The group of each bag; none may be missing."""
+    missing = np.flatnonzero(column.codes < 0)
+    if len(missing):
+        raise InputError(f"{bags.name_of(int(missing[0]))} has no value in the column {name!r}.")
+    return plain_array(column.values)[column.codes]
 
 
 def encode_columns(
@@ -138,7 +148,7 @@ def encode_columns(
     bag_values: Sequence[Any] = (),
     classes: Sequence[Any] | NDArray[Any] | None = None,
     separator: str = ";",
-) -> tuple[NDArray[Any] | None, NDArray[np.int64] | None, NDArray[Any] | None]:
+) -> tuple[Labels | None, NDArray[np.int64] | None, NDArray[Any] | None]:
     """Turn label sets and instance labels of a table into indices into common classes.
 
     A text such as ``"a;b"`` and a label are matched by how the label is written, so the classes 1
@@ -159,7 +169,7 @@ def encode_columns(
 
     Returns
     -------
-    label_sets : ndarray of shape (n_bags, n_classes) or None
+    label_sets : Labels or None
     instance_labels : ndarray of shape (n_rows,) or None
     classes : ndarray or None
     """
@@ -171,10 +181,11 @@ def encode_columns(
     position = {_written(label): k for k, label in enumerate(classes)}
     if len(position) < len(classes):
         raise LabelError(f"two of the classes {list(classes)} are written the same in a table.")
+    names = plain_array(list(classes))
     return (
-        None if sets is None else _indicator(sets.codes, parsed or [], position),
+        None if sets is None else _label_sets(sets.codes, parsed or [], position, names),
         None if instances is None else _indices(instances, position),
-        plain_array(list(classes)),
+        names,
     )
 
 
@@ -227,16 +238,18 @@ def _labels_of(value: Any, separator: str) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _indicator(
-    codes: NDArray[np.int64], sets: list[tuple[Any, ...]], position: dict[str, int]
-) -> NDArray[Any]:
+def _label_sets(
+    codes: NDArray[np.int64],
+    sets: list[tuple[Any, ...]],
+    position: dict[str, int],
+    classes: NDArray[Any],
+) -> Labels:
     rows = np.zeros((len(sets) + 1, len(position)), dtype=np.int8)
     rows[-1] = -1  # code -1: nothing known
     for code, labels in enumerate(sets):
         for label in labels:
             rows[code, _place(label, position)] = 1
-    result = rows[codes]
-    return result if (codes < 0).any() else result.astype(np.uint8)
+    return Labels("sets", classes, indicator=rows[codes])
 
 
 def _indices(column: Column, position: dict[str, int]) -> NDArray[np.int64]:
@@ -273,10 +286,6 @@ def _written(label: Any) -> str:
     if isinstance(label, float | np.floating) and float(label).is_integer():
         label = int(label)
     return str(label)
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (not isinstance(value, list | tuple | np.ndarray) and value != value)
 
 
 def _hashable(value: Any) -> Any:

@@ -12,10 +12,11 @@ from bagwise.bags import Bags
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
 from bagwise.io.columns import Layout, Request, label_bags, listed
-from bagwise.io.contents import Contents, plain_array
+from bagwise.io.contents import Contents
 from bagwise.io.labels import Column, Grouping
 from bagwise.io.memory import Workspace, assign
 from bagwise.io.sources import TableSource
+from bagwise.labels import plain_array
 
 __all__ = ["read_lists"]
 

@@ -20,8 +20,9 @@ from scipy import sparse
 from bagwise.bags import Bags, group_rows
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.io.columns import Request, listed
-from bagwise.io.contents import Contents, check_contents, plain_array
+from bagwise.io.contents import Contents, check_contents
 from bagwise.io.memory import Workspace
+from bagwise.labels import Labels, plain_array
 
 __all__ = ["read_npz", "write_npz"]
 
@@ -61,7 +62,7 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
         known["instance_labels"] = _reordered(known["instance_labels"], rows)
         known["coords"] = _reordered(known["coords"], rows)
         extras = {name: _reordered(values, rows) for name, values in extras.items()}
-    return check_contents(
+    contents = check_contents(
         Bags(instances, offsets, ids, feature_names=features),
         y=_with_unknown(known["y"], known["y_unknown"]),
         label_sets=known["Y"],
@@ -70,6 +71,14 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
         coords=known["coords"],
         extras=extras,
     )
+    if request.group is not None:
+        contents.groups = extras.get(request.group)
+        if contents.groups is None or contents.groups.shape != (len(contents.bags),):
+            raise InputError(
+                f"{path} has no array {request.group!r} with a value per bag: give a table of bags "
+                "and groups with labels=."
+            )
+    return contents
 
 
 def write_npz(path: Path, contents: Contents, *, compress: bool) -> None:
@@ -87,8 +96,8 @@ def write_npz(path: Path, contents: Contents, *, compress: bool) -> None:
         arrays["X"] = bags.instances
     arrays |= {"bag": bags.bag_index, "offsets": bags.offsets, "ids": bags.ids}
     arrays["feature_names"] = bags.feature_names
-    arrays["y"], arrays["y_unknown"] = _without_unknown(contents.y)
-    arrays |= {"Y": contents.label_sets, "instance_labels": contents.instance_labels}
+    arrays["y"], arrays["y_unknown"] = _without_unknown(contents.labels)
+    arrays |= {"Y": contents.to_bunch().label_sets, "instance_labels": contents.instance_labels}
     arrays |= {"classes": contents.classes, "coords": contents.coords}
     storable = {name: _storable(name, v) for name, v in arrays.items() if v is not None}
     save = np.savez_compressed if compress else np.savez
@@ -244,15 +253,14 @@ def _reordered(values: NDArray[Any] | None, rows: NDArray[np.int64]) -> Any:
 
 
 def _without_unknown(
-    y: NDArray[Any] | None,
+    labels: Labels | None,
 ) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
-    """Texts with -1 among them (unlabelled) as texts and a mask, since neither is pickled."""
-    if y is None or y.dtype != object:
-        return y, None
-    unknown = np.array([label == -1 for label in y])
-    if not unknown.any() or unknown.all():
-        return y, None
-    return plain_array(np.where(unknown, y[~unknown][0], y)), unknown
+    """The labels as an array; texts of which some are unknown as texts and a mask."""
+    if labels is None:
+        return None, None
+    if labels.values.dtype != object or labels.known.all():
+        return labels.values, None
+    return labels.classes[np.maximum(labels.codes, 0)], ~labels.known
 
 
 def _with_unknown(y: NDArray[Any] | None, unknown: NDArray[Any] | None) -> NDArray[Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,14 @@ from bagwise.io.contents import Contents, check_contents
 from bagwise.io.doubts import warn_of_near_duplicates
 from bagwise.io.files import format_of, reading
 from bagwise.io.hdf5 import read_hdf5, write_hdf5
-from bagwise.io.labels import Column, bag_labels, constant_in_bags, encode_columns, group
+from bagwise.io.labels import (
+    Column,
+    bag_groups,
+    bag_labels,
+    constant_in_bags,
+    encode_columns,
+    group,
+)
 from bagwise.io.memory import Workspace, make_workspace
 from bagwise.io.npz import read_npz, write_npz
 from bagwise.io.sources import Source
@@ -159,22 +167,34 @@ def read_bags(
     )
     workspace = make_workspace(memory_limit, scratch)
     cluster = None if client is None else Cluster(client, npartitions)
-    contents = _read(
-        source,
-        request,
-        format,
-        workspace,
-        cluster,
-        labels_elsewhere=labels is not None,
-        allow_external=allow_external,
+    contents = read_contents(
+        source, request, workspace, cluster, labels, format=format, allow_external=allow_external
     )
+    if cluster is not None and type(contents.bags) is Bags:
+        contents.bags = contents.bags.distribute(client, npartitions=npartitions)
+    return contents.to_bunch()
+
+
+def read_contents(
+    source: Any,
+    request: Request,
+    workspace: Workspace,
+    cluster: Cluster | None = None,
+    labels: Any = None,
+    *,
+    format: str | None = None,
+    allow_external: bool = False,
+) -> Contents:
+    """Read bags, labels, groups and further columns of a file in one pass."""
+    inside = request if labels is None else request.without("label", "label_set")
+    if labels is not None:
+        inside = replace(inside, group=None)
+    contents = _read(source, inside, format, workspace, cluster, labels, allow_external)
     if labels is not None:
         contents = _relabel(contents, labels, request)
     warn_of_near_duplicates(contents)
     workspace.keep()
-    if cluster is not None and type(contents.bags) is Bags:
-        contents.bags = contents.bags.distribute(client, npartitions=npartitions)
-    return contents.to_bunch()
+    return contents
 
 
 def write_bags(
@@ -248,7 +268,8 @@ def write_bags(
     Examples
     --------
     >>> import tempfile
-    >>> from pathlib import Path
+    >>> from dataclasses import replace
+    from pathlib import Path
     >>> import numpy as np
     >>> from bagwise import Bags
     >>> from bagwise.io import read_bags, write_bags
@@ -298,19 +319,22 @@ def _read(
     format: str | None,
     workspace: Workspace,
     cluster: Cluster | None,
-    *,
-    labels_elsewhere: bool,
+    labels: Any,
     allow_external: bool,
 ) -> Contents:
-    if labels_elsewhere:
-        request = request.without("label", "label_set")
     if not isinstance(source, str | os.PathLike):
         return read_table(open_frame(source), request, workspace)
     path = Path(source)
     with reading(path):
         format = format_of(path, format)
-        if labels_elsewhere and format in ("hdf5", "npz"):
-            request = request.without("bag")  # it names a column of the labels
+        if format in ("hdf5", "npz"):
+            if labels is not None:
+                request = request.without("bag")  # it names a column of the labels
+            if request.columns:
+                raise InputError(
+                    f"{path.name} has no such columns: {', '.join(request.columns)} can be read "
+                    "from CSV, TSV and Parquet tables."
+                )
         if format == "hdf5":
             return read_hdf5(path, request, workspace, cluster, allow_external=allow_external)
         if path.is_dir():
@@ -325,37 +349,25 @@ def _read(
 
 def _relabel(contents: Contents, labels: Any, request: Request) -> Contents:
     """Replace the labels of bags by those of a dict or a table, matched by the ids as written."""
-    bags = contents.bags
-    ids = [str(name) for name in bags.names.tolist()]
+    groups = None
     if isinstance(labels, Mapping):
-        columns = _mapped_labels(labels, ids)
-    elif isinstance(labels, str | os.PathLike):
-        path = Path(labels)
-        with reading(path):
-            format = format_of(path, None)
-            if format not in ("csv", "tsv", "parquet"):
-                raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
-            table = open_table(path, format, request)
-            columns = _tabled_labels(table, request, ids)
+        columns = _mapped_labels(labels, contents.bags)
     else:
-        columns = _tabled_labels(open_frame(labels), request, ids)
-    y, sets = columns
+        columns, groups = _tabled_labels(labels, request, contents.bags)
     known = contents.classes if request.classes is None else request.classes
-    label_sets, _, classes = encode_columns(sets, None, classes=known, separator=request.separator)
-    return check_contents(
-        bags,
-        y=contents.y if y is None else bag_labels(y.values, y.codes, "labels"),
-        label_sets=contents.label_sets if label_sets is None else label_sets,
-        instance_labels=contents.instance_labels,
-        classes=contents.classes if classes is None else classes,
-        coords=contents.coords,
-        extras=contents.extras,
+    sets, _, classes = encode_columns(
+        columns.get("label_set"), None, classes=known, separator=request.separator
+    )
+    if "label" in columns:
+        contents = replace(contents, labels=bag_labels(columns["label"], "labels"))
+    if sets is not None:
+        contents = replace(contents, label_sets=sets)
+    return replace(
+        contents, groups=groups, classes=contents.classes if classes is None else classes
     )
 
 
-def _mapped_labels(
-    labels: Mapping[Any, Any], ids: list[str]
-) -> tuple[Column | None, Column | None]:
+def _mapped_labels(labels: Mapping[Any, Any], bags: Bags) -> dict[str, Column]:
     by_text = {str(key): value for key, value in labels.items()}
     if len(by_text) < len(labels):
         twice = [text for text, n in Counter(map(str, labels)).items() if n > 1]
@@ -363,45 +375,64 @@ def _mapped_labels(
             f"labels= has several keys that are written {twice[0]!r}, and bags are matched by how "
             "their ids are written: keep one."
         )
-    _refuse_unmentioned(ids, by_text)
-    values = [by_text[name] for name in ids]
-    column = Column.of(values)
-    if any(isinstance(v, set | frozenset | list | tuple) for v in values):
-        return None, column
-    return column, None
+    values = [by_text[name] for name in _mentioned_ids(bags, by_text)]
+    has_sets = any(isinstance(v, set | frozenset | list | tuple) for v in values)
+    return {"label_set" if has_sets else "label": Column.of(values)}
 
 
 def _tabled_labels(
-    table: Source, request: Request, ids: list[str]
-) -> tuple[Column | None, Column | None]:
+    labels: Any, request: Request, bags: Bags
+) -> tuple[dict[str, Column], NDArray[Any] | None]:
+    """The columns of labels, in the order of the bags, and the groups."""
+    if not isinstance(labels, str | os.PathLike):
+        return _labels_of_table(open_frame(labels), request, bags)
+    path = Path(labels)
+    with reading(path):
+        format = format_of(path, None)
+        if format not in ("csv", "tsv", "parquet"):
+            raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
+        return _labels_of_table(open_table(path, format, request), request, bags)
+
+
+def _labels_of_table(
+    table: Source, request: Request, bags: Bags
+) -> tuple[dict[str, Column], NDArray[Any] | None]:
     roles = find_roles(table, request, ("bag", "label", "label_set"))
-    if roles["bag"] is None or (roles["label"] is None and roles["label_set"] is None):
+    bag, group_name = roles.pop("bag"), request.group
+    if bag is None or not any([*roles.values(), group_name]):
         raise InputError(
             "labels= is a table: name its bag column with bag=, and label= or label_set=. Its "
             f"columns are {listed(table.names)}."
         )
-    rows = group(table.column(roles["bag"], "bag"), roles["bag"])
+    rows = group(table.column(bag, "bag"), bag)
     place = {str(name): i for i, name in enumerate(rows.ids.tolist())}
-    _refuse_unmentioned(ids, place)
-    wanted = np.array([place[name] for name in ids], dtype=np.int64)
-    columns: list[Column | None] = []
-    for role in ("label", "label_set"):
-        name = roles[role]
-        if name is None:
-            columns.append(None)
-            continue
-        column = table.column(name, role)
-        columns.append(Column(constant_in_bags(column, rows, name)[wanted], column.values))
-    return columns[0], columns[1]
+    wanted = np.array([place[name] for name in _mentioned_ids(bags, place)], dtype=np.int64)
+
+    def of_bags(name: str, role: str) -> Column:
+        column = constant_in_bags(table.column(name, role), rows, name)
+        return Column(column.codes[wanted], column.values)
+
+    columns = {role: of_bags(name, role) for role, name in roles.items() if name is not None}
+    if group_name is None:
+        return columns, None
+    if group_name not in table.names:
+        raise InputError(
+            f"there is no column {group_name!r} (asked for with group=): the columns are "
+            f"{listed(table.names)}."
+        )
+    return columns, bag_groups(of_bags(group_name, "label"), bags, group_name)
 
 
-def _refuse_unmentioned(ids: list[str], known: Mapping[str, Any]) -> None:
+def _mentioned_ids(bags: Bags, known: Mapping[str, Any]) -> list[str]:
+    """The ids of the bags as they are written; all must be mentioned."""
+    ids = [str(name) for name in bags.names.tolist()]
     absent = [name for name in ids if name not in known]
     if absent:
         raise LabelError(
             f"labels= says nothing about {len(absent)} of {len(ids)} bags, such as {absent[0]!r}, "
             f"and knows {list(known)[:3]} ...: add them, with an empty label where it is unknown."
         )
+    return ids
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ one column holds a list of vectors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,30 +18,55 @@ from numpy.typing import NDArray
 from bagwise.bags import Bags
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
-from bagwise.io.columns import ROLES, Layout, Request, find_columns, label_bags, listed
+from bagwise.io.columns import (
+    ROLES,
+    Layout,
+    Request,
+    find_columns,
+    label_bags,
+    listed,
+    written_values,
+)
 from bagwise.io.contents import Contents
 from bagwise.io.doubts import ValueCheck
-from bagwise.io.files import reading
+from bagwise.io.files import format_of, reading
 from bagwise.io.labels import Column, group
 from bagwise.io.lists import read_lists
 from bagwise.io.memory import Workspace
 from bagwise.io.sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
 from bagwise.io.workers import Cluster, on_workers
 
-__all__ = ["open_frame", "open_table", "read_table"]
+__all__ = ["open_frame", "open_table", "read_table", "read_written"]
 
 
-def open_table(path: Path, format: str, request: Request, more_texts: Iterable[str] = ()) -> Source:
-    """Open a CSV or Parquet file as a source of columns; some are texts whatever they look like."""
+def open_table(path: Path, format: str, request: Request) -> Source:
+    """Open a CSV or Parquet file as a source of columns."""
     if format == "parquet":
         return ParquetSource(path)
-    texts = [*(request.roles.get(role) or role for role in ROLES), *more_texts]
+    # Labels and other columns that are no features are read as texts.
+    texts = [*(request.roles.get(role) or role for role in ROLES), *request.beside]
     return CsvSource(
         path,
         delimiter="\t" if format == "tsv" else ",",
         texts=[name for name in dict.fromkeys(texts) if name not in (request.features or ())],
         dtype=request.dtype,
     )
+
+
+def read_written(
+    path: Path, names: Sequence[str], optional: Sequence[str] = ()
+) -> dict[str, list[Any]]:
+    """Read columns of a CSV or Parquet file as they are written; some may be absent."""
+    with reading(path):
+        source = open_table(path, format_of(path, None), Request({}, columns=(*names, *optional)))
+        for name in names:
+            if name not in source.names:
+                raise InputError(
+                    f"there is no column {name!r} in {path.name}: the columns are "
+                    f"{listed(source.names)}."
+                )
+        found = [name for name in (*names, *optional) if name in source.names]
+        return {name: written_values(source, name) for name in found}
 
 
 def open_frame(frame: Any) -> Source:

@@ -86,7 +86,9 @@ class _Columns:
         self._features = bags.feature_names or [f"x{j}" for j in range(bags.n_features)]
         self._number = _number_type(pa, bags.dtype)
         self._ids = self._array(bags.names, "ids")
-        self._labels = None if contents.y is None else self._array(_with_gaps(contents.y), "y")
+        self._labels = (
+            None if contents.labels is None else self._array(contents.labels.tolist(), "y")
+        )
         self._sets = (
             None if contents.label_sets is None else pa.array(self._set_texts(), pa.string())
         )
@@ -102,10 +104,10 @@ class _Columns:
             notes["ids"] = False
         if by_bag or bags.feature_names is None:
             notes["feature_names"] = bags.feature_names
+        if classes is None and self._contents.label_sets is not None:
+            classes = self._contents.label_sets.classes  # a class may have no bag to show it
         if classes is not None:
             notes["classes"] = classes.tolist()
-        elif self._contents.label_sets is not None:  # a class may have no bag to show it
-            notes["classes"] = list(range(self._contents.label_sets.shape[1]))
         return notes
 
     def schema(self, *, by_bag: bool = False) -> Any:
@@ -209,19 +211,14 @@ class _Columns:
     def _set_texts(self) -> list[str | None]:
         sets = self._contents.label_sets
         assert sets is not None
-        classes = self._contents.classes
-        labels = [str(c) for c in (range(sets.shape[1]) if classes is None else classes.tolist())]
         separator = self._names.separator
-        odd = [t for t in labels if not t or t != t.strip() or separator in t]
+        odd = [t for t in sets.names if not t or t != t.strip() or separator in t]
         if odd:
             raise LabelError(
                 f"the label {odd[0]!r} cannot stand in a text of labels separated by "
                 f"{separator!r}: choose another separator=, or write .npz."
             )
-        return [
-            None if np.any(row == -1) else separator.join(labels[k] for k in np.flatnonzero(row))
-            for row in sets
-        ]
+        return [None if labels is None else separator.join(labels) for labels in sets.name_lists]
 
     def _instance_label_array(self) -> Any:
         labels, classes = self._contents.instance_labels, self._contents.classes
@@ -231,14 +228,6 @@ class _Columns:
             return self._pa.array(labels)
         named = self._array(classes, "classes")
         return named.take(self._pa.array(labels, mask=labels < 0))
-
-
-def _with_gaps(y: NDArray[Any]) -> list[Any]:
-    """Labels as a list; -1 among texts is scikit-learn's unlabelled, and a gap in a table."""
-    labels = y.tolist()
-    if any(isinstance(label, str) for label in labels):
-        return [None if label == -1 else label for label in labels]
-    return labels
 
 
 def _number_type(pa: Any, dtype: np.dtype[Any]) -> np.dtype[Any]:
