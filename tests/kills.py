@@ -40,6 +40,7 @@ from checks import example
 from engine_examples import start_workers_quickly, with_label_sets
 
 LIMIT = 300.0  # seconds after which a fit counts as hanging
+START = 60.0  # seconds in which Dask replaces a killed worker; seldom it does not
 VICTIMS = ["worker", "all workers", "scheduler", "client"]
 
 # What is fitted, the data, and the fitted attributes that are compared.
@@ -91,8 +92,17 @@ class Cluster:
         self.address = self.scheduler.stdout.readline().decode().strip()
         self.client = Client(self.address)
 
+    def whole(self):
+        """This cluster with two workers; another one where Dask does not replace those killed."""
+        try:
+            self.client.wait_for_workers(2, timeout=START)
+        except TimeoutError:
+            self.close()
+            return Cluster()
+        return self
+
     def worker_pids(self):
-        """Processes of the two workers, once those killed before are replaced."""
+        """Processes of the two workers."""
         while True:
             self.client.wait_for_workers(2, timeout=LIMIT)
             found = list(self.client.run(os.getpid, on_error="ignore").values())
@@ -198,6 +208,7 @@ def run(systems, victims, times, seed):
                 with tempfile.TemporaryDirectory() as folder:
                     path = Path(folder) / "fit.npz"
                     moment = rng.uniform(0.0, 1.1 * duration)
+                    cluster = cluster.whole()
                     start = time.monotonic()
                     found = attempt(system, victim, cluster, expected, moment, path)
                     slowest = max(slowest, time.monotonic() - start - moment)
