@@ -29,11 +29,11 @@ class BagwiseError(Exception):
 
 
 class InputError(BagwiseError, ValueError):
-    """The data handed in cannot be read as bags, or not by this model."""
+    """The data cannot be read as bags, or not by this model."""
 
 
 class InputTypeError(InputError, TypeError):
-    """The data handed in holds something that is not a number."""
+    """The data holds something that is not a number."""
 
 
 class SparseInputError(InputTypeError):
@@ -75,7 +75,7 @@ class MissingExtraError(BagwiseError, ImportError):
 class WorkerLostError(BagwiseError, RuntimeError):
     """Workers of a cluster were lost more often than a fit could bear, or the cluster is gone.
 
-    `final` tells whether another attempt is pointless.
+    `final` is whether another attempt is pointless.
     """
 
     final = False

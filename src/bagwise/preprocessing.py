@@ -105,7 +105,7 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         X : Bags or anything accepted as bags
             The bags.
         y : array-like of shape (n_bags,), default=None
-            Bag labels, handed to the transformer as the label of each of their instances.
+            Bag labels, passed to the transformer as the label of each of their instances.
 
         Returns
         -------

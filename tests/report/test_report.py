@@ -126,7 +126,7 @@ def test_held_out_answers_make_the_figures(bags, y):
     assert "baseline: sil 1.000" in text
     assert "5-fold cross-validation" in text
     assert "too good" not in text
-    with pytest.raises(InputError, match="2 held-out answers were given for 12 bags"):
+    with pytest.raises(InputError, match="2 held-out predictions were given for 12 bags"):
         Report(model, bags, y, held_out=HeldOut(flipped[:2])).to_html()
 
 

@@ -19,7 +19,10 @@ from bagwise.cli.output import note, print_json, print_table
 
 __all__ = ["EXTRAS", "doctor"]
 
-_CORE = ("numpy", "scipy", "scikit-learn", "numba", "narwhals", "typer", "rich")
+_CORE = (
+    *("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl"),
+    *("narwhals", "typer", "rich"),
+)
 _IMPORTED_AS = {"scikit-learn": "sklearn"}
 # What each extra installs, as pyproject.toml has it.
 EXTRAS = {

@@ -290,7 +290,7 @@ def label_set_bunch(
     ids: NDArray[Any] | None = None,
     feature_names: list[str] | None = None,
 ) -> Bunch:
-    """Put a set with label sets together; `extras` are per-bag arrays handed on as they are."""
+    """Put a set with label sets together; `extras` are per-bag arrays passed on as they are."""
     bags = _bags(info, arrays, ids, feature_names)
     classes = arrays["classes"]
     if label_sets.ndim != 2 or label_sets.shape[1] != len(classes):

@@ -43,7 +43,7 @@ def make_names_and_faces(
     photos, as in the paper. No name has two faces in one photo.
 
     A face of person c is :math:`x = A (m_c + \sigma e) + \nu B f + \epsilon`: the person's centre
-    :math:`m_c` and noise in a subspace A of `n_latent` dimensions, variation that tells nothing
+    :math:`m_c` and noise in a subspace A of `n_latent` dimensions, variation without information
     in another subspace B (light, pose), and a little noise everywhere. A metric has to find A.
     The defaults are chosen so that at full size the nearest centroid is right about as often as
     in the paper's Table 1: precision .50 in the Euclidean metric (paper .57) and .79 with the
@@ -63,7 +63,7 @@ def make_names_and_faces(
     noise : float, default=0.6
         Standard deviation of a person's faces around the centre; centres have 1.
     nuisance : float, default=1.0
-        Standard deviation of the variation that tells nothing.
+        Standard deviation of the variation without information.
     name_recall : float, default=0.9
         Share of the true names that the caption mentions; the other names in it are wrong.
     random_state : int, RandomState instance or None, default=None

@@ -1,4 +1,4 @@
-"""The list of data sets: what each is, where it lives, and whether it is at hand."""
+"""The list of data sets: what each is, where it is stored, and whether it is available."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class DatasetInfo:
     title : str
         The name people use.
     description : str
-        The question it asks, in one line.
+        Its question, in one line.
     task : str
         "bag classification", "instance annotation" (label sets per bag and instance labels),
         "bag label sets", "classification" (ordinary rows) or "semi-supervised" (ordinary rows).
@@ -42,7 +42,7 @@ class DatasetInfo:
     n_instances, n_features, n_classes : int
         Sizes with default options (averages where the set is drawn).
     where : str
-        "shipped" inside the package, "drawn" when asked for, "fetchable" over the network, or
+        "shipped" inside the package, "drawn" when loaded, "fetchable" over the network, or
         "data home": a file to be put into the data home.
     licence : str
         Licence of the data.

@@ -1,4 +1,4 @@
-"""The synthetic bags of the pdMISVM paper: one instance tells, the others are noise."""
+"""The synthetic bags of the pdMISVM paper: one instance is informative, the others are noise."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make_bags(
 
     ``shape="clusters"`` is the synthetic set of the pdMISVM paper: the first instance comes from
     the normal cluster of its class (standard deviation 1), the others are uniform noise. The
-    paper uses 10 to 1,000 bags of 3 to 5 instances with 10 to 1,000 features; it does not say
+    paper uses 10 to 1,000 bags of 3 to 5 instances with 10 to 1,000 features; it does not state
     how far apart the clusters are nor how wide the noise is, hence `separation` and `noise`.
     ``shape="ring"`` is data of the kind of its Figure 10, which no linear model can learn: the
     first instance lies on a disc for class 0 and on a ring around it for class 1, the others in

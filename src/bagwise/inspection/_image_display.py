@@ -77,7 +77,7 @@ class KeyInstanceDisplay:
         image_shape : tuple of int
             The shape of an image, ``(height, width)`` or ``(height, width, 3)``.
         label : object, default=None
-            The class to ask for; by default the class predicted for the bag.
+            The class to explain; by default the class predicted for the bag.
         max_bags : int, default=6
             How many bags are shown at most.
         figure : matplotlib Figure, default=None

@@ -16,7 +16,7 @@ from bagwise.inspection._tables import _class_names, _with_background, instance_
 
 __all__ = ["PosteriorDisplay"]
 
-NAMED_COLOURS = 9  # as many as the eye tells apart; the rest of the labels are drawn in grey
+NAMED_COLOURS = 9  # as many as the eye distinguishes; the rest of the labels are drawn in grey
 SMALLEST_NAMED = 0.12  # share of a bar in which a label is written, if all of them fit
 INCHES_PER_LETTER = 0.075  # of small print
 

@@ -1,4 +1,4 @@
-"""What a model says about bags and instances, as columns: a dict of arrays of one length.
+"""Predictions for bags and instances as columns: a dict of arrays of one length.
 
 Such a dict is at home everywhere: ``pandas.DataFrame(table)``, ``polars.DataFrame(table)``, a
 Parquet file, a page.
@@ -33,7 +33,7 @@ Columns = dict[str, NDArray[Any]]
 def bag_table(
     model: Any, X: Any, *, classes: ArrayLike | None = None, separator: str = ";"
 ) -> Columns:
-    """Collect what a fitted model says about each bag.
+    """Collect the predictions of a fitted model for each bag.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def bag_table(
 
 
 def instance_table(model: Any, X: Any, *, classes: ArrayLike | None = None) -> Columns:
-    """Collect what a fitted model says about each instance.
+    """Collect the predictions of a fitted model for each instance.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def key_instance_table(model: Any, X: Any, *, label: Any = None) -> Columns:
     X : Bags or anything accepted as bags
         The bags.
     label : object, default=None
-        The class to ask for; by default the class predicted for the bag. Required for label sets.
+        The class to explain; by default the class predicted for the bag. Required for label sets.
 
     Returns
     -------
@@ -190,8 +190,8 @@ def key_instance_table(model: Any, X: Any, *, label: Any = None) -> Columns:
 def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
     """Look into a pipeline: its last step, and the bags as that step sees them.
 
-    A scikit-learn pipeline answers for bags only; its last step answers for instances. A search
-    over parameters is looked into as well.
+    A scikit-learn pipeline predicts bags only; its last step has the methods for instances. In a
+    search over parameters, the best estimator is used.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
         The last step of the pipeline, the best model of the search; else `model` itself.
     bags : Bags or None
         The bags after the steps before; None where these turn a bag into a row, as an embedding
-        does, so that nothing is left to say about instances.
+        does, so that instances have no predictions.
     """
     seen: Any = check_bags(None, X, reset=True, allow_nan=True)
     while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
@@ -301,7 +301,7 @@ def _is_key(estimator: Any, bags: Bags) -> NDArray[np.bool_]:
 def keys_of_sets(
     estimator: Any, bags: Bags, predicted: NDArray[Any]
 ) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any]]]:
-    """For each label: its column, the bags predicted to carry it, the rows that speak for it."""
+    """For each label: its column, the bags predicted to carry it, the key instances."""
     for k in np.flatnonzero(predicted.any(axis=0)):
         holders = np.flatnonzero(predicted[:, k])
         yield k, holders, estimator.key_instances(bags[holders], label=estimator.classes_[k])

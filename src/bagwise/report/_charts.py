@@ -27,7 +27,7 @@ class Curve:
     Attributes
     ----------
     name : str
-        What it is; empty where the caption says so.
+        What it is; empty where the caption names it.
     x, y : sequence of float
         Its points.
     dots : bool
@@ -181,7 +181,7 @@ def point_map(
     bags : sequence of int
         The place of the bag of each.
     titles : sequence of str
-        What is told where the pointer rests on a point.
+        What is shown where the pointer rests on a point.
     caption, alt : str
         What the map shows.
 
@@ -227,8 +227,8 @@ def _padded(values: NDArray[Any], share: float) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
     if low == high:
         return low - 0.5, high + 0.5
-    room = share * (high - low)
-    return low - room, high + room
+    margin = share * (high - low)
+    return low - margin, high + margin
 
 
 def _ticks(low: float, high: float) -> list[float]:

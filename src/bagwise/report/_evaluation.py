@@ -1,4 +1,4 @@
-"""How well a model does: the part of a report that holds answers against labels."""
+"""The evaluation section of a report: predictions compared with labels."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
 from bagwise.model_selection._measures import label_measures, label_set_measures
-from bagwise.report._answers import Answers
 from bagwise.report._charts import N_HUES, Curve, curves
 from bagwise.report._page import Section, SideBySide, Table
+from bagwise.report._predictions import Predictions
 from bagwise.report._subject import Subject
 
-__all__ = ["Judged", "evaluation_section", "judge", "judge_held_out"]
+__all__ = ["Assessment", "assess", "assess_held_out", "evaluation_section"]
 
 MOST_CLASSES = 16  # of a confusion matrix; beyond, the commonest mistakes are listed
 MOST_ROWS = 60
@@ -34,8 +34,8 @@ _ROC_POINTS = 200
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Answers and the truth for the bags whose label is known.
+class Assessment:
+    """Predictions and the truth for the bags whose label is known.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Judged:
 
     @property
     def ranked(self) -> list[int]:
-        """The labels whose ROC curve is told: the second of two, else every one."""
+        """The labels whose ROC curve is shown: the second of two, else every one."""
         return [1] if self.scores is not None and self.scores.shape[1] == 1 else list(
             range(len(self.names))
         )  # fmt: skip
@@ -91,49 +91,49 @@ class Judged:
         return label_measures(self.truth, self.predicted) | {"AUC": self.auc()}
 
 
-def judge(known: Labels, answers: Answers) -> Judged:
-    """Hold the answers of a model against the labels.
+def assess(known: Labels, predictions: Predictions) -> Assessment:
+    """Compare the predictions of a model with the labels.
 
     Parameters
     ----------
     known : Labels
         The labels.
-    answers : Answers
-        The answers.
+    predictions : Predictions
+        The predictions.
 
     Returns
     -------
-    Judged
+    Assessment
     """
-    return _judged(known, answers.predicted, answers.raw_scores, answers.raw_proba)
+    return _assessment(known, predictions.predicted, predictions.raw_scores, predictions.raw_proba)
 
 
-def judge_held_out(known: Labels, held_out: HeldOut, subject: Subject) -> Judged:
-    """Hold the answers of held-out models against the labels.
+def assess_held_out(known: Labels, held_out: HeldOut, subject: Subject) -> Assessment:
+    """Compare held-out predictions with the labels.
 
     Parameters
     ----------
     known : Labels
         The labels.
     held_out : HeldOut
-        The answers.
+        The predictions.
     subject : Subject
-        The model, whose classes the answers are in.
+        The model, whose classes the predictions are in.
 
     Returns
     -------
-    Judged
+    Assessment
     """
     predicted = subject.labels(held_out.predicted)
     if len(predicted) != len(subject.bags):
         raise InputError(
-            f"{len(predicted)} held-out answers were given for {len(subject.bags)} bags: give one "
-            "each."
+            f"{len(predicted)} held-out predictions were given for {len(subject.bags)} bags: "
+            "give one each."
         )
-    return _judged(known, predicted, held_out.scores, held_out.probabilities)
+    return _assessment(known, predicted, held_out.scores, held_out.probabilities)
 
 
-def _judged(known: Labels, predicted: Labels | None, scores: Any, proba: Any) -> Judged:
+def _assessment(known: Labels, predicted: Labels | None, scores: Any, proba: Any) -> Assessment:
     rows, n_names = known.known, len(known.names)
     assert predicted is not None
     has_sets = predicted.has_sets
@@ -143,10 +143,10 @@ def _judged(known: Labels, predicted: Labels | None, scores: Any, proba: Any) ->
     table = None if scores is None else scores.reshape(len(scores), -1)
     if table is not None and table.shape[1] != 1:
         table = _widened(table, n_names, -np.inf)
-    answers = _widened(predicted.indicator, n_names, 0) if has_sets else predicted.codes
-    return Judged(
+    predictions = _widened(predicted.indicator, n_names, 0) if has_sets else predicted.codes
+    return Assessment(
         truth[rows],
-        answers[rows],
+        predictions[rows],
         None if table is None else np.asarray(table, dtype=float)[rows],
         None if proba is None else _widened(proba, n_names, 0.0)[rows],
         known.names,
@@ -160,17 +160,17 @@ def _widened(table: NDArray[Any], n_columns: int, fill: float) -> NDArray[Any]:
 
 
 def evaluation_section(
-    judged: Judged, how: str, rivals: Mapping[str, Judged], unit: str
+    assessed: Assessment, how: str, rivals: Mapping[str, Assessment], unit: str
 ) -> Section:
     """Show how well a model does.
 
     Parameters
     ----------
-    judged : Judged
-        The answers of the model, and the truth.
+    assessed : Assessment
+        The predictions of the model, and the truth.
     how : str
-        Which bags it was asked about.
-    rivals : mapping of str to Judged
+        Which bags it predicted.
+    rivals : mapping of str to Assessment
         The plain baselines.
     unit : {"bag", "row"}
         What the model is about.
@@ -179,75 +179,77 @@ def evaluation_section(
     -------
     Section
     """
-    parts: list[Any] = [how, _comparison(judged, rivals, unit)]
-    if judged.has_sets:
-        parts += [_label_table(judged, unit)]
+    parts: list[Any] = [how, _comparison(assessed, rivals, unit)]
+    if assessed.has_sets:
+        parts += [_label_table(assessed, unit)]
     else:
-        parts += [SideBySide([_confusions(judged, unit), _class_table(judged, unit)])]
-    drawings = [d for d in (_roc(judged), _calibration(judged)) if d is not None]
+        parts += [SideBySide([_confusions(assessed, unit), _class_table(assessed, unit)])]
+    drawings = [d for d in (_roc(assessed), _calibration(assessed)) if d is not None]
     return Section("How well it does", parts + ([SideBySide(drawings)] if drawings else []))
 
 
-def plain_baseline(judged: Judged) -> tuple[str, Judged]:
-    """What is right without looking: the commonest label, or the labels by their frequency.
+def plain_baseline(assessed: Assessment) -> tuple[str, Assessment]:
+    """A baseline without features: the commonest label, or the labels by their frequency.
 
     Parameters
     ----------
-    judged : Judged
+    assessed : Assessment
         The truth, of which the frequencies are taken.
 
     Returns
     -------
     name : str
-    judged : Judged
+    assessed : Assessment
     """
-    n, n_names = len(judged.truth), len(judged.names)
-    if judged.has_sets:
-        shares = np.tile(np.mean(judged.truth == 1, axis=0), (n, 1))
-        return "baseline: labels by frequency", Judged(
-            judged.truth, None, shares, None, judged.names
+    n, n_names = len(assessed.truth), len(assessed.names)
+    if assessed.has_sets:
+        shares = np.tile(np.mean(assessed.truth == 1, axis=0), (n, 1))
+        return "baseline: labels by frequency", Assessment(
+            assessed.truth, None, shares, None, assessed.names
         )
-    common = int(np.bincount(judged.truth, minlength=n_names).argmax())
+    common = int(np.bincount(assessed.truth, minlength=n_names).argmax())
     predicted = np.full(n, common)
-    return "baseline: commonest label", Judged(judged.truth, predicted, None, None, judged.names)
+    return "baseline: commonest label", Assessment(
+        assessed.truth, predicted, None, None, assessed.names
+    )
 
 
-def _comparison(judged: Judged, rivals: Mapping[str, Judged], unit: str) -> Table:
+def _comparison(assessed: Assessment, rivals: Mapping[str, Assessment], unit: str) -> Table:
     columns: dict[str, list[Any]] = {"model": ["this model", *rivals]}
-    rows = [judged.measures(), *(rival.measures() for rival in rivals.values())]
+    rows = [assessed.measures(), *(rival.measures() for rival in rivals.values())]
     for name in rows[0]:
         columns[name] = [row.get(name) for row in rows]
-    if judged.has_sets:
+    if assessed.has_sets:
         caption = "One-error and coverage are better when lower, average precision when higher"
     else:
-        caption = f"{len(judged.truth):,} labelled {unit}s; higher is better"
+        caption = f"{len(assessed.truth):,} labelled {unit}s; higher is better"
     return Table(columns, caption)
 
 
-def _confusions(judged: Judged, unit: str) -> Table:
+def _confusions(assessed: Assessment, unit: str) -> Table:
     """The confusion matrix; of many classes, the commonest mistakes."""
-    predicted = judged.predicted
+    predicted = assessed.predicted
     assert predicted is not None
-    present = np.union1d(judged.truth, predicted[predicted >= 0])
+    present = np.union1d(assessed.truth, predicted[predicted >= 0])
     if len(present) > MOST_CLASSES:
-        pairs = np.column_stack([judged.truth, predicted])[judged.truth != predicted]
+        pairs = np.column_stack([assessed.truth, predicted])[assessed.truth != predicted]
         found, counts = np.unique(pairs, axis=0, return_counts=True)
         order = np.argsort(-counts, kind="stable")[:15]
-        names = [*judged.names, "none"]  # -1 is the last
+        names = [*assessed.names, "none"]  # -1 is the last
         columns = {
             "label": [names[found[i, 0]] for i in order],
             "predicted": [names[found[i, 1]] for i in order],
             f"{unit}s": counts[order].tolist(),
         }
         return Table(columns, "The commonest mistakes")
-    counts = np.zeros((len(judged.names),) * 2, dtype=int)
-    told = predicted >= 0
-    np.add.at(counts, (judged.truth[told], predicted[told]), 1)
+    counts = np.zeros((len(assessed.names),) * 2, dtype=int)
+    labelled = predicted >= 0
+    np.add.at(counts, (assessed.truth[labelled], predicted[labelled]), 1)
     matrix = counts[np.ix_(present, present)]
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
-    table: dict[str, list[Any]] = {"label ↓ predicted →": [judged.names[k] for k in present]}
+    table: dict[str, list[Any]] = {"label ↓ predicted →": [assessed.names[k] for k in present]}
     for column, k in enumerate(present):
-        table[_free(judged.names[k], table)] = matrix[:, column].tolist()
+        table[_free(assessed.names[k], table)] = matrix[:, column].tolist()
     return Table(
         table, f"Confusion matrix: {unit}s by label and prediction", shades=shares.tolist()
     )
@@ -260,43 +262,43 @@ def _free(name: str, taken: Mapping[str, Any]) -> str:
     return name
 
 
-def _class_table(judged: Judged, unit: str) -> Table:
-    labels = np.arange(len(judged.names))
+def _class_table(assessed: Assessment, unit: str) -> Table:
+    labels = np.arange(len(assessed.names))
     precision, recall, f1, support = precision_recall_fscore_support(
-        judged.truth, judged.predicted, labels=labels, zero_division=0
+        assessed.truth, assessed.predicted, labels=labels, zero_division=0
     )
     order = np.flatnonzero(support)
     order = order[np.argsort(-support[order], kind="stable")][:MOST_ROWS]
     columns: dict[str, list[Any]] = {
-        "label": [judged.names[k] for k in order],
+        "label": [assessed.names[k] for k in order],
         f"{unit}s": support[order].tolist(),
         "precision": precision[order].tolist(),
         "recall": recall[order].tolist(),
         "F1": f1[order].tolist(),
     }
-    if len(judged.ranked) > 1 and judged.scores is not None:
-        columns["AUC"] = [_area(judged, k) for k in order.tolist()]
+    if len(assessed.ranked) > 1 and assessed.scores is not None:
+        columns["AUC"] = [_area(assessed, k) for k in order.tolist()]
     return Table(columns, _partly("Label by label", len(order), int((support > 0).sum())))
 
 
-def _label_table(judged: Judged, unit: str) -> Table:
+def _label_table(assessed: Assessment, unit: str) -> Table:
     """Label by label, for label sets: the rarest labels are where models fail."""
-    counts = (judged.truth == 1).sum(axis=0)
+    counts = (assessed.truth == 1).sum(axis=0)
     order = np.flatnonzero(counts)
     order = order[np.argsort(-counts[order], kind="stable")][:MOST_ROWS]
     precision, recall, f1, _ = precision_recall_fscore_support(
-        judged.truth, judged.predicted, labels=None, zero_division=0
+        assessed.truth, assessed.predicted, labels=None, zero_division=0
     )
     columns: dict[str, list[Any]] = {
-        "label": [judged.names[k] for k in order],
+        "label": [assessed.names[k] for k in order],
         f"{unit}s": counts[order].tolist(),
         "precision": precision[order].tolist(),
         "recall": recall[order].tolist(),
         "F1": f1[order].tolist(),
     }
-    if judged.scores is not None:
-        columns["AUC"] = [_area(judged, k) for k in order.tolist()]
-        columns["average precision"] = [_precision(judged, k) for k in order.tolist()]
+    if assessed.scores is not None:
+        columns["AUC"] = [_area(assessed, k) for k in order.tolist()]
+        columns["average precision"] = [_precision(assessed, k) for k in order.tolist()]
     return Table(columns, _partly("Label by label", len(order), int((counts > 0).sum())))
 
 
@@ -304,27 +306,27 @@ def _partly(caption: str, shown: int, n: int) -> str:
     return caption if shown == n else f"{caption}: the {shown} commonest of {n}"
 
 
-def _area(judged: Judged, k: int) -> float | None:
-    found = judged.ranking_of(k)
+def _area(assessed: Assessment, k: int) -> float | None:
+    found = assessed.ranking_of(k)
     return None if found is None else float(roc_auc_score(*found))
 
 
-def _precision(judged: Judged, k: int) -> float | None:
-    found = judged.ranking_of(k)
+def _precision(assessed: Assessment, k: int) -> float | None:
+    found = assessed.ranking_of(k)
     return None if found is None else float(average_precision_score(*found))
 
 
-def _roc(judged: Judged) -> Any:
-    found = {k: judged.ranking_of(k) for k in judged.ranked}
+def _roc(assessed: Assessment) -> Any:
+    found = {k: assessed.ranking_of(k) for k in assessed.ranked}
     lines = []
     for k, ranking in found.items():
         if ranking is not None:
             false, true, _ = roc_curve(*ranking)
             rows = np.unique(np.linspace(0, len(false) - 1, _ROC_POINTS).astype(int))
-            lines.append(Curve(judged.names[k], false[rows], true[rows]))
+            lines.append(Curve(assessed.names[k], false[rows], true[rows]))
     if not lines or len(lines) > N_HUES:
         return None  # a tangle: the table has the areas
-    area = judged.auc()
+    area = assessed.auc()
     one = f"of “{lines[0].name}”" if len(lines) == 1 else "of each label against the others"
     return curves(
         lines,
@@ -336,31 +338,32 @@ def _roc(judged: Judged) -> Any:
     )
 
 
-def _calibration(judged: Judged) -> Any:
-    """How often what is said with a probability is so, in ten steps of probability."""
-    if judged.proba is None or judged.has_sets:
+def _calibration(assessed: Assessment) -> Any:
+    """Calibration: observed frequency against predicted probability, in ten bins."""
+    if assessed.proba is None or assessed.has_sets:
         return None
-    proba, truth = judged.proba, judged.truth
+    proba, truth = assessed.proba, assessed.truth
     if proba.shape[1] == 2:
-        said, right = proba[:, 1], truth == 1
-        what, of = f"probability of “{judged.names[1]}”", f"share of “{judged.names[1]}”"
+        chance, right = proba[:, 1], truth == 1
+        what, of = f"probability of “{assessed.names[1]}”", f"share of “{assessed.names[1]}”"
     else:
-        said, right = proba.max(axis=1), proba.argmax(axis=1) == truth
+        chance, right = proba.max(axis=1), proba.argmax(axis=1) == truth
         what, of = "probability of the predicted label", "share predicted right"
-    if not np.isfinite(said).all():
+    if not np.isfinite(chance).all():
         return None
-    bins = np.minimum((said * 10).astype(int), 9)
+    bins = np.minimum((chance * 10).astype(int), 9)
     filled = np.unique(bins)
-    x = [float(said[bins == b].mean()) for b in filled]
+    x = [float(chance[bins == b].mean()) for b in filled]
     y = [float(right[bins == b].mean()) for b in filled]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of one class only
-        brier = brier_score_loss(right.astype(int), said, pos_label=1)
+        brier = brier_score_loss(right.astype(int), chance, pos_label=1)
     return curves(
         [Curve("", x, y, dots=True)],
         x_label=what,
         y_label=of,
-        caption=f"Calibration: on the dashed line probabilities are true. Brier score {brier:.3f}.",
+        caption="Calibration: on the dashed line predicted and observed frequencies agree. "
+        f"Brier score {brier:.3f}.",
         alt=f"Calibration curve, Brier score {brier:.3f}.",
         unit_square=True,
     )

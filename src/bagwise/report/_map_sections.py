@@ -10,10 +10,10 @@ from scipy import sparse
 
 from bagwise.bags import Bags
 from bagwise.labels import Labels
-from bagwise.report._answers import Answers, are_those_of_fit
 from bagwise.report._charts import point_map
 from bagwise.report._model_sections import steps_of
 from bagwise.report._page import Section, Table
+from bagwise.report._predictions import Predictions, are_those_of_fit
 from bagwise.report._subject import Subject
 
 __all__ = ["cluster_section", "space_section"]
@@ -23,7 +23,7 @@ MOST_POINTS = 1000
 
 
 def cluster_section(
-    subject: Subject, answers: Answers, known: Labels | None, names: list[str]
+    subject: Subject, predictions: Predictions, known: Labels | None, names: list[str]
 ) -> Section | None:
     """Show the clusters: sizes, classes, and a map.
 
@@ -31,8 +31,8 @@ def cluster_section(
     ----------
     subject : Subject
         The model and the bags.
-    answers : Answers
-        What it says.
+    predictions : Predictions
+        Its predictions.
     known : Labels or None
         The labels of the bags.
     names : list of str
@@ -42,7 +42,7 @@ def cluster_section(
     -------
     Section or None
     """
-    clusters = answers.instance_labels
+    clusters = predictions.instance_labels
     if not subject.is_clusterer or clusters is None:
         return None
     codes = clusters.codes
@@ -84,7 +84,7 @@ def cluster_section(
 
 
 def space_section(
-    subject: Subject, answers: Answers, known: Labels | None, names: list[str]
+    subject: Subject, predictions: Predictions, known: Labels | None, names: list[str]
 ) -> Section | None:
     """Show what a learned distance brings together, alone or as a step of a pipeline.
 
@@ -92,8 +92,8 @@ def space_section(
     ----------
     subject : Subject
         The model and the bags.
-    answers : Answers
-        What it says.
+    predictions : Predictions
+        Its predictions.
     known : Labels or None
         The labels of the bags.
     names : list of str
@@ -108,13 +108,13 @@ def space_section(
         return None
     mapped = learner.transform(before)
     parts: list[Any] = []
-    shown = answers.instance_labels if subject.estimator is learner else None
+    shown = predictions.instance_labels if subject.estimator is learner else None
     if shown is not None:
         codes = shown.codes
         found, counts = np.unique(codes[codes >= 0], return_counts=True)
         order = np.argsort(-counts, kind="stable")[:MOST_ROWS]
         columns: dict[str, list[Any]] = {
-            answers.instance_heading: [shown.names[k] for k in found[order]],
+            predictions.instance_heading: [shown.names[k] for k in found[order]],
             "instances": counts[order].tolist(),
         }
         left = int((codes < 0).sum())
@@ -126,7 +126,7 @@ def space_section(
         shown = Labels("instances", (), np.full(subject.bags.n_instances, -1))
     if known is not None and len(subject.bags) > 1:
         parts.append(_neighbours(before, mapped, known))
-    by = answers.instance_heading if subject.estimator is learner else "label of their bag"
+    by = predictions.instance_heading if subject.estimator is learner else "label of their bag"
     coloured = f", coloured by {by}" if shown.known.any() else ""
     parts.append(
         _map(mapped.instances, shown, subject, names, f"Instances in the learned space{coloured}")
@@ -173,7 +173,7 @@ def _neighbours(before: Bags, after: Bags, known: Labels) -> Table:
     return Table(
         columns,
         "How often the nearest instance of another bag is in a bag that shares a label "
-        f"({len(rows)} instances asked; bags the model was fitted on flatter it)",
+        f"({len(rows)} instances; on training bags the share is optimistic)",
     )
 
 

@@ -45,7 +45,7 @@ class Media:
 
     Every list has one entry per instance, aligned with ``bags.instances``; None where there is
     nothing. The page holds the files themselves: those of the first instances of each bag, as long
-    as there is room, the others by name.
+    as the budget allows, the others by name.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def embed_media(media: Media | None, rows: NDArray[np.int64], ranks: NDArray[np.
 
 
 class _Shelf:
-    """Files that a page holds: each once, and no more than there is room for."""
+    """Files that a page holds: each once, within the budget."""
 
     def __init__(self, files: list[str], budget: int) -> None:
         self._files, self._left = files, budget
@@ -179,7 +179,7 @@ class _Shelf:
         self._missing: list[str] = []
 
     def put(self, item: Any, endings: dict[str, str], kind: str) -> int:
-        """Keep an item; returns its place, -1 where there is none or no room."""
+        """Keep an item; returns its place, -1 where there is none or the budget is spent."""
         if item is None:
             return -1
         key = item.tobytes() if isinstance(item, np.ndarray) else str(item)
@@ -212,7 +212,7 @@ class _Shelf:
         return len(self._files) - 1
 
     def note(self, per_bag: int) -> str:
-        """What a reader should know; files that are not there are told to the user."""
+        """What a reader should know; missing files are reported to the user."""
         if self._missing:
             if not self._files:
                 raise DataNotFoundError(f"no file {self._missing[0]!r}, nor any other of them.")

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
-from bagwise.report._answers import Answers
 from bagwise.report._charts import Curve, curves
 from bagwise.report._page import Section, SideBySide, Table
+from bagwise.report._predictions import Predictions
 from bagwise.report._subject import Subject
 
 __all__ = ["annotation_section", "model_section", "row_section", "steps_of"]
@@ -106,15 +106,17 @@ def _training_curve(step: Any) -> Any:
     )
 
 
-def annotation_section(subject: Subject, answers: Answers, names: list[str]) -> Section | None:
+def annotation_section(
+    subject: Subject, predictions: Predictions, names: list[str]
+) -> Section | None:
     """Show the instances whose label is least certain, given the labels of their bags.
 
     Parameters
     ----------
     subject : Subject
         The model and the bags.
-    answers : Answers
-        What it says.
+    predictions : Predictions
+        Its predictions.
     names : list of str
         The names of the bags.
 
@@ -122,7 +124,7 @@ def annotation_section(subject: Subject, answers: Answers, names: list[str]) -> 
     -------
     Section or None
     """
-    posterior, labels = answers.posterior, answers.instance_labels
+    posterior, labels = predictions.posterior, predictions.instance_labels
     if posterior is None or labels is None:
         return None
     codes = labels.codes
@@ -154,15 +156,15 @@ def annotation_section(subject: Subject, answers: Answers, names: list[str]) -> 
     return Section("Annotation", [text, table])
 
 
-def row_section(subject: Subject, answers: Answers, names: list[str]) -> Section | None:
+def row_section(subject: Subject, predictions: Predictions, names: list[str]) -> Section | None:
     """Show the rows of which a semi-supervised model is least, and most, certain.
 
     Parameters
     ----------
     subject : Subject
         The model and the rows.
-    answers : Answers
-        What it says.
+    predictions : Predictions
+        Its predictions.
     names : list of str
         The names of the rows.
 
@@ -170,24 +172,24 @@ def row_section(subject: Subject, answers: Answers, names: list[str]) -> Section
     -------
     Section or None
     """
-    if not subject.works_on_rows or answers.predicted is None or answers.certainty is None:
+    if not subject.works_on_rows or predictions.predicted is None or predictions.certainty is None:
         return None
-    order = np.argsort(answers.certainty, kind="stable")
-    predicted = answers.predicted.texts
+    order = np.argsort(predictions.certainty, kind="stable")
+    predicted = predictions.predicted.texts
 
     def table(chosen: NDArray[np.intp], caption: str) -> Table:
         columns = {
             "row": [names[i] for i in chosen],
             "predicted": [predicted[i] for i in chosen],
-            "certainty": answers.certainty[chosen].tolist(),  # type: ignore[index]
+            "certainty": predictions.certainty[chosen].tolist(),  # type: ignore[index]
         }
         return Table(columns, caption, bags=chosen.tolist())
 
     few = min(15, len(order))
     text = (
-        "Certainty is the distance from the nearest other answer: the size of the score for two "
-        "classes, for more the lead of the first class over the second. A label given to one of "
-        "the least certain rows tells the model most."
+        "Certainty is the distance from the nearest other prediction: for two classes the size of "
+        "the score, for more the lead of the first class over the second. A label given to one of "
+        "the least certain rows helps the model most."
     )
     tables = [table(order[:few], "Least certain"), table(order[::-1][:few], "Most certain")]
     return Section("Certain and uncertain rows", [text, SideBySide(tables)])

@@ -18,18 +18,18 @@ from bagwise.engines import is_local
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
-from bagwise.report._answers import Answers, collect_answers
 from bagwise.report._data_section import data_section
 from bagwise.report._evaluation import (
+    assess,
+    assess_held_out,
     evaluation_section,
-    judge,
-    judge_held_out,
     plain_baseline,
 )
 from bagwise.report._map_sections import cluster_section, space_section
 from bagwise.report._media import Media, embed_media
 from bagwise.report._model_sections import annotation_section, model_section, row_section
 from bagwise.report._page import Explorer, Section, render_page
+from bagwise.report._predictions import Predictions, collect_predictions
 from bagwise.report._subject import Subject, look_into
 
 __all__ = ["Report"]
@@ -38,7 +38,7 @@ MOST_INSTANCES = 400_000  # that a page lists
 LEAST_PER_BAG = 20
 
 _TOO_GOOD = (
-    "these figures are too good: a model remembers. Ask it about {unit}s it has not seen, or "
+    "these figures are too good: they are those of the training. Use {unit}s it has not seen, or "
     "cross-validate (bagwise report --cv 5; held_out= in Python)."
 )
 
@@ -47,7 +47,7 @@ class Report:
     """One self-contained page about a fitted model and bags: data, figures, every bag.
 
     It shows what the data is, how well the model does where labels are given, every bag with its
-    instances in the order of their contribution, and what else the model can tell: clusters on a
+    instances in the order of their contribution, and what else the model offers: clusters on a
     map, the least certain annotations, the learned distance, the course of the training. What does
     not apply is absent. The page needs no network.
 
@@ -64,15 +64,15 @@ class Report:
     media : Media, default=None
         Images, sounds and texts of the instances.
     groups : array-like of shape (n_bags,), default=None
-        What belongs together, such as the patient of each slide: told where it spans labels.
+        What belongs together, such as the patient of each slide; shown where a group spans labels.
     held_out : HeldOut, default=None
-        Answers for these bags by models that had not seen them; the figures are then theirs.
+        Predictions for these bags by models that had not seen them; the figures are then theirs.
     seen : array-like of bool of shape (n_bags,), default=None
         Which bags the model was fitted on: figures are of the others, where there are any.
     classes : sequence, default=None
         Names to show instead of the values of ``classes_``, in their order.
     facts : mapping of str to object, default=None
-        What else to tell about the model, such as the file it came from.
+        What else to show about the model, such as the file it came from.
 
     Examples
     --------
@@ -128,24 +128,24 @@ class Report:
             raise InputError(f"seen has shape {seen.shape} for {len(bags)} bags: give one each.")
         subject = look_into(self.model, bags, self.classes)
         known = check_known_labels(self.y, bags, classes=subject.classes, names=subject.names)
-        answers = collect_answers(subject, known)
+        predictions = collect_predictions(subject, known)
         names = [str(name) for name in bags.names.tolist()]
         unit = "row" if subject.works_on_rows and (bags.sizes == 1).all() else "bag"
         title = self.title or f"{type(subject.estimator).__name__} on {len(bags):,} {unit}s"
         found = [
             data_section(bags, known, names, self.groups, seen, unit),
-            self._figures(subject, known, answers, seen, unit),
-            self._all_bags(subject, known, answers, names, unit),
-            annotation_section(subject, answers, names),
-            row_section(subject, answers, names),
-            cluster_section(subject, answers, known, names),
-            space_section(subject, answers, known, names),
+            self._figures(subject, known, predictions, seen, unit),
+            self._all_bags(subject, known, predictions, names, unit),
+            annotation_section(subject, predictions, names),
+            row_section(subject, predictions, names),
+            cluster_section(subject, predictions, known, names),
+            space_section(subject, predictions, known, names),
             model_section(subject, self.facts or {}),
         ]
         return render_page(
             title,
             [section for section in found if section is not None],
-            lead=f"What {type(subject.estimator).__name__} says about these {unit}s, and why.",
+            lead=f"Predictions of {type(subject.estimator).__name__} for these {unit}s, explained.",
             footer=f"Made by bagwise {bagwise.__version__}. This page needs no network and sends "
             "nothing.",
         )
@@ -179,87 +179,89 @@ class Report:
         self,
         subject: Subject,
         known: Labels | None,
-        answers: Answers,
+        predictions: Predictions,
         seen: NDArray[np.bool_] | None,
         unit: str,
     ) -> Section | None:
-        if known is None or answers.predicted is None:
+        if known is None or predictions.predicted is None:
             return None
-        if known.has_sets and not answers.predicted.has_sets:
+        if known.has_sets and not predictions.predicted.has_sets:
             raise LabelError(
                 "the model predicts one label per bag, and y holds label sets: give one label per "
                 "bag, or none."
             )
         if self.held_out is None:
-            asked, how = _fairly(known, seen, unit)
-            judged = judge(asked, answers)
-            return evaluation_section(judged, how, dict([plain_baseline(judged)]), unit)
-        judged = judge_held_out(known, self.held_out, subject)
+            fair, how = _fairly(known, seen, unit)
+            assessed = assess(fair, predictions)
+            return evaluation_section(assessed, how, dict([plain_baseline(assessed)]), unit)
+        assessed = assess_held_out(known, self.held_out, subject)
         rivals = {
-            f"baseline: {name}": judge_held_out(known, answer, subject)
-            for name, answer in self.held_out.baselines.items()
+            f"baseline: {name}": assess_held_out(known, held_out, subject)
+            for name, held_out in self.held_out.baselines.items()
         }
         how = (
-            f"Figures by {self.held_out.how}: each {unit} was judged by a model that had not seen "
-            "it, and all answers were put together."
+            f"Figures by {self.held_out.how}: each {unit} was predicted by a model that was "
+            "not fitted on it."
         )
-        return evaluation_section(judged, how, rivals or dict([plain_baseline(judged)]), unit)
+        return evaluation_section(assessed, how, rivals or dict([plain_baseline(assessed)]), unit)
 
     def _all_bags(
         self,
         subject: Subject,
         known: Labels | None,
-        answers: Answers,
+        predictions: Predictions,
         names: list[str],
         unit: str,
     ) -> Section:
         bags = subject.bags
-        rows, ranks, offsets = _ranked(bags, answers)
+        rows, ranks, offsets = _ranked(bags, predictions)
         embedded = embed_media(self.media, rows, ranks)
         held_out = None if self.held_out is None else subject.labels(self.held_out.predicted)
-        judged = answers.predicted if held_out is None else held_out
+        assessed = predictions.predicted if held_out is None else held_out
         place = {int(row): j for j, row in enumerate(rows)}
-        instances = answers.instance_labels
+        instances = predictions.instance_labels
         data = {
             "unit": unit,
             "bags": {
                 "id": names,
                 "size": bags.sizes.tolist(),
                 "truth": None if known is None else known.texts,
-                "predicted": _texts(answers.predicted),
+                "predicted": _texts(predictions.predicted),
                 "heldOut": _texts(held_out),
-                "score": _numbers(answers.scores),
-                "probability": _numbers(_of_predicted(answers)),
-                "certainty": _numbers(answers.certainty),
-                "wrong": _wrong(known, judged),
+                "score": _numbers(predictions.scores),
+                "probability": _numbers(_of_predicted(predictions)),
+                "certainty": _numbers(predictions.certainty),
+                "wrong": _wrong(known, assessed),
             },
             "offsets": offsets.tolist(),
             "instances": {
                 "row": (rows - bags.offsets[bags.bag_index[rows]]).tolist(),
-                "score": _numbers(answers.instance_scores, rows),
+                "score": _numbers(predictions.instance_scores, rows),
                 "label": None if instances is None else instances.codes[rows].tolist(),
-                "probability": _numbers(answers.instance_proba, rows),
-                "keys": [[place[row], text] for row, text in answers.keys.items() if row in place],
+                "probability": _numbers(predictions.instance_proba, rows),
+                "keys": [
+                    [place[row], text] for row, text in predictions.keys.items() if row in place
+                ],
                 **dict.fromkeys(("image", "audio", "text", "source", "box")),
                 **embedded.columns,
             },
             "labels": [] if instances is None else instances.names,
             "media": embedded.files,
             "heads": {
-                "score": answers.instance_score_name,
-                "label": answers.instance_heading,
+                "score": predictions.instance_score_name,
+                "label": predictions.instance_heading,
                 "probability": "probability",
-                "bagScore": answers.score_name,
+                "bagScore": predictions.score_name,
             },
         }
-        texts = [text for text in (_what_order(answers, unit), embedded.note) if text]
+        texts = [text for text in (_what_order(predictions, unit), embedded.note) if text]
         return Section(f"All {unit}s", [*texts, Explorer(data)])
 
 
 def _fairly(known: Labels, seen: NDArray[np.bool_] | None, unit: str) -> tuple[Labels, str]:
-    """The labels by which a model is judged itself, and how fair that is."""
+    """The labels by which a model is assessed itself, and how fair that is."""
     if seen is None:
-        start = f"The model was asked about the {unit}s of this report. If it was fitted on them, "
+        start = f"The model predicted the {unit}s of this report. If it was fitted on them, "
         return known, start + _TOO_GOOD.format(unit=unit)
     new = known.known & ~seen
     if not new.any():
@@ -273,32 +275,32 @@ def _fairly(known: Labels, seen: NDArray[np.bool_] | None, unit: str) -> tuple[L
     )
 
 
-def _what_order(answers: Answers, unit: str) -> str:
-    if unit == "row" or answers.instance_scores is None:
-        return "The key instance of a bag is marked." if answers.keys else ""
-    return f"Instances are in the order of their scores. {answers.explanation}"
+def _what_order(predictions: Predictions, unit: str) -> str:
+    if unit == "row" or predictions.instance_scores is None:
+        return "The key instance of a bag is marked." if predictions.keys else ""
+    return f"Instances are in the order of their scores. {predictions.explanation}"
 
 
 def _texts(labels: Labels | None) -> list[str] | None:
     return None if labels is None else [text or "" for text in labels.texts]
 
 
-def _of_predicted(answers: Answers) -> NDArray[Any] | None:
+def _of_predicted(predictions: Predictions) -> NDArray[Any] | None:
     """The probability of the predicted class of each bag."""
-    predicted = answers.predicted
-    if answers.raw_proba is None or predicted is None or predicted.has_sets:
+    predicted = predictions.predicted
+    if predictions.raw_proba is None or predicted is None or predicted.has_sets:
         return None
-    return answers.raw_proba[np.arange(len(predicted)), predicted.codes]
+    return predictions.raw_proba[np.arange(len(predicted)), predicted.codes]
 
 
 def _ranked(
-    bags: Bags, answers: Answers
+    bags: Bags, predictions: Predictions
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """The instances the page lists, best first in each bag; of large bags only the best."""
     index = bags.bag_index
     key = np.ones(bags.n_instances)
-    key[list(answers.keys)] = 0
-    scores = answers.instance_scores
+    key[list(predictions.keys)] = 0
+    scores = predictions.instance_scores
     order = np.lexsort((key, index) if scores is None else (key, -scores, index))
     ranks = np.arange(bags.n_instances) - bags.offsets[index]
     most = max(LEAST_PER_BAG, MOST_INSTANCES // len(bags))
@@ -317,7 +319,7 @@ def _wrong(known: Labels | None, predicted: Labels | None) -> list[int | None] |
         wrong = (padded != known.indicator).any(axis=1)
     else:
         wrong = predicted.codes != known.codes
-    return [int(w) if told else None for w, told in zip(wrong, known.known, strict=True)]
+    return [int(w) if given else None for w, given in zip(wrong, known.known, strict=True)]
 
 
 def _numbers(

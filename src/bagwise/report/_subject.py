@@ -1,4 +1,4 @@
-"""The model of a report, looked into: what answers for instances, and what it is asked about."""
+"""The model of a report: the step that predicts instances, and the bags as that step sees them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["Subject", "look_into"]
 
 @dataclass(frozen=True)
 class Subject:
-    """The model of a report, looked into.
+    """The model of a report and its parts.
 
     Attributes
     ----------
     model : estimator
         As it was given.
     estimator : estimator
-        What answers for instances: the last step of a pipeline, the best model of a search.
+        What predicts instances: the last step of a pipeline, the best model of a search.
     bags : Bags
         As they were given.
     seen : Bags or None
@@ -74,7 +74,7 @@ class Subject:
         codes = [position.get(label, -1) for label in values.tolist()]
         return Labels("partial", self.classes, codes, names=self.names)
 
-    def ask(self, method: str) -> NDArray[Any]:
+    def call(self, method: str) -> NDArray[Any]:
         """Call a method of the model on the bags, or on their rows."""
         if self.works_on_rows:
             assert self.seen is not None
@@ -84,12 +84,12 @@ class Subject:
         return getattr(self.estimator, method)(self.seen)
 
     def can(self, method: str) -> bool:
-        """Whether instances can be asked about by a method."""
+        """Whether the estimator has a method for instances."""
         return self.seen is not None and hasattr(self.estimator, method)
 
 
 def look_into(model: Any, bags: Bags, classes: Sequence[Any] | None) -> Subject:
-    """Find the part of a model that answers for instances, and the bags as it sees them.
+    """Find the part of a model that predicts instances, and the bags as it sees them.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ class ServedMedia:
         Parameters
         ----------
         instance : str
-            Its number, as a page asks for it.
+            Its number, as a page requests it.
 
         Returns
         -------
@@ -147,7 +147,7 @@ def card(
     instance : int
         A row of ``bags.instances``.
     queue : ReviewQueue
-        What the model says, and what is decided.
+        The predictions of the model, and the decisions.
     media : ServedMedia or None
         What to show of instances.
     strips : Strips

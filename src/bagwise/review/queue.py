@@ -19,7 +19,7 @@ OPEN, DECIDED, PASSED = 0, 1, 2
 
 
 class ReviewQueue:
-    """Instances, the least certain first; what is decided speaks of the other instances at once.
+    """Instances, the least certain first; each decision updates the posteriors of its bag.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ class ReviewQueue:
         return self.posterior[instances].max(axis=-1)
 
     def guess(self, instance: int) -> str:
-        """What the model says, given all decisions; the decision itself where there is one.
+        """The prediction of the model, given all decisions; the decision itself where there is one.
 
         Parameters
         ----------

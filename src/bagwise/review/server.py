@@ -3,7 +3,7 @@
 Only this machine can reach it (loopback), and of its users only who knows the address: it holds a
 random word. Another web site that the person visits meanwhile can neither read nor write: the
 address is secret, requests must name this host (so that a foreign name that resolves to 127.0.0.1
-is refused), and decisions must come from the page itself. Media are asked for by the number of an
+is refused), and decisions must come from the page itself. Media are requested by the number of an
 instance, never by a path.
 """
 
@@ -42,7 +42,7 @@ _PAGES = {
     "review.css": ("review.css", "text/css"),
     "review.js": ("review.js", "text/javascript"),
 }
-_ACTIONS = ("decide", "skip", "move", "undo")  # of `_Review`, that a page may ask for
+_ACTIONS = ("decide", "skip", "move", "undo")  # of `_Review`, that a page may request
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -117,7 +117,7 @@ class _Review:
         return self.show(None)
 
     def skip(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Keep that the person could not say."""
+        """Keep that the person skipped the instance."""
         instance = self._instance(request)
         where, guess = self.queue.place_of(instance), self._guess(instance)
         try:
@@ -128,7 +128,7 @@ class _Review:
         return self.show(None)
 
     def move(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Look at another instance; with nothing said about which, at the next one."""
+        """Look at another instance; by default, at the next one."""
         if "to" in request:
             return self.show(self._instance({"instance": request["to"]}))
         self.queue.pass_over(self._instance(request))
@@ -159,7 +159,7 @@ class _Review:
         return _RefusedError(HTTPStatus.CONFLICT, reason, self.show(instance))
 
     def _read_again(self, instance: int) -> None:
-        """Let the queue know what the file says of an instance."""
+        """Update the queue with the decision in the file."""
         standing = {(c.bag, c.row): c.label for c in self.corrections.all()}
         label = standing.get(self.queue.place_of(instance)[:2])
         if label is None or label in self.queue.names:
@@ -218,7 +218,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class ReviewServer:
-    """Serves the page until it is told to stop.
+    """Serves the page until it is stopped.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ class _Handler(BaseHTTPRequestHandler):
             return _as_json(getattr(self.server.review, what)(request))
 
     def _what(self) -> str:
-        """What is asked for, once the request is seen to be ours."""
+        """The requested page, once the request is known to be ours."""
         port = self.connection.getsockname()[1]
         if self.headers.get("Host") not in (f"{HOST}:{port}", f"localhost:{port}"):
             raise _RefusedError(HTTPStatus.FORBIDDEN, "this server has another name")

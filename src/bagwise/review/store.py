@@ -33,8 +33,8 @@ CREATE TABLE decisions (
     bag TEXT NOT NULL,
     row INTEGER NOT NULL,   -- of the instance inside its bag, from 0
     size INTEGER NOT NULL,  -- instances of the bag at that time
-    label TEXT,             -- what the person said
-    guess TEXT,             -- what the model said
+    label TEXT,             -- the label a person gave
+    guess TEXT,             -- the prediction of the model
     probability REAL,       -- and how sure it was
     undoes INTEGER REFERENCES decisions (id),
     CHECK (0 <= row AND row < size)
@@ -135,14 +135,14 @@ class Corrections:
         probability: float,
         after: int | None = None,
     ) -> None:
-        """Keep what a person said of an instance.
+        """Keep the label that a person gave to an instance.
 
         Parameters
         ----------
         bag, row, size, label : str, int, int, str
             As in `Correction`.
         guess : str
-            What the model said.
+            The prediction of the model.
         probability : float
             How sure it was.
         after : int, default=None
@@ -162,14 +162,14 @@ class Corrections:
         probability: float,
         after: int | None = None,
     ) -> None:
-        """Keep that a person could not say.
+        """Keep that a person skipped the instance.
 
         Parameters
         ----------
         bag, row, size : str, int, int
             As in `Correction`.
         guess : str
-            What the model said.
+            The prediction of the model.
         probability : float
             How sure it was.
         after : int, default=None
@@ -241,7 +241,7 @@ class Corrections:
             return _corrections(self._file)
 
     def skipped(self) -> list[tuple[str, int]]:
-        """List the instances of which a person could not say what they are.
+        """List the instances that a person skipped.
 
         Returns
         -------
@@ -330,12 +330,12 @@ def read_corrections(path: str | Path) -> list[Correction]:
 def match_corrections(
     corrections: Iterable[Correction], bags: Bags, names: Mapping[str, Any]
 ) -> tuple[list[Any], int]:
-    """Find the instances that corrections speak of.
+    """Find the instances that corrections are about.
 
     Parameters
     ----------
     corrections : iterable of Correction
-        What a person said.
+        The corrections.
     bags : Bags
         The bags, found by how their ids are written.
     names : mapping of str to object
@@ -344,7 +344,7 @@ def match_corrections(
     Returns
     -------
     instance_labels : list of length n_instances
-        The label of each instance, None where nothing was said.
+        The label of each instance, None where there is no correction.
     n_used : int
         How many corrections are about these bags.
     """
@@ -400,7 +400,7 @@ def written_names(bags: Bags) -> list[str]:
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     address = f"{path.resolve().as_uri()}?mode={mode}"
-    # Threads of the server share it behind a lock; transactions begin where we say so.
+    # Threads of the server share it behind a lock; transactions begin explicitly.
     return sqlite3.connect(
         address, uri=True, check_same_thread=False, isolation_level=None, timeout=PATIENCE
     )

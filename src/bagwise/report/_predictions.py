@@ -1,4 +1,4 @@
-"""What a model says about bags and their instances, in one shape for every kind of model."""
+"""Predictions of a model for bags and instances, in one form for every kind of model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bagwise.inspection._tables import keys_of_sets
 from bagwise.labels import Labels
 from bagwise.report._subject import Subject
 
-__all__ = ["Answers", "are_those_of_fit", "collect_answers"]
+__all__ = ["Predictions", "are_those_of_fit", "collect_predictions"]
 
 _POOLINGS = {
     "max": "the largest of the scores of its instances",
@@ -25,8 +25,8 @@ _POOLINGS = {
 
 
 @dataclass
-class Answers:
-    """What a model says, as a page shows it: numbers per bag and per instance, or None.
+class Predictions:
+    """Predictions as a page shows them: numbers per bag and per instance, or None.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Answers:
     scores : ndarray of shape (n_bags,) or None
         One score per bag, called `score_name`.
     certainty : ndarray of shape (n_bags,) or None
-        How far a bag is from another answer.
+        Margin between the predicted class and the next one.
     instance_scores : ndarray of shape (n_instances,) or None
         What orders the instances, called `instance_score_name`.
     instance_labels : Labels or None
@@ -68,7 +68,7 @@ class Answers:
     explanation: str = ""
 
 
-def collect_answers(subject: Subject, known: Labels | None) -> Answers:
+def collect_predictions(subject: Subject, known: Labels | None) -> Predictions:
     """Ask a model everything a page shows.
 
     Parameters
@@ -80,46 +80,46 @@ def collect_answers(subject: Subject, known: Labels | None) -> Answers:
 
     Returns
     -------
-    Answers
+    Predictions
     """
-    answers = Answers()
+    predictions = Predictions()
     if subject.is_classifier:
-        _about_bags(subject, answers)
+        _about_bags(subject, predictions)
         if subject.seen is not None and not subject.works_on_rows:
-            _about_instances(subject, answers)
-            _keys(subject, answers)
+            _about_instances(subject, predictions)
+            _keys(subject, predictions)
         if known is not None and subject.can("annotate"):
-            _annotation(subject, known, answers)
+            _annotation(subject, known, predictions)
     elif subject.is_clusterer:
-        _clusters(subject, answers)
+        _clusters(subject, predictions)
     elif subject.can("predict_instances"):
-        _assignments(subject, answers)
-    return answers
+        _assignments(subject, predictions)
+    return predictions
 
 
-def _about_bags(subject: Subject, answers: Answers) -> None:
-    answers.predicted = predicted = subject.labels(subject.ask("predict"))
-    asked = subject.estimator if subject.seen is not None else subject.model
-    if hasattr(asked, "decision_function"):
-        answers.raw_scores = np.asarray(subject.ask("decision_function"))
-    if hasattr(asked, "predict_proba"):
-        answers.raw_proba = np.asarray(subject.ask("predict_proba"))
-    raw = answers.raw_scores
+def _about_bags(subject: Subject, predictions: Predictions) -> None:
+    predictions.predicted = predicted = subject.labels(subject.call("predict"))
+    model = subject.estimator if subject.seen is not None else subject.model
+    if hasattr(model, "decision_function"):
+        predictions.raw_scores = np.asarray(subject.call("decision_function"))
+    if hasattr(model, "predict_proba"):
+        predictions.raw_proba = np.asarray(subject.call("predict_proba"))
+    raw = predictions.raw_scores
     if predicted.has_sets:
         if raw is not None:
-            answers.certainty = np.abs(raw).min(axis=1)
+            predictions.certainty = np.abs(raw).min(axis=1)
         return
     if raw is not None and raw.ndim == 1:
-        answers.scores, answers.certainty = raw, np.abs(raw)
-        answers.score_name = (
+        predictions.scores, predictions.certainty = raw, np.abs(raw)
+        predictions.score_name = (
             f"score for “{subject.names[1]}”" if len(subject.names) > 1 else "score"
         )
     elif raw is not None:
-        answers.scores = raw[np.arange(len(raw)), predicted.codes]
-        answers.certainty = _lead(raw)
-        answers.score_name = "score of that class"
-    elif answers.raw_proba is not None:
-        answers.certainty = _lead(answers.raw_proba)
+        predictions.scores = raw[np.arange(len(raw)), predicted.codes]
+        predictions.certainty = _lead(raw)
+        predictions.score_name = "score of that class"
+    elif predictions.raw_proba is not None:
+        predictions.certainty = _lead(predictions.raw_proba)
 
 
 def _lead(values: NDArray[Any]) -> NDArray[Any]:
@@ -130,42 +130,42 @@ def _lead(values: NDArray[Any]) -> NDArray[Any]:
     return top[:, 1] - top[:, 0]
 
 
-def _about_instances(subject: Subject, answers: Answers) -> None:
+def _about_instances(subject: Subject, predictions: Predictions) -> None:
     if not subject.can("score_instances"):
         return
-    bags, predicted = subject.seen, answers.predicted
+    bags, predicted = subject.seen, predictions.predicted
     assert bags is not None
     assert predicted is not None
-    scores = np.asarray(subject.ask("score_instances"))
+    scores = np.asarray(subject.call("score_instances"))
     if scores.ndim == 1:
         positive = subject.names[-1]
-        answers.instance_scores = scores
-        answers.instance_score_name = f"score for “{positive}”"
-        answers.explanation = (
+        predictions.instance_scores = scores
+        predictions.instance_score_name = f"score for “{positive}”"
+        predictions.explanation = (
             f"Scores are for “{positive}”, the label that a single instance can cause. The key "
             "instance is the one with the highest, whichever label the bag has."
         )
     elif not predicted.has_sets:
         columns = predicted.codes[bags.bag_index]
-        answers.instance_scores = scores[np.arange(len(scores)), columns]
-        answers.instance_score_name = "score for the predicted class"
-        answers.explanation = "The key instance is the one that speaks most for that class."
+        predictions.instance_scores = scores[np.arange(len(scores)), columns]
+        predictions.instance_score_name = "score for the predicted class"
+        predictions.explanation = "The key instance has the highest score for that class."
     else:
         carried = predicted.indicator[bags.bag_index] > 0
         carried |= ~carried.any(axis=1, keepdims=True)  # no label predicted: the best of all
         own = scores[:, : carried.shape[1]]
-        answers.instance_scores = np.where(carried, own, -np.inf).max(axis=1)
-        answers.instance_score_name = "best score for a predicted label"
-        answers.explanation = "A key instance is the one that speaks most for a predicted label."
+        predictions.instance_scores = np.where(carried, own, -np.inf).max(axis=1)
+        predictions.instance_score_name = "best score for a predicted label"
+        predictions.explanation = "A key instance has the highest score for a predicted label."
     pooling = getattr(subject.estimator, "instance_pooling", None)
     if pooling in _POOLINGS:
-        answers.explanation += f" The score of a bag is {_POOLINGS[pooling]}."
+        predictions.explanation += f" The score of a bag is {_POOLINGS[pooling]}."
     if subject.can("predict_instances"):
-        answers.instance_labels = _instance_labels(subject.ask("predict_instances"), subject)
+        predictions.instance_labels = _instance_labels(subject.call("predict_instances"), subject)
         if subject.can("predict_proba_instances"):
-            proba = np.asarray(subject.ask("predict_proba_instances"))
+            proba = np.asarray(subject.call("predict_proba_instances"))
             if proba.ndim == 2:
-                answers.instance_proba = _of_labels(proba, answers.instance_labels)
+                predictions.instance_proba = _of_labels(proba, predictions.instance_labels)
 
 
 def _instance_labels(labels: Any, subject: Subject) -> Labels:
@@ -185,46 +185,46 @@ def _of_labels(proba: NDArray[Any], labels: Labels) -> NDArray[Any]:
     return proba[np.arange(len(proba)), labels.codes]
 
 
-def _keys(subject: Subject, answers: Answers) -> None:
+def _keys(subject: Subject, predictions: Predictions) -> None:
     if not subject.can("key_instances"):
         return
-    bags, predicted = subject.seen, answers.predicted
+    bags, predicted = subject.seen, predictions.predicted
     assert bags is not None
     assert predicted is not None
     first = bags.offsets[:-1]
     if not predicted.has_sets:
-        rows = first + subject.ask("key_instances")
-        answers.keys = dict.fromkeys(rows.tolist(), "key instance")
+        rows = first + subject.call("key_instances")
+        predictions.keys = dict.fromkeys(rows.tolist(), "key instance")
         return
     found: dict[int, list[str]] = {}
     for k, holders, rows in keys_of_sets(subject.estimator, bags, predicted.indicator):
         for row in (first[holders] + rows).tolist():
             found.setdefault(row, []).append(subject.names[k])
-    answers.keys = {row: f"key for {', '.join(names)}" for row, names in sorted(found.items())}
+    predictions.keys = {row: f"key for {', '.join(names)}" for row, names in sorted(found.items())}
 
 
-def _annotation(subject: Subject, known: Labels, answers: Answers) -> None:
+def _annotation(subject: Subject, known: Labels, predictions: Predictions) -> None:
     """Name the instances given the label sets of their bags, which is more than their scores."""
     own = subject.classes
     rows = known.indicator[:, : len(own)] == 1
-    # A set without any class of the model tells it nothing.
+    # A set without any class of the model carries no information for it.
     given = [{own[k] for k in np.flatnonzero(row)} or None for row in rows]
     bags, estimator = subject.seen, subject.estimator
-    answers.instance_labels = _instance_labels(estimator.annotate(bags, given), subject)
-    answers.instance_heading = "label given the bag's"
-    answers.instance_proba = None
+    predictions.instance_labels = _instance_labels(estimator.annotate(bags, given), subject)
+    predictions.instance_heading = "label given the bag's"
+    predictions.instance_proba = None
     if hasattr(estimator, "annotate_proba"):
-        answers.posterior = np.asarray(estimator.annotate_proba(bags, given))
-        answers.instance_proba = _of_labels(answers.posterior, answers.instance_labels)
+        predictions.posterior = np.asarray(estimator.annotate_proba(bags, given))
+        predictions.instance_proba = _of_labels(predictions.posterior, predictions.instance_labels)
 
 
-def _clusters(subject: Subject, answers: Answers) -> None:
+def _clusters(subject: Subject, predictions: Predictions) -> None:
     estimator, bags = subject.estimator, subject.seen
     if bags is None:
         raise InputError(f"{type(estimator).__name__} clusters rows, not the instances of bags.")
     fitted = getattr(estimator, "labels_", None)
     method = "predict_instances" if hasattr(estimator, "predict_instances") else "predict"
-    found = np.asarray(subject.ask(method)) if hasattr(estimator, method) else fitted
+    found = np.asarray(subject.call(method)) if hasattr(estimator, method) else fitted
     if found is None or len(found) != bags.n_instances:
         raise InputError(
             f"{type(estimator).__name__} knows only the rows it was fitted on: give those."
@@ -236,12 +236,12 @@ def _clusters(subject: Subject, answers: Answers) -> None:
     named = getattr(estimator, "cluster_classes_", None)
     clusters = range(n_clusters)
     names = [str(k) if named is None else f"{k} ({named[k]})" for k in clusters]
-    answers.instance_labels = Labels("instances", clusters, found, names=names)
-    answers.instance_heading = "cluster"
+    predictions.instance_labels = Labels("instances", clusters, found, names=names)
+    predictions.instance_heading = "cluster"
 
 
 def are_those_of_fit(fitted: Any, found: NDArray[Any]) -> bool:
-    """Whether instances are those of the fit, as far as the answers for them tell.
+    """Whether instances are those of the fit, as far as the predictions show.
 
     An extension to new instances differs a little from the fit, and other instances differ a lot.
     """
@@ -250,14 +250,16 @@ def are_those_of_fit(fitted: Any, found: NDArray[Any]) -> bool:
     )
 
 
-def _assignments(subject: Subject, answers: Answers) -> None:
-    found = _instance_labels(subject.ask("predict_instances"), subject)
-    answers.instance_labels = found
-    answers.instance_heading = "nearest label"
+def _assignments(subject: Subject, predictions: Predictions) -> None:
+    found = _instance_labels(subject.call("predict_instances"), subject)
+    predictions.instance_labels = found
+    predictions.instance_heading = "nearest label"
     assigned = getattr(subject.estimator, "assignments_", None)
     if assigned is not None and len(assigned) == len(found) and _have_the_centroids(subject):
-        answers.instance_labels = Labels("instances", found.classes, assigned, names=found.names)
-        answers.instance_heading = "assigned label"
+        predictions.instance_labels = Labels(
+            "instances", found.classes, assigned, names=found.names
+        )
+        predictions.instance_heading = "assigned label"
 
 
 def _have_the_centroids(subject: Subject) -> bool:
