@@ -37,7 +37,7 @@ def _inner_has(name: str) -> Any:
     return lambda self: hasattr(self._inner, name)
 
 
-class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
     """Apply a scikit-learn transformer to the instances: ``InstanceTransformer(StandardScaler())``.
 
     The transformer is fitted on the flat table of instances; bags stay whole and keep their ids.

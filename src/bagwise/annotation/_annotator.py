@@ -33,8 +33,7 @@ class AnnotatorMixin(BagClassifierMixin):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             What is known of each bag. Where nothing is known (None, or a row of -1), and where no
             label is carried, all labels are possible.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 
-from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.base import fit_method, with_known_labels
@@ -36,14 +34,11 @@ class M3MIML(AnnotatorMixin, KernelMachine):
         The kernel between instances, by scikit-learn's names.
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel width.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {degree}
+    {coef0}
     tol : float, default=1e-6
         How exactly the margins are met.
-    verbose : int, default=0
-        Show a progress bar over the labels.
+    {verbose}
 
     Attributes
     ----------
@@ -65,8 +60,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
         The objective after each proximal step, summed over the labels.
     n_iter_ : int
         Number of proximal steps, of the label that needed most.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -88,13 +82,6 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     """
 
     instance_pooling = "max"
-
-    _parameter_constraints: dict[str, Any] = {
-        **KernelMachine._parameter_constraints,
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "verbose": ["verbose"],
-    }
 
     def __init__(
         self,
@@ -130,8 +117,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             The label set of each bag; bags of unknown label set are left out.
 

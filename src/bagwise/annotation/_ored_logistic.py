@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Integral, Real
-from os import PathLike
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -82,11 +81,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         table of more than 512 MB, are approximated by belief propagation, with a warning.
     warm_start : bool, default=False
         Begin where the last fit ended, if classes and features are the same.
-    checkpoint : path, default=None
-        Save the state of the fit there from time to time, and resume from it where it exists: a fit
-        that was killed continues and ends with the same result. Removed when the fit is complete.
-    verbose : int, default=0
-        Show a progress bar over the iterations.
+    {checkpoint}
+    {verbose}
 
     Attributes
     ----------
@@ -107,8 +103,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         Minus the objective above after each iteration; never rises.
     n_iter_ : int
         Number of iterations.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -145,14 +140,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         "reg": [Interval(Real, 0, None, closed="left")],
         "background": "no_validation",  # a label may be anything
         "solver": [StrOptions({"lbfgs", "em", "gem"})],
-        "fit_intercept": ["boolean"],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
         "max_operations": [Interval(Real, 0, None, closed="left")],
         "warm_start": ["boolean"],
-        "checkpoint": [str, PathLike, None],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -209,8 +198,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             The label set of each bag; bags of unknown label set (None, a row of -1) do not count.
         sample_weight : array-like of shape (n_bags,), default=None
@@ -284,8 +272,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         background_above : float, default=None
             As in :meth:`annotate`.
 
@@ -339,8 +326,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             What is known of each bag. Where nothing is known (None, or a row of -1) all labels are
             possible.
@@ -367,8 +353,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             What is known of each bag, as in :meth:`annotate`.
         instance_labels : array-like of shape (n_instances,), default=None
@@ -389,8 +374,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             Their label sets.
         instance_labels : array-like of shape (n_instances,), default=None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -42,8 +42,7 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
         Most rounds.
     tol : float, default=1e-3
         Relative fall of the objective below which the rounds end.
-    verbose : int, default=0
-        Show a progress bar over the rounds.
+    {verbose}
 
     Attributes
     ----------
@@ -61,8 +60,7 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
         The objective after each round; the best round is kept.
     n_iter_ : int
         Number of rounds.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -88,10 +86,7 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
 
     _parameter_constraints: dict[str, Any] = {
         "reg": [Interval(Real, 0, None, closed="neither")],
-        "fit_intercept": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -122,8 +117,7 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             The label set of each bag; bags of unknown label set are left out, and those that carry
             no label or all of them say nothing.

@@ -16,6 +16,7 @@ from bagwise._validation import VALUE_RANGE, check_bags, check_rows
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
+from bagwise.base._parameters import CONSTRAINTS, complete_parameters
 from bagwise.base.fitted_state import FittedState, Floats, Names, Whole
 from bagwise.engines import over_partitions
 from bagwise.exceptions import LabelError
@@ -70,8 +71,13 @@ def with_known_labels(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
 class BagEstimator(CallbackSupportMixin, BaseEstimator):
     """The root of all estimators: scikit-learn's `BaseEstimator`, on bags, with progress."""
 
+    _parameter_constraints: dict[str, Any] = CONSTRAINTS
     _runs_elsewhere: tuple[str, ...] = ()  # "device", "cluster": where else bags may be
     _value_range: tuple[float, float] = VALUE_RANGE  # of the largest magnitude in X
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        complete_parameters(cls)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

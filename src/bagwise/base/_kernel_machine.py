@@ -5,16 +5,13 @@ Rows are instances of bags, or rows of their own.
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise._sklearn import Interval, StrOptions
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator
 from bagwise.base.fitted_state import Axis, FittedState, Floats, Integers, Number, Table
@@ -33,13 +30,6 @@ class KernelMachine(BagEstimator):
     A subclass offers the parameters `kernel`, `gamma`, `degree` and `coef0`, and leaves either
     `coef_`, or `dual_coef_`, `support_`, `support_vectors_` and `gamma_`; always `intercept_`.
     """
-
-    _parameter_constraints: dict[str, Any] = {
-        "kernel": [StrOptions(set(PAIRWISE_KERNEL_FUNCTIONS)), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Real],
-    }
 
     kernel: Any
     gamma: Any

@@ -36,14 +36,9 @@ class LabelMachine(KernelMachine):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        **KernelMachine._parameter_constraints,
         "kernel": [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable],
-        "center": ["boolean"],
         "offset": [Interval(Real, 0, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
         "max_cuts": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     center: bool

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
-from bagwise._sklearn import Interval, StrOptions
+from bagwise._sklearn import StrOptions
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.misvm import bag_margin
 from bagwise.solvers.result import SolverResult
@@ -32,24 +31,17 @@ class BagMarginSVM(OneVsRestSVM):
     negatives : {"bag", "instance"}, default="bag"
         What pays in a negative bag: the bag, for its worst instance (the problem above), or every
         instance for itself.
-    kernel : str or callable, default="linear"
-        The kernel between instances: "linear", or another of scikit-learn's names ("rbf", "poly",
-        "laplacian", ...), or a function of two vectors.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance of the instances)``, "auto"
-        ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes of bags: they multiply C for a bag and its instances.
     max_iter : int, default=100
         Most rounds of the alternation.
     tol : float, default=1e-8
         How exactly each machine meets its margins.
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -71,8 +63,7 @@ class BagMarginSVM(OneVsRestSVM):
         The objective after each round, summed over the machines.
     n_iter_ : int
         Number of rounds, of the machine that needed most.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -104,9 +95,7 @@ class BagMarginSVM(OneVsRestSVM):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        **OneVsRestSVM._parameter_constraints,
         "negatives": [StrOptions({"bag", "instance"})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(

@@ -31,22 +31,15 @@ class BalancedSparseMIL(OneVsRestSVM):
     eta : float, default=0.1
         Expected share of positives among the instances of positive bags. At least as many
         instances are called positive as there are positive bags.
-    kernel : str or callable, default="linear"
-        The kernel between instances: "linear", or another of scikit-learn's names ("rbf", "poly",
-        "laplacian", ...), or a function of two vectors.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance of the instances)``, "auto"
-        ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes of bags: they multiply C for a bag and its instances.
     tol : float, default=1e-8
         How exactly each machine meets its margins.
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -68,8 +61,7 @@ class BalancedSparseMIL(OneVsRestSVM):
         The objective above after each step of the solver, summed over the machines.
     n_iter_ : int
         Number of steps, of the machine that needed most.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -96,7 +88,6 @@ class BalancedSparseMIL(OneVsRestSVM):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        **OneVsRestSVM._parameter_constraints,
         "eta": [Interval(Real, 0, 1, closed="both")],
     }
 

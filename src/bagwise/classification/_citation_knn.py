@@ -54,8 +54,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         Their labels.
     citation_radius_ : ndarray of shape (n_training_bags,)
         How near a bag must be for each training bag to cite it.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -88,7 +87,6 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         "n_references": [Interval(Integral, 1, None, closed="left")],
         "n_citers": [Interval(Integral, 0, None, closed="left")],
         "kind": [StrOptions(set(DISTANCES))],
-        "metric": [str, callable],
     }
 
     def __init__(
@@ -123,8 +121,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
             The class or the label set of each bag; bags of unknown label set are left out.
 
@@ -146,8 +143,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         label : object, default=None
             The class; by default the class predicted for the bag. Required for label sets.
 

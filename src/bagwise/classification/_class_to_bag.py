@@ -68,8 +68,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         A class is done when a step lowers the ratio by less than this share of it.
     random_state : int, RandomState or None, default=None
         For drawing pairs.
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -88,8 +87,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         The ratio after each step, summed over the classes.
     n_iter_ : int
         Number of steps, of the class that needed most.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -117,14 +115,10 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "orthonormal": ["boolean"],
         "reg": [Interval(Real, 0, None, closed="left")],
         "max_pairs": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -169,8 +163,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
             The class or the label set of each bag; bags of unknown label set are left out.
 
@@ -200,8 +193,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         label : object, default=None
             The class; by default the class predicted for the bag. Required for label sets.
 

@@ -36,8 +36,7 @@ class DiverseDensity(PointConceptClassifier):
         A descent ends when a step gains less than this share of the objective.
     random_state : int, RandomState or None, default=None
         For drawing bags to start from.
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -51,8 +50,7 @@ class DiverseDensity(PointConceptClassifier):
         The objective after each step of the best descent, summed over the concepts.
     n_iter_ : int
         Number of steps of the best descent, of the concept that needed most.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     See Also
     --------

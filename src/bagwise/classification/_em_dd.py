@@ -42,8 +42,7 @@ class EMDD(PointConceptClassifier):
         Rounds and steps end when they gain less than this share of the objective.
     random_state : int, RandomState or None, default=None
         For drawing bags to start from.
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -57,8 +56,7 @@ class EMDD(PointConceptClassifier):
         The objective after each round from the best start, summed over the concepts.
     n_iter_ : int
         Number of rounds from the best start, of the concept that needed most.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     See Also
     --------
@@ -89,7 +87,6 @@ class EMDD(PointConceptClassifier):
     instance_pooling = "max"
 
     _parameter_constraints: dict[str, Any] = {
-        **PointConceptClassifier._parameter_constraints,
         "max_rounds": [Interval(Integral, 1, None, closed="left")],
     }
 

@@ -77,8 +77,7 @@ class MINet(BagClassifierMixin, BagEstimator):
         main memory.
     random_state : int, RandomState or None, default=None
         For the first weights and the batches. No global random state of torch is touched.
-    verbose : int, default=0
-        Show a progress bar over the epochs.
+    {verbose}
 
     Attributes
     ----------
@@ -93,8 +92,7 @@ class MINet(BagClassifierMixin, BagEstimator):
         The training loss, the first term above, as met during each epoch.
     n_iter_ : int
         Number of epochs.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -141,10 +139,7 @@ class MINet(BagClassifierMixin, BagEstimator):
         "max_epochs": [Interval(Integral, 1, None, closed="left")],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left"), None],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
         "device": [str, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -201,8 +196,7 @@ class MINet(BagClassifierMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : array-like of shape (n_bags,)
             The class of each bag.
 

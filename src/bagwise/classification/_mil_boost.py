@@ -48,8 +48,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
         The share of the best step that each tree takes.
     tol : float, default=1e-6
         Boosting ends early when no tree agrees with the gradient by more than this, per bag.
-    verbose : int, default=0
-        Show a progress bar over the trees of each class.
+    {verbose}
 
     Attributes
     ----------
@@ -67,8 +66,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
         The objective after each tree, summed over the machines.
     n_iter_ : int
         Number of trees, of the machine that has most.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -105,7 +103,6 @@ class MILBoost(OneVsRestMixin, BagEstimator):
         "max_depth": [Interval(Integral, 1, 12, closed="both")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -146,8 +143,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : array-like of shape (n_bags,)
             The class of each bag.
 

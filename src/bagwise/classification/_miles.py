@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bagwise import compiled
-from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import (
@@ -55,8 +53,7 @@ class MILES(OneVsRestMixin, BagEstimator):
         Weights of the classes of bags: they multiply C.
     random_state : int, RandomState or None, default=None
         For drawing prototypes.
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -74,8 +71,7 @@ class MILES(OneVsRestMixin, BagEstimator):
         The objective of each linear program, the features becoming more, summed over the machines.
     n_iter_ : int
         Number of programs, of the machine that needed most.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -105,15 +101,6 @@ class MILES(OneVsRestMixin, BagEstimator):
 
     instance_pooling = "mean"
     _keys_by_value = True  # instances that are nearest to no prototype have equal scores
-
-    _parameter_constraints: dict[str, Any] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "n_prototypes": [None, Interval(Integral, 1, None, closed="left")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
-    }
 
     def __init__(
         self,
@@ -146,8 +133,7 @@ class MILES(OneVsRestMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : array-like of shape (n_bags,)
             The class of each bag.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import compute_sample_weight
 
-from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import OneVsRestMixin, fit_method
 from bagwise.base._kernel_machine import KernelMachine
@@ -28,14 +26,6 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
     per class, against the rest. A subclass offers its parameters and `_solve`.
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        **KernelMachine._parameter_constraints,
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "verbose": ["verbose"],
-    }
-
     instance_pooling = "max"
 
     C: float
@@ -48,8 +38,7 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : array-like of shape (n_bags,)
             The class of each bag.
 

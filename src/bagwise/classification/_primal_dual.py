@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from numbers import Integral, Real
-from os import PathLike
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -65,10 +64,8 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         Nystroem features in a pipeline: ``InstanceTransformer(Nystroem())`` before this model.
     gamma : {"scale", "auto"} or float, default="scale"
         Kernel width, as in :class:`SetKernelSVM`.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {degree}
+    {coef0}
     mu : float, default=None
         First penalty on the constraints; 1e-4 by default. Smaller is slower and often a little
         better.
@@ -94,11 +91,8 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         Weights of the classes.
     random_state : int, RandomState or None, default=None
         For the small random start of W.
-    checkpoint : path, default=None
-        Save the state of the fit there from time to time, and resume from it where it exists: a fit
-        that was killed continues and ends with the same result. Removed when the fit is complete.
-    verbose : int, default=0
-        Show a progress bar over the iterations.
+    {checkpoint}
+    {verbose}
 
     Attributes
     ----------
@@ -116,8 +110,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         Relative violation of the constraints after each iteration.
     n_iter_ : int
         Number of iterations.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -150,24 +143,14 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints: dict[str, Any] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
         "solver": [StrOptions({"auto", "exact", "inexact"})],
         "kernel": [str, callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Real],
         "mu": [Interval(Real, 0, None, closed="neither"), None],
         "rho": [Interval(Real, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "polish": ["boolean"],
         "splitting": [StrOptions({"paper", "shared"})],
         "mask_own_class": ["boolean"],
-        "fit_intercept": ["boolean"],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "random_state": ["random_state"],
-        "checkpoint": [str, PathLike, None],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -236,8 +219,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : array-like of shape (n_bags,)
             The class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None

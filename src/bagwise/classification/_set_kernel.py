@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.svm import SVC
 from sklearn.utils import compute_sample_weight
 
 from bagwise._memory import require_memory
-from bagwise._sklearn import Interval, StrOptions
+from bagwise._sklearn import StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, fit_method
@@ -45,21 +44,16 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
     kernel : str or callable, default="rbf"
         The kernel between instances (for minimax: between the minimax vectors), by scikit-learn's
         names ("rbf", "linear", "poly", "chi2", ...) or a function of two vectors.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance of the instances)``, "auto"
-        ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {gamma}
+    {degree}
+    {coef0}
     normalization : {"feature", "average"} or None, default="feature"
         For NSK: unit length in feature space, mean instead of sum, or the plain sum.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in :class:`sklearn.svm.SVC`.
     tol : float, default=1e-3
         Tolerance of the SVM solver.
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -73,8 +67,7 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
         The offsets.
     gamma_ : float
         The kernel width used.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -97,16 +90,9 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
         "bag_kernel": [StrOptions(set(BAG_KERNELS))],
         "kernel": [str, callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Real],
         "normalization": [StrOptions({"feature", "average"}), None],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -153,8 +139,7 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : array-like of shape (n_bags,)
             The class of each bag.
 

@@ -42,8 +42,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         The labels of bags.
     estimator_ : classifier
         The fitted instance classifier.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -94,8 +93,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : array-like of shape (n_bags,)
             The class of each bag.
 

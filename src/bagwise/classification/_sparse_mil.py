@@ -29,22 +29,15 @@ class SparseMIL(OneVsRestSVM):
     C : float, default=1.0
         Cost of a margin error, per positive bag and per negative instance; not divided by their
         number.
-    kernel : str or callable, default="linear"
-        The kernel between instances: "linear", or another of scikit-learn's names ("rbf", "poly",
-        "laplacian", ...), or a function of two vectors.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance of the instances)``, "auto"
-        ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes of bags: they multiply C for a bag and its instances.
     tol : float, default=1e-8
         How exactly each machine meets its margins.
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -66,8 +59,7 @@ class SparseMIL(OneVsRestSVM):
         The objective above after each step of the solver, summed over the machines.
     n_iter_ : int
         Number of steps, of the machine that needed most.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----

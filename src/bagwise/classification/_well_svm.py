@@ -59,12 +59,9 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     kernel : str or callable, default="linear"
         "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
         or "precomputed" (instances by instances).
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {gamma}
+    {degree}
+    {coef0}
     center : bool, default=True
         Whether to put the mean of all instances at 0, in the space of the kernel; sparse rows stay
         as they are in memory.
@@ -77,8 +74,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         Most choices of key instances.
     random_state : int, RandomState or None, default=0
         For the order of the coordinate descent (and the Nystroem approximation).
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -110,8 +106,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         is local.
     n_iter_ : int
         Number of choices, of the machine that needed most.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -138,8 +133,6 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     _runs_elsewhere = ("cluster",)
 
     _parameter_constraints: dict[str, Any] = {
-        **LabelMachine._parameter_constraints,
-        "C1": [Interval(Real, 0, None, closed="neither")],
         "C2": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "threshold": [StrOptions({"bags", "zero"})],
     }
@@ -187,8 +180,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : array-like of shape (n_bags,)
             The class of each bag.
 

@@ -105,8 +105,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     random_state : int, RandomState instance or None, default=None
         Seed of the first vectors, of k-means and of landmarks. The order of bags and
         instances is irrelevant.
-    verbose : int, default=0
-        Whether to show progress.
+    {verbose}
 
     Attributes
     ----------
@@ -135,8 +134,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         Number of restarts made.
     objective_curve_ : ndarray of shape (n_iterations,)
         The sum of the leading eigenvalues (Eq. 13) after each; it never falls.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     See Also
     --------
@@ -169,7 +167,6 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     _runs_elsewhere = ("cluster",)
 
     _parameter_constraints: dict[str, Any] = {
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "constraints": [StrOptions(set(CONSTRAINTS)), None],
         "affinity": [StrOptions(set(AFFINITIES)), callable],
@@ -180,11 +177,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         "normalization": [StrOptions({"symmetric", "additive"})],
         "beta": [Interval(Real, 0, None, closed="left")],
         "weight_eigenvectors": ["boolean"],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -260,8 +253,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : 0/1 array of shape (n_bags, n_classes), list of sets or one label per bag, default=None
             The label set of each bag; a row of -1, or None in a list, where nothing is known.
 
@@ -307,8 +299,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : 0/1 array of shape (n_bags, n_classes), list of sets or one label per bag, default=None
             The label set of each bag, as in `fit`.
         **kwargs : dict

@@ -30,16 +30,10 @@ class CuttingPlaneMMC(TwoWayClusterer):
         Cost of a row inside the margin; the C of the paper is that of all rows together.
     balance : float, default=0.3
         l: the largest mean score.
-    kernel : str or callable, default="linear"
-        The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", ...), or a
-        function of two vectors.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance of the rows)``, "auto"
-        ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     init : {"kmeans", "alignment"}, default="kmeans"
         The first labels: those of (kernel) k-means, or of twenty random balanced labelings the one
         best aligned with the kernel.
@@ -50,8 +44,7 @@ class CuttingPlaneMMC(TwoWayClusterer):
         objective to stop at.
     random_state : int, RandomState or None, default=None
         For the first labels.
-    verbose : int, default=0
-        Show a progress bar over the rounds.
+    {verbose}
 
     Attributes
     ----------
@@ -71,8 +64,7 @@ class CuttingPlaneMMC(TwoWayClusterer):
         The objective after each round.
     n_iter_ : int
         Number of rounds.
-    n_features_in_ : int
-        Number of features.
+    {n_features_in_}
 
     Notes
     -----
@@ -96,10 +88,8 @@ class CuttingPlaneMMC(TwoWayClusterer):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        **TwoWayClusterer._parameter_constraints,
         "balance": [Interval(Real, 0, None, closed="left")],
         "init": [StrOptions({"kmeans", "alignment"})],
-        "random_state": ["random_state"],
     }
 
     def __init__(

@@ -34,22 +34,15 @@ class GeneralizedMMC(TwoWayClusterer):
         Cost of a squared slack, per row.
     balance : float, default=1.0
         e: cost of a mean score that is not zero, in units of the cost of all rows together.
-    kernel : str or callable, default="linear"
-        The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", ...), or a
-        function of two vectors.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance of the rows)``, "auto"
-        ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     max_iter : int, default=300
         Most Newton steps.
     tol : float, default=1e-4
         Relative duality gap of the semi-definite program.
-    verbose : int, default=0
-        Show a progress bar over the steps.
+    {verbose}
 
     Attributes
     ----------
@@ -71,8 +64,7 @@ class GeneralizedMMC(TwoWayClusterer):
         The lower bound before each Newton step.
     n_iter_ : int
         Number of Newton steps.
-    n_features_in_ : int
-        Number of features.
+    {n_features_in_}
 
     Notes
     -----
@@ -98,7 +90,6 @@ class GeneralizedMMC(TwoWayClusterer):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        **TwoWayClusterer._parameter_constraints,
         "balance": [Interval(Real, 0, None, closed="neither")],
     }
 

@@ -29,16 +29,10 @@ class IterativeSVR(TwoWayClusterer):
         Cost of a deviation from the label, per row.
     balance : float, default=0.3
         How much the clusters may differ in size, as a share of the rows.
-    kernel : str or callable, default="linear"
-        The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", ...), or a
-        function of two vectors.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance of the rows)``, "auto"
-        ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     init : {"kmeans", "alignment"}, default="kmeans"
         The first labels: those of (kernel) k-means, or of twenty random balanced labelings the one
         best aligned with the kernel.
@@ -48,8 +42,7 @@ class IterativeSVR(TwoWayClusterer):
         Tolerance of the regression.
     random_state : int, RandomState or None, default=None
         For the first labels.
-    verbose : int, default=0
-        Show a progress bar over the rounds.
+    {verbose}
 
     Attributes
     ----------
@@ -69,8 +62,7 @@ class IterativeSVR(TwoWayClusterer):
         The objective after each round; the best round is kept.
     n_iter_ : int
         Number of rounds.
-    n_features_in_ : int
-        Number of features.
+    {n_features_in_}
 
     Notes
     -----
@@ -93,10 +85,8 @@ class IterativeSVR(TwoWayClusterer):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        **TwoWayClusterer._parameter_constraints,
         "balance": [Interval(Real, 0, 1, closed="both")],
         "init": [StrOptions({"kmeans", "alignment"})],
-        "random_state": ["random_state"],
     }
 
     def __init__(

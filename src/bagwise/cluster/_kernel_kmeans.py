@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
-from bagwise._sklearn import Interval, StrOptions
+from bagwise._sklearn import StrOptions
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
@@ -35,16 +34,10 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
     ----------
     n_clusters : int, default=8
         How many clusters.
-    kernel : str or callable, default="rbf"
-        The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", ...), or a
-        function of two vectors.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance of the rows)``, "auto"
-        ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     init : {"k-means++", "random", "alignment"}, default="k-means++"
         The first labels: nearest of rows drawn far from each other, random balanced labels, or of
         twenty such labelings the one best aligned with the kernel.
@@ -54,8 +47,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         Most rounds of a start.
     random_state : int, RandomState or None, default=None
         For the first labels.
-    verbose : int, default=0
-        Show a progress bar over the starts.
+    {verbose}
 
     Attributes
     ----------
@@ -77,8 +69,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         The sum of squares of the best start, round by round; it never rises.
     n_iter_ : int
         Its number of rounds.
-    n_features_in_ : int
-        Number of features.
+    {n_features_in_}
 
     Notes
     -----
@@ -102,13 +93,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        **KernelMachine._parameter_constraints,
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "init": [StrOptions({"k-means++", "random", "alignment"})],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -152,8 +137,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows.
+        {rows}
         y : None
             Not used.
 
@@ -187,8 +171,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows.
+        {rows}
 
         Returns
         -------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +9,6 @@ from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 
-from bagwise._sklearn import Interval
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._kernel_machine import KernelMachine
@@ -46,14 +44,6 @@ def check_number_of_rows(name: str, n_rows: int) -> None:
 class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
     """A linear or kernel machine that splits rows in two; a subclass offers `_solve`."""
 
-    _parameter_constraints: dict[str, Any] = {
-        **KernelMachine._parameter_constraints,
-        "C": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "verbose": ["verbose"],
-    }
-
     max_iter: int
 
     def _fitted_state(self) -> FittedState:
@@ -67,8 +57,7 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows.
+        {rows}
         y : None
             Not used.
 
@@ -92,8 +81,7 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows.
+        {rows}
 
         Returns
         -------
@@ -106,8 +94,7 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows.
+        {rows}
 
         Returns
         -------

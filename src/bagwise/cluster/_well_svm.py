@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -47,12 +47,9 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     kernel : str or callable, default="linear"
         "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
         or "precomputed".
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {gamma}
+    {degree}
+    {coef0}
     center : bool, default=True
         Whether to put the mean of all rows at 0, in the space of the kernel; sparse rows stay as
         they are in memory.
@@ -68,8 +65,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         Most label vectors.
     random_state : int, RandomState or None, default=None
         For the first labels, the order of the coordinate descent (and the Nystroem approximation).
-    verbose : int, default=0
-        Show a progress bar over the label vectors.
+    {verbose}
 
     Attributes
     ----------
@@ -103,8 +99,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         The further cuts: which cluster, its rows, and the model that cuts it.
     n_iter_ : int
         Number of label vectors.
-    n_features_in_ : int
-        Number of features.
+    {n_features_in_}
 
     Notes
     -----
@@ -125,11 +120,8 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        **LabelMachine._parameter_constraints,
-        "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "balance": [Interval(Real, 0, 1, closed="left")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(
@@ -187,8 +179,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows.
+        {rows}
         y : None
             Ignored.
 
@@ -234,8 +225,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows.
+        {rows}
 
         Returns
         -------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +11,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
 from bagwise._memory import require_memory
-from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
@@ -47,8 +45,7 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
         Distinct training instances, in an order that depends on their values alone.
     gamma_ : float
         The width used.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -67,12 +64,6 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
     array([[1.  , 1.  , 0.67],
            [0.41, 0.67, 1.  ]])
     """
-
-    _parameter_constraints: dict[str, Any] = {
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "n_prototypes": [None, Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-    }
 
     def __init__(
         self,
@@ -96,8 +87,7 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : ignored
             Here for pipelines.
 
@@ -115,8 +105,7 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
 
         Returns
         -------

@@ -9,7 +9,7 @@ from typing import Any
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from bagwise._sklearn import Interval, Options, StrOptions
+from bagwise._sklearn import Options, StrOptions
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint
 from bagwise.exceptions import LabelError
@@ -23,10 +23,6 @@ __all__ = ["ASSIGNMENT_CONSTRAINTS", "LabelAssigner"]
 ASSIGNMENT_CONSTRAINTS: dict[str, Any] = {
     "instances_per_label": [None, Options(Integral, {1})],
     "init": [StrOptions({"bag-means", "random"})],
-    "n_init": [Interval(Integral, 1, None, closed="left")],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "random_state": ["random_state"],
-    "verbose": ["verbose"],
 }
 
 

@@ -32,7 +32,7 @@ __all__ = [
 BLOCK = 2**22  # scores computed at once
 
 
-class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
     """A linear map of the instances, in which their Euclidean distance is the learned one."""
 
     components_: NDArray[Any]
@@ -55,8 +55,7 @@ class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
 
         Returns
         -------

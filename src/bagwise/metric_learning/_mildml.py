@@ -47,8 +47,7 @@ class MildML(MetricLearner):
         Relative decrease of the objective at the end.
     random_state : int, RandomState or None, default=None
         For drawing pairs.
-    verbose : int, default=0
-        Show a progress bar.
+    {verbose}
 
     Attributes
     ----------
@@ -60,8 +59,7 @@ class MildML(MetricLearner):
         The objective after each iteration.
     n_iter_ : int
         Number of iterations.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -88,13 +86,8 @@ class MildML(MetricLearner):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        "n_components": [None, Interval(Integral, 1, None, closed="left")],
         "reg": [Interval(Real, 0, None, closed="left")],
         "n_pairs": [Interval(Integral, 2, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -127,8 +120,7 @@ class MildML(MetricLearner):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             The label set of each bag.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -40,8 +40,7 @@ class MIMLMetric(CentroidPredictor):
         Budget.
     tol : float, default=1e-6
         Relative change of the objective at the end.
-    verbose : int, default=0
-        Show a progress bar.
+    {verbose}
 
     Attributes
     ----------
@@ -57,8 +56,7 @@ class MIMLMetric(CentroidPredictor):
         The objective after each iteration.
     n_iter_ : int
         Number of iterations.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -81,10 +79,7 @@ class MIMLMetric(CentroidPredictor):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        "n_components": [None, Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -106,8 +101,7 @@ class MIMLMetric(CentroidPredictor):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             The label set of each bag; unknown ones are left out.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from os import PathLike
 from typing import Any, Self
 
@@ -39,11 +39,7 @@ __all__ = ["MIMLCA", "MLCA"]
 SPAN_CONSTRAINTS: dict[str, Any] = {
     "kernel": [str, callable],
     "gamma": [None, Interval(Real, 0, None, closed="neither")],
-    "degree": [Interval(Real, 0, None, closed="left")],
-    "coef0": [Real],
-    "n_components": [None, Interval(Integral, 1, None, closed="left")],
     "ridge": [Interval(Real, 0, None, closed="left")],
-    "center": ["boolean"],
 }
 
 
@@ -241,11 +237,8 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         Degree and constant of the polynomial kernel.
     random_state : int, RandomState or None, default=None
         For random starts.
-    checkpoint : path, default=None
-        Save the state of the fit there from time to time, and resume from it where it exists: a fit
-        that was killed continues and ends with the same result. Removed when the fit is complete.
-    verbose : int, default=0
-        Show a progress bar.
+    {checkpoint}
+    {verbose}
 
     Attributes
     ----------
@@ -270,8 +263,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         The objective after each assignment, of the start that was kept.
     n_iter_ : int
         Its number of iterations.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----
@@ -346,8 +338,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             The label set of each bag: candidates for its instances, which may be too many or too
             few.
@@ -456,8 +447,7 @@ class MLCA(_ClusterMetric):
         From kernel values to kernel features (kernels only).
     training_instances_ : ndarray or CSR of shape (n_instances, n_features)
         What the kernel compares with (kernels only).
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     Notes
     -----

@@ -41,8 +41,7 @@ class MultiInstanceKMeans(LabelAssigner):
         Budget of each start.
     random_state : int, RandomState or None, default=None
         For random starts.
-    verbose : int, default=0
-        Show a progress bar.
+    {verbose}
 
     Attributes
     ----------
@@ -60,8 +59,7 @@ class MultiInstanceKMeans(LabelAssigner):
         The objective after each assignment, of the start that was kept.
     n_iter_ : int
         Its number of iterations.
-    n_features_in_ : int
-        Number of features of an instance.
+    {n_features_in_}
 
     References
     ----------
@@ -112,8 +110,7 @@ class MultiInstanceKMeans(LabelAssigner):
 
         Parameters
         ----------
-        X : Bags or anything accepted as bags
-            The bags.
+        {X}
         y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             The label set of each bag.
 

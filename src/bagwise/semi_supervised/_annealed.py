@@ -47,8 +47,7 @@ class AnnealedSVM(PartlyLabelledClassifier):
         among the labelled rows. For two classes only.
     tol : float, default=1e-4
         Size of the gradient at which a machine is solved, relative to that at w = 0.
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -65,8 +64,7 @@ class AnnealedSVM(PartlyLabelledClassifier):
         one temperature it never rises.
     n_iter_ : int
         Number of turns, of the class that needed most.
-    n_features_in_ : int
-        Number of features.
+    {n_features_in_}
 
     Notes
     -----
@@ -93,11 +91,8 @@ class AnnealedSVM(PartlyLabelledClassifier):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        "C1": [Interval(Real, 0, None, closed="neither")],
         "C2": [Interval(Real, 0, None, closed="neither"), None],
         "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "verbose": ["verbose"],
     }
 
     def _fitted_state(self) -> FittedState:

@@ -34,20 +34,13 @@ class LaplacianSVM(PartlyLabelledMachine):
         How much differences between neighbours cost (gamma_I); 0 is the ordinary SVM.
     n_neighbors : int, default=5
         Each row is joined with so many nearest rows.
-    kernel : str or callable, default="rbf"
-        The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", ...), or a
-        function of two vectors.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance of the rows)``, "auto"
-        ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     tol : float, default=1e-6
         Tolerance of the SVM.
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -69,8 +62,7 @@ class LaplacianSVM(PartlyLabelledMachine):
         The objective, summed over the classes.
     n_iter_ : int
         1: the solution is closed but for the SVM.
-    n_features_in_ : int
-        Number of features.
+    {n_features_in_}
 
     Notes
     -----
@@ -103,12 +95,8 @@ class LaplacianSVM(PartlyLabelledMachine):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        **PartlyLabelledMachine._parameter_constraints,
-        "C": [Interval(Real, 0, None, closed="neither")],
         "manifold_weight": [Interval(Real, 0, None, closed="left")],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "verbose": ["verbose"],
     }
 
     def __init__(

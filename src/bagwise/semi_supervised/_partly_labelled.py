@@ -45,8 +45,7 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows.
+        {rows}
         y : array-like of shape (n_rows,)
             The label of each row; -1 where it is not known.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 from bagwise._sklearn import Interval
@@ -35,22 +35,15 @@ class UniverSVM(PartlyLabelledMachine):
     positive_share : float, default=None
         Share of the positive class (``classes_[1]``) among the unlabelled rows; by default that
         among the labelled rows. For two classes only.
-    kernel : str or callable, default="linear"
-        The kernel: "linear", or another of scikit-learn's names ("rbf", "poly", ...), or a
-        function of two vectors.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance of the rows)``, "auto"
-        ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {kernel}
+    {gamma}
+    {degree}
+    {coef0}
     max_iter : int, default=100
         Most machines solved.
     tol : float, default=1e-6
         How exactly each machine meets its margins.
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -72,8 +65,7 @@ class UniverSVM(PartlyLabelledMachine):
         The objective after each machine, summed over the classes; it never rises.
     n_iter_ : int
         Number of machines solved, of the class that needed most.
-    n_features_in_ : int
-        Number of features.
+    {n_features_in_}
 
     Notes
     -----
@@ -100,14 +92,9 @@ class UniverSVM(PartlyLabelledMachine):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        **PartlyLabelledMachine._parameter_constraints,
-        "C1": [Interval(Real, 0, None, closed="neither")],
         "C2": [Interval(Real, 0, None, closed="neither")],
         "s": [Interval(Real, -1, 0, closed="right")],
         "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "verbose": ["verbose"],
     }
 
     def __init__(

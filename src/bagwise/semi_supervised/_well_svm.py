@@ -61,12 +61,9 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     kernel : str or callable, default="linear"
         "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
         or "precomputed".
-    gamma : {"scale", "auto"} or float, default="scale"
-        Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1.0
-        Constant of the polynomial kernel.
+    {gamma}
+    {degree}
+    {coef0}
     center : bool, default=True
         Whether to put the mean of all rows at 0, in the space of the kernel; sparse rows stay as
         they are in memory.
@@ -80,8 +77,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         Most label vectors.
     random_state : int, RandomState or None, default=0
         For the order of the coordinate descent (and the Nystroem approximation).
-    verbose : int, default=0
-        Show a progress bar over the classes.
+    {verbose}
 
     Attributes
     ----------
@@ -115,8 +111,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         most violated one is local.
     n_iter_ : int
         Number of label vectors, of the machine that needed most.
-    n_features_in_ : int
-        Number of features.
+    {n_features_in_}
 
     Notes
     -----
@@ -139,8 +134,6 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
 
     label_kind_ = "partial"
     _parameter_constraints: dict[str, Any] = {
-        **LabelMachine._parameter_constraints,
-        "C1": [Interval(Real, 0, None, closed="neither")],
         "C2": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "balance": [None, Interval(Real, 0, 1, closed="both"), "array-like"],
         "threshold": [StrOptions({"auto", "zero", "balanced"})],
@@ -192,8 +185,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n_rows, n_features)
-            The rows.
+        {rows}
         y : array-like of shape (n_rows,)
             The label of each row; -1 where it is not known.
 

@@ -1,0 +1,111 @@
+"""Parameters that mean the same in every estimator: their constraints and their descriptions.
+
+An estimator that has such a parameter neither repeats its constraint in `_parameter_constraints`
+nor its description: a line ``{kernel}`` in the docstring becomes the entry of `kernel`, with the
+default of the estimator.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any
+
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
+
+from bagwise._sklearn import Interval, StrOptions
+
+__all__ = ["CONSTRAINTS", "complete_parameters"]
+
+COUNT = Interval(Integral, 1, None, closed="left")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+
+CONSTRAINTS: dict[str, list[Any]] = {
+    "C": [POSITIVE],
+    "C1": [POSITIVE],
+    "center": ["boolean"],
+    "checkpoint": [str, PathLike, None],
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "coef0": [Real],
+    "degree": [NOT_NEGATIVE],
+    "fit_intercept": ["boolean"],
+    "gamma": [StrOptions({"scale", "auto"}), POSITIVE],
+    "kernel": [StrOptions(set(PAIRWISE_KERNEL_FUNCTIONS)), callable],
+    "max_iter": [COUNT],
+    "metric": [str, callable],
+    "n_clusters": [COUNT],
+    "n_components": [None, COUNT],
+    "n_init": [COUNT],
+    "n_prototypes": [None, COUNT],
+    "random_state": ["random_state"],
+    "tol": [POSITIVE],
+    "verbose": ["verbose"],
+}
+
+# The type, then the description; a default is read from the constructor.
+DESCRIPTIONS = {
+    "X": ("Bags or anything accepted as bags", "The bags."),
+    "checkpoint": (
+        "path",
+        "Save the state of the fit there from time to time, and resume from it where it exists: a "
+        "fit\nthat was killed continues and ends with the same result. Removed when the fit is "
+        "complete.",
+    ),
+    "coef0": ("float", "Constant of the polynomial kernel."),
+    "degree": ("float", "Degree of the polynomial kernel."),
+    "gamma": (
+        '{"scale", "auto"} or float',
+        'Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``.',
+    ),
+    "kernel": (
+        "str or callable",
+        'The kernel: "linear", or another of scikit-learn\'s names ("rbf", "poly", "laplacian",\n'
+        "...), or a function of two vectors.",
+    ),
+    "n_features_in_": ("int", "Number of features of an instance, or of a row."),
+    "rows": ("array-like or CSR of shape (n_rows, n_features)", "The rows."),
+    "verbose": ("int", "Show a progress bar."),
+}
+ENTRY = re.compile(r"^( *)\{(\w+)\}$", flags=re.MULTILINE)
+
+
+def complete_parameters(cls: type[Any]) -> None:
+    """Add shared constraints and descriptions to a new estimator class.
+
+    Parameters
+    ----------
+    cls : type
+        A subclass of `BagEstimator`; without a constructor it is a base of others.
+    """
+    known: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        known |= vars(base).get("_parameter_constraints", {})
+    names = cls._get_param_names()
+    cls._parameter_constraints = {name: known[name] for name in names if name in known} or known
+    _describe(cls, cls)
+    for base in cls.__mro__:
+        for method in vars(base).values():
+            if inspect.isfunction(method):
+                _describe(method, cls)
+
+
+def _describe(target: Any, cls: Callable[..., Any]) -> None:
+    """Replace the lines ``{name}`` of a docstring, which is absent under ``python -OO``."""
+    if target.__doc__ is None or ENTRY.search(target.__doc__) is None:
+        return
+    defaults = inspect.signature(cls).parameters
+
+    def entry(found: re.Match[str]) -> str:
+        indent, name = found.groups()
+        kind, text = DESCRIPTIONS[name]
+        if name in defaults:
+            kind += f", default={defaults[name].default!r}".replace("'", '"')
+        lines = [f"{'X' if name == 'rows' else name} : {kind}"]
+        lines += [f"    {line}" for line in text.split("\n")]
+        return "\n".join(indent + line for line in lines)
+
+    target.__doc__ = ENTRY.sub(entry, target.__doc__)
