@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
+from bagwise.inspection._axes import new_axes, plain_frame
 from bagwise.inspection._tables import instance_model
 
 __all__ = ["ClusterChoiceDisplay", "ClusterMapDisplay"]
@@ -17,6 +19,7 @@ __all__ = ["ClusterChoiceDisplay", "ClusterMapDisplay"]
 MOST_SHOWN = 2000
 
 
+@dataclass(eq=False)
 class ClusterMapDisplay:
     """Show instances as points of a plane, coloured by cluster, class or anything else.
 
@@ -47,10 +50,9 @@ class ClusterMapDisplay:
     >>> display.plot()  # doctest: +SKIP
     """
 
-    def __init__(self, points: NDArray[Any], groups: Sequence[Any], *, title: str = "") -> None:
-        self.points = points
-        self.groups = groups
-        self.title = title
+    points: NDArray[Any]
+    groups: Sequence[Any]
+    title: str = field(default="", kw_only=True)
 
     @classmethod
     def from_estimator(
@@ -208,9 +210,7 @@ class ClusterMapDisplay:
         -------
         ClusterMapDisplay
         """
-        if ax is None:
-            pyplot = import_extra("matplotlib.pyplot", extra="plot")
-            _, ax = pyplot.subplots(figsize=(6.4, 5.6), layout="constrained")
+        ax = new_axes(ax, 6.4, 5.6)
         colours = import_extra("matplotlib", extra="plot").colormaps["gist_rainbow"]
         texts = np.array(["not known" if group is None else str(group) for group in self.groups])
         unknown = np.array([group is None for group in self.groups], dtype=bool)
@@ -259,6 +259,7 @@ def _principal_scores(rows: Any) -> NDArray[Any]:
     return np.pad(scores, ((0, 0), (0, 2 - scores.shape[1])))
 
 
+@dataclass(eq=False)
 class ClusterChoiceDisplay:
     """Show how stable each number of clusters is, and the eigengaps.
 
@@ -284,9 +285,8 @@ class ClusterChoiceDisplay:
     >>> ClusterChoiceDisplay(table, best=0).plot()  # doctest: +SKIP
     """
 
-    def __init__(self, table: Mapping[str, Any], *, best: int | None = None) -> None:
-        self.table = table
-        self.best = best
+    table: Mapping[str, Any]
+    best: int | None = field(default=None, kw_only=True)
 
     @classmethod
     def from_choice(cls, choice: Any, *, axes: Any = None) -> Self:
@@ -337,7 +337,6 @@ class ClusterChoiceDisplay:
         below.set(xlabel="number of clusters", ylabel="eigengap")
         above.legend(frameon=False)
         for ax in (above, below):
-            ax.spines[["top", "right"]].set_visible(False)
-            ax.grid(color="0.5", alpha=0.3, linewidth=0.6)
+            plain_frame(ax, grid="both")
         self.axes_, self.figure_ = np.array([above, below]), above.figure
         return self

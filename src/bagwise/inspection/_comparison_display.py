@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
-from bagwise.extras import import_extra
+from bagwise.inspection._axes import new_axes, plain_frame
 
 __all__ = ["ComparisonDisplay"]
 
 
+@dataclass(eq=False)
 class ComparisonDisplay:
     """Show the scores of several methods: a dot per fold, and their mean with one deviation.
 
@@ -38,11 +40,8 @@ class ComparisonDisplay:
     >>> display.plot()  # doctest: +SKIP
     """
 
-    def __init__(
-        self, scores: Mapping[str, Sequence[float]], *, score_name: str = "accuracy"
-    ) -> None:
-        self.scores = scores
-        self.score_name = score_name
+    scores: Mapping[str, Sequence[float]]
+    score_name: str = field(default="accuracy", kw_only=True)
 
     @classmethod
     def from_scores(
@@ -81,28 +80,21 @@ class ComparisonDisplay:
         -------
         ComparisonDisplay
         """
-        if ax is None:
-            pyplot = import_extra("matplotlib.pyplot", extra="plot")
-            height = 1.0 + 0.42 * len(self.scores)
-            _, ax = pyplot.subplots(figsize=(6.4, height), layout="constrained")
+        ax = new_axes(ax, 6.4, 1.0 + 0.42 * len(self.scores))
         for place, values in enumerate(self.scores.values()):
             folds = np.full(len(values), place)
             ax.plot(values, folds, "o", color="#4a90d0", alpha=0.7, markersize=5, mew=0)
-            mean, deviation = np.mean(values), np.std(values)
-            ax.errorbar(
-                mean,
-                place,
-                xerr=deviation,
-                fmt="D",
-                color="#d9762b",
-                markersize=6,
-                capsize=4,
-                linewidth=1.6,
-            )
+            style = {
+                "fmt": "D",
+                "color": "#d9762b",
+                "markersize": 6,
+                "capsize": 4,
+                "linewidth": 1.6,
+            }
+            ax.errorbar(np.mean(values), place, xerr=np.std(values), **style)
         ax.set_yticks(range(len(self.scores)), list(self.scores), parse_math=False)
         ax.set_ylim(len(self.scores) - 0.5, -0.5)
         ax.set_xlabel(f"{self.score_name} (dots: folds; diamond: mean and one deviation)")
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(axis="x", color="0.5", alpha=0.3, linewidth=0.6)
+        plain_frame(ax, grid="x")
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from bagwise.inspection._tables import key_instance_table
 __all__ = ["KeyInstanceDisplay"]
 
 
+@dataclass(eq=False)
 class KeyInstanceDisplay:
     """Show the instances of a few bags as images, one bag per row, the key instance framed.
 
@@ -48,12 +50,9 @@ class KeyInstanceDisplay:
     >>> KeyInstanceDisplay.from_estimator(model, bags, image_shape=(2, 2))  # doctest: +SKIP
     """
 
-    def __init__(
-        self, images: Sequence[NDArray[Any]], keys: Sequence[int], titles: Sequence[str]
-    ) -> None:
-        self.images = images
-        self.keys = keys
-        self.titles = titles
+    images: Sequence[NDArray[Any]]
+    keys: Sequence[int]
+    titles: Sequence[str]
 
     @classmethod
     def from_estimator(
@@ -136,8 +135,8 @@ class KeyInstanceDisplay:
         unnamed = [f"bag {i}" for i in range(len(shown))]
         titles = unnamed if shown.ids is None else [str(name) for name in shown.ids]
         if labels is not None:
-            answers = np.asarray(labels)[: len(shown)]
-            titles = [f"{title}\n{answer}" for title, answer in zip(titles, answers, strict=True)]
+            below = np.asarray(labels)[: len(shown)]
+            titles = [f"{title}\n{label}" for title, label in zip(titles, below, strict=True)]
         images = [bag.reshape(-1, *image_shape) for bag in shown]
         return cls(images, np.asarray(keys)[: len(shown)].tolist(), titles).plot(figure=figure)
 

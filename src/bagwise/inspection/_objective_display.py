@@ -1,20 +1,22 @@
-"""ObjectiveDisplay: did the fit come to rest?"""
+"""ObjectiveDisplay: did the fit converge?"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bagwise.exceptions import InputError
-from bagwise.extras import import_extra
+from bagwise.inspection._axes import new_axes, plain_frame
 from bagwise.inspection._tables import final_estimator
 
 __all__ = ["ObjectiveDisplay"]
 
 
+@dataclass(eq=False)
 class ObjectiveDisplay:
     """Show the objective of one fit, or of several, against the iteration.
 
@@ -44,9 +46,8 @@ class ObjectiveDisplay:
     >>> ObjectiveDisplay.from_estimator(model)  # doctest: +SKIP
     """
 
-    def __init__(self, curves: Mapping[str, NDArray[Any]], *, excess: bool = False) -> None:
-        self.curves = curves
-        self.excess = excess
+    curves: Mapping[str, NDArray[Any]]
+    excess: bool = field(default=False, kw_only=True)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, excess: bool = False, ax: Any = None) -> Self:
@@ -117,9 +118,7 @@ class ObjectiveDisplay:
         -------
         ObjectiveDisplay
         """
-        if ax is None:
-            pyplot = import_extra("matplotlib.pyplot", extra="plot")
-            _, ax = pyplot.subplots(figsize=(6.4, 4.0), layout="constrained")
+        ax = new_axes(ax, 6.4, 4.0)
         lowest = min(curve.min() for curve in self.curves.values()) if self.excess else 0.0
         for name, curve in self.curves.items():
             above = curve - lowest
@@ -134,8 +133,7 @@ class ObjectiveDisplay:
         if self.excess:
             ax.set_yscale("log")
         ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(color="0.5", alpha=0.3, linewidth=0.6)
+        plain_frame(ax, grid="both")
         for text in ax.legend(frameon=False).get_texts():
             text.set_parse_math(False)
         self.ax_, self.figure_ = ax, ax.figure

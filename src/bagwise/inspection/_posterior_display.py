@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
+from bagwise.inspection._axes import new_axes
 from bagwise.inspection._tables import _class_names, _with_background, instance_model
 
 __all__ = ["PosteriorDisplay"]
@@ -21,6 +23,7 @@ SMALLEST_NAMED = 0.12  # share of a bar in which a label is written, if all of t
 INCHES_PER_LETTER = 0.075  # of small print
 
 
+@dataclass(eq=False)
 class PosteriorDisplay:
     """Show the probabilities of the labels of a few instances, one stacked bar per instance.
 
@@ -53,12 +56,9 @@ class PosteriorDisplay:
     ... # doctest: +SKIP
     """
 
-    def __init__(
-        self, proba: NDArray[Any], names: Sequence[str], labels: Sequence[Any] | NDArray[Any]
-    ) -> None:
-        self.proba = proba
-        self.names = names
-        self.labels = labels
+    proba: NDArray[Any]
+    names: Sequence[str]
+    labels: Sequence[Any] | NDArray[Any]
 
     @classmethod
     def from_estimator(
@@ -83,8 +83,8 @@ class PosteriorDisplay:
         X : Bags or anything accepted as bags
             The bags.
         label_sets : 0/1 array of shape (n_bags, n_classes) or list of sets, default=None
-            The label sets of the bags. By default nothing is known of them, and each instance is
-            judged by itself.
+            The label sets of the bags. By default no bag is labelled, and each instance is
+            predicted by itself.
         bag : int, default=None
             The bag to show, by its place. By default the least certain instances of all bags.
         max_instances : int, default=12
@@ -99,11 +99,11 @@ class PosteriorDisplay:
         PosteriorDisplay
         """
         model, bags = instance_model(estimator, X)
-        asked = "predict_proba_instances" if label_sets is None else "annotate_proba"
-        if bags is None or not hasattr(model, asked):
-            raise InputError(f"{type(model).__name__} has no {asked}: nothing to show.")
+        method = "predict_proba_instances" if label_sets is None else "annotate_proba"
+        if bags is None or not hasattr(model, method):
+            raise InputError(f"{type(model).__name__} has no {method}: nothing to show.")
         known = () if label_sets is None else (label_sets,)
-        proba = getattr(model, asked)(bags, *known)
+        proba = getattr(model, method)(bags, *known)
         labels = _with_background(model, _class_names(model, classes))
         return cls.from_predictions(
             bags, proba, labels=labels, bag=bag, max_instances=max_instances, ax=ax
@@ -165,10 +165,7 @@ class PosteriorDisplay:
         -------
         PosteriorDisplay
         """
-        if ax is None:
-            pyplot = import_extra("matplotlib.pyplot", extra="plot")
-            height = 1.0 + 0.32 * len(self.proba)
-            _, ax = pyplot.subplots(figsize=(6.4, height), layout="constrained")
+        ax = new_axes(ax, 6.4, 1.0 + 0.32 * len(self.proba))
         palette = import_extra("matplotlib", extra="plot").colormaps["Set3"].colors
         palette = [colour for colour in palette if len(set(colour)) > 1]  # grey is for the rest
         mass = self.proba.sum(axis=0)

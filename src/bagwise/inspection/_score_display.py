@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -11,12 +12,13 @@ from numpy.typing import NDArray
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
-from bagwise.extras import import_extra
+from bagwise.inspection._axes import new_axes, plain_frame
 from bagwise.inspection._tables import instance_model
 
 __all__ = ["InstanceScoreDisplay"]
 
 
+@dataclass(eq=False)
 class InstanceScoreDisplay:
     """Show the instances of each bag as dots along their scores, the key instance marked.
 
@@ -49,18 +51,10 @@ class InstanceScoreDisplay:
     >>> display = InstanceScoreDisplay.from_estimator(model, bags)  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        scores: Sequence[NDArray[Any]],
-        keys: Sequence[int] | NDArray[Any],
-        names: Sequence[str],
-        *,
-        score_name: str = "instance score",
-    ) -> None:
-        self.scores = scores
-        self.keys = keys
-        self.names = names
-        self.score_name = score_name
+    scores: Sequence[NDArray[Any]]
+    keys: Sequence[int] | NDArray[Any]
+    names: Sequence[str]
+    score_name: str = field(default="instance score", kw_only=True)
 
     @classmethod
     def from_estimator(
@@ -92,14 +86,14 @@ class InstanceScoreDisplay:
             raise InputError(f"{type(model).__name__} has no instance scores to show.")
         scores, keys = model.score_instances(bags), model.key_instances(bags, label=label)
         if scores.ndim == 1:
-            asked = f"for {model.classes_[1]}"
+            which = f"for {model.classes_[1]}"
         elif label is not None:
-            scores, asked = scores[:, check_label(label, model.classes_)], f"for {label}"
+            scores, which = scores[:, check_label(label, model.classes_)], f"for {label}"
         else:
             columns = np.searchsorted(model.classes_, model.predict(bags))[bags.bag_index]
             scores = np.take_along_axis(scores, columns[:, None], axis=1)[:, 0]
-            asked = "for the predicted class"
-        return cls.from_predictions(bags, scores, keys, score_name=f"score {asked}", ax=ax)
+            which = "for the predicted class"
+        return cls.from_predictions(bags, scores, keys, score_name=f"score {which}", ax=ax)
 
     @classmethod
     def from_predictions(
@@ -147,38 +141,19 @@ class InstanceScoreDisplay:
         -------
         InstanceScoreDisplay
         """
-        if ax is None:
-            pyplot = import_extra("matplotlib.pyplot", extra="plot")
-            height = 1.2 + 0.28 * len(self.scores)
-            _, ax = pyplot.subplots(figsize=(6.4, height), layout="constrained")
+        ax = new_axes(ax, 6.4, 1.2 + 0.28 * len(self.scores))
         places = np.repeat(np.arange(len(self.scores)), [len(part) for part in self.scores])
         tops = [part[key] for part, key in zip(self.scores, self.keys, strict=True)]
         ax.axvline(0, color="0.5", linewidth=0.8, linestyle=":", zorder=0)
-        ax.plot(
-            np.concatenate(self.scores),
-            places,
-            linestyle="",
-            marker="o",
-            color="#4a90d0",
-            alpha=0.75,
-            markersize=5,
-            markeredgewidth=0,
-            label="instance",
-        )
-        ax.plot(
-            tops,
-            np.arange(len(tops)),
-            linestyle="",
-            marker="D",
-            color="#d9762b",
-            markersize=6,
-            label="key instance",
-        )
+        blue = {"color": "#4a90d0", "alpha": 0.75}
+        ax.plot(np.concatenate(self.scores), places, "o", ms=5, mew=0, label="instance", **blue)
+        rows = np.arange(len(tops))
+        ax.plot(tops, rows, "D", color="#d9762b", ms=6, label="key instance")
         # A bag may be called "$x": that is a name, not a formula.
-        ax.set_yticks(np.arange(len(tops)), self.names, parse_math=False)
+        ax.set_yticks(rows, self.names, parse_math=False)
         ax.set_ylim(len(tops) - 0.4, -0.6)
         ax.set_xlabel(self.score_name, parse_math=False)
-        ax.spines[["top", "right"]].set_visible(False)
+        plain_frame(ax)
         ax.legend(
             frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2
         )
