@@ -151,37 +151,35 @@ class Labels:
         return cls("sets", classes, indicator=array.astype(np.int8))
 
     @classmethod
-    def from_values(cls, values: Any) -> Labels:
+    def from_values(cls, values: Any, classes: Collection[Any] | None = None) -> Labels:
         """Make labels from one label per bag, some of them unknown.
-
-        Missing values and -1 are unknown. But -1 and at most one other number are classes: the
-        two classes of an SVM.
 
         Parameters
         ----------
         values : array-like of shape (n_bags,)
-            The labels.
+            The labels. Missing values are unknown, and so is the number -1 unless it is a class.
+        classes : collection, default=None
+            Whether -1 is a class: where it is one of these. By default where -1 and at most one
+            other number are all labels: the two classes of an SVM.
 
         Returns
         -------
         Labels
-            Of the kind "single" or "partial", with sorted classes.
+            Of the kind "single" or "partial", with the labels found, sorted, as classes.
         """
         array = plain_array(values if isinstance(values, np.ndarray) else list(values))
-        if array.dtype == object:
-            try:
-                found = sorted_labels(label for label in array if not is_missing(label))
-            except TypeError as error:
-                raise LabelError(f"y holds values that are not labels: {error}.") from error
-            position = {label: code for code, label in enumerate(found)}
-            codes = np.array([position.get(label, UNLABELLED) for label in array], dtype=np.int64)
-            classes = plain_array(found)
-        else:
-            classes, codes = np.unique(array, return_inverse=True)
-        few = array.dtype.kind in "iuf" and len(classes) <= 2
-        known = [not (is_missing(c) if few else is_unlabelled(c)) for c in classes.tolist()]
-        places = np.where(known, np.cumsum(known) - 1, UNLABELLED)
-        return cls.from_codes(classes[known], np.append(places, UNLABELLED)[codes])
+        listed = array.tolist()
+        try:
+            found = sorted_labels(v for v in listed if not is_missing(v))
+        except TypeError as error:
+            raise LabelError(f"y holds values that are not labels: {error}.") from error
+        if classes is None:
+            classes = found if array.dtype.kind in "iuf" and len(found) <= 2 else ()
+        found = [v for v in found if not is_unlabelled(v, classes)]
+        position = {label: code for code, label in enumerate(found)}
+        codes = np.array([position.get(v, UNLABELLED) for v in listed], dtype=np.int64)
+        typed = plain_array(found) if array.dtype == object else np.array(found, array.dtype)
+        return cls.from_codes(typed, codes)
 
     @classmethod
     def from_codes(cls, classes: Any, codes: NDArray[np.int64]) -> Labels:
@@ -255,13 +253,7 @@ class Labels:
     @property
     def name_lists(self) -> list[list[str] | None]:
         """The names of the labels of each bag, in the order of `classes`; None where unknown."""
-        names = self.names
-        if not self.has_sets:
-            return [None if code < 0 else [names[code]] for code in self._data.tolist()]
-        return [
-            [names[k] for k in np.flatnonzero(row)] if known else None
-            for row, known in zip(self._data, self.known, strict=True)
-        ]
+        return self._members(self.names)
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -323,11 +315,17 @@ class Labels:
 
     def tolist(self) -> list[Any]:
         """Return the label of each bag, or its set of labels; None where nothing is known."""
-        classes = self._classes.tolist()
+        members = self._members(self._classes.tolist())
+        if self.has_sets:
+            return [None if labels is None else set(labels) for labels in members]
+        return [None if labels is None else labels[0] for labels in members]
+
+    def _members(self, items: list[Any]) -> list[list[Any] | None]:
+        """The items of the classes that each bag carries."""
         if not self.has_sets:
-            return [None if code < 0 else classes[code] for code in self._data.tolist()]
+            return [None if code < 0 else [items[code]] for code in self._data.tolist()]
         return [
-            {classes[k] for k in np.flatnonzero(row)} if known else None
+            [items[k] for k in np.flatnonzero(row)] if known else None
             for row, known in zip(self._data, self.known, strict=True)
         ]
 

@@ -14,13 +14,7 @@ from sklearn.utils.validation import column_or_1d
 from bagwise._sklearn import _check_sample_weight
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
-from bagwise.labels import (
-    Labels,
-    is_missing,
-    is_unlabelled,
-    short_list,
-    sorted_labels,
-)
+from bagwise.labels import Labels, is_missing, is_unlabelled, short_list
 
 __all__ = [
     "check_bag_labels",
@@ -62,13 +56,7 @@ def check_bag_labels(y: Any, bags: Bags, *, min_classes: int = 1) -> Labels:
             f"Input y contains {what}: {bags.name_of(i)} has no label ({column[i]!r}). Leave it "
             "out or give it one."
         )
-    classes, codes = _classes_of(column)
-    if len(classes) < min_classes:
-        raise LabelError(
-            f"y holds one class only ({classes.tolist()[0]!r}): this model learns from at least "
-            f"{min_classes} classes."
-        )
-    return Labels("single", classes, codes)
+    return Labels("single", *_classes_of(column, min_classes))
 
 
 def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels:
@@ -109,21 +97,14 @@ def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels
     known = ~_is_minus_one(column)
     if not known.any():
         raise LabelError(f"y labels none of the {n_rows} rows (all are -1): label some of them.")
-    classes, known_codes = _classes_of(column[known])
-    if len(classes) < min_classes:
-        only = classes.tolist()[0]
-        message = (
-            f"y holds one class only ({only!r}): this model learns from at least {min_classes} "
-            "classes among the labelled rows."
+    hint = " among the labelled rows"
+    if not known.all():
+        hint += (
+            ". -1 means unlabelled here: if it is your negative class, call it 0, as in "
+            "np.where(y == -1, 0, y)"
         )
-        if only == 1 and not known.all():
-            message += (
-                " -1 means unlabelled here: if it is your negative class, call it 0, as in "
-                "np.where(y == -1, 0, y)."
-            )
-        raise LabelError(message)
     codes = np.full(n_rows, -1, dtype=np.int64)
-    codes[known] = known_codes
+    classes, codes[known] = _classes_of(column[known], min_classes, hint)
     return Labels("partial", classes, codes)
 
 
@@ -147,14 +128,10 @@ def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None)
     """
     if sparse.issparse(y):
         return _from_indicator(y, bags, classes)
-    if (
-        y is None
-        or isinstance(y, Iterator)
-        or not (hasattr(y, "__len__") or hasattr(y, "__array__"))
-    ):
-        _label_column(y)  # refuses it
-        raise LabelError(f"y is {y!r}: give a label set or a label per bag.")
     listed = hasattr(y, "__len__")
+    if y is None or isinstance(y, Iterator) or not (listed or hasattr(y, "__array__")):
+        _label_column(y)  # raises an error
+        raise LabelError(f"y is {y!r}: give a label set or a label per bag.")
     nothing_known = classes is not None and listed and all(labels is None for labels in y)
     if _is_list_of_sets(y) or nothing_known:
         return _from_sets(y, bags, classes)
@@ -201,11 +178,7 @@ def check_known_labels(
     if isinstance(y, Labels):
         labels = y
     elif _is_flat(y):
-        values = np.asarray(y, dtype=object).ravel().tolist()
-        known = [None if is_unlabelled(v, classes) else v for v in values]
-        found = sorted_labels(v for v in known if v is not None)
-        position = {label: code for code, label in enumerate(found)} | {None: -1}
-        labels = Labels("partial", found, [position[v] for v in known])
+        labels = Labels.from_values(np.asarray(y, dtype=object).ravel(), classes)
     else:
         labels = check_label_sets(y, bags)
         if not isinstance(y, list | tuple) and len(classes) == len(labels.classes):
@@ -366,19 +339,22 @@ def _label_column(y: Any) -> NDArray[Any]:
         )
     if isinstance(y, Iterator):
         raise LabelError(f"y is an iterator ({type(y).__name__}): give list(y).")
-    if isinstance(y, list | tuple) and any(isinstance(label, tuple) for label in y):
+    if isinstance(y, list | tuple) and (
+        any(isinstance(label, tuple) for label in y)
+        or len({isinstance(label, str) for label in y}) > 1
+    ):  # numpy would make rows of tuples, and text of numbers
         column = np.empty(len(y), dtype=object)
         column[:] = y
         return column
-    if isinstance(y, list | tuple) and len({isinstance(label, str) for label in y}) > 1:
-        return np.array(y, dtype=object)  # numpy would turn the numbers into text
     try:
         return column_or_1d(y, warn=True)
     except (TypeError, ValueError) as error:
         raise LabelError(f"{error} Give one label per bag.") from error
 
 
-def _classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _classes_of(
+    labels: NDArray[Any], min_classes: int, hint: str = ""
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The distinct labels, sorted, and the position of each label among them."""
     if labels.dtype.kind == "f" and np.abs(labels).max(initial=0) > LARGEST_WHOLE:
         raise LabelError(
@@ -388,23 +364,28 @@ def _classes_of(labels: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
     try:
         if labels.dtype != object:  # scikit-learn knows no tuples as labels
             check_classification_targets(labels)
-        return np.unique(labels, return_inverse=True)
+        classes, codes = np.unique(labels, return_inverse=True)
     except ValueError as error:
         raise LabelError(str(error)) from error
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in labels})
         raise LabelError(f"y mixes {kinds}: give labels of one type.") from error
+    if len(classes) < min_classes:
+        raise LabelError(
+            f"y holds one class only ({classes.tolist()[0]!r}): this model learns from at least "
+            f"{min_classes} classes{hint}."
+        )
+    return classes, codes
 
 
 def _first_missing(column: NDArray[Any]) -> list[tuple[int, str]]:
     """The first label that is missing or infinite, if there is one, with what it is."""
-    if column.dtype.kind == "f":
-        places = np.flatnonzero(~np.isfinite(column))
-    elif column.dtype == object:
-        places = np.flatnonzero([is_missing(label) for label in column])
-    else:
+    if column.dtype.kind not in ("f", "O"):
         return []
-    return [(int(i), "NaN" if is_missing(column[i]) else "infinity") for i in places[:1]]
+    gone = ~np.isfinite(column) if column.dtype.kind == "f" else [is_missing(v) for v in column]
+    return [
+        (int(i), "NaN" if is_missing(column[i]) else "infinity") for i in np.flatnonzero(gone)[:1]
+    ]
 
 
 def _is_minus_one(column: NDArray[Any]) -> NDArray[np.bool_]:

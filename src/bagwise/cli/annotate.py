@@ -91,7 +91,7 @@ def annotate(
     if background:
         values["background"] = True
     choice = choose_columns(
-        bag, None, labels, features=features, exclude=exclude, separator=separator
+        bag=bag, label_set=labels, features=features, exclude=exclude, separator=separator
     )
     said = read_known(corrections, method.make(values), method.name)
     data = choice.read(file)

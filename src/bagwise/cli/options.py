@@ -290,13 +290,4 @@ class LabelledColumns:
         """
         from bagwise.cli.reading import choose_columns
 
-        return choose_columns(
-            self.bag,
-            self.label,
-            self.label_set,
-            labels=self.labels,
-            features=self.features,
-            exclude=self.exclude,
-            separator=self.separator,
-            **more,
-        )
+        return choose_columns(**vars(self), **more)

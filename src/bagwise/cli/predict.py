@@ -60,7 +60,7 @@ def predict(
     from bagwise.inspection._tables import instance_model
 
     fitted, metadata = open_model(model)
-    choice = choose_columns(bag, None, None, memory_limit=memory_limit)
+    choice = choose_columns(bag=bag, memory_limit=memory_limit)
     bags = read_for_model(file, fitted, metadata, choice, labelled=False).bags
     classes = metadata.get("classes")
     with progress(f"Predicting {len(bags)} bags"):

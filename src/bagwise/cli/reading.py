@@ -84,48 +84,30 @@ class ColumnChoice:
 
 
 def choose_columns(
-    bag: str | None,
-    label: str | None,
-    label_set: str | None,
     *,
-    group: str | None = None,
     features: Iterable[str] | None = None,
     exclude: Iterable[str] | None = None,
-    separator: str = ";",
-    labels: Path | None = None,
-    memory_limit: str | None = None,
-    columns: Iterable[str] = (),
+    **options: Any,
 ) -> ColumnChoice:
-    """Collect the options of a command.
+    """Check the options of a command that name columns.
 
     Parameters
     ----------
-    bag, label, label_set, group : str or None
-        Names of columns.
     features, exclude : iterable of str or None
         Names of columns, or several separated by commas.
-    separator : str, default=";"
-        What separates the labels of a set.
-    labels : Path or None
-        The table with the labels, where it is not the file itself.
-    memory_limit : str or None
-        The size from which instances are kept in a file instead of memory.
-    columns : iterable of str, default=()
-        Further columns to read as they are written.
+    **options : object
+        The other attributes of `ColumnChoice`.
 
     Returns
     -------
     ColumnChoice
     """
-    if label is not None and label_set is not None:
+    choice = ColumnChoice(features=_split(features) or None, exclude=_split(exclude), **options)
+    if choice.label is not None and choice.label_set is not None:
         raise InputError("label= and label_set= exclude each other: a bag has one or the other.")
-    if not separator:
+    if not choice.separator:
         raise InputError("separator= is empty: give what stands between the labels of a set.")
-    chosen = _split(features) or None
-    return ColumnChoice(
-        bag, label, label_set, group, chosen, _split(exclude), separator, labels, memory_limit,
-        list(columns),
-    )  # fmt: skip
+    return choice
 
 
 def read_labelled(

@@ -95,7 +95,7 @@ def review(
     shown = [(kind, name) for kind, name in named.items() if name is not None]
     if len(shown) > 1:
         raise InputError("--image, --audio and --text exclude each other: show one of them.")
-    choice = choose_columns(bag, None, None, labels=labels, columns=[name for _, name in shown])
+    choice = choose_columns(bag=bag, labels=labels, columns=[name for _, name in shown])
     data = read_for_model(file, fitted, facts, choice)
     media = None
     for kind, name in shown:

@@ -161,23 +161,11 @@ def _about_instances(subject: Subject, predictions: Predictions) -> None:
     if pooling in _POOLINGS:
         predictions.explanation += f" The score of a bag is {_POOLINGS[pooling]}."
     if subject.can("predict_instances"):
-        predictions.instance_labels = _instance_labels(subject.call("predict_instances"), subject)
+        predictions.instance_labels = subject.labels(subject.call("predict_instances"), "instances")
         if subject.can("predict_proba_instances"):
             proba = np.asarray(subject.call("predict_proba_instances"))
             if proba.ndim == 2:
                 predictions.instance_proba = _of_labels(proba, predictions.instance_labels)
-
-
-def _instance_labels(labels: Any, subject: Subject) -> Labels:
-    """Labels of instances; the background, where the model has one, is the last class."""
-    classes, names = list(subject.classes), list(subject.names)
-    background = getattr(subject.estimator, "background_label_", None)
-    if background is not None:
-        classes.append(background)
-        names.append(background if isinstance(background, str) else "background")
-    position = {label: k for k, label in enumerate(classes)}
-    codes = [position[label] for label in np.asarray(labels).tolist()]
-    return Labels("instances", classes, codes, names=names)
 
 
 def _of_labels(proba: NDArray[Any], labels: Labels) -> NDArray[Any]:
@@ -210,7 +198,7 @@ def _annotation(subject: Subject, known: Labels, predictions: Predictions) -> No
     # A set without any class of the model carries no information for it.
     given = [{own[k] for k in np.flatnonzero(row)} or None for row in rows]
     bags, estimator = subject.seen, subject.estimator
-    predictions.instance_labels = _instance_labels(estimator.annotate(bags, given), subject)
+    predictions.instance_labels = subject.labels(estimator.annotate(bags, given), "instances")
     predictions.instance_heading = "label given the bag's"
     predictions.instance_proba = None
     if hasattr(estimator, "annotate_proba"):
@@ -251,7 +239,7 @@ def are_those_of_fit(fitted: Any, found: NDArray[Any]) -> bool:
 
 
 def _assignments(subject: Subject, predictions: Predictions) -> None:
-    found = _instance_labels(subject.call("predict_instances"), subject)
+    found = subject.labels(subject.call("predict_instances"), "instances")
     predictions.instance_labels = found
     predictions.instance_heading = "nearest label"
     assigned = getattr(subject.estimator, "assignments_", None)

@@ -65,14 +65,21 @@ class Subject:
         found = getattr(self.estimator, "classes_", None)
         return [] if found is None else np.asarray(found).tolist()
 
-    def labels(self, predicted: Any) -> Labels:
-        """Predictions of the model as labels; a label that is no class of it is unknown."""
-        values = np.asarray(predicted)
+    def labels(self, predicted: Any, kind: str = "partial") -> Labels:
+        """Predictions of the model as labels; a label that is no class of it is unknown.
+
+        Among instances the background, where the model has one, is the last class.
+        """
+        values, classes, names = np.asarray(predicted), self.classes, list(self.names)
         if values.ndim == 2:
-            return Labels("sets", self.classes, indicator=values > 0, names=self.names)
-        position = {label: k for k, label in enumerate(self.classes)}
+            return Labels("sets", classes, indicator=values > 0, names=names)
+        background = getattr(self.estimator, "background_label_", None)
+        if kind == "instances" and background is not None:
+            classes = [*classes, background]
+            names.append(background if isinstance(background, str) else "background")
+        position = {label: k for k, label in enumerate(classes)}
         codes = [position.get(label, -1) for label in values.tolist()]
-        return Labels("partial", self.classes, codes, names=self.names)
+        return Labels(kind, classes, codes, names=names)
 
     def call(self, method: str) -> NDArray[Any]:
         """Call a method of the model on the bags, or on their rows."""
