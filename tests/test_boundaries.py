@@ -153,3 +153,17 @@ def test_texts_are_read_and_written_in_a_named_encoding(path):
             assert named or len(call.args) > 1, f"line {call.lineno}"
         elif isinstance(call.func, ast.Name) and name == "open":
             assert named or any("b" in text for text in texts[-1:]), f"line {call.lineno}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_only_engines_decide_by_where_the_bags_are(path):
+    # `Bags.where` itself reads the kind of its table.
+    if package_of(path) in {"engines", "bags"}:
+        return
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Compare):
+            for side in (node.left, *node.comparators):
+                of_bags = isinstance(side, ast.Attribute) and side.attr == "where"
+                assert not (of_bags and ast.unparse(side).endswith("bags.where")), node.lineno
+        name = getattr(node, "id", getattr(node, "attr", None))
+        assert name not in {"is_tensor", "DistributedBags"}, node.lineno

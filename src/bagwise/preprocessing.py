@@ -22,6 +22,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._finite import numerical_errors, quietly, require_finite
 from bagwise.base.fitted_state import FittedState, Model
+from bagwise.engines import by_place, fold_bags, map_bags
 from bagwise.engines.mapped import mapped_array
 from bagwise.exceptions import InputError
 
@@ -117,16 +118,11 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         if y is not None:
             y_instances = check_length(np.asarray(y), bags)[bags.bag_index]
         fresh = clone(given)
-        if bags.where == "cluster":
-            self.transformer_ = _fitted_on_cluster(fresh, bags)
-            return self
-        if is_mapped(bags.instances) and hasattr(fresh, "partial_fit"):
-            for rows in _blocks(bags):
-                part = None if y_instances is None else y_instances[rows]
-                fresh.partial_fit(bags.instances[rows], part)
-        else:
-            fresh.fit(_rows(bags), y_instances)
-        self.transformer_ = fresh
+        self.transformer_ = by_place(
+            bags,
+            partial(_fitted_here, fresh, y_instances),
+            partial(_fitted_on_workers, fresh),
+        )
         return self
 
     def transform(self, X: Any) -> Any:
@@ -142,15 +138,13 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         Bags, or 2-D array for a 2-D table
         """
         with_new_rows = partial(self._with_new_rows, as_table=is_table(X))
-        return self._evaluate(X, with_new_rows, by_partition=False)
+        return self._evaluate(X, partial(map_bags, with_new_rows), by_partition=False)
 
     def _check_bags(self, X: Any) -> Bags:
         check_is_fitted(self)
         return self._read(X, reset=False)
 
     def _with_new_rows(self, bags: Bags, *, as_table: bool = False) -> Any:
-        if bags.where == "cluster":
-            return bags.transformed(self._with_new_rows)  # type: ignore[attr-defined]
         rows = self._transformed(bags)
         if as_table:
             return rows
@@ -400,8 +394,18 @@ def make_bag_pipeline(
     return BagPipeline(named, memory=memory, transform_input=transform_input, verbose=verbose)
 
 
-def _fitted_on_cluster(transformer: Any, bags: Any) -> Any:
-    """Let the transformer visit the partitions one after the other."""
+def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:
+    """Fit the transformer on the instances; those of a mapped file block by block."""
+    if not (is_mapped(bags.instances) and hasattr(transformer, "partial_fit")):
+        return transformer.fit(_rows(bags), y_instances)
+    for rows in _blocks(bags):
+        part = None if y_instances is None else y_instances[rows]
+        transformer.partial_fit(bags.instances[rows], part)
+    return transformer
+
+
+def _fitted_on_workers(transformer: Any, bags: Bags) -> Any:
+    """Fit the transformer on the partitions one after the other."""
     if not get_tags(transformer).requires_fit:
         return transformer.fit(np.zeros((1, bags.n_features)))
     if not hasattr(transformer, "partial_fit"):
@@ -409,7 +413,7 @@ def _fitted_on_cluster(transformer: Any, bags: Any) -> Any:
             f"{type(transformer).__name__} has no partial_fit and cannot learn from bags on a "
             "cluster: fit it on bags.collect(), or on some of the bags."
         )
-    return bags.fold(_learn_more, transformer)
+    return fold_bags(_learn_more, transformer, bags)
 
 
 def _learn_more(transformer: Any, bags: Bags) -> Any:

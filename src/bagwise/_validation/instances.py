@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from bagwise._validation.values import VALUE_RANGE, check_values
 from bagwise.bags import Bags
-from bagwise.engines import is_local
+from bagwise.engines import check_each, check_place, local_instances
 from bagwise.engines.mapped import check_mapped_size, is_mapped
 from bagwise.exceptions import InputError, InputTypeError, SparseInputError
 
@@ -56,7 +56,7 @@ def check_bags(
     """
     estimator = BaseEstimator() if estimator is None else estimator
     bags = _as_bags(X)
-    if bags is not None and not is_local(bags):
+    if bags is not None and local_instances(bags) is None:
         return _checked_elsewhere(estimator, bags, reset=reset, allow_nan=allow_nan)
     table = X if bags is None else bags.instances
     if sparse.issparse(table) and not accept_sparse:
@@ -205,31 +205,22 @@ def _check_structure(bags: Bags) -> None:
 
 
 def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bool) -> Bags:
-    """Bags on a device or a cluster, checked there."""
-    on_device = bags.where == "device"
-    if bags.where not in getattr(estimator, "_runs_elsewhere", ()):
-        way = "bags.to('numpy')" if on_device else "bags.collect()"
-        place = f"on {bags.device}" if on_device else "on a cluster"
-        raise InputError(
-            f"the bags are {place}, and {type(estimator).__name__} works on arrays in this "
-            f"process: use {way}."
-        )
+    """Bags on a device or on Dask workers, checked there."""
+    bags = check_place(bags, type(estimator).__name__, getattr(estimator, "_runs_elsewhere", ()))
     _check_structure(bags)
     _check_features(estimator, bags, reset=reset)
-    if not on_device:
-        if not allow_nan:
-            check = partial(_check_partition, value_range=_value_range(estimator))
-            bags.map(check)  # type: ignore[attr-defined]
-        return bags
-    if not bags.instances.is_floating_point() or bags.instances.element_size() < 4:
-        rows = bags.instances.double()
-        bags = bags.with_instances(rows, feature_names=bags.feature_names)
-    return bags if allow_nan else check_values(bags, _value_range(estimator), fitting=reset)
+    if not allow_nan:
+        check = partial(_check_values_there, value_range=_value_range(estimator), fitting=reset)
+        check_each(check, bags)
+    return bags
 
 
-def _check_partition(bags: Bags, value_range: tuple[float, float]) -> None:
-    """Check the values of a partition on the worker that holds it; nothing travels back."""
-    check_values(bags, value_range, fitting=False, convert=False)
+def _check_values_there(
+    bags: Bags, value_range: tuple[float, float], *, fitting: bool, whole: bool
+) -> None:
+    """Check the values of all bags, or those of a partition on its worker."""
+    # All bags may have large values where those of a partition are too small to be squared.
+    check_values(bags, value_range, fitting=fitting and whole, convert=False)
 
 
 def _checked_instances(bags: Bags) -> Any:

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn import get_config
 
 from bagwise.bags import Bags
-from bagwise.engines import is_tensor
+from bagwise.engines.arrays import extremes
 from bagwise.engines.mapped import is_mapped
 from bagwise.exceptions import InputError
 
@@ -55,22 +55,22 @@ def check_values(
     low, high = extremes(table)
     largest = max(-low, high)
     if not np.isfinite(largest):
-        raise _not_finite(_here(bags))
+        raise _not_finite(bags.to("numpy"))
     smallest_allowed, largest_allowed = value_range
     if str(table.dtype).endswith("float32") and largest > 0 and value_range == VALUE_RANGE:
-        converted = convert and not (is_tensor(table) or is_mapped(table))
+        converted = convert and not is_mapped(table)
         within = SINGLE_RANGE[0] <= largest <= SINGLE_RANGE[1]
         if converted and not (within and (not fitting or _keeps_digits(table))):
             bags = bags.with_instances(table.astype(np.float64), feature_names=bags.feature_names)
         elif not converted:
             smallest_allowed, largest_allowed = SINGLE_SQUARES
     if largest > largest_allowed:
-        raise _too_large(_here(bags), largest_allowed)
+        raise _too_large(bags.to("numpy"), largest_allowed)
     if fitting and 0 < largest < smallest_allowed:
+        place = _place(bags.to("numpy"), largest)
         raise InputError(
-            f"the largest magnitude in X is {largest:.3g}: {_place(_here(bags), largest)}. Squares "
-            f"of numbers below {smallest_allowed:.0e} are lost: multiply the features by a "
-            "constant first."
+            f"the largest magnitude in X is {largest:.3g}: {place}. Squares of numbers "
+            f"below {smallest_allowed:.0e} are lost: multiply the features by a constant first."
         )
     return bags
 
@@ -92,37 +92,6 @@ def _varies(rows: Any) -> Any:
     """Which features differ by much of their magnitude, or are 0."""
     low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
     return (np.abs(low) < FARTHEST * (high - low)) | ((low == 0) & (high == 0))
-
-
-def extremes(table: Any) -> tuple[float, float]:
-    """Smallest and largest value; NaN where a value is NaN.
-
-    Parameters
-    ----------
-    table : ndarray, CSR or tensor
-        Values.
-
-    Returns
-    -------
-    low, high : float
-    """
-    values = table.data if sparse.issparse(table) else table
-    if 0 in values.shape:
-        return 0.0, 0.0
-    if is_tensor(values):
-        return float(values.min()), float(values.max())
-    if values.ndim == 2 and values.flags.f_contiguous:
-        values = values.T
-    step = max(1, BLOCK // max(1, values[0].size))
-    low, high = np.inf, -np.inf
-    for start in range(0, len(values), step):
-        block = values[start : start + step]
-        low, high = np.minimum(low, block.min()), np.maximum(high, block.max())  # keep NaN
-    return float(low), float(high)
-
-
-def _here(bags: Bags) -> Bags:
-    return bags.to("numpy") if is_tensor(bags.instances) else bags
 
 
 def _not_finite(bags: Bags) -> InputError:

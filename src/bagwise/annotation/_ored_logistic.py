@@ -24,8 +24,7 @@ from bagwise.annotation._cost import check_memory
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base.fitted_state import Anything, FittedState, Floats, Integers
-from bagwise.compiled.threads import one_core_if_small
-from bagwise.engines import is_local, over_partitions, to_numpy
+from bagwise.engines import one_core_for, over_blocks, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
@@ -239,7 +238,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         if known is not None:  # a position among the columns learned
             known = np.where(known < 0, -1, np.searchsorted(columns, known))
         check_memory(bags, len(columns), keeps_posterior=self.solver != "lbfgs")
-        with one_core_if_small(bags.instances if is_local(bags) else bags):
+        with one_core_for(bags):
             result = ored_logistic(
                 bags if used.all() else bags[used],
                 labels.indicator[np.ix_(used, seen)],
@@ -416,12 +415,10 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         demands = self._demands(bags, sets.indicator, background is not None, known)
         _warn_of_approximation(demands, bags)
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
-        # On a Dask cluster the logits of all bags are computed at once, by the workers.
-        everything = over_partitions(self._logits, bags) if bags.where == "cluster" else None
+        blocks = list(demands.parts(len(self.intercept_)))
         posterior, log_likelihood = [], []
-        for part, rows in demands.parts(len(self.intercept_)):
-            logits = self._logits(bags[part]) if everything is None else everything[rows]
-            logits = logits.astype(np.float64)
+        for (part, _), found in zip(blocks, over_blocks(self._logits, bags, blocks), strict=True):
+            logits = found.astype(np.float64)
             floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
             logits = np.where(np.isfinite(logits), logits, floor + lowest)
             proba, value = infer(demands, part, logits)[:2]

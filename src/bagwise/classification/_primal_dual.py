@@ -20,8 +20,7 @@ from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Number
-from bagwise.compiled.threads import one_core_if_small
-from bagwise.engines import is_local, to_numpy
+from bagwise.engines import one_core_for, require_local, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
 from bagwise.pairwise import check_kernel, instance_kernel, kernel_width
@@ -241,7 +240,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         gamma = 1.0 if self.kernel == "linear" else kernel_width(self.gamma, used, weights)
         space = self._space(used, gamma)
         rng = check_random_state(self.random_state)
-        with one_core_if_small(used.instances if is_local(used) else used):
+        with one_core_for(used):
             result = primal_dual(
                 space,
                 codes,
@@ -297,10 +296,11 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
             raise InputError(
                 f"all bags of class {classes.tolist()[absent[0]]!r} have weight 0: leave them out."
             )
-        if not is_local(bags) and (self.kernel != "linear" or self.polish):
-            raise InputError(
+        if self.kernel != "linear" or self.polish:
+            require_local(
+                bags,
                 "bags on a device or a cluster are fitted with kernel='linear' and polish=False; "
-                "for other kernels use Nystroem features."
+                "for other kernels use Nystroem features.",
             )
         if self.kernel != "precomputed":
             check_kernel(self.kernel)

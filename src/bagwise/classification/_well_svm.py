@@ -20,8 +20,7 @@ from bagwise.base import OneVsRestMixin, fit_method
 from bagwise.base._label_machine import LabelMachine
 from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf
 from bagwise.compiled.threads import one_core_if_small
-from bagwise.engines import is_local, over_partitions, over_tasks
-from bagwise.exceptions import InputError
+from bagwise.engines import by_place, local_instances, over_partitions, over_tasks, require_local
 from bagwise.solvers.wellsvm.well_svm import (
     KeyInstances,
     MixtureResult,
@@ -194,7 +193,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
             labels, lambda signs: KeyInstances(bags.offsets, signs > 0), task=None
         )
         rows, centre, results = self._learn(bags, choices)
-        self._keep_machines(bags.instances if is_local(bags) else None, rows, centre, results)
+        self._keep_machines(local_instances(bags), rows, centre, results)
         self.classes_ = labels.classes
         self.label_vectors_ = [_keys(r, c) for r, c in zip(results, choices, strict=True)]
         self.label_weights_ = [result.solution.weights for result in results]
@@ -210,14 +209,20 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     ) -> tuple[Any, NDArray[np.float64], list[MixtureResult]]:
         """The machines, and the rows they were learned on."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        if is_local(bags):
-            return self._machines(bags, choices, seed)
         if self.kernel != "linear":
-            raise InputError(
+            require_local(
+                bags,
                 "bags on a cluster are fitted with kernel='linear'; for other kernels use Nystroem "
-                "features."
+                "features.",
             )
-        # Coordinates follow each other, so one machine is not shared; but the machines are.
+        here = partial(self._machines, choices=choices, seed=seed)
+        return by_place(bags, here, partial(self._machines_on_workers, choices=choices, seed=seed))
+
+    def _machines_on_workers(
+        self, bags: Bags, choices: list[KeyInstances], seed: int
+    ) -> tuple[Any, NDArray[np.float64], list[MixtureResult]]:
+        # Coordinate descent makes each step from the last: a machine is not split over workers, but
+        # the machines of the classes are solved side by side.
         self._forget()
         found = over_tasks(partial(_machines_there, clone(self), seed=seed), bags, choices)
         rows, centre, _ = found[0]

@@ -15,7 +15,7 @@ from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
 from bagwise.bags import Bags
-from bagwise.engines import is_local, over_partitions, place, retry
+from bagwise.engines import by_place, over_partitions, place, retry
 
 __all__ = ["PlacedRows", "rows_in_order"]
 
@@ -38,7 +38,7 @@ def rows_in_order(bags: Bags, order: NDArray[np.intp]) -> Any:
     -------
     ndarray, CSR or PlacedRows
     """
-    return bags.instances[order] if is_local(bags) else PlacedRows(bags, order)
+    return by_place(bags, lambda bags: bags.instances[order], lambda bags: PlacedRows(bags, order))
 
 
 class PlacedRows:

@@ -9,35 +9,46 @@ worker was lost, ``rebuild`` makes the parts anew. `iterate` is the loop around 
 
 from __future__ import annotations
 
-from bagwise.engines.arrays import is_tensor, to_numpy
+from bagwise.engines.arrays import to_numpy
 from bagwise.engines.checkpoint import Checkpoint, iterate, retry
 from bagwise.engines.journal import Journal
-from bagwise.engines.parts import (
-    Parts,
-    codes_by_bag,
-    codes_of_instances,
-    digest,
-    is_local,
+from bagwise.engines.parts import Parts, codes_by_bag, codes_of_instances, digest, place
+from bagwise.engines.placement import (
+    by_place,
+    check_each,
+    check_place,
+    fold_bags,
+    local_instances,
+    map_bags,
     memory_of_parts,
+    one_core_for,
+    over_blocks,
     over_partitions,
     over_tasks,
-    place,
+    require_local,
 )
 
 __all__ = [
     "Checkpoint",
     "Journal",
     "Parts",
+    "by_place",
+    "check_each",
+    "check_place",
     "codes_by_bag",
     "codes_of_instances",
     "digest",
-    "is_local",
-    "is_tensor",
+    "fold_bags",
     "iterate",
+    "local_instances",
+    "map_bags",
     "memory_of_parts",
+    "one_core_for",
+    "over_blocks",
     "over_partitions",
     "over_tasks",
     "place",
+    "require_local",
     "retry",
     "to_numpy",
 ]

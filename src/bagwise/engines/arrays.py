@@ -24,6 +24,7 @@ __all__ = [
     "eigh",
     "empty",
     "exp",
+    "extremes",
     "float64",
     "gram",
     "is_tensor",
@@ -153,6 +154,33 @@ def column_sums(X: Any, weights: NDArray[np.float64] | None = None) -> Any:
     if is_tensor(X):
         return sum(float64(like(weights[rows], X) @ X[rows]) for rows in blocks)
     return sum(weights[rows] @ X[rows] for rows in blocks)
+
+
+def extremes(table: Any) -> tuple[float, float]:
+    """Smallest and largest value; NaN where a value is NaN.
+
+    Parameters
+    ----------
+    table : ndarray, CSR or tensor
+        Values.
+
+    Returns
+    -------
+    low, high : float
+    """
+    values = table.data if sparse.issparse(table) else table
+    if 0 in values.shape:
+        return 0.0, 0.0
+    if is_tensor(values):
+        return float(values.min()), float(values.max())
+    if values.ndim == 2 and values.flags.f_contiguous:
+        values = values.T
+    step = max(1, BLOCK // max(1, values[0].size))
+    low, high = np.inf, -np.inf
+    for start in range(0, len(values), step):
+        block = values[start : start + step]
+        low, high = np.minimum(low, block.min()), np.maximum(high, block.max())  # keep NaN
+    return float(low), float(high)
 
 
 def float64(array: Any) -> Any:

@@ -23,7 +23,7 @@ from bagwise.engines.parts import digest
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 
-__all__ = ["DistributedBags", "distribute", "partition_bounds"]
+__all__ = ["DistributedBags", "distribute", "load_on_workers"]
 
 
 @dataclass(frozen=True)
@@ -263,6 +263,48 @@ def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> Distr
         (bags.n_features, bags.dtype),
         bags.ids,
         bags.feature_names,
+    )
+
+
+def load_on_workers(
+    client: Any,
+    npartitions: int | None,
+    load: Callable[..., Bags],
+    offsets: NDArray[np.int64],
+    features: tuple[int, Any],
+    ids: NDArray[Any] | None,
+    feature_names: list[str] | None,
+) -> DistributedBags:
+    """Bags that the workers read from files themselves, each its own partitions.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The Dask cluster.
+    npartitions : int or None
+        Their number; one per worker by default.
+    load : callable
+        ``load(start, stop, ids)`` reads some of the bags.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    features : tuple (n_features, dtype)
+        Number and type of the features.
+    ids : ndarray of shape (n_bags,) or None
+        Names of the bags.
+    feature_names : list of str or None
+        Names of the columns.
+
+    Returns
+    -------
+    DistributedBags
+    """
+    bounds = partition_bounds(client, offsets, npartitions)
+    loaders = [
+        Loader(partial(load, a, b, None if ids is None else ids[a:b]), on_worker=True)
+        for a, b in pairwise(bounds.tolist())
+    ]
+    return DistributedBags(
+        Partitions(client, loaders, bounds), offsets, features, ids, feature_names
     )
 
 

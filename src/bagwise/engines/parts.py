@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,6 @@ from scipy import sparse
 from bagwise.bags import Bags
 from bagwise.engines.arrays import add, to_numpy
 from bagwise.engines.mapped import check_mapped_size
-from bagwise.engines.tensors import free_memory
 from bagwise.exceptions import InputError
 
 __all__ = [
@@ -22,15 +20,8 @@ __all__ = [
     "codes_by_bag",
     "codes_of_instances",
     "digest",
-    "is_local",
-    "memory_of_parts",
-    "over_partitions",
-    "over_tasks",
     "place",
 ]
-
-Task = TypeVar("Task")
-Answer = TypeVar("Answer")
 
 
 class Parts:
@@ -90,21 +81,6 @@ class LocalParts(Parts):
         """Keep the part: nothing is lost in one process."""
 
 
-def is_local(bags: Bags) -> bool:
-    """Tell whether the instances are arrays in this process: numpy, memory-mapped or sparse.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    bool
-    """
-    return bags.where in ("local", "mapped")
-
-
 def place(bags: Bags, part: type[Any], *per_bag: NDArray[Any], **options: Any) -> Parts:
     """Make the parts of a solver where the bags are.
 
@@ -134,28 +110,6 @@ def place(bags: Bags, part: type[Any], *per_bag: NDArray[Any], **options: Any) -
         if part is None:
             raise InputError("this model has no code for torch tensors: use bags.to('numpy').")
     return LocalParts(part(bags, *per_bag, **options))
-
-
-def memory_of_parts(bags: Bags) -> tuple[float | None, int]:
-    """How much memory there is where the parts of the bags are, and for how many instances.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    n_bytes : float or None
-        Of the smallest worker, or free on the device; None for the memory of this process.
-    n_instances : int
-        Instances that share it.
-    """
-    if bags.where == "cluster":
-        return bags.worker_share()  # type: ignore[attr-defined]
-    if bags.where == "device":
-        return free_memory(bags.instances.device), bags.n_instances
-    return None, bags.n_instances
 
 
 def codes_by_bag(codes: NDArray[np.int64], offsets: NDArray[np.int64]) -> sparse.csr_array:
@@ -199,52 +153,6 @@ def codes_of_instances(by_bag: sparse.csr_array, offsets: NDArray[np.int64]) -> 
     return codes
 
 
-def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:
-    """Compute something per bag or per instance where the bags are, and bring it here.
-
-    Parameters
-    ----------
-    function : callable
-        Takes bags and returns an array or CSR with a row per bag or per instance.
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    ndarray or CSR
-    """
-    if bags.where != "cluster":
-        return function(bags)
-    found = bags.map(function)  # type: ignore[attr-defined]
-    return (
-        sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.concatenate(found)
-    )
-
-
-def over_tasks(
-    function: Callable[[Bags, list[Task]], Answer], bags: Bags, tasks: Sequence[Task]
-) -> list[Answer]:
-    """Do tasks that each need all bags; on a cluster workers share the tasks.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(bags, some_tasks)``, for bags in its process.
-    bags : Bags
-        The bags.
-    tasks : sequence
-        The tasks.
-
-    Returns
-    -------
-    list
-        The answers for runs of tasks, in order.
-    """
-    if bags.where == "cluster":
-        return bags.map_tasks(function, tasks)  # type: ignore[attr-defined]
-    return [function(bags, list(tasks))]
-
-
 def digest(bags: Bags, *arrays: NDArray[Any]) -> str:
     """A short text that tells these bags from others: offsets, some of the rows, and `arrays`.
 
@@ -258,7 +166,10 @@ def digest(bags: Bags, *arrays: NDArray[Any]) -> str:
     Returns
     -------
     str
+        Empty for bags on Dask workers, whose parts are told apart on the workers.
     """
+    if bags.where == "cluster":
+        return ""
     rows = np.linspace(0, bags.n_instances - 1, min(bags.n_instances, 256)).astype(np.int64)
     sample = to_numpy(bags.instances[rows])
     sample = sample.toarray() if sparse.issparse(sample) else np.ascontiguousarray(sample)

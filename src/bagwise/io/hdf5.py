@@ -36,7 +36,7 @@ from bagwise.io.columns import Request, listed
 from bagwise.io.contents import Contents, check_contents
 from bagwise.io.files import FORMATS, reading
 from bagwise.io.memory import Workspace, assign
-from bagwise.io.workers import Cluster, on_workers
+from bagwise.io.workers import Cluster
 from bagwise.labels import Labels, plain_array
 
 __all__ = ["read_hdf5", "write_hdf5"]
@@ -117,7 +117,9 @@ def read_hdf5(
     if cluster is not None:
         dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
         load = partial(_read_some, files, reader, dtype, columns)
-        bags: Bags = on_workers(cluster, load, offsets, ids, columns, (shape[1], dtype))
+        from bagwise.engines.dask import load_on_workers
+
+        bags: Bags = load_on_workers(*cluster, load, offsets, (shape[1], dtype), ids, columns)
     else:
         bags = Bags(instances, offsets, ids, feature_names=columns)
     classes = notes.get("classes") if request.classes is None else request.classes

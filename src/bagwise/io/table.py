@@ -34,7 +34,7 @@ from bagwise.io.labels import Column, group
 from bagwise.io.lists import read_lists
 from bagwise.io.memory import Workspace
 from bagwise.io.sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
-from bagwise.io.workers import Cluster, on_workers
+from bagwise.io.workers import Cluster
 
 __all__ = ["open_frame", "open_table", "read_table", "read_written"]
 
@@ -145,7 +145,9 @@ def _read_rows(
     ):
         dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
         load = partial(_read_some, source.path.resolve(), features, dtype, rows.offsets, names)
-        bags = on_workers(cluster, load, rows.offsets, ids, names, (n_features, dtype))
+        from bagwise.engines.dask import load_on_workers
+
+        bags: Bags = load_on_workers(*cluster, load, rows.offsets, (n_features, dtype), ids, names)
     else:
         instances = workspace.empty((len(column), n_features), dtype)
         check = ValueCheck(n_features)

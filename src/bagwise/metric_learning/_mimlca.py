@@ -21,7 +21,7 @@ from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base.fitted_state import FittedState, Floats, Integers, Table
 from bagwise.compiled.threads import one_core_if_small
-from bagwise.engines import Checkpoint, digest, is_local
+from bagwise.engines import Checkpoint, digest, local_instances
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
@@ -352,13 +352,14 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         self.label_kind_ = labels.kind
         candidates = self._candidates(bags, labels)
         checkpoint = self._checkpoint(bags, labels)
-        if is_local(bags):
-            classes = labels.classes
-            del labels  # one byte per bag and class: the candidates say it all
-            assign = partial(self._assign, candidates=candidates, checkpoint=checkpoint)
-            result, state = self._learn(bags.instances, classes, candidates, assign)
-        else:
+        instances = local_instances(bags)
+        if instances is None:
             result, state = self._learn_elsewhere(bags, labels, checkpoint)
+        else:
+            classes = labels.classes
+            del labels  # one byte per bag and class: the candidates hold the same
+            assign = partial(self._assign, candidates=candidates, checkpoint=checkpoint)
+            result, state = self._learn(instances, classes, candidates, assign)
         if checkpoint is not None:
             checkpoint.remove()
         self._keep_progress(result, "raise max_iter")
@@ -374,7 +375,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
             "coef0",
         )  # fmt: skip
         kernel = getattr(self.kernel, "__qualname__", self.kernel)
-        of_bags = digest(bags, labels.indicator) if is_local(bags) else "told by the parts"
+        of_bags = digest(bags, labels.indicator)
         return Checkpoint(
             self.checkpoint, ("MIMLCA", kernel, *(getattr(self, name) for name in names), of_bags)
         )

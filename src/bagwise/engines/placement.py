@@ -1,0 +1,284 @@
+"""Decide by where the bags are: in this process, on a device or on Dask workers.
+
+Only this package compares ``bags.where``; other packages call these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+from bagwise.bags import Bags
+from bagwise.compiled import threads
+from bagwise.engines.tensors import free_memory
+from bagwise.exceptions import InputError
+
+__all__ = [
+    "by_place",
+    "check_each",
+    "check_place",
+    "fold_bags",
+    "local_instances",
+    "map_bags",
+    "memory_of_parts",
+    "one_core_for",
+    "over_blocks",
+    "over_partitions",
+    "over_tasks",
+    "require_local",
+]
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+State = TypeVar("State")
+
+
+def local_instances(bags: Bags) -> Any:
+    """The instances where they are arrays in this process: numpy, memory-mapped or sparse.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    ndarray, CSR or None
+        None where they are tensors, or on Dask workers.
+    """
+    return bags.instances if bags.where in ("local", "mapped") else None
+
+
+def by_place(
+    bags: Bags, here: Callable[[Bags], Result], elsewhere: Callable[[Bags], Result]
+) -> Result:
+    """Call one function for arrays in this process, and another for bags elsewhere.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    here, elsewhere : callable
+        Functions of the bags.
+
+    Returns
+    -------
+    object
+        What the function returned.
+    """
+    return (elsewhere if local_instances(bags) is None else here)(bags)
+
+
+def require_local(bags: Bags, message: str) -> None:
+    """Refuse bags that are not arrays in this process.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    message : str
+        The text of the error.
+    """
+    if local_instances(bags) is None:
+        raise InputError(message)
+
+
+def check_place(bags: Bags, name: str, allowed: Sequence[str]) -> Bags:
+    """Refuse bags that are elsewhere than a model can use them; tensors become float.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags, not in this process.
+    name : str
+        The name of the model.
+    allowed : sequence of {"device", "cluster"}
+        Where the model can work besides this process.
+
+    Returns
+    -------
+    Bags
+    """
+    on_device = bags.where == "device"
+    if bags.where not in allowed:
+        way = "bags.to('numpy')" if on_device else "bags.collect()"
+        place = f"on {bags.device}" if on_device else "on a cluster"
+        raise InputError(
+            f"the bags are {place}, and {name} works on arrays in this process: use {way}."
+        )
+    if on_device and (not bags.instances.is_floating_point() or bags.instances.element_size() < 4):
+        rows = bags.instances.double()
+        return bags.with_instances(rows, feature_names=bags.feature_names)
+    return bags
+
+
+def check_each(check: Callable[..., None], bags: Bags) -> None:
+    """Call a function that raises on bad bags, where the bags are.
+
+    Parameters
+    ----------
+    check : callable
+        ``check(bags, whole=...)``; ``whole`` is False where it sees one partition of the bags.
+    bags : Bags
+        The bags.
+    """
+    if bags.where == "cluster":
+        bags.map(partial(check, whole=False))  # type: ignore[attr-defined]
+    else:
+        check(bags, whole=True)
+
+
+def one_core_for(bags: Bags) -> AbstractContextManager[Any]:
+    """Keep BLAS on one core while it works on few instances.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    context manager
+    """
+    table = local_instances(bags)
+    return threads.one_core_if_small(bags if table is None else table)
+
+
+def memory_of_parts(bags: Bags) -> tuple[float | None, int]:
+    """Memory where the parts of the bags are, and how many instances share it.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    n_bytes : float or None
+        Of the smallest worker, or free on the device; None for the memory of this process.
+    n_instances : int
+        Instances that share it.
+    """
+    if bags.where == "cluster":
+        return bags.worker_share()  # type: ignore[attr-defined]
+    if bags.where == "device":
+        return free_memory(bags.instances.device), bags.n_instances
+    return None, bags.n_instances
+
+
+def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:
+    """Compute something per bag or per instance where the bags are, and bring it here.
+
+    Parameters
+    ----------
+    function : callable
+        Takes bags and returns an array or CSR with a row per bag or per instance.
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    ndarray or CSR
+    """
+    if bags.where != "cluster":
+        return function(bags)
+    found = bags.map(function)  # type: ignore[attr-defined]
+    return (
+        sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.concatenate(found)
+    )
+
+
+def over_blocks(
+    function: Callable[[Bags], Any], bags: Bags, blocks: Iterable[tuple[slice, slice]]
+) -> Iterator[Any]:
+    """Compute something per instance, block by block; Dask workers compute all blocks at once.
+
+    Parameters
+    ----------
+    function : callable
+        Takes bags and returns an array with a row per instance.
+    bags : Bags
+        The bags.
+    blocks : iterable of (slice, slice)
+        Bags and their instances.
+
+    Yields
+    ------
+    ndarray
+        The rows of each block.
+    """
+    if bags.where == "cluster":
+        everything = over_partitions(function, bags)
+        yield from (everything[rows] for _, rows in blocks)
+    else:
+        yield from (function(bags[chosen]) for chosen, _ in blocks)
+
+
+def over_tasks(
+    function: Callable[[Bags, list[Task]], Result], bags: Bags, tasks: Sequence[Task]
+) -> list[Result]:
+    """Do tasks that each need all bags; Dask workers share the tasks.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(bags, some_tasks)``, for bags in its process.
+    bags : Bags
+        The bags.
+    tasks : sequence
+        The tasks.
+
+    Returns
+    -------
+    list
+        The results for runs of tasks, in order.
+    """
+    if bags.where == "cluster":
+        return bags.map_tasks(function, tasks)  # type: ignore[attr-defined]
+    return [function(bags, list(tasks))]
+
+
+def map_bags(function: Callable[[Bags], Any], bags: Bags) -> Any:
+    """Give bags other instances where they are; on Dask workers the result stays there.
+
+    Parameters
+    ----------
+    function : callable
+        From bags to the same bags with other instances.
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    Bags
+    """
+    if bags.where == "cluster":
+        return bags.transformed(function)  # type: ignore[attr-defined]
+    return function(bags)
+
+
+def fold_bags(function: Callable[[State, Bags], State], state: State, bags: Bags) -> State:
+    """Pass a small state through the bags: one partition after the other on Dask workers.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(state, bags)`` gives the next state.
+    state : object
+        The first state.
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    object
+        The last state.
+    """
+    if bags.where == "cluster":
+        return bags.fold(function, state)  # type: ignore[attr-defined]
+    return function(state, bags)
