@@ -18,6 +18,10 @@ from bagwise.exceptions import (
     LabelError,
 )
 from bagwise.io import read_bags
+from bagwise.io.columns import Request
+from bagwise.io.memory import make_workspace
+from bagwise.io.reading import read_contents
+from bagwise.io.table import open_table
 
 COLUMNS = {
     "slide": ["s2", "s1", "s2", "s3", "s1"],
@@ -343,3 +347,52 @@ def test_labels_from_elsewhere(table, tmp_path):
         read_bags(table, labels={"s1": 0, "s2": 1}, **features)
     with pytest.raises(InputError, match="name its bag column"):
         read_bags(table, labels=path, bag="slide", features=["red"])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_groups_and_further_columns_are_read_with_the_bags(tmp_path, ending, monkeypatch):
+    rows = {
+        "slide": ["s1", "s2", "s1"],
+        "patient": [7, 8, 7],
+        "grade": ["high", None, "high"],
+        "image": ["a.png", None, "007"],
+        "red": [0.1, 0.2, 0.3],
+    }
+    frame, path = pd.DataFrame(rows), tmp_path / f"slides{ending}"
+    if ending == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        frame.to_parquet(path)
+    opened = []
+
+    def open_once(*arguments):
+        opened.append(arguments[0])
+        return open_table(*arguments)
+
+    monkeypatch.setattr("bagwise.io.reading.open_table", open_once)
+    roles = {"bag": "slide", "label": "grade"}
+    request = Request(roles, group="patient", columns=("image",))
+    contents = read_contents(path, request, make_workspace(None, None))
+    assert opened == [path]
+    assert contents.bags.feature_names == ["red"]
+    assert contents.groups.tolist() == [7, 8]
+    assert contents.columns == {"image": ["a.png", "007", None]}
+    assert contents.labels.kind == "partial"
+    assert contents.labels.tolist() == ["high", None]
+    with pytest.raises(InputError, match="no column 'case'"):
+        read_contents(path, Request(roles, group="case"), make_workspace(None, None))
+    unlabelled = Request({"bag": "slide"}, group="grade", columns=("image",))
+    with pytest.raises(InputError, match=r"bag 1 \('s2'\) has no value in the column 'grade'"):
+        read_contents(path, unlabelled, make_workspace(None, None))
+
+
+def test_groups_are_read_from_the_table_of_labels():
+    labels = pd.DataFrame({"slide": ["s2", "s1"], "site": ["x", None], "grade": [1, 0]})
+    bags = pd.DataFrame({"slide": ["s1", "s2"], "red": [0.1, 0.2]})
+    request = Request({"bag": "slide", "label": "grade"}, group="site")
+    with pytest.raises(InputError, match=r"bag 0 \('s1'\) has no value in the column 'site'"):
+        read_contents(bags, request, make_workspace(None, None), labels=labels)
+    labels["site"] = ["x", "y"]
+    contents = read_contents(bags, request, make_workspace(None, None), labels=labels)
+    assert contents.groups.tolist() == ["y", "x"]
+    assert contents.labels.values.tolist() == [0, 1]

@@ -44,6 +44,8 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
+    label_kind_ : {"single", "sets"}
+        Whether the model was fitted on one label per bag, or on label sets.
     coef_ : ndarray of shape (n_classes, n_features)
         The weights of the features (linear kernel).
     support_ : ndarray of shape (n_support,)

@@ -87,6 +87,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
+    label_kind_ : {"single", "sets"}
+        Whether the model was fitted on one label per bag, or on label sets.
     coef_ : ndarray of shape (n_classes, n_features)
         W; with `background` one more row, the last.
     intercept_ : ndarray of shape (n_classes,)

@@ -74,6 +74,8 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
+    label_kind_ : {"single", "sets"}
+        Whether the model was fitted on one label per bag, or on label sets.
     components_ : ndarray of shape (n_classes, n_components, n_features)
         The transpose of each :math:`U_c`, scaled so that the mean distance to bags without the
         class is 1.

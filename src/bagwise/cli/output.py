@@ -91,7 +91,7 @@ def print_json(value: Any) -> None:
     value : object
         Dicts, lists, texts and numbers, NumPy's included.
     """
-    typer.echo(json.dumps(_plain(value), indent=2, ensure_ascii=False, allow_nan=False))
+    typer.echo(json.dumps(_json_value(value), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def as_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -373,14 +373,14 @@ def _visible(text: str) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
-def _plain(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """What JSON can say: NumPy's values as Python's, null for what is no number, paths as text."""
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return _json_value(value.tolist())
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_json_value(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)

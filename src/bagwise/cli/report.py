@@ -26,7 +26,7 @@ from bagwise.cli.output import note, print_json, progress, refuse_existing
 
 if TYPE_CHECKING:
     from bagwise.io.contents import Contents
-    from bagwise.labels import Labels as KnownLabels
+    from bagwise.labels import Labels
 
 __all__ = ["report"]
 
@@ -141,7 +141,7 @@ def _seen(data: Contents, training: list[str] | None) -> list[bool] | None:
     return [mark in marks for mark in fingerprints(data.bags)]
 
 
-def _known_labels(fitted: Any, data: Contents) -> KnownLabels | None:
+def _known_labels(fitted: Any, data: Contents) -> Labels | None:
     """The labels of the bags, of the kind that the model was fitted on where a file has both."""
     from bagwise.inspection._tables import label_kind
 

@@ -244,6 +244,8 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
+    label_kind_ : {"single", "sets"}
+        Whether the model was fitted on one label per bag, or on label sets.
     components_ : ndarray of shape (n_classes, n_features)
         The map L'; a row of zeros for a label without instances. For kernels its columns are
         kernel features: see `kernel_map_`.

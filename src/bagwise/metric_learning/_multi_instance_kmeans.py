@@ -47,6 +47,8 @@ class MultiInstanceKMeans(LabelAssigner):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
+    label_kind_ : {"single", "sets"}
+        Whether the model was fitted on one label per bag, or on label sets.
     components_ : ndarray of shape (n_components, n_features)
         The map of the metric.
     assignments_ : ndarray of shape (n_instances,)

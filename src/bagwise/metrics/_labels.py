@@ -21,7 +21,7 @@ def as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
     if array.ndim != 1:
         raise LabelError(f"{name} has shape {array.shape}: expected one label per instance, 1-D.")
     if array.dtype.kind == "O":
-        array = _plain(array)
+        array = _from_objects(array)
     # A float label is fine while it is exactly a whole number.
     whole = array.dtype.kind == "f" and np.all((array == np.round(array)) & (abs(array) < 2**53))
     if whole or array.dtype.kind in "iub":
@@ -34,7 +34,7 @@ def as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
     )
 
 
-def _plain(labels: NDArray[Any]) -> NDArray[Any]:
+def _from_objects(labels: NDArray[Any]) -> NDArray[Any]:
     """Python objects as integers, or as strings among which -1 stays the unknown label."""
     integers = [isinstance(v, int | np.integer) for v in labels]
     if all(integers) and all(abs(int(v)) < 2**63 for v in labels):

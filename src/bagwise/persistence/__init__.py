@@ -125,7 +125,7 @@ def save_model(
     notes = {
         "bagwise_version": bagwise.__version__,
         "sklearn_version": sklearn.__version__,
-        "metadata": _plain(dict(metadata or {})),
+        "metadata": _checked_metadata(dict(metadata or {})),
     }
     skops = import_extra("skops.io", extra="persist")
     with replacing(Path(path), force=force) as temporary:
@@ -264,7 +264,7 @@ def _dotted(thing: Any) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
 
 
-def _plain(metadata: dict[str, Any]) -> dict[str, Any]:
+def _checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     try:
         same = json.loads(json.dumps(metadata, allow_nan=False)) == metadata
     except (TypeError, ValueError, RecursionError) as error:

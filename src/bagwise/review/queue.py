@@ -80,10 +80,7 @@ class ReviewQueue:
         self._model, self._bags = model, bags
         labels = model.classes_.tolist()
         sets = check_label_sets(label_sets, bags, classes=model.classes_)
-        self._sets = [
-            {labels[k] for k in row.nonzero()[0]} if known else None
-            for row, known in zip(sets.indicator, sets.known, strict=True)
-        ]
+        self._sets = sets.as_sets().tolist()
         self.names = [str(name) for name in (labels if names is None else names)]
         background = getattr(model, "background_label_", None)
         if background is not None and background != -1:  # -1 would mean "not known"

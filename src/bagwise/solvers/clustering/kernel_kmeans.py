@@ -28,7 +28,7 @@ __all__ = ["first_labels", "kernel_kmeans", "squared_lengths"]
 
 STEP = 256  # rows whose kernel block gives a part of the diagonal
 
-Labels = NDArray[np.int64]
+Codes = NDArray[np.int64]
 
 
 def squared_lengths(space: FeatureSpace) -> Vector:
@@ -53,7 +53,7 @@ def squared_lengths(space: FeatureSpace) -> Vector:
 
 def first_labels(
     space: FeatureSpace, lengths: Vector, n_clusters: int, init: str, rng: np.random.RandomState
-) -> Labels:
+) -> Codes:
     """Labels to begin with.
 
     Parameters
@@ -94,7 +94,7 @@ def first_labels(
 
 
 def kernel_kmeans(
-    space: FeatureSpace, lengths: Vector, labels: Labels, n_clusters: int, max_iter: int
+    space: FeatureSpace, lengths: Vector, labels: Codes, n_clusters: int, max_iter: int
 ) -> SolverResult:
     """Run Lloyd's rounds from given labels.
 
@@ -139,7 +139,7 @@ def kernel_kmeans(
     return SolverResult((labels, 2 * means, -squares), np.array(curve), len(curve), converged)
 
 
-def _occupied(labels: Labels, n_clusters: int, lengths: Vector) -> Labels:
+def _occupied(labels: Codes, n_clusters: int, lengths: Vector) -> Codes:
     """Give each empty cluster a row of a cluster that has several, the longest first."""
     labels = labels.copy()
     for k in np.setdiff1d(np.arange(n_clusters), labels):

@@ -27,7 +27,7 @@ from bagwise.solvers.metric.column_span import (
     leading_span,
     norm_of_upper,
 )
-from bagwise.solvers.metric.multi_instance_kmeans import Candidates, Labels
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates, Codes
 
 __all__ = ["instance_span", "metric_map", "usual_rank"]
 
@@ -108,7 +108,7 @@ def usual_rank(candidates: Candidates) -> int:
     return max(1, min(DIRECTIONS_PER_LABEL * n_present, int(LARGEST_RANK * n_instances)))
 
 
-def metric_map(span: ColumnSpan, assigned: Labels, n_labels: int, *, ridge: float) -> NDArray[Any]:
+def metric_map(span: ColumnSpan, assigned: Codes, n_labels: int, *, ridge: float) -> NDArray[Any]:
     """L = X^+ J on the assigned rows, in whose metric they lie near their own kind.
 
     X = U T^+ gives L = T (U_a'U_a)^(-1) U_a'J, and U_a'U_a is the identity less the rows that
@@ -189,7 +189,7 @@ def _product(U: NDArray[Any], chosen: NDArray[np.bool_], factor: float) -> NDArr
     return total
 
 
-def _sums_at_length_one(span: ColumnSpan, assigned: Labels) -> NDArray[Any]:
+def _sums_at_length_one(span: ColumnSpan, assigned: Codes) -> NDArray[Any]:
     """U_a'J: the sum of the rows of each label over the root of their number; labels with rows."""
     U = span.basis
     rows = np.flatnonzero(assigned >= 0)

@@ -28,7 +28,7 @@ __all__ = ["Candidates", "LocalRows", "Rows", "best_of_starts", "cluster_means"]
 TIE = 1 - 1e-12
 
 Points = NDArray[Any]
-Labels = NDArray[np.int64]
+Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Candidates:
     """
 
     offsets: NDArray[np.int64]
-    labels: Labels
+    labels: Codes
     label_offsets: NDArray[np.int64]
     n_labels: int
     one_each: bool
@@ -77,7 +77,7 @@ class Candidates:
         free = (n_labels > 1) | ((n_labels == 1) & (n_rows > 1) & self.one_each)
         return not free.any()
 
-    def assign(self, costs: NDArray[np.float64]) -> tuple[Labels, NDArray[np.intp]]:
+    def assign(self, costs: NDArray[np.float64]) -> tuple[Codes, NDArray[np.intp]]:
         """The cheapest assignment: the label of each row (-1 for none), and where its cost is."""
         solve = compiled.assignment.assign if self.one_each else compiled.assignment.nearest
         places = solve(costs, self.offsets, self.label_offsets)
@@ -150,8 +150,8 @@ class LocalRows:
             compiled.assignment.block_offsets(candidates.offsets, candidates.label_offsets)[-1]
         )
         self.costs = np.zeros(self.n_costs)
-        self.kept: Labels = np.full(len(points), -1, dtype=np.int64)
-        self.labels: Labels
+        self.kept: Codes = np.full(len(points), -1, dtype=np.int64)
+        self.labels: Codes
         self.stale: NDArray[np.bool_]
         self._forget()
 
@@ -198,11 +198,11 @@ class LocalRows:
         """Nothing: the rows follow from instances, which the settings of a checkpoint name."""
         return ""
 
-    def state(self) -> dict[str, Labels]:
+    def state(self) -> dict[str, Codes]:
         """The labels, for a checkpoint."""
         return {"labels": self.labels, "kept": self.kept}
 
-    def restore(self, state: dict[str, Labels]) -> None:
+    def restore(self, state: dict[str, Codes]) -> None:
         """Continue from a checkpoint."""
         self._forget()
         self.labels, self.kept = state["labels"], state["kept"]
@@ -280,7 +280,7 @@ def _alternate(
     return False
 
 
-def cluster_means(points: Points, assigned: Labels, n_labels: int) -> Points:
+def cluster_means(points: Points, assigned: Codes, n_labels: int) -> Points:
     """Mean of the rows assigned to each label.
 
     Parameters

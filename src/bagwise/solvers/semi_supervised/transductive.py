@@ -28,7 +28,7 @@ __all__ = ["annealed_costs", "ordinary_svm", "switchable", "transductive_svm"]
 FIRST = 1e-5  # share of C2 to begin with
 GROWTH = 2.0
 
-Labels = NDArray[np.int64]
+Signs = NDArray[np.int64]
 
 
 def annealed_costs(last: float) -> Iterator[float]:
@@ -57,7 +57,7 @@ def annealed_costs(last: float) -> Iterator[float]:
     yield last
 
 
-def switchable(labels: Labels, scores: Vector, slack: float = 0.0) -> tuple[Labels, Labels]:
+def switchable(labels: Signs, scores: Vector, slack: float = 0.0) -> tuple[Signs, Signs]:
     """Rows whose labels should be exchanged: one list of positive, one of negative rows.
 
     Parameters
@@ -86,7 +86,7 @@ def switchable(labels: Labels, scores: Vector, slack: float = 0.0) -> tuple[Labe
     return up[:good], down[:good]
 
 
-def ordinary_svm(space: FeatureSpace, signs: Labels, cost: float, tol: float) -> Machine:
+def ordinary_svm(space: FeatureSpace, signs: Signs, cost: float, tol: float) -> Machine:
     """The SVM of the labelled rows, with a free intercept.
 
     Parameters
@@ -114,7 +114,7 @@ def ordinary_svm(space: FeatureSpace, signs: Labels, cost: float, tol: float) ->
 
 def transductive_svm(
     space: FeatureSpace,
-    signs: Labels,
+    signs: Signs,
     *,
     C1: float,
     C2: float,
@@ -177,7 +177,7 @@ def transductive_svm(
 
 
 def _solve(
-    space: FeatureSpace, labels: Labels, costs: Vector, before: Machine, tol: float
+    space: FeatureSpace, labels: Signs, costs: Vector, before: Machine, tol: float
 ) -> Machine:
     """The SVM of all rows at these labels, begun at the machine before."""
     n = len(labels)
