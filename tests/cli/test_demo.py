@@ -3,7 +3,8 @@ import sys
 
 import pytest
 
-from bagwise.cli import demo_sections, demo_systems
+from bagwise._demo import sections as demo_sections
+from bagwise._demo import systems as demo_systems
 from bagwise.io import read_bags
 from bagwise.persistence import load_model
 

@@ -12,13 +12,12 @@ from sklearn.model_selection import (
 
 from bagwise._methods.ready_made import LabelFrequencies, OnePerLabel, baselines, standardised
 from bagwise.classification import CitationKNN
-from bagwise.cli.output import evaluation_table
 from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io import read_bags
 from bagwise.metrics import average_precision, coverage, one_error
 from bagwise.model_selection import compare
-from bagwise.model_selection._evaluation import make_folds
+from bagwise.model_selection._evaluation import evaluation_table, make_folds
 
 
 @pytest.fixture

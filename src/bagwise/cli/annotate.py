@@ -32,9 +32,7 @@ from bagwise.cli.output import (
     print_table,
     progress,
     refuse_existing,
-    review_beside,
     some_names,
-    write_columns,
 )
 
 __all__ = ["annotate"]
@@ -82,6 +80,8 @@ def annotate(
     bagwise annotate words.csv --labels label_set --set reg=0.1 --review 3 --json -o annotated.csv
     ```
     """
+    from bagwise.io.write_columns import review_beside, write_columns
+
     beside = review_beside(output)
     refuse_existing([output, beside], force=force, inputs=[file])
     from bagwise.cli.reading import choose_columns, refuse_gaps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,19 +19,10 @@ from bagwise.cli.options import (
     output_option,
     parse_parameters,
 )
-from bagwise.cli.output import (
-    as_records,
-    instances_beside,
-    note,
-    print_json,
-    print_table,
-    progress,
-    refuse_existing,
-    write_columns,
-)
+from bagwise.cli.output import as_records, note, print_json, print_table, progress, refuse_existing
 
 if TYPE_CHECKING:
-    from bagwise.io.contents import Contents
+    pass
 
 __all__ = ["cluster"]
 
@@ -69,11 +60,15 @@ def cluster(
     bagwise cluster words.csv -k 40 --no-report --json -o clusters.csv
     ```
     """
-    instances_beside(output)  # tells of an ending that cannot be written
+    from bagwise.io.write_columns import instances_beside, write_columns
+
+    instances_beside(output)  # refuses an ending that cannot be written
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
+    from bagwise._methods.ready_made import instance_scaler
     from bagwise.cli.reading import refuse_gaps
     from bagwise.extras import import_extra
+    from bagwise.report._clusters import cluster_page, cluster_summary, clustered_instances
 
     if not no_report:
         for module in ("jinja2", "matplotlib"):
@@ -84,14 +79,16 @@ def cluster(
     labels_of_bags = data.labels if data.label_sets is None else data.label_sets
     known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()
     with progress(f"Clustering {data.bags.n_instances} instances"):
-        _fit(model, data.bags, known, scale=not no_scale)
-    instances = _instance_columns(model, data.bags, known)
+        bags = data.bags
+        model.fit(bags if no_scale else instance_scaler(bags).fit_transform(bags), known)
+    instances = clustered_instances(model, data.bags, known)
     write_columns(output, instances, force=force)
     note(f"{data.bags.n_instances} instances in {n_clusters} clusters: {output}")
-    summary = _cluster_columns(model)
+    summary = cluster_summary(model)
     if not no_report:
         with progress("Drawing the map"):
-            _write_page(page, file, model, data, instances, summary)
+            text = cluster_page(file.name, model, data, instances)
+            page.write_text(text, encoding="utf-8")
         note(f"Map and tables: {page}")
     if json:
         written = [output, *[page][no_report:]]
@@ -99,97 +96,3 @@ def cluster(
         print_json(facts | {"written": written, "clusters": as_records(summary)})
     else:
         print_table(summary, title="Clusters")
-
-
-def _fit(model: Any, bags: Any, known: Any, *, scale: bool) -> None:
-    from scipy import sparse
-    from sklearn.preprocessing import StandardScaler
-
-    from bagwise.preprocessing import InstanceTransformer
-
-    if scale:
-        scaler = StandardScaler(with_mean=not sparse.issparse(bags.instances))
-        bags = InstanceTransformer(scaler).fit_transform(bags)
-    model.fit(bags, known)
-
-
-def _instance_columns(model: Any, bags: Any, known: Any) -> dict[str, Any]:
-    """Bag, row, cluster and, where labels are known, the likeliest class of each instance."""
-    import numpy as np
-
-    rows = np.arange(bags.n_instances) - bags.offsets[bags.bag_index]
-    columns = {"bag": bags.names[bags.bag_index], "row": rows, "cluster": model.labels_}
-    if model.classes_ is None:
-        return columns
-    # Of the labels of its bag, the one most frequent in its cluster; of all, where none is known.
-    shares = model.cluster_class_shares_[model.labels_]
-    allowed = np.array([[s is None or not s or c in s for c in model.classes_] for s in known])
-    inside = np.where(allowed[bags.bag_index], shares, -1.0)
-    columns["class"] = model.classes_[inside.argmax(axis=1)]
-    return columns
-
-
-def _cluster_columns(model: Any) -> dict[str, Any]:
-    import numpy as np
-
-    columns = {
-        "cluster": np.arange(model.n_clusters),
-        "instances": np.bincount(model.labels_, minlength=model.n_clusters),
-    }
-    if model.classes_ is not None:
-        columns["class"] = model.cluster_classes_
-        columns["share"] = model.cluster_class_shares_.max(axis=1)
-    return columns
-
-
-def _write_page(
-    page: Path,
-    file: Path,
-    model: Any,
-    data: Contents,
-    columns: dict[str, Any],
-    summary: dict[str, Any],
-) -> None:
-    from bagwise import __version__
-    from bagwise.report._page import Section, Table, render_page
-
-    size = f"{data.bags.n_instances} instances of {len(data.bags)} bags"
-    parts: list[Any] = [
-        f"{size} in {model.n_clusters} clusters. The share of a class is estimated from the "
-        "label sets of the bags.",
-        Table(summary, "Clusters, and the class that each refines"),
-    ]
-    sections = [Section("Clusters", parts), Section("Map", _maps(model, data, columns))]
-    text = render_page(
-        f"Clusters of {file.name}",
-        sections,
-        footer=f"Made by bagwise {__version__} with `bagwise cluster`.",
-    )
-    page.write_text(text, encoding="utf-8")
-
-
-def _maps(model: Any, data: Contents, columns: dict[str, Any]) -> list[Any]:
-    from bagwise.extras import import_extra
-    from bagwise.inspection import ClusterMapDisplay
-    from bagwise.report._page import Figure
-
-    colourings = {"by cluster": list(model.labels_)}
-    if data.instance_labels is not None:
-        names = data.classes
-        colourings["by class, as the file has it"] = [
-            None if k < 0 else (k if names is None else names[k]) for k in data.instance_labels
-        ]
-    elif "class" in columns:
-        colourings["by class, estimated"] = list(columns["class"])
-    displays = ClusterMapDisplay.from_embedding(
-        model.embedding_, *colourings.values(), titles=list(colourings)
-    )
-    figures = []
-    for display in displays:
-        figure = import_extra("matplotlib.figure", extra="report").Figure(
-            (6.4, 5.6), layout="constrained"
-        )
-        display.plot(ax=figure.subplots())
-        shown = f"The instances in the space of the clustering, coloured {display.title}"
-        figures.append(Figure(figure, f"{shown}.", f"{shown}; {len(display.points)} are drawn."))
-    return figures

@@ -48,7 +48,7 @@ def demo(
     if output.exists() and not (force and output.is_dir()):
         remedy = "" if force else " or pass --force to overwrite the files of an earlier demo"
         raise OutputExistsError(f"{output} exists already: choose another folder with -o{remedy}.")
-    from bagwise.cli.demo_sections import SECTIONS, Workshop
+    from bagwise._demo.sections import SECTIONS, Workshop
     from bagwise.extras import import_extra
 
     for module, extra in (("jinja2", "report"), ("matplotlib", "report"), ("skops", "persist")):

@@ -18,13 +18,7 @@ from bagwise.cli.options import (
     Positive,
     parse_parameters,
 )
-from bagwise.cli.output import (
-    evaluation_table,
-    noting_compilation,
-    print_json,
-    print_table,
-    progress,
-)
+from bagwise.cli.output import noting_compilation, print_json, print_table, progress
 
 __all__ = ["evaluate"]
 
@@ -62,7 +56,7 @@ def evaluate(
     from bagwise._methods.ready_made import baselines
     from bagwise.cli.reading import positive_note, read_labelled
     from bagwise.model_selection import compare
-    from bagwise.model_selection._evaluation import make_folds
+    from bagwise.model_selection._evaluation import evaluation_table, make_folds
 
     chosen = find_method(method)
     values = parse_parameters(parameters or ())

@@ -10,7 +10,6 @@ from bagwise.cli.options import File, Json, LabelledColumns
 from bagwise.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from bagwise.bags import Bags
     from bagwise.io.contents import Contents
 
 __all__ = ["info"]
@@ -33,8 +32,10 @@ def info(
     bagwise info words.csv --bag bag --label-set label_set --json
     ```
     """
+    from bagwise.inspection._summary import summarise
+
     data = columns.choice().read(file)
-    facts = {"file": str(file), **_size_facts(data.bags), **_value_facts(data.bags)}
+    facts = {"file": str(file), **summarise(data.bags)}
     counts = _label_counts(data)
     if json:
         print_json(facts | {"labels": counts})
@@ -46,43 +47,6 @@ def info(
         print_table({"label": list(common), "bags": list(common.values())})
     if len(counts) > _SHOWN:
         typer.echo(f"and {len(counts) - _SHOWN} more labels")
-
-
-def _size_facts(bags: Bags) -> dict[str, Any]:
-    import numpy as np
-
-    sizes = bags.sizes
-    return {
-        "bags": len(bags),
-        "instances": bags.n_instances,
-        "features": bags.n_features,
-        **({} if bags.feature_names is None else {"feature_names": bags.feature_names}),
-        "smallest_bag": int(sizes.min()) if len(sizes) else 0,
-        "median_bag": float(np.median(sizes)) if len(sizes) else 0.0,
-        "largest_bag": int(sizes.max()) if len(sizes) else 0,
-        "empty_bags": int((sizes == 0).sum()),
-    }
-
-
-def _value_facts(bags: Bags) -> dict[str, Any]:
-    import numpy as np
-    from scipy import sparse
-
-    values = bags.instances
-    if sparse.issparse(values):
-        missing = int(np.isnan(values.data).sum())
-        spread = values.max(axis=0).toarray() - values.min(axis=0).toarray()
-        constant = np.flatnonzero(spread.ravel() == 0)
-    else:
-        gaps = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
-        missing = int(gaps.sum())
-        constant = np.flatnonzero((values == values[:1]).all(axis=0) | gaps.all(axis=0))
-    names = bags.feature_names
-    return {
-        "values": f"{'sparse ' if sparse.issparse(values) else ''}{values.dtype}",
-        "missing_values": missing,
-        "constant_features": [int(j) if names is None else names[j] for j in constant],
-    }
 
 
 def _label_counts(data: Contents) -> dict[str, int]:

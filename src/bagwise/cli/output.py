@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import itertools
 import json
 import math
 import sys
@@ -14,31 +12,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from bagwise.exceptions import FileFormatError
-
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    from bagwise.model_selection import Evaluation
-
 __all__ = [
     "as_records",
-    "evaluation_table",
-    "instances_beside",
     "note",
     "noting_compilation",
     "print_json",
     "print_table",
     "progress",
     "refuse_existing",
-    "review_beside",
     "some_names",
-    "write_columns",
 ]
 
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
-_PARQUET = (".parquet", ".pq")
 _WRAPPED = 24  # a column wider than this may be wrapped
 _LEAST = 16  # what is left of it
 _GAP = 2  # between two columns
@@ -114,30 +102,6 @@ def as_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """
     rows = zip(*columns.values(), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]
-
-
-def evaluation_table(evaluations: list[Evaluation]) -> dict[str, list[str]]:
-    """Make a table of evaluations: mean and standard deviation of each measure, and the time.
-
-    Parameters
-    ----------
-    evaluations : list of Evaluation
-        The result of `bagwise.model_selection.compare`.
-
-    Returns
-    -------
-    dict of str to list of str
-    """
-
-    def cell(evaluation: Evaluation, measure: str) -> str:
-        mean = evaluation.mean(measure)
-        return "" if mean is None else f"{mean:.3f} ± {evaluation.std(measure):.3f}"
-
-    table = {"method": [evaluation.name for evaluation in evaluations]}
-    for measure in evaluations[0].scores:
-        table[measure] = [cell(evaluation, measure) for evaluation in evaluations]
-    table["time"] = [f"{sum(evaluation.seconds):.1f} s" for evaluation in evaluations]
-    return table
 
 
 def note(message: str) -> None:
@@ -258,68 +222,6 @@ def some_names(names: list[str] | None, n_features: int) -> str:
     return f"{n_features} ({', '.join(shown)})"
 
 
-def instances_beside(path: Path) -> Path:
-    """Name the file of instances beside that of bags: ``out.parquet``, ``out.instances.parquet``.
-
-    Parameters
-    ----------
-    path : Path
-        The file of bags.
-
-    Returns
-    -------
-    Path
-    """
-    return _beside(path, "instances")
-
-
-def review_beside(path: Path) -> Path:
-    """Name the file of instances to look at first: ``out.parquet``, ``out.review.parquet``.
-
-    Parameters
-    ----------
-    path : Path
-        The file of annotated instances.
-
-    Returns
-    -------
-    Path
-    """
-    return _beside(path, "review")
-
-
-def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> None:
-    """Write columns of one length as CSV, TSV or Parquet; whole or not at all.
-
-    In CSV and TSV a text that a spreadsheet would run as a formula gets an apostrophe in front,
-    which bagwise takes off again in reading.
-
-    Parameters
-    ----------
-    path : Path
-        The file; its ending says the format.
-    columns : mapping of str to ndarray
-        The columns.
-    force : bool
-        Whether a file may be overwritten.
-    """
-    from bagwise._files import replacing
-    from bagwise.extras import import_extra
-    from bagwise.io.formulas import escaped
-
-    with replacing(path, force=force) as temporary:
-        if path.suffix.lower() in _PARQUET:
-            pa = import_extra("pyarrow", extra="io")
-            table = pa.table({name: values.tolist() for name, values in columns.items()})
-            import_extra("pyarrow.parquet", extra="io").write_table(table, temporary)
-            return
-        with open(temporary, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, delimiter=_DELIMITERS[path.suffix.lower()])
-            rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-            for row in itertools.chain([columns], rows):
-                writer.writerow([escaped(v) if isinstance(v, str) else v for v in row])
-
-
 def _blocks(widths: Mapping[str, int], room: int) -> Iterator[list[str]]:
     """Cut columns that do not fit side by side into blocks, each with the first column in front."""
     first, *others = widths
@@ -352,13 +254,6 @@ def _empty_table(*, heading: bool) -> RichTable:
         padding=(0, 1),
         collapse_padding=True,
     )
-
-
-def _beside(path: Path, kind: str) -> Path:
-    if path.suffix.lower() not in (*_DELIMITERS, *_PARQUET):
-        endings = ", ".join((*_DELIMITERS, *_PARQUET))
-        raise FileFormatError(f"predictions go into {endings}, and {path.name!r} is neither.")
-    return path.with_name(f"{path.stem}.{kind}{path.suffix}")
 
 
 def _console(*, stderr: bool = False) -> Console:

@@ -15,14 +15,7 @@ from bagwise.cli.options import (
     ModelFile,
     output_option,
 )
-from bagwise.cli.output import (
-    instances_beside,
-    note,
-    print_json,
-    progress,
-    refuse_existing,
-    write_columns,
-)
+from bagwise.cli.output import note, print_json, progress, refuse_existing
 
 __all__ = ["predict"]
 
@@ -52,6 +45,8 @@ def predict(
     bagwise predict model.skops musk1.csv -o predicted.parquet --json
     ```
     """
+    from bagwise.io.write_columns import instances_beside, write_columns
+
     beside = instances_beside(output)
     refuse_existing([output, beside], force=force, inputs=[model, file])
     from bagwise.cli.reading import choose_columns, read_for_model

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from bagwise.cli.options import Audio, Bag, File, Force, Image, Json, Labels, Text, flag
-from bagwise.cli.output import note, print_json, progress, refuse_existing, write_columns
+from bagwise.cli.output import note, print_json, progress, refuse_existing
 from bagwise.exceptions import InputError, LabelError
 
 __all__ = ["review"]
@@ -152,6 +152,7 @@ def _serve(server: Any, *, tell: Callable[[str], None], no_browser: bool) -> Non
 def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
     import numpy as np
 
+    from bagwise.io.write_columns import write_columns
     from bagwise.review import read_corrections
 
     if table.suffix.lower() not in (".csv", ".tsv", ".parquet", ".pq"):

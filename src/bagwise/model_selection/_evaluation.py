@@ -244,6 +244,30 @@ def held_out_predictions(
     return HeldOut(predicted, scores, proba, how=f"{len(folds)}-fold cross-validation{whole}")
 
 
+def evaluation_table(evaluations: list[Evaluation]) -> dict[str, list[str]]:
+    """Make a table of evaluations: mean and standard deviation of each measure, and the time.
+
+    Parameters
+    ----------
+    evaluations : list of Evaluation
+        The result of `compare`.
+
+    Returns
+    -------
+    dict of str to list of str
+    """
+
+    def cell(evaluation: Evaluation, measure: str) -> str:
+        mean = evaluation.mean(measure)
+        return "" if mean is None else f"{mean:.3f} ± {evaluation.std(measure):.3f}"
+
+    table = {"method": [evaluation.name for evaluation in evaluations]}
+    for measure in evaluations[0].scores:
+        table[measure] = [cell(evaluation, measure) for evaluation in evaluations]
+    table["time"] = [f"{sum(evaluation.seconds):.1f} s" for evaluation in evaluations]
+    return table
+
+
 def make_folds(
     y: NDArray[Any],
     *,

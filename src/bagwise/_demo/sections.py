@@ -1,7 +1,7 @@
 """What ``bagwise demo`` shows: a function per section, listed in SECTIONS.
 
-A section gets the workshop, does its work on shipped data, and returns what the page shows; its
-tables are printed in the terminal too. A new system adds one function.
+A section runs on shipped data and returns what the page shows; its tables are printed in the
+terminal too. A new system adds one function.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import train_test_split
 
+from bagwise._demo.systems import five_systems
 from bagwise._methods import METHODS, make_model
 from bagwise._methods.ready_made import baselines, standardised
 from bagwise.bags import Bags
 from bagwise.classification import CitationKNN, SetKernelSVM
-from bagwise.cli.demo_systems import five_systems
-from bagwise.cli.output import evaluation_table, instances_beside, write_columns
 from bagwise.datasets import load_letter_carroll, load_musk1, make_digit_bags
 from bagwise.extras import import_extra
 from bagwise.inspection import (
@@ -32,9 +31,10 @@ from bagwise.inspection import (
 )
 from bagwise.inspection._tables import instance_model
 from bagwise.io import write_bags
+from bagwise.io.write_columns import instances_beside, write_columns
 from bagwise.metrics import roi_hits
 from bagwise.model_selection import compare
-from bagwise.model_selection._evaluation import make_folds
+from bagwise.model_selection._evaluation import evaluation_table, make_folds
 from bagwise.persistence import load_model, save_model
 from bagwise.report._page import Code, Figure, Section, Table
 
@@ -91,7 +91,7 @@ def musk_accuracy(workshop: Workshop) -> Section:
 
 
 def key_shapes(workshop: Workshop) -> Section:
-    """Train, save, load, and ask the loaded model about molecules it has not seen."""
+    """Train, save, load, and predict molecules that were not trained on."""
     data = load_musk1()
     labels = np.where(data.y == 1, "yes", "no")
     ids = np.array([f"molecule {i}" for i in range(len(data.bags))])
@@ -125,7 +125,7 @@ def key_shapes(workshop: Workshop) -> Section:
         "Which shape says so?",
         [
             f"A set kernel SVM (nsk), trained on {len(train)} molecules, saved to model.skops, "
-            f"loaded again and asked about {len(test)} others. The loaded model gives "
+            f"loaded again and applied to {len(test)} others. The loaded model gives "
             + ("the same scores as before it was saved." if same else "other scores: a bug!"),
             Table(
                 table, "Molecules not trained on, and the row of the shape that decided (from 0)"
@@ -193,16 +193,15 @@ def digits(workshop: Workshop) -> Section:
     return Section(
         "Is there a 9, and where?",
         [
-            f"Bags of handwritten digits; {len(train)} of them say whether they contain a 9, and "
-            "no digit has a label. The model (nsk, C = 10) learns from the bags which digit it is "
-            "about.",
+            f"Bags of handwritten digits. Of {len(train)} of them it is known whether they contain "
+            "a 9; no digit has a label. The model (nsk, C = 10) learns from the bags which digit "
+            "it is about.",
             Table(facts, "Bags that were not trained on"),
             Figure(
                 display.figure_,
                 alt=f"The digits of {len(shown)} bags that contain a 9, one bag per row, with a "
                 "frame around the digit that decided.",
-                caption="Bags said to contain a 9, and rightly so. The digit that decided is "
-                "framed.",
+                caption="Bags correctly predicted to contain a 9; the key instance is framed.",
             ),
         ],
     )
@@ -240,7 +239,7 @@ SECTIONS: tuple[Callable[[Workshop], Section], ...] = (
 def _find_letters(
     data: Any, train: Any, test: Any
 ) -> tuple[list[bool], list[float], dict[str, list[Any]]]:
-    """Whether each key instance is the letter asked for, its chance to be so, and examples."""
+    """Whether each key instance is the right letter, the share by chance, and examples."""
     model = standardised(CitationKNN()).fit(data.bags[train], data.label_sets[train])
     estimator, words = instance_model(model, data.bags[test])
     assert words is not None

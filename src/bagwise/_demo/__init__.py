@@ -1,0 +1,1 @@
+"""The content of ``bagwise demo``: shipped data, methods, key instances, the five systems."""
