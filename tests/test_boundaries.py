@@ -115,7 +115,7 @@ def test_packages_import_only_earlier_ones(path):
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_private_names_of_scikit_learn_are_imported_in_one_module(path):
-    if path.name in ("_sklearn.py", "labels.py"):  # labels.py: until it is rewritten
+    if path.name == "_sklearn.py":
         return
     for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
         parts = name.split(".")

@@ -11,7 +11,7 @@ from bagwise._memory import require_memory
 from bagwise._validation import check_bags, check_rows, check_sample_weight
 from bagwise._validation.values import BLOCK, extremes
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base.fitted_state import Floats
+from bagwise.base._fitted_state import Floats
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.preprocessing import InstanceTransformer
 

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from bagwise import Bags
 from bagwise.annotation import M3MIML, ORedLogisticRegression
-from bagwise.base.fitted_state import (
+from bagwise.base._fitted_state import (
     BagsOf,
     Classes,
     Flag,
@@ -19,9 +19,8 @@ from bagwise.base.fitted_state import (
     Sizes,
     Table,
     Whole,
-    compare_state,
-    fitted_state_problem,
 )
+from bagwise.base._state_checks import compare_state, fitted_state_problem
 from bagwise.classification import CitationKNN, ClassToBag
 from bagwise.metric_learning import MIMLCA
 

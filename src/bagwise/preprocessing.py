@@ -21,7 +21,7 @@ from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._finite import numerical_errors, quietly, require_finite
-from bagwise.base.fitted_state import FittedState, Model
+from bagwise.base._fitted_state import FittedState, Model
 from bagwise.engines import by_place, fold_bags, map_bags
 from bagwise.engines.mapped import mapped_array
 from bagwise.exceptions import InputError

@@ -12,7 +12,7 @@ from bagwise import compiled
 from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin
-from bagwise.base.fitted_state import FittedState, Text
+from bagwise.base._fitted_state import FittedState, Text
 
 __all__ = ["AnnotatorMixin", "best_threshold"]
 

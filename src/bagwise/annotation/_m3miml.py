@@ -9,8 +9,8 @@ import numpy as np
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.base import fit_method, with_known_labels
+from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.base._kernel_machine import KernelMachine
-from bagwise.base.fitted_state import FittedState, Floats
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.annotation.m3miml import m3miml
 

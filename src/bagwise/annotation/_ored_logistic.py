@@ -23,7 +23,7 @@ from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.annotation._cost import check_memory
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base.fitted_state import Anything, FittedState, Floats, Integers
+from bagwise.base._fitted_state import Anything, FittedState, Floats, Integers
 from bagwise.engines import one_core_for, over_blocks, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError

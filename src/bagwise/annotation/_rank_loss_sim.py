@@ -15,7 +15,7 @@ from bagwise._validation import check_bags, check_label_sets
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method, with_known_labels
-from bagwise.base.fitted_state import FittedState, Floats, Number
+from bagwise.base._fitted_state import FittedState, Floats, Number
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.annotation.rank_loss import rank_loss_sim
 

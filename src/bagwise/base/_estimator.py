@@ -16,8 +16,8 @@ from bagwise._validation import VALUE_RANGE, check_bags, check_rows
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
+from bagwise.base._fitted_state import FittedState, Floats, Names, Whole
 from bagwise.base._parameters import CONSTRAINTS, complete_parameters
-from bagwise.base.fitted_state import FittedState, Floats, Names, Whole
 from bagwise.engines import over_partitions
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels

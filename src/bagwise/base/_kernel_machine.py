@@ -14,7 +14,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator
-from bagwise.base.fitted_state import Axis, FittedState, Floats, Integers, Number, Table
+from bagwise.base._fitted_state import Axis, FittedState, Floats, Integers, Number, Table
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.margin.cost_range import check_costs, mean_square
 from bagwise.solvers.margin.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
@@ -51,7 +51,7 @@ class KernelMachine(BagEstimator):
             "gamma_": Number(low=0),
         }
 
-    def _forget(self) -> None:
+    def _drop_machine(self) -> None:
         """Drop the machine of an earlier fit, which may have been of the other kind."""
         for name in ("coef_", "dual_coef_", "support_", "support_vectors_", "gamma_", "nystroem_"):
             if hasattr(self, name):
@@ -63,7 +63,6 @@ class KernelMachine(BagEstimator):
 
     def _space(self, rows: Any) -> FeatureSpace:
         """The training rows, in double precision, seen through the kernel."""
-        self._forget()
         costs = {name: getattr(self, name, None) for name in ("C", "C1", "C2")}
         if self.kernel == "linear":
             space = LinearFeatures(rows)
@@ -75,6 +74,7 @@ class KernelMachine(BagEstimator):
 
     def _keep(self, space: FeatureSpace, coef: NDArray[Any], intercept: NDArray[Any]) -> None:
         """Remember machines, rows of `coef` over the training rows, as fitted state."""
+        self._drop_machine()
         if isinstance(space, LinearFeatures):
             self.coef_, self.intercept_ = space.planes(coef, intercept)
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +16,25 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from bagwise import compiled
 from bagwise._memory import require_memory
 from bagwise._sklearn import Interval, StrOptions
+from bagwise.base._fitted_state import FittedState, Floats, Integers, Model, Number
 from bagwise.base._kernel_machine import KernelMachine
-from bagwise.base.fitted_state import FittedState, Floats, Integers, Model, Number
 from bagwise.exceptions import InputError
 from bagwise.solvers.wellsvm.well_svm import MixtureResult
 
-__all__ = ["LabelMachine"]
+__all__ = ["LabelMachine", "TrainingRows"]
 
 LARGEST_GRAM = 20_000  # rows; beyond, the kernel is approximated
 SINGLE_GRAM = 5_000  # rows; beyond, the kernel matrix is kept in single precision
 LANDMARKS = 1_000  # features of the approximation
+
+
+class TrainingRows(NamedTuple):
+    """The training rows as the solver reads them."""
+
+    rows: Any  # dense, sparse or a kernel matrix: see `compiled.dual_descent`
+    centre: NDArray[np.float64]  # subtracted from the features, or from the kernel values
+    gamma: float | None = None  # width of the kernel
+    nystroem: Nystroem | None = None  # approximation of the kernel
 
 
 class LabelMachine(KernelMachine):
@@ -66,18 +75,18 @@ class LabelMachine(KernelMachine):
             return state | {"coef_": coef, "nystroem_": Model("transform")}
         return state
 
-    def _present(self, X: Any, seed: int) -> tuple[Any, NDArray[np.float64]]:
-        """The training rows as the kernels read them, and what was taken off to centre them."""
-        self._forget()
+    def _present(self, X: Any, seed: int) -> TrainingRows:
+        """Centre the training rows, in the space of the kernel, and add the constant feature."""
+        gamma, nystroem = None, None
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:
                 raise InputError(
                     f"a precomputed kernel of {X.shape[0]} rows has {X.shape[1]} columns: expected "
                     "one column per training row."
                 )
-            return self._present_gram(X)
+            return TrainingRows(*self._present_gram(X))
         if self.kernel != "linear":
-            self.gamma_ = self._width(X)
+            gamma = self._width(X)
             if X.shape[0] <= LARGEST_GRAM:
                 require_memory(
                     3 * 8.0 * X.shape[0] ** 2,
@@ -85,17 +94,21 @@ class LabelMachine(KernelMachine):
                     remedy="fit part of the rows, or use kernel='linear', after Nystroem if need "
                     "be",
                 )
-                return self._present_gram(self._kernel_values(X, X, self.gamma_))
-            self.nystroem_ = self._nystroem(seed).fit(X)
-            X = self.nystroem_.transform(X)
+                return TrainingRows(
+                    *self._present_gram(self._kernel_values(X, X, gamma)), gamma=gamma
+                )
+            nystroem = self._nystroem(gamma, seed).fit(X)
+            X = nystroem.transform(X)
         if not self.center:
-            return self._with_offset(compiled.dual_descent.rows_of(X)), np.zeros(X.shape[1])
+            rows = self._with_offset(compiled.dual_descent.rows_of(X))
+            return TrainingRows(rows, np.zeros(X.shape[1]), gamma, nystroem)
         # Within the range of each feature: rounding would leave a constant one with tiny values.
         low, high = (
             min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
         )
         centre = np.clip(np.asarray(X.mean(axis=0, dtype=np.float64)).ravel(), low, high)
-        return self._with_offset(compiled.dual_descent.rows_of(X, centre=centre)), centre
+        rows = self._with_offset(compiled.dual_descent.rows_of(X, centre=centre))
+        return TrainingRows(rows, centre, gamma, nystroem)
 
     def _present_gram(self, K: NDArray[Any]) -> tuple[Any, NDArray[np.float64]]:
         kind = np.float64 if len(K) <= SINGLE_GRAM else np.float32
@@ -114,10 +127,10 @@ class LabelMachine(KernelMachine):
         rows.asks[:, 0] = rows.gives[:, 0] = constant
         return rows._replace(squares=rows.squares + constant**2)
 
-    def _nystroem(self, seed: int) -> Nystroem:
+    def _nystroem(self, gamma: float, seed: int) -> Nystroem:
         params: dict[str, Any] = {}
         if self.kernel in ("rbf", "laplacian", "poly", "polynomial", "sigmoid", "chi2"):
-            params["gamma"] = self.gamma_
+            params["gamma"] = gamma
         if self.kernel in ("poly", "polynomial", "sigmoid"):
             params["coef0"] = self.coef0
         if self.kernel in ("poly", "polynomial"):
@@ -125,9 +138,15 @@ class LabelMachine(KernelMachine):
         return Nystroem(kernel=self.kernel, n_components=LANDMARKS, random_state=seed, **params)
 
     def _keep_machines(
-        self, X: Any, rows: Any, centre: NDArray[np.float64], results: Sequence[MixtureResult]
+        self, X: Any, training: TrainingRows, results: Sequence[MixtureResult]
     ) -> None:
-        """Remember the machines as hyperplanes, or as weights of training rows."""
+        """Keep the machines as hyperplanes, or as weights of training rows."""
+        rows, centre, gamma, nystroem = training
+        self._drop_machine()
+        if gamma is not None:
+            self.gamma_ = gamma
+        if nystroem is not None:
+            self.nystroem_ = nystroem
         f = np.array([result.solution.f for result in results])
         coef = np.array([result.solution.coef for result in results])
         constant = rows.asks[0, 0] * f[:, rows.n_features]

@@ -16,7 +16,7 @@ from bagwise._validation import check_label
 from bagwise.bags import Bags
 from bagwise.base._canonical_order import order_within_bags
 from bagwise.base._finite import require_finite
-from bagwise.base.fitted_state import Classes, FittedState, Text
+from bagwise.base._fitted_state import Classes, FittedState, Text
 from bagwise.exceptions import LabelError
 
 __all__ = [

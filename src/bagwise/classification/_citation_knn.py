@@ -14,7 +14,7 @@ from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, with_known_labels
-from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers, Text
+from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Integers, Text
 from bagwise.pairwise import DISTANCES, distances_between
 
 __all__ = ["CitationKNN"]

@@ -24,7 +24,7 @@ from bagwise.base import (
     in_canonical_order,
     with_known_labels,
 )
-from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Integers, Text
+from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Integers, Text
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
 from bagwise.pairwise import distances_between

@@ -17,8 +17,8 @@ from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, softmax_probabilities
+from bagwise.base._fitted_state import FittedState, Floats, ListOf
 from bagwise.base._scoring import pool
-from bagwise.base.fitted_state import FittedState, Floats, ListOf
 from bagwise.classification._mi_net_training import Architecture, head_inputs, train
 from bagwise.exceptions import InputError
 

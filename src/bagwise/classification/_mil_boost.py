@@ -20,7 +20,7 @@ from bagwise.base import (
     in_canonical_order,
     one_vs_rest_probabilities,
 )
-from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf
+from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf
 from bagwise.solvers.likelihood.mil_boost import mil_boost
 
 __all__ = ["MILBoost"]

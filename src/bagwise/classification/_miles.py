@@ -17,7 +17,7 @@ from bagwise.base import (
     fit_method,
     in_canonical_order,
 )
-from bagwise.base.fitted_state import FittedState, Floats, Number, Table
+from bagwise.base._fitted_state import FittedState, Floats, Number, Table
 from bagwise.classification._one_vs_rest import class_weights
 from bagwise.compiled.threads import block_bounds
 from bagwise.embedding._similarity import distinct_instances, similarity_to

@@ -19,7 +19,7 @@ from bagwise.base import (
     in_canonical_order,
     one_vs_rest_probabilities,
 )
-from bagwise.base.fitted_state import FittedState, Floats
+from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.exceptions import InputError
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.likelihood.diverse_density import starts_at

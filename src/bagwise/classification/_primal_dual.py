@@ -19,7 +19,7 @@ from bagwise._validation import check_bag_labels, check_bags, check_sample_weigh
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Number
+from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.engines import one_core_for, require_local, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError

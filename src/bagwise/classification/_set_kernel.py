@@ -14,7 +14,7 @@ from bagwise._sklearn import StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, fit_method
-from bagwise.base.fitted_state import BagsOf, FittedState, Floats, Number
+from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.pairwise import (
     BAG_KERNELS,
     check_kernel,

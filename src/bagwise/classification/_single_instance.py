@@ -15,7 +15,7 @@ from bagwise._sklearn import HasMethods, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.base.fitted_state import FittedState, Model
+from bagwise.base._fitted_state import FittedState, Model
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError, LabelError
 

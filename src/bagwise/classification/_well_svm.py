@@ -17,8 +17,8 @@ from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import OneVsRestMixin, fit_method
-from bagwise.base._label_machine import LabelMachine
-from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf
+from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf
+from bagwise.base._label_machine import LabelMachine, TrainingRows
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import by_place, local_instances, over_partitions, over_tasks, require_local
 from bagwise.solvers.wellsvm.well_svm import (
@@ -192,8 +192,8 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         choices = self._one_vs_rest(
             labels, lambda signs: KeyInstances(bags.offsets, signs > 0), task=None
         )
-        rows, centre, results = self._learn(bags, choices)
-        self._keep_machines(local_instances(bags), rows, centre, results)
+        training, results = self._learn(bags, choices)
+        self._keep_machines(local_instances(bags), training, results)
         self.classes_ = labels.classes
         self.label_vectors_ = [_keys(r, c) for r, c in zip(results, choices, strict=True)]
         self.label_weights_ = [result.solution.weights for result in results]
@@ -206,7 +206,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
 
     def _learn(
         self, bags: Bags, choices: list[KeyInstances]
-    ) -> tuple[Any, NDArray[np.float64], list[MixtureResult]]:
+    ) -> tuple[TrainingRows, list[MixtureResult]]:
         """The machines, and the rows they were learned on."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if self.kernel != "linear":
@@ -220,21 +220,19 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
 
     def _machines_on_workers(
         self, bags: Bags, choices: list[KeyInstances], seed: int
-    ) -> tuple[Any, NDArray[np.float64], list[MixtureResult]]:
+    ) -> tuple[TrainingRows, list[MixtureResult]]:
         # Coordinate descent makes each step from the last: a machine is not split over workers, but
         # the machines of the classes are solved side by side.
-        self._forget()
         found = over_tasks(partial(_machines_there, clone(self), seed=seed), bags, choices)
-        rows, centre, _ = found[0]
-        return rows, centre, [result for _, _, results in found for result in results]
+        return found[0][0], [result for _, results in found for result in results]
 
     def _machines(
         self, bags: Bags, choices: list[KeyInstances], seed: int
-    ) -> tuple[Any, NDArray[np.float64], list[MixtureResult]]:
+    ) -> tuple[TrainingRows, list[MixtureResult]]:
         with one_core_if_small(bags.instances):
-            rows, centre = self._present(bags.instances, seed)
-            results = [self._solve(rows, each, seed) for each in self._track(choices, "class")]
-        return rows, centre, results
+            training = self._present(bags.instances, seed)
+            each = self._track(choices, "class")
+            return training, [self._solve(training.rows, choice, seed) for choice in each]
 
     def _solve(self, rows: Any, choices: KeyInstances, seed: int) -> MixtureResult:
         positive, n_negative = choices.positive, len(choices.negatives)
@@ -264,11 +262,13 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
 
 def _machines_there(
     model: WellMISVM, bags: Bags, choices: list[KeyInstances], seed: int
-) -> tuple[Any, NDArray[np.float64], list[MixtureResult]]:
+) -> tuple[TrainingRows, list[MixtureResult]]:
     """On a worker: the machines, and of the rows only what describes them."""
-    rows, centre, results = model.set_params(verbose=0)._machines(bags, choices, seed)
+    training, results = model.set_params(verbose=0)._machines(bags, choices, seed)
+    rows = training.rows
     few = {name: getattr(rows, name)[:1] for name in ("values", "asks", "gives", "squares")}
-    return rows._replace(**few, data=rows.data[:0], indices=rows.indices[:0]), centre, results
+    rows = rows._replace(**few, data=rows.data[:0], indices=rows.indices[:0])
+    return training._replace(rows=rows), results
 
 
 def _threshold(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:

@@ -16,7 +16,7 @@ from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base.fitted_state import (
+from bagwise.base._fitted_state import (
     Anything,
     Classes,
     FittedState,

@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Any
 
 from bagwise._sklearn import Interval
-from bagwise.base.fitted_state import FittedState, Number
+from bagwise.base._fitted_state import FittedState, Number
 from bagwise.cluster._row_clusterer import TwoWayClusterer
 from bagwise.exceptions import InputError
 from bagwise.solvers.clustering.generalized_mmc import generalized_mmc

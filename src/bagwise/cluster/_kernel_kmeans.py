@@ -13,8 +13,8 @@ from bagwise import compiled
 from bagwise._sklearn import StrOptions
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
+from bagwise.base._fitted_state import FittedState, Integers, Number
 from bagwise.base._kernel_machine import KernelMachine
-from bagwise.base.fitted_state import FittedState, Integers, Number
 from bagwise.cluster._row_clusterer import check_number_of_rows
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths

@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
+from bagwise.base._fitted_state import FittedState, Integers
 from bagwise.base._kernel_machine import KernelMachine
-from bagwise.base.fitted_state import FittedState, Integers
 from bagwise.exceptions import InputError
 from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 from bagwise.solvers.margin.feature_space import FeatureSpace

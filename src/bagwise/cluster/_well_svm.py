@@ -15,8 +15,8 @@ from bagwise._validation import check_rows
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._finite import require_finite
+from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf, Model, TupleOf, Whole
 from bagwise.base._label_machine import LabelMachine
-from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf, Model, TupleOf, Whole
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
 from bagwise.solvers.wellsvm.well_svm import BoundedLabels, aligned_start, canonical_order, well_svm
@@ -254,14 +254,15 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         n_least = min(int(np.ceil(n * (1 - self.balance) / 2 - 1e-9)), n // 2)
         labels = BoundedLabels(n, n_least)
         with one_core_if_small(X):
-            rows, centre = self._present(X, seed)
+            training = self._present(X, seed)
+            rows = training.rows
             order = canonical_order(rows, np.zeros(n))
             result = well_svm(
                 rows, labels, np.full(n, 10.0 / n if self.C == "auto" else self.C),
                 aligned_start(rows, labels, order, self.n_init, seed), order=order, tol=self.tol,
                 max_cuts=self.max_cuts, seed=seed, track=lambda it: self._track(it, "label vector"),
             )  # fmt: skip
-        self._keep_machines(X, rows, centre, [result])
+        self._keep_machines(X, training, [result])
         mixture = result.solution
         self.label_vectors_, self.label_weights_ = mixture.signs.T.copy(), mixture.weights
         scores = self._score_rows(X)[:, 0]

@@ -13,7 +13,7 @@ from bagwise._sklearn import StrOptions
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base.fitted_state import BagsOf, FittedState
+from bagwise.base._fitted_state import BagsOf, FittedState
 from bagwise.pairwise import DISTANCES, distances_between
 
 __all__ = ["BagDissimilarity"]

@@ -14,7 +14,7 @@ from bagwise._memory import require_memory
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base.fitted_state import FittedState, Number, Table
+from bagwise.base._fitted_state import FittedState, Number, Table
 from bagwise.compiled.row_order import row_ranks
 from bagwise.pairwise import check_distance_cost, distances_between, kernel_width
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
-from bagwise.base.fitted_state import Classes, FittedState, Floats, Integers, Text
+from bagwise.base._fitted_state import Classes, FittedState, Floats, Integers, Text
 from bagwise.compiled.threads import interruptible
 from bagwise.engines import to_numpy
 from bagwise.engines.arrays import product

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.base import fit_method, in_canonical_order, with_known_labels
-from bagwise.base.fitted_state import FittedState, Number
+from bagwise.base._fitted_state import FittedState, Number
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
 from bagwise.metric_learning._base import MetricLearner, with_dense_instances

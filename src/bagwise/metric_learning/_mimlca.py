@@ -19,7 +19,7 @@ from bagwise._validation import check_bag_labels, check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import fit_method
-from bagwise.base.fitted_state import FittedState, Floats, Integers, Table
+from bagwise.base._fitted_state import FittedState, Floats, Integers, Table
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import Checkpoint, digest, local_instances
 from bagwise.exceptions import InputError

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.base import fit_method
-from bagwise.base.fitted_state import FittedState, Integers
+from bagwise.base._fitted_state import FittedState, Integers
 from bagwise.exceptions import InputError
 from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
 from bagwise.solvers.metric.multi_instance_kmeans import cluster_means

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.fixes import parse_version
 
 from bagwise.bags import Bags
-from bagwise.base.fitted_state import (
+from bagwise.base._fitted_state import (
     Classes,
     FittedState,
     Floats,
@@ -29,10 +29,8 @@ from bagwise.base.fitted_state import (
     Table,
     Whole,
     check_sparse,
-    compare_state,
-    fitted_state_problem,
-    has_fitted_attributes,
 )
+from bagwise.base._state_checks import compare_state, fitted_state_problem, has_fitted_attributes
 
 __all__ = ["forget_paths", "model_problem"]
 

@@ -12,7 +12,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from bagwise._sklearn import Interval
 from bagwise._warnings import warn_user
-from bagwise.base.fitted_state import FittedState, Floats
+from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.compiled.threads import one_core_if_sparse
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, Signs
 from bagwise.solvers.margin.cost_range import check_costs

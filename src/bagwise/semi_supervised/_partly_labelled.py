@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
+from bagwise.base._fitted_state import FittedState, Values
 from bagwise.base._kernel_machine import KernelMachine
-from bagwise.base.fitted_state import FittedState, Values
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
 from bagwise.solvers.margin.feature_space import FeatureSpace

@@ -13,8 +13,8 @@ from bagwise import compiled
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
+from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf, Values
 from bagwise.base._label_machine import LabelMachine
-from bagwise.base.fitted_state import FittedState, Floats, Integers, ListOf, Values
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
@@ -198,10 +198,12 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         shares = _shares(self.balance, labels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with one_core_if_small(X):
-            rows, centre = self._present(X, seed)
+            training = self._present(X, seed)
             problems = [_one_vs_rest(labels, k, shares[k]) for k in labels.positives]
-            results = [self._solve(rows, each, seed) for each in self._track(problems, "class")]
-        self._keep_machines(X, rows, centre, results)
+            results = [
+                self._solve(training.rows, each, seed) for each in self._track(problems, "class")
+            ]
+        self._keep_machines(X, training, results)
         self.classes_ = labels.classes
         self.label_vectors_ = [result.solution.signs.T.copy() for result in results]
         self.label_weights_ = [result.solution.weights for result in results]

@@ -2,8 +2,8 @@
 
 An estimator returns its declaration from ``_fitted_state``: a dict from the name of each fitted
 attribute to its kind, for example ``{"coef_": Floats("n_machines", "n_features_in_")}``.
-`fitted_state_problem` compares a model with its declaration; `bagwise.persistence` does so before
-a loaded model is used, because compiled loops index arrays without looking.
+`bagwise.base._state_checks` compares a model with its declaration; `bagwise.persistence` does so
+before a loaded model is used, because compiled loops index arrays without bounds checks.
 
 An axis is a whole number, None (any length), or a name. Three names are known from the model:
 ``n_features_in_``, ``n_classes`` (the length of ``classes_``) and ``n_machines`` (one machine for
@@ -31,7 +31,6 @@ __all__ = [
     "BagsOf",
     "Classes",
     "FittedState",
-    "Flag",
     "Floats",
     "Integers",
     "Kind",
@@ -47,9 +46,6 @@ __all__ = [
     "TupleOf",
     "Values",
     "Whole",
-    "compare_state",
-    "fitted_state_problem",
-    "has_fitted_attributes",
 ]
 
 Axis = int | str | None  # the length of an axis, or its name
@@ -439,15 +435,6 @@ class Whole(Kind):
         Integers(low=self.low, below=self.below).check_values(np.array(int(value)), sizes, name)
 
 
-class Flag(Kind):
-    """True or False."""
-
-    def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare the type."""
-        if not isinstance(value, bool | np.bool_):
-            raise MismatchError(f"{name} is {_described(value)}: expected True or False")
-
-
 class Text(Kind):
     """A text.
 
@@ -578,71 +565,6 @@ class Model(Kind):
             sizes.expect(self.n_classes, len(classes), f"classes_ of {name}")
 
 
-def fitted_state_problem(model: Any) -> str | None:
-    """Compare a model of bagwise with what it declares.
-
-    Parameters
-    ----------
-    model : estimator
-        An estimator with ``_fitted_state``, fitted or not.
-
-    Returns
-    -------
-    str or None
-        What is wrong; None where nothing is, and for a model that is not fitted.
-    """
-    if not has_fitted_attributes(model):
-        return None
-    try:
-        declared = model._fitted_state()
-    # A declaration reads parameters and other attributes, which may be anything in a file.
-    except Exception as error:
-        return f"its parameters do not fit what it holds ({error})"
-    return compare_state(vars(model), declared)
-
-
-def has_fitted_attributes(model: Any) -> bool:
-    """Tell whether a model holds any attribute that a fit leaves.
-
-    Parameters
-    ----------
-    model : estimator
-        An estimator of bagwise or scikit-learn.
-
-    Returns
-    -------
-    bool
-    """
-    return any(name.endswith("_") and not name.startswith("__") for name in vars(model))
-
-
-def compare_state(held: Mapping[str, Any], declared: FittedState) -> str | None:
-    """Compare attributes with their declaration.
-
-    Parameters
-    ----------
-    held : mapping
-        Attributes by name; those that are not declared are passed over.
-    declared : dict from str to Kind
-        The declaration.
-
-    Returns
-    -------
-    str or None
-        What is wrong, None where nothing is.
-    """
-    try:
-        sizes = _sizes_of(held, declared)
-        for name, kind in declared.items():
-            if name in held:
-                kind.check(held[name], sizes, name)
-            elif not kind.optional:
-                raise MismatchError(f"{name} is missing")
-    except MismatchError as error:
-        return str(error)
-    return None
-
-
 def check_sparse(value: Any, name: str) -> None:
     """Raise `MismatchError` for a sparse array whose indices lead outside it.
 
@@ -664,20 +586,6 @@ def check_sparse(value: Any, name: str) -> None:
     except (ValueError, TypeError, AttributeError, IndexError) as error:
         raise MismatchError(f"the indices of {name} are damaged ({error})") from error
     raise MismatchError(f"{name} is a sparse array of the format {value.format!r}")
-
-
-def _sizes_of(held: Mapping[str, Any], declared: FittedState) -> Sizes:
-    known = {"n_machines": 1}
-    if "n_features_in_" in declared:
-        n_features = held.get("n_features_in_")
-        declared["n_features_in_"].check(n_features, Sizes(), "n_features_in_")
-        known["n_features_in_"] = int(n_features)  # type: ignore[arg-type]
-    classes = held.get("classes_")
-    if "classes_" in declared and classes is not None:
-        declared["classes_"].check(classes, Sizes(), "classes_")
-        known["n_classes"] = n_classes = len(classes)
-        known["n_machines"] = 1 if n_classes == 2 else n_classes
-    return Sizes(known)
 
 
 def _check_axes(shape: tuple[int, ...], axes: Sequence[Axis], sizes: Sizes, name: str) -> None:
