@@ -10,7 +10,6 @@ from bagwise.annotation import M3MIML, ORedLogisticRegression
 from bagwise.base._fitted_state import (
     BagsOf,
     Classes,
-    Flag,
     Floats,
     Integers,
     ListOf,
@@ -103,7 +102,6 @@ def test_a_model_that_is_not_fitted_has_no_problem():
         (Number(), 1.0, True),
         (Whole(low=1, below=4), 3, 4),
         (Whole(), 3, 2**70),
-        (Flag(), True, 1),
     ],
     ids=lambda value: type(value).__name__,  # a repr holds addresses, which differ by process
 )
