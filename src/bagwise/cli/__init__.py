@@ -1,4 +1,4 @@
-"""The command line, ``bagwise --help``: one file per command, and heavy rooms load inside them."""
+"""The command line, ``bagwise --help``: one file per command; heavy modules load inside them."""
 
 from bagwise.cli.app import app, main
 

@@ -85,6 +85,7 @@ def annotate(
     beside = review_beside(output)
     refuse_existing([output, beside], force=force, inputs=[file])
     from bagwise.cli.reading import choose_columns, refuse_gaps
+    from bagwise.inspection._tables import annotation_table
 
     method = find_method("orlr")
     values = parse_parameters(parameters or ())
@@ -93,19 +94,20 @@ def annotate(
     choice = choose_columns(
         bag=bag, label_set=labels, features=features, exclude=exclude, separator=separator
     )
-    said = read_known(corrections, method.make(values), method.name)
+    corrected = read_known(corrections, method.make(values), method.name)
     data = choice.read(file)
     refuse_gaps(data.bags)
     assert data.label_sets is not None
     sets = data.label_sets.tolist()
     model = make_model(method, values, scale=not no_scale, sparse=_is_sparse(data.bags))
     written = dict(zip(data.label_sets.names, data.label_sets.classes.tolist(), strict=True))
-    known = known_labels(said, data.bags, written, background=values.get("background"))
+    known = known_labels(corrected, data.bags, written, background=values.get("background"))
     with (
         noting_compilation(),
         progress(f"Annotating {data.bags.n_instances} instances of {len(data.bags)} bags"),
     ):
-        columns = _annotated(model, data.bags, sets, known)
+        model.fit(data.bags, sets, **fit_arguments(model, known))
+        columns = annotation_table(model, data.bags, sets, instance_labels=known)
     write_columns(output, columns, force=force)
     order = columns["probability"].argsort(kind="stable")
     least_certain = {name: column[order] for name, column in columns.items()}
@@ -113,40 +115,13 @@ def annotate(
     note(f"features: {some_names(data.bags.feature_names, data.bags.n_features)}")
     note(f"{data.bags.n_instances} instances of {len(data.bags)} bags: {output}")
     note(f"least certain first: {beside}")
-    shown = {name: column[:review] for name, column in least_certain.items()}
+    shown: dict[str, Any] = {name: column[:review] for name, column in least_certain.items()}
     if json:
         facts = {"file": file, "bags": len(data.bags), "instances": data.bags.n_instances}
         print_json(facts | {"written": [output, beside], "least_certain": as_records(shown)})
     elif review:
         title = f"The {min(review, len(order))} least certain"
         print_table(shown, title=title)
-
-
-def _annotated(
-    model: Any, bags: Any, sets: list[set[Any] | None], known: list[Any] | None
-) -> dict[str, Any]:
-    import numpy as np
-
-    model.fit(bags, sets, **fit_arguments(model, known))
-    posterior = model.annotate_proba(bags, sets, instance_labels=known)
-    names = model.classes_
-    proba = posterior[:, : len(names)]
-    rows = np.arange(len(proba))
-    first = proba.argmax(axis=1)
-    others = proba.copy()
-    others[rows, first] = -1.0
-    second = others.argmax(axis=1) if proba.shape[1] > 1 else first
-    columns = {
-        "bag": bags.names[bags.bag_index],
-        "row": rows - bags.offsets[bags.bag_index],
-        "label": model.annotate(bags, sets, instance_labels=known),
-        "probability": proba[rows, first],
-        "runner_up": names[second],
-        "runner_up_probability": np.where(second == first, 0.0, proba[rows, second]),
-    }
-    if posterior.shape[1] > len(names):
-        columns["background_probability"] = posterior[:, -1]
-    return columns
 
 
 def _is_sparse(bags: Any) -> bool:

@@ -39,7 +39,7 @@ __all__ = ["OneLineErrors", "app", "main", "run"]
 BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
 _interrupts: list[int] = []  # signals that came
 
-# The library speaks of arguments, the command line of options.
+# Messages of the library name arguments; the command line has options.
 _ARGUMENT = re.compile(
     r"\b(bag|label|label_set|labels|features|exclude|separator|force|wheel|positive|memory_limit)="
     r"(\[\.\.\.\]|\.\.\.|True)?(?![\w'\"])"
@@ -99,8 +99,8 @@ def _is_wrong_parameter(error: Exception) -> bool:
 def _one_line(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "the work needs more memory than there is."
-    ask = getattr(error, "format_message", error.__str__)
-    text = ask() or type(error).__name__
+    message = getattr(error, "format_message", error.__str__)
+    text = message() or type(error).__name__
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
@@ -225,7 +225,7 @@ def _keep_libraries_off_stdout() -> None:
     """Send to stderr what compiled libraries print: LAPACK writes its complaints to file 1.
 
     `sys.stdout` gets a copy of file 1, and file 1 becomes stderr: results stay apart, so that
-    ``--json`` prints one document whatever the libraries have to say.
+    ``--json`` prints one document whatever the libraries print.
     """
     stdout = sys.stdout
     if not isinstance(stdout, io.TextIOWrapper) or stdout.fileno() != 1:

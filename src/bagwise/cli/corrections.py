@@ -1,4 +1,4 @@
-"""What a person said of instances, on its way from a file of corrections into a fit."""
+"""Known labels of instances: from a file of corrections into a fit."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def _read_table(path: Path) -> list[Correction]:
                 f"{path} holds a correction with bag {bag}, row {row}, size {size} and label "
                 f"{label}: expected a bag, a label, and whole numbers."
             )
-        said = int(row), None if size is None else int(size)
-        found.append(Correction(str(bag), *said, str(label)))
+        n_instances = None if size is None else int(size)
+        found.append(Correction(str(bag), int(row), n_instances, str(label)))
     return found
 
 
@@ -79,12 +79,12 @@ def known_labels(
     *,
     background: Any = None,
 ) -> list[Any] | None:
-    """Find the instances that corrections speak of, and say how many were used.
+    """Find the instances that corrections are about, and note how many were used.
 
     Parameters
     ----------
     corrections : list of Correction or None
-        What a person said.
+        The corrections.
     bags : Bags
         The bags to learn from.
     written : mapping of str to label
@@ -117,7 +117,7 @@ def known_labels(
 
 
 def fit_arguments(model: Any, known: list[Any] | None) -> dict[str, Any]:
-    """How ``fit`` of a model, or of a pipeline that ends in it, is told of known labels.
+    """The arguments of ``fit`` for known labels, also of a pipeline that ends in the model.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def evaluate(
     """Cross-validate a method, with the plain baselines beside it.
 
     Reads a file of labelled bags and writes nothing. Folds are stratified by label; with --group,
-    bags of one group stay together: the slides of a patient, say. Instances are standardised
+    bags of one group stay together, such as the slides of a patient. Instances are standardised
     inside the folds. Without --json, each score is shown as its mean and standard deviation over
     the folds.
 
@@ -60,7 +60,7 @@ def evaluate(
 
     chosen = find_method(method)
     values = parse_parameters(parameters or ())
-    chosen.make(values)  # a wrong parameter is told before a long reading
+    chosen.make(values)  # a wrong parameter is refused before a long reading
     choice = columns.choice(group=group)
     bags, known, groups = read_labelled(file, choice, positive=positive)
     has_sets, sparse = known.has_sets, issparse(bags.instances)

@@ -72,12 +72,12 @@ def fit(
     from bagwise.persistence import save_model
     from bagwise.persistence._fingerprints import MOST_BAGS, fingerprints
 
-    import_extra("skops.io", extra="persist")  # better told now than after a long fit
+    import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
     chosen = find_method(method)
     values = parse_parameters(parameters or ())
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
-    estimator = chosen.make(settings)  # a wrong parameter is told before a long reading
-    said = read_known(corrections, estimator, chosen.name)
+    estimator = chosen.make(settings)  # a wrong parameter is refused before a long reading
+    corrected = read_known(corrections, estimator, chosen.name)
     choice = columns.choice(memory_limit=memory_limit)
     bags, y, _ = read_labelled(file, choice, positive=positive)
     chosen.check_labels(label_sets=y.has_sets)
@@ -86,7 +86,7 @@ def fit(
     # With --positive the model learns 0 and 1: it sorts its classes.
     names = classes if positive is None else range(2)
     known = known_labels(
-        said, bags, dict(zip(y.names, names, strict=True)), background=values.get("background")
+        corrected, bags, dict(zip(y.names, names, strict=True)), background=values.get("background")
     )
     targets: Any = y.tolist() if y.has_sets else y.values if positive is None else y.codes
     with noting_compilation(), progress(f"Fitting {chosen.name} on {len(bags)} bags"):
@@ -101,7 +101,7 @@ def fit(
         "corrections": sum(label is not None for label in known or ()),
     }
     if len(bags) <= MOST_BAGS:
-        facts["training"] = fingerprints(bags)  # so that a report knows them again
+        facts["training"] = fingerprints(bags)  # so that a report recognises them
     save_model(model, output, metadata=facts, force=force)
     note(f"features: {some_names(bags.feature_names, bags.n_features)}")
     note(f"{chosen.name} learned from {len(bags)} bags{positive_note(y)}: {output}")

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import is_classifier
 
@@ -20,10 +19,10 @@ from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut, held_out_predictions
 from bagwise.model_selection._evaluation import make_folds
 
-__all__ = ["judged_in_folds"]
+__all__ = ["predict_held_out"]
 
 
-def judged_in_folds(
+def predict_held_out(
     fitted: Any,
     data: Contents,
     labels: Labels | None,
@@ -32,7 +31,7 @@ def judged_in_folds(
     folds: int,
     seed: int,
 ) -> HeldOut:
-    """Judge each labelled bag by a model that was fitted without it; the baselines likewise.
+    """Predict each labelled bag by a model that was fitted without it; the baselines likewise.
 
     Parameters
     ----------
@@ -43,11 +42,11 @@ def judged_in_folds(
     labels : Labels or None
         The labels of the bags, some of them unknown.
     metadata : dict
-        What the model file tells.
+        The metadata of the model file.
     folds : int
-        How many folds.
+        Number of folds.
     seed : int
-        Of the folds.
+        Seed of the folds.
 
     Returns
     -------
@@ -78,23 +77,5 @@ def judged_in_folds(
             held_out = held_out_predictions(
                 model, bags, targets, cv=splits, groups=groups, after_fold=step
             )
-            found[name] = _spread(held_out, known)
+            found[name] = held_out.expand(known)
     return replace(found.pop(""), baselines=found)
-
-
-def _spread(held_out: HeldOut, known: NDArray[np.bool_]) -> HeldOut:
-    """Predictions for the labelled bags among all bags; the others are not read."""
-
-    def spread(values: Any) -> Any:
-        if values is None:
-            return None
-        whole = np.zeros((len(known), *values.shape[1:]), dtype=values.dtype)
-        whole[known] = values
-        return whole
-
-    return replace(
-        held_out,
-        predicted=spread(held_out.predicted),
-        scores=spread(held_out.scores),
-        probabilities=spread(held_out.probabilities),
-    )

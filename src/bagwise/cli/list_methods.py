@@ -1,4 +1,4 @@
-"""``bagwise methods``: what can be asked for with ``--method``."""
+"""``bagwise methods``: the methods that ``--method`` takes."""
 
 from __future__ import annotations
 

@@ -143,9 +143,9 @@ def _value(text: str) -> Any:
 
 
 def _matching_parameters(context: typer.Context, incomplete: str) -> list[str]:
-    """Parameters of the method asked for, as ``C=``."""
-    asked = {"annotate": "orlr"}.get(str(context.info_name), context.params.get("method"))
-    method = CSP if context.info_name == "cluster" else METHODS.get(asked or "")
+    """Parameters of the chosen method, as ``C=``."""
+    chosen = {"annotate": "orlr"}.get(str(context.info_name), context.params.get("method"))
+    method = CSP if context.info_name == "cluster" else METHODS.get(chosen or "")
     names = [f"{name}=" for name in method.parameters] if method is not None else []
     return [name for name in names if name.startswith(incomplete)]
 

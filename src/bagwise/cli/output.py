@@ -105,7 +105,7 @@ def as_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def note(message: str) -> None:
-    """Say something on stderr, where it does not mix with results.
+    """Print a note on stderr, where it does not mix with results.
 
     Parameters
     ----------
@@ -222,13 +222,13 @@ def some_names(names: list[str] | None, n_features: int) -> str:
     return f"{n_features} ({', '.join(shown)})"
 
 
-def _blocks(widths: Mapping[str, int], room: int) -> Iterator[list[str]]:
+def _blocks(widths: Mapping[str, int], space: int) -> Iterator[list[str]]:
     """Cut columns that do not fit side by side into blocks, each with the first column in front."""
     first, *others = widths
     block, used = [first], widths[first]
     for name in others:
         more = _GAP + widths[name]
-        if used + more > room and len(block) > 1:
+        if used + more > space and len(block) > 1:
             yield block
             block, used = [first], widths[first]
         block.append(name)
@@ -269,7 +269,7 @@ def _visible(text: str) -> str:
 
 
 def _json_value(value: Any) -> Any:
-    """What JSON can say: NumPy's values as Python's, null for what is no number, paths as text."""
+    """A value as JSON has it: NumPy's values as Python's, null for NaN, paths as text."""
     if hasattr(value, "tolist"):
         return _json_value(value.tolist())
     if isinstance(value, Mapping):

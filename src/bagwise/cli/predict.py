@@ -1,4 +1,4 @@
-"""``bagwise predict``: what a saved model says about the bags of a file."""
+"""``bagwise predict``: predictions of a saved model for the bags of a file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def predict(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Predict the bags of a file, and say which instance decided.
+    """Predict the bags of a file, with the instance that decided.
 
     Reads a model and a file with the feature columns it was fitted on; labels are not needed.
     Writes a row per bag: the prediction, its score, the row of the instance that decided. With -o

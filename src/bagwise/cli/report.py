@@ -77,9 +77,9 @@ def report(
     """Write one page about a model and bags: data, figures, every bag with its key instance.
 
     Reads a model and a file with the columns and labels it was fitted on, by name; bags need no
-    labels. Writes a page that opens from disk and needs no network. Without --cv the model itself
-    is asked, and judged by the bags it was not fitted on; where there are none, the page says that
-    its figures are too good. Columns of images, sounds or texts are shown with the instances.
+    labels. Writes a page that opens from disk and needs no network. Without --cv the model is
+    evaluated on the bags it was not fitted on; where there are none, the page warns that its
+    figures are too good. Columns of images, sounds or texts are shown with the instances.
 
     ```
     bagwise report model.skops musk1.csv -o report.html
@@ -88,7 +88,7 @@ def report(
     """
     refuse_existing([output], force=force, inputs=[model, file])
     from bagwise._memory import byte_count
-    from bagwise.cli.held_out import judged_in_folds
+    from bagwise.cli.held_out import predict_held_out
     from bagwise.cli.media import check_box, make_media
     from bagwise.cli.reading import read_for_model
     from bagwise.cli.saved_model import open_model
@@ -104,7 +104,7 @@ def report(
     data = read_for_model(file, fitted, metadata, choice)
     media = make_media(file, data.columns, shown, edges, per_bag=per_bag, budget=byte_count(budget))
     y = _known_labels(fitted, data)
-    held_out = judged_in_folds(fitted, data, y, metadata, folds=cv, seed=seed) if cv else None
+    held_out = predict_held_out(fitted, data, y, metadata, folds=cv, seed=seed) if cv else None
     facts = {"file": str(file), "model file": str(model), "method": metadata.get("method")}
     page = Report(
         fitted,
@@ -125,14 +125,14 @@ def report(
     shown_size = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
     note(f"{len(data.bags)} bags, {shown_size}. Open this page in a browser:")
     if json:
-        told = {"model": model, "file": file, "bags": len(data.bags), "bytes": size}
-        print_json(told | {"written": [output]})
+        result = {"model": model, "file": file, "bags": len(data.bags), "bytes": size}
+        print_json(result | {"written": [output]})
     else:
         typer.echo(output.resolve())
 
 
 def _seen(data: Contents, training: list[str] | None) -> list[bool] | None:
-    """Which bags the model was fitted on, where its file tells."""
+    """Which bags the model was fitted on, where its file lists them."""
     from bagwise.persistence._fingerprints import fingerprints
 
     if training is None:

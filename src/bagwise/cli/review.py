@@ -73,9 +73,9 @@ def review(
     """
     sidecar = output or file.with_name(f"{file.stem}.corrections.sqlite")
     if export is not None:
-        told = _export(sidecar, export, force=force)
+        exported = _export(sidecar, export, force=force)
         if json:
-            print_json(told)
+            print_json(exported)
         return
     if model is None:
         raise InputError("which model is unsure? Give --model model.skops.")
@@ -118,7 +118,7 @@ def review(
         with ReviewServer(
             queue, corrections, bags, media=media, title=file.name, port=port
         ) as server:
-            _serve(server, tell=note if json else typer.echo, no_browser=no_browser)
+            _serve(server, show=note if json else typer.echo, no_browser=no_browser)
         counts = corrections.counts()
     note(
         f"{counts['confirmed']} confirmed, {counts['corrected']} corrected, {counts['skipped']} "
@@ -132,15 +132,15 @@ def review(
         following = _next_command(file, model, sidecar, facts, chosen)
         note(f"next: {following}")
     if json:
-        told = {"file": file, "model": model, "decisions": counts}
-        print_json(told | {"written": [sidecar], "next": following})
+        result = {"file": file, "model": model, "decisions": counts}
+        print_json(result | {"written": [sidecar], "next": following})
 
 
-def _serve(server: Any, *, tell: Callable[[str], None], no_browser: bool) -> None:
+def _serve(server: Any, *, show: Callable[[str], None], no_browser: bool) -> None:
     import webbrowser
 
     try:
-        tell(server.address)
+        show(server.address)
         note("Ctrl-C ends; every decision is saved at once.")
         if not no_browser:
             webbrowser.open(server.address)

@@ -16,7 +16,7 @@ __all__ = ["open_model"]
 
 
 def open_model(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Load a fitted model and what is known of it.
+    """Load a fitted model and its metadata.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ Parquet file, a page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -184,6 +184,49 @@ def key_instance_table(model: Any, X: Any, *, label: Any = None) -> Columns:
     if hasattr(estimator, "score_instances"):
         scores = estimator.score_instances(bags)[bags.offsets[:-1] + keys]
         table["key_score"] = scores if scores.ndim == 1 else scores[np.arange(len(bags)), asked]
+    return table
+
+
+def annotation_table(
+    model: Any, bags: Bags, label_sets: Any, *, instance_labels: Sequence[Any] | None = None
+) -> Columns:
+    """Collect the likeliest label of each instance, given the label set of its bag.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted annotator with ``annotate_proba``, or a `BagPipeline` that ends in one.
+    bags : Bags
+        The bags.
+    label_sets : list of set or None
+        The labels of each bag.
+    instance_labels : sequence, default=None
+        Known labels of instances, None where a label is not known.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_instances,)
+        ``bag``, ``row``, ``label``, ``probability``, ``runner_up``, ``runner_up_probability`` and,
+        for a model with background, ``background_probability``.
+    """
+    posterior = model.annotate_proba(bags, label_sets, instance_labels=instance_labels)
+    names = model.classes_
+    proba = posterior[:, : len(names)]  # without the column of the background
+    rows = np.arange(len(proba))
+    first = proba.argmax(axis=1)
+    others = proba.copy()
+    others[rows, first] = -1.0
+    second = others.argmax(axis=1) if proba.shape[1] > 1 else first
+    table = {
+        "bag": bags.names[bags.bag_index],
+        "row": _rows(bags),
+        "label": model.annotate(bags, label_sets, instance_labels=instance_labels),
+        "probability": proba[rows, first],
+        "runner_up": names[second],
+        "runner_up_probability": np.where(second == first, 0.0, proba[rows, second]),
+    }
+    if posterior.shape[1] > len(names):
+        table["background_probability"] = posterior[:, -1]
     return table
 
 

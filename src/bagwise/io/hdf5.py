@@ -1,7 +1,7 @@
 """Folders of HDF5 files, one per bag, as TRIDENT and CLAM write them.
 
 A file holds ``features`` (instances x features, or 1 x instances x features) and perhaps
-``coords``; its name without the ending is the id of the bag. What such files cannot say (labels,
+``coords``; its name without the ending is the id of the bag. What such files cannot hold (labels,
 the order and the type of the ids, the names of classes and features) stands in ``bags.json``
 beside them when bagwise wrote the folder.
 """
@@ -49,7 +49,7 @@ _MOST_LINKS = 16  # HDF5's own bound on soft links in a row
 
 @dataclass(frozen=True)
 class _BagFile:
-    """What is known of the file of a bag before its values are read."""
+    """The file of a bag, before its values are read."""
 
     path: Path
     n_instances: int
@@ -192,14 +192,14 @@ def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
                     f"{other} and {p.name} would both be the bag {p.stem!r}: rename or remove one."
                 )
         return found
-    told = [path / name for name in notes["files"]]
-    if set(told) != set(found):
-        odd = sorted(set(told) ^ set(found))[0]
+    listed_files = [path / name for name in notes["files"]]
+    if set(listed_files) != set(found):
+        odd = sorted(set(listed_files) ^ set(found))[0]
         raise FileFormatError(
             f"{path / _SIDECAR} and the folder disagree about {odd.name!r}: restore the file, or "
             f"remove {_SIDECAR} to read every file there is, without labels."
         )
-    return told
+    return listed_files
 
 
 @dataclass(frozen=True)
@@ -214,13 +214,13 @@ class _Reader:
     dataset: str
     allow_external: bool
 
-    def measure(self, path: Path, room: int) -> tuple[_BagFile, _Values | None]:
-        """What is in a file, and its values where they take no more than `room` bytes."""
+    def measure(self, path: Path, limit: int) -> tuple[_BagFile, _Values | None]:
+        """What is in a file, and its values where they take no more than `limit` bytes."""
         h5py = import_extra("h5py", extra="io")
         with reading(path), h5py.File(path, "r") as file:
             parts = self._parts(file, path)
             bag = self._described(path, *parts)
-            return bag, _loaded(*parts) if bag.n_bytes <= room else None
+            return bag, _loaded(*parts) if bag.n_bytes <= limit else None
 
     def read(self, bag: _BagFile) -> _Values:
         """The values of a file that was measured."""

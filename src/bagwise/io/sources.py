@@ -1,7 +1,7 @@
 """Tables seen in one way: data frames in memory, CSV and Parquet files.
 
 A source names its columns and their kinds, gives a column as codes into its distinct values, and
-hands out the features block by block, so that a table need not fit into memory.
+gives the features block by block, so that a table need not fit into memory.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class FrameSource:
         return self._table.get_column(self._own_names[name])
 
     def _numbers(self, part: Any, name: str) -> NDArray[Any]:
-        # Whether NaN is needed depends on the whole column, not on the part asked for.
+        # Whether NaN is needed depends on the whole column, not on the requested part.
         import narwhals.stable.v2 as nw
 
         whole = self._series(name)
@@ -119,7 +119,7 @@ class FrameSource:
 
 
 class TableSource:
-    """A pyarrow table in memory, and what all sources that speak Arrow share."""
+    """A pyarrow table in memory, and what all Arrow sources share."""
 
     def __init__(self, schema: Any, table: Any = None, *, where: str = "the table") -> None:
         self._pa = import_extra("pyarrow", extra="io")
@@ -283,7 +283,7 @@ class ParquetSource(TableSource):
         return self._file.read(columns=list(names)).select(list(names))
 
     def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
-        """The given columns as record batches, read as they are asked for."""
+        """The given columns as record batches, read when needed."""
         metadata = self._file.metadata
         counts = [metadata.row_group(g).num_rows for g in range(metadata.num_row_groups)]
         ends = np.cumsum(counts)
@@ -298,7 +298,7 @@ class ParquetSource(TableSource):
             at += batch.num_rows
 
     def rows_per_batch(self) -> int:
-        """By the size that the metadata tell."""
+        """By the size in the metadata."""
         # Nothing is asked of the metadata of single columns: pyarrow ends the process when those
         # of a damaged file contradict its schema.
         metadata = self._file.metadata
@@ -312,7 +312,7 @@ class CsvSource(TableSource):
 
     Bags and labels are read as they are written and typed afterwards; a quoted ``"12"`` is a text
     then, and an unquoted 12 a number. An unquoted empty field (or NA, null, ...) is missing, while
-    ``""`` is an empty text. Features are 64-bit floats unless another type is asked for.
+    ``""`` is an empty text. Features are 64-bit floats unless another type is requested.
     """
 
     def __init__(self, path: Path, *, delimiter: str, texts: Sequence[str], dtype: Any) -> None:
@@ -358,7 +358,7 @@ class CsvSource(TableSource):
         return super().read(names)
 
     def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
-        """The given columns as record batches, parsed as they are asked for."""
+        """The given columns as record batches, parsed when needed."""
         for batch in self._parsed(names):
             for start in range(0, batch.num_rows, n_rows):
                 yield batch.slice(start, n_rows)

@@ -96,7 +96,7 @@ class _Columns:
         self._refuse_collisions()
 
     def notes(self, *, by_bag: bool) -> dict[str, Any]:
-        """What the columns alone would not say, for the reader."""
+        """What the columns alone do not show, for the reader."""
         bags, classes = self._contents.bags, self._contents.classes
         notes: dict[str, Any] = {role: name for role, name in self._roles().items() if name}
         notes["separator"] = self._names.separator
@@ -150,16 +150,16 @@ class _Columns:
     def bag_blocks(self) -> Iterator[tuple[int, int]]:
         """Ranges of bags of a moderate number of values, at least one bag each."""
         bags = self._contents.bags
-        room = max(1, BLOCK_VALUES // bags.n_features)
+        size = max(1, BLOCK_VALUES // bags.n_features)
         start = 0
         while start < len(bags):
-            limit = bags.offsets[start] + room
+            limit = bags.offsets[start] + size
             stop = max(start + 1, int(np.searchsorted(bags.offsets, limit, side="right")) - 1)
             yield start, min(stop, len(bags))
             start = stop
 
     def refuse_empty_bags(self, remedy: str) -> None:
-        """A row per instance says nothing about a bag without instances."""
+        """A row per instance does not show a bag without instances."""
         empty = np.flatnonzero(self._contents.bags.sizes == 0)
         if len(empty):
             raise InputError(

@@ -105,6 +105,34 @@ class HeldOut:
     how: str = "held out"
     baselines: Mapping[str, HeldOut] = field(default_factory=dict)
 
+    def expand(self, labelled: NDArray[np.bool_]) -> HeldOut:
+        """Place the predictions for the labelled bags among all bags; the others are zero.
+
+        Parameters
+        ----------
+        labelled : ndarray of bool of shape (n_bags,)
+            Which bags have predictions.
+
+        Returns
+        -------
+        HeldOut
+        """
+
+        def expanded(values: Any) -> Any:
+            if values is None:
+                return None
+            whole = np.zeros((len(labelled), *values.shape[1:]), dtype=values.dtype)
+            whole[labelled] = values
+            return whole
+
+        return HeldOut(
+            expanded(self.predicted),
+            expanded(self.scores),
+            expanded(self.probabilities),
+            self.how,
+            self.baselines,
+        )
+
 
 def evaluate(
     model: Any, X: Any, y: ArrayLike, *, cv: Splitter = 5, groups: ArrayLike | None = None
