@@ -1,16 +1,17 @@
 """
-Bird song: whose syllable is this?
-==================================
+Instance annotation: species of bird syllables
+==============================================
 
-A microphone stands in a forest. Somebody listens to each recording and notes which birds sing; to
-mark every syllable would take weeks. Can the lists alone teach a model whose syllable is whose?
+For each recording of a forest, an expert lists the bird species that sing. Labelling every syllable
+would take weeks. ``ORedLogisticRegression`` (ORLR) learns the species of each syllable from the
+lists (multi-instance multi-label learning, MIML).
 """
 
 # %%
 # The data
 # --------
-# With the HJA bird song recordings in the data home (``BAGWISE_DATA``) this page is about them: 548
-# recordings, 13 species, 38 numbers per syllable. Without, it draws recordings of the same kind.
+# If the HJA bird song recordings are in the data home (``BAGWISE_DATA``), this example uses them:
+# 548 recordings, 13 species, 38 features per syllable. Otherwise it generates similar recordings.
 import numpy as np
 
 from bagwise import Bags
@@ -19,7 +20,7 @@ from bagwise.exceptions import DataNotFoundError
 
 
 def draw_recordings(n_recordings=300, n_species=13, n_features=38, seed=0):
-    """Recordings of one to four species, five to twelve syllables each."""
+    """Generate recordings of one to four species, five to twelve syllables each."""
     rng = np.random.default_rng(seed)
     songs = rng.normal(size=(n_species, n_features))
     label_sets = np.zeros((n_recordings, n_species), dtype=int)
@@ -45,12 +46,12 @@ print(bags)
 print(f"{label_sets.sum(axis=1).mean():.1f} species per recording")
 
 # %%
-# Learn from the lists
-# --------------------
-# ``ORedLogisticRegression`` says: each syllable has one singer, and the list of a recording is the
-# union of its singers. It sums over every way to deal the birds out to the syllables. ``annotate``
-# then names the syllables, given the list. A guess among the birds of the list shows what the
-# list alone is worth.
+# Learn from label sets
+# ---------------------
+# ``ORedLogisticRegression`` assumes that each syllable has one species, and that the label set of a
+# recording is the union of the species of its syllables. The likelihood sums over all assignments
+# of species to syllables. ``annotate_proba`` returns the probability of each species for each
+# syllable, given the label set. A random guess among the species of the label set is the baseline.
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.annotation import ORedLogisticRegression
@@ -65,11 +66,11 @@ print(f"a guess among the birds of the list: {guess[bags.bag_index, truth].mean(
 print(f"ORed logistic regression:            {right.mean():.2f} right")
 
 # %%
-# Where to listen again
-# ---------------------
-# The model knows what it does not know: its probabilities rank the syllables, and most mistakes
-# are among those it is unsure of. A person who checks a fifth of them, the least certain first,
-# finds most of the errors. On the right: the syllables to begin with.
+# Uncertain syllables
+# -------------------
+# Most errors are among the syllables with the lowest probability. A person who checks a fifth of
+# the syllables, the least certain first, finds most of the errors. The right plot shows the least
+# certain syllables.
 import matplotlib.pyplot as plt
 
 from bagwise.inspection import PosteriorDisplay

@@ -1,18 +1,18 @@
 """
-Faces: put names to the people in captioned photos
-==================================================
+Metric learning: names of faces in captioned photos
+===================================================
 
-A news photo shows a few faces, its caption mentions a few names. Which name belongs to which
-face? Some people in the caption are not in the picture, some in the picture are not in the
-caption, and two photos of one person differ by light and pose more than two people do.
+A news photo shows a few faces, and its caption mentions a few names. Which name belongs to which
+face? Some people in the caption are not in the picture, and some in the picture are not in the
+caption. Light and pose make two photos of one person differ more than photos of two people.
 """
 
 # %%
 # The photos
 # ----------
-# Faces of public people are not ours to ship, so the photos are drawn: as many faces and names per
-# photo as in Labeled Yahoo! News, captions as faulty, and half of what varies between the face
-# vectors has nothing to do with who it is.
+# Photos of real people are not included, so this example generates the face vectors. The numbers of
+# faces and names per photo and the errors of captions are those of Labeled Yahoo! News. Half of the
+# variation of the face vectors is unrelated to the identity.
 import numpy as np
 
 from bagwise.datasets import make_names_and_faces
@@ -25,12 +25,12 @@ print(photos)
 print(f"{captions.sum(axis=1).mean():.1f} names per caption")
 
 # %%
-# Learn the distance and the names together
-# -----------------------------------------
-# ``MIMLCA`` deals the names of each caption out to the faces of its photo, each at most once, so
-# that faces of one name lie together; and it learns the distance in which they do. The same
-# dealing in the plain distance shows what the learned one is worth. Where a caption leaves a few
-# names to choose from, either will do. Where there is no caption, the distance has to do it alone.
+# Learn the distance and the names
+# --------------------------------
+# ``MIMLCA`` assigns the names of each caption to the faces of its photo, each at most once, and
+# learns the distance in which faces of the same name are close. ``MultiInstanceKMeans`` makes the
+# same assignment in the Euclidean distance. Both are accurate where a caption leaves only a few
+# names. For photos without a caption, accuracy depends on the distance alone.
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans
 from bagwise.metrics import naming_precision
 
@@ -43,11 +43,11 @@ for name, model in (("plain distance", plain), ("MIMLCA", learned)):
     print(f"{name:15} {right:.2f} of the faces right, {new:.2f} in photos without a caption")
 
 # %%
-# What the distance has learned
-# -----------------------------
-# Take any two of the later faces. Do they show one person? In a good distance the pairs of one
-# person are nearer than the others. The number is the share of comparisons of such a pair with
-# another that come out right; no face ever had a label.
+# Evaluate the distance
+# ---------------------
+# In a good distance, two faces of one person are closer than faces of two people. The number in the
+# title is the ROC AUC for pairs of new faces: the probability that a pair of one person is closer
+# than a pair of two people. No face had a label in training.
 import matplotlib.pyplot as plt
 from sklearn.metrics import pairwise_distances, roc_auc_score
 

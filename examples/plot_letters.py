@@ -1,10 +1,10 @@
 """
-Letters: read a poem from its words' letters
-============================================
+Instance annotation: letters of words
+=====================================
 
-Take the words of *Jabberwocky*, shuffle nothing, but hide what each letter is: of a word we know
-only which letters are in it, not where. The printed letters themselves are 16 numbers each (box,
-ink, edges). Can the poem be read?
+The bags are the words of *Jabberwocky*, and the instances are images of printed letters, described
+by 16 features each (box, ink, edges). For each word only the set of its letters is known, not their
+positions. This example predicts the letter of each image.
 """
 
 # %%
@@ -18,9 +18,8 @@ for word in range(3):
     print(f"{data.bags.sizes[word]} letters out of {{{letters}}}: {data.bags.ids[word]}")
 
 # %%
-# Before any learning, one could deal the letters of each word out at random. ORed logistic
-# regression learns one direction per letter from all words at once: a letter that is in two words
-# must look alike in both.
+# ORed logistic regression (ORLR) learns one weight vector per letter from all words together: a
+# letter that occurs in two words must have similar features in both.
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
@@ -33,7 +32,7 @@ named = model.annotate(bags, data.label_sets)
 print(f"{np.mean(named == data.instance_labels):.2f} of the letters are named rightly")
 
 # %%
-# The poem as the model reads it (capitals where it is wrong):
+# The predicted poem (capital letters are errors):
 spelled = [
     "".join(
         letter.lower() if ok else letter
@@ -45,8 +44,8 @@ for first in (0, 6, 12, 18):
     print(" ".join(spelled[first : first + 6]))
 
 # %%
-# How sure is it? Here are the letters it doubts most. The bars add up to one, and letters that are
-# not in the word have no share at all: that is what the label set is worth.
+# The plot shows the least certain letters. The probabilities add up to one; letters outside the
+# label set of the word have probability zero.
 from bagwise.inspection import PosteriorDisplay
 
 PosteriorDisplay.from_estimator(model, bags, data.label_sets, classes=data.classes)

@@ -1,18 +1,19 @@
 """
-Molecules: which shape smells of musk?
-======================================
+Bag classification: molecules that smell of musk
+================================================
 
-A molecule bends: it takes many shapes in the same flask. It smells of musk if *one* of them fits
-the receptor in the nose. A chemist can say which molecules smell; nobody can say which shape it
-was. So a molecule is a bag, its shapes are the instances, and only the bags are labelled.
+A molecule takes many shapes (conformations). It smells of musk if *one* of them fits the receptor
+in the nose. Chemists know which molecules smell, but not which shape is responsible. So a molecule
+is a bag, its shapes are the instances, and only the bags are labelled: the original problem of
+multiple-instance learning (MIL).
 """
 # sphinx_gallery_thumbnail_number = 2
 
 # %%
 # The data
 # --------
-# Musk1 comes with bagwise: 92 molecules, each shape measured along 162 rays from its centre and by
-# four numbers more. Some molecules have two shapes, one has forty.
+# bagwise includes Musk1: 92 molecules. The features of a shape are its extent along 162 rays from
+# its centre and four more numbers. Some molecules have two shapes, one has forty.
 from bagwise.datasets import load_musk1
 
 data = load_musk1()
@@ -20,12 +21,12 @@ print(data.bags)
 print("shapes per molecule: from", data.bags.sizes.min(), "to", data.bags.sizes.max())
 
 # %%
-# Is it worth thinking of bags at all?
-# ------------------------------------
-# The plain way gives every shape the label of its molecule and trains an ordinary classifier:
-# ``SingleInstanceClassifier``. The others know that one shape is enough (``PrimalDualMISVM``), or
-# compare molecules as wholes (``SetKernelSVM``). All of them see standardised shapes, and the same
-# folds.
+# Compare with the baseline
+# -------------------------
+# The baseline ``SingleInstanceClassifier`` (SIL) gives every shape the label of its molecule and
+# trains an ordinary classifier. ``PrimalDualMISVM`` (pdMISVM) assumes that one positive shape is
+# enough. ``SetKernelSVM`` (NSK) compares molecules as a whole. All use standardised features and
+# the same folds.
 from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
@@ -50,11 +51,11 @@ for name, values in scores.items():
 ComparisonDisplay.from_scores(scores)
 
 # %%
-# Which shape was it?
-# -------------------
-# Fit on three quarters of the molecules and look at the others. Every dot is a shape, placed by
-# what it says for musk; the diamond is the shape that decided its molecule. In a musk one
-# shape often stands well apart from its siblings: that is where a chemist would look.
+# Key instances
+# -------------
+# Fit on three quarters of the molecules and predict the others. Every dot is a shape, at its score
+# for musk; the diamond is the key instance. In a musk, the score of one shape is often well above
+# those of the others.
 from sklearn.model_selection import train_test_split
 
 train, test, y_train, y_test = train_test_split(data.bags, data.y, random_state=0)

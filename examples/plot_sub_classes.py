@@ -1,14 +1,16 @@
 """
-Sub-classes: what is inside a class?
-====================================
+Clustering: sub-classes of labels
+=================================
 
-A label can be coarse. A species of bird has several songs, a kind of tissue several textures, and
-nobody named them. Here is a case whose answer we know: bags of handwritten digits, labelled only
-"0 or 1", "2 or 3" and so on. Can the ten digits be found inside the five classes?
+A label can be coarse: a bird species has several songs, a kind of tissue several textures. This
+example uses data with known sub-classes: bags of handwritten digits, labelled only "0 or 1", "2 or
+3" and so on. Clustering with more clusters than classes should find the ten digits inside the five
+classes.
 """
 
 # %%
-# Bags of two to four digits; the label set of a bag tells which of the five classes occur in it.
+# Bags of two to four digits; the label set of a bag contains those of the five classes that occur
+# in it.
 import numpy as np
 from sklearn.datasets import load_digits
 
@@ -28,9 +30,10 @@ print(sorted(label_sets[0]))
 # %%
 # Cluster the digits
 # ------------------
-# ``BagConstrainedSpectralClustering`` groups digits that look alike, and lets bags that share
-# labels share clusters. Purity is the share of digits that are of the commonest kind in their
-# cluster: of the classes, which the bags told, and of the digits, which nobody told.
+# ``BagConstrainedSpectralClustering`` (CSP) groups similar digits, and encourages bags that share
+# labels to share clusters. Purity is the share of instances of the most frequent kind in their
+# cluster. It is computed for the classes, which were given as label sets, and for the digits, which
+# were not.
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.metrics import class_purity
 
@@ -42,16 +45,16 @@ for name, clusters in (("by looks alone", plain.labels_), ("with label sets", mo
     print(f"{name:16} purity of classes {classes:.2f}, of digits {kinds:.2f}")
 
 # %%
-# Each cluster also names the class that it refines, found from the label sets alone:
+# ``cluster_classes_`` is the class that each cluster refines, estimated from the label sets alone:
 for cluster, refined in enumerate(model.cluster_classes_):
     inside = np.bincount(truth[model.labels_ == cluster], minlength=10)
     share = inside.max() / inside.sum()
     print(f"cluster {cluster} refines '{refined}'; {share:.2f} of it are {inside.argmax()}s")
 
 # %%
-# The map
-# -------
-# Left, what was found; right, the digits that nobody told.
+# Map
+# ---
+# Left: the clusters. Right: the true digits.
 import matplotlib.pyplot as plt
 
 from bagwise.inspection import ClusterMapDisplay

@@ -109,7 +109,7 @@ def test_commands_are_understood(command, tmp_path, monkeypatch):
 
 def test_the_examples_are_told_in_the_header_of_the_gallery():
     assert len(EXAMPLES) == 6
-    assert "Six stories" in (ROOT / "examples" / "GALLERY_HEADER.rst").read_text()
+    assert "Six examples" in (ROOT / "examples" / "GALLERY_HEADER.rst").read_text()
 
 
 @pytest.mark.slow
