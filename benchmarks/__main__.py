@@ -34,8 +34,8 @@ PARTS = (
 
 HEADER = """# Benchmarks
 
-Written by `make bench`. Times are measured in turns in one run on one machine; the ratio is what
-counts.
+Written by `make bench`. The times of a row are measured alternately in one run on one machine;
+compare the ratios.
 
 bagwise {bagwise}, scikit-learn {sklearn}, numpy {numpy}, scipy {scipy}, Python {python},
 {cores} cores.

@@ -1,8 +1,8 @@
-"""The systems on a device: `python -m benchmarks.gpu [--device cuda] [--share 1]`.
+"""Benchmarks on a GPU: `python -m benchmarks.gpu [--device cuda] [--share 1]`.
 
-Needs torch, numpy, scipy, scikit-learn and numba, nothing else. Every time stands beside that of
-the products that nobody can avoid, measured on the same device. `--share 0.02` makes everything
-that much smaller, to try it on a CPU.
+Needs torch, numpy, scipy, scikit-learn and numba only. Every time is compared with that of the
+unavoidable matrix products on the same device. `--share 0.02` reduces all sizes by that factor,
+for a trial on a CPU.
 """
 
 import argparse

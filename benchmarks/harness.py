@@ -1,4 +1,4 @@
-"""A small harness: contestants run in turns on the same data, and ratios are what counts."""
+"""A small harness: alternatives run alternately on the same data, and ratios are reported."""
 
 import statistics
 import time

@@ -1,8 +1,8 @@
 """Distances and kernels between bags.
 
-Both walk over the instances in blocks: one matrix product per block, reduced at once to one
-number per pair of bags. Memory is (n_bags x n_bags) plus a block; no instance-by-instance matrix
-is ever held.
+Both process the instances in blocks: one matrix product per block, reduced at once to one number
+per pair of bags. Memory is (n_bags x n_bags) plus a block; the matrix of all pairs of instances is
+never stored.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ DISTANCES = ("minmin", "maxmin", "meanmin", "hausdorff")
 BAG_KERNELS = ("nsk", "minimax")
 NORMALIZATIONS = ("feature", "average", None)
 DENSE_KERNELS = ("additive_chi2", "chi2")
-TREE_SIZE, TREE_FEATURES = 2000, 16  # of bags in which neighbours are found by a tree
-FAR = 1e6  # squared distance from 0, in variances: six of sixteen digits are lost beyond
-LARGEST_VALUE = 1e100  # of a kernel: products of two, and sums of those, stay finite
+TREE_SIZE, TREE_FEATURES = 2000, 16  # bags of this size and dimension are searched by a k-d tree
+FAR = 1e6  # squared distance from 0, in variances; beyond it six of sixteen digits are lost
+LARGEST_VALUE = 1e100  # of a kernel; products of two values, and sums of products, stay finite
 
 SPARSE_METRICS = ("cityblock", "cosine", "euclidean", "l1", "l2", "manhattan")
 METRICS = tuple(
@@ -55,10 +55,10 @@ METRICS = tuple(
     )
 )
 
-BLOCK = 2**18  # values of a block: it stays in the cache between the product and the reduction
+BLOCK = 2**18  # values per block, so that it stays in the cache between product and reduction
 
-# A pair of instances costs about as much as this many features, besides its features: 1/4 ns each.
-# Kernels are computed twice where norms are needed.
+# Overhead of a pair of instances, as a number of features (1/4 ns each). Kernels are computed twice
+# where norms are needed.
 PAIR, KERNEL_PAIR, CALLED_PAIR = 16, 128, 20_000
 OTHER_METRIC = 4  # times the cost of the Euclidean distance
 LARGEST_WORK = 3e11  # about a minute of CPU time
@@ -87,7 +87,7 @@ def bag_distances(
     Y : Bags or anything accepted as bags, default=None
         The bags B; X itself by default.
     kind : {"minmin", "maxmin", "meanmin", "hausdorff"}, default="minmin"
-        Which distance.
+        The distance between bags.
     metric : str or callable, default="euclidean"
         The distance between instances: "euclidean", or any metric of
         :func:`sklearn.metrics.pairwise_distances`, or a function of two vectors such as a metric
@@ -100,9 +100,9 @@ def bag_distances(
     Notes
     -----
     The Euclidean distance costs one product of the instance tables, O(n m d), and memory for one
-    block of it. Every pair that rounding might make the nearest is measured again by direct
-    differences, so that close pairs lose no digits, in single precision too. (Sparse instances are
-    not centred, and only the nearest pair by the product is measured again.)
+    block of it. The distance of every pair that may be the nearest up to rounding is recomputed
+    from differences, so that close pairs lose no digits, in single precision too. (Sparse instances
+    are not centred, and only the nearest pair by the product is recomputed.)
 
     Examples
     --------
@@ -188,14 +188,14 @@ def bag_kernel(
     Y : Bags or anything accepted as bags, default=None
         The bags B; X itself by default.
     kind : {"nsk", "minimax"}, default="nsk"
-        Which bag kernel.
+        The kernel between bags.
     kernel : str or callable, default="rbf"
         The instance kernel: a name of :func:`sklearn.metrics.pairwise.pairwise_kernels` ("rbf",
         "linear", "poly", "chi2", ...) or a function of two vectors.
     gamma, degree, coef0 : float
         Parameters of the kernel, as in scikit-learn.
     normalization : {"feature", "average"} or None, default="feature"
-        For NSK: divide by :math:`\sqrt{K(A, A) K(B, B)}`, by :math:`|A| |B|`, or by nothing.
+        For NSK: divide by :math:`\sqrt{K(A, A) K(B, B)}`, by :math:`|A| |B|`, or by 1.
 
     Returns
     -------
@@ -280,7 +280,7 @@ def set_kernel_norms(
     degree: float = 3,
     coef0: float = 1.0,
 ) -> NDArray[np.float64]:
-    """What NSK divides each bag by.
+    """Norm by which NSK divides each bag.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def set_kernel_norms(
     Returns
     -------
     ndarray of shape (n_bags,)
-        All positive: a bag of norm zero is left as it is.
+        All positive: a norm of zero is replaced by 1.
     """
     if normalization is None:
         return np.ones(len(bags))
@@ -330,7 +330,7 @@ def _n_inner_pairs(bags: Bags) -> float:
 def kernel_width(
     gamma: str | float, bags: Bags, weights: NDArray[np.float64] | None = None
 ) -> float:
-    """The width of a kernel between instances, from scikit-learn's words for it.
+    """Width of a kernel between instances, by scikit-learn's names "scale" and "auto".
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ def kernel_width(
     bags : Bags
         The training bags.
     weights : ndarray of shape (n_bags,), default=None
-        A weight of 2 counts the bag twice.
+        A bag of weight 2 counts twice.
 
     Returns
     -------
@@ -363,7 +363,7 @@ def kernel_width(
 
 
 def _variance(instances: Any, weights: NDArray[np.float64] | None) -> float:
-    """Variance of all values of a table, each row counted by its weight."""
+    """Variance of all values of a table, with weighted rows."""
     if sparse.issparse(instances):
         means, variances = mean_variance_axis(instances, axis=0, weights=weights)
     elif weights is None:
@@ -436,13 +436,13 @@ def _over_pairs(
     zero_diagonal: bool = False,
     n_columns: int | None = None,
 ) -> NDArray[np.float64]:
-    """One number per pair of bags, from blocks of rows of A against the bags of B.
+    """Compute one number per pair of bags, from blocks of rows of A and the bags of B.
 
-    ``reduce_columns(start, stop, bag)`` gives, for the rows start:stop of A, one number per bag of
-    B from `bag` on; `gather` joins the rows of a bag. When the result is symmetric only the bags
-    from the block's own on are computed; a block inside one bag leaves that bag out as well where
-    the diagonal is known to be zero. `n_columns` is how many values a row of a block holds, all
-    instances of B by default.
+    ``reduce_columns(start, stop, bag)`` returns, for the rows start:stop of A, one number per bag
+    of B from `bag` on; `gather` reduces over the rows of a bag. If the result is symmetric, only
+    the bags from that of the block on are computed; if also the diagonal is zero, a block inside
+    one bag skips that bag. `n_columns` is the number of values in a row of a block, by default all
+    instances of B.
     """
     require_memory(
         8.0 * len(A) * len(B),
@@ -466,7 +466,7 @@ def _over_pairs(
             begins = np.maximum(A.offsets[low : high + 1] - start, 0)
             block = gather.reduceat(rows, begins, axis=0)
             here = out[low : high + 1, bag:]
-            if A.offsets[low] < start:  # the first bag continues from the block before
+            if A.offsets[low] < start:  # the first bag continues the previous block
                 block[0] = gather(here[0], block[0])
             here[:] = block
 
@@ -486,10 +486,10 @@ def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np
     if sparse.issparse(A.instances) or sparse.issparse(B.instances):
         return _sparse_nearest(A, B)
     X, Y = A.instances, B.instances
-    centre = Y.mean(axis=0, dtype=np.float64)  # smaller numbers cancel less
+    centre = Y.mean(axis=0, dtype=np.float64)  # centred values lose fewer digits by cancellation
     right = Y - centre
     squared = row_norms(right, squared=True)
-    # Rounding of a product of d terms, twice, for the two values that are compared.
+    # Rounding error of a product of d terms, twice, as two values are compared.
     unit = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
     trees = _trees(B)
 
@@ -517,8 +517,8 @@ def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np
 
 
 def _trees(bags: Bags) -> dict[int, Any]:
-    """A search tree for each large bag of few features: comparing all pairs would take minutes."""
-    from scipy.spatial import cKDTree  # slow to import, and only large bags need it
+    """A k-d tree for each large bag of few features, where all pairs would take minutes."""
+    from scipy.spatial import cKDTree  # slow to import
 
     large = _searched_by_trees(bags).tolist()
     return {i: cKDTree(np.asarray(bags[i], dtype=np.float64)) for i in large}
@@ -531,27 +531,27 @@ def _searched_by_trees(bags: Bags) -> NDArray[np.intp]:
 
 
 def _dense_if_few_features(bags: Bags) -> Bags:
-    """Bags that trees can search: a sparse table of few features saves no memory."""
+    """Convert sparse bags of few features to dense ones, which k-d trees can search."""
     if bags.n_features > TREE_FEATURES or not sparse.issparse(bags.instances):
         return bags
     return bags.with_instances(bags.instances.toarray())
 
 
 def _n_columns(bags: Bags, metric: Metric) -> int:
-    """How many instances are compared one by one, not by a tree."""
+    """Number of instances that are compared pair by pair, not by a k-d tree."""
     if metric != "euclidean":
         return bags.n_instances
     return bags.n_instances - int(bags.sizes[_searched_by_trees(bags)].sum())
 
 
 def _runs(first: int, last: int, alone: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Ranges of bags from `first` to `last`, some bags being ranges of their own."""
+    """Ranges of bags from `first` to `last`; each of the large bags is a range of its own."""
     cuts = sorted({first, last, *(cut for i in alone if i >= first for cut in (i, i + 1))})
     return itertools.pairwise(cuts)
 
 
 def _nearest_by_tree(tree: Any, X: NDArray[Any], Y: NDArray[Any]) -> NDArray[np.float64]:
-    """Squared distances of rows to their nearest one, added up as all others are."""
+    """Squared distances of rows to their nearest row, summed in the same order as all others."""
     nearest = Y[tree.query(X)[1]]
     out = np.zeros(len(X))
     for k in range(X.shape[1]):
@@ -560,7 +560,7 @@ def _nearest_by_tree(tree: Any, X: NDArray[Any], Y: NDArray[Any]) -> NDArray[np.
 
 
 def _sparse_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np.float64]]:
-    """As for dense instances, but not centred (they would fill up): one candidate is measured."""
+    """As for dense instances, but not centred, which would fill in zeros; one candidate each."""
     X, Y = (sparse.csr_array(bags.instances, dtype=np.float64) for bags in (A, B))
     squared = row_norms(Y, squared=True)
 
@@ -606,7 +606,7 @@ def _kernel_sums(
 def instance_kernel(
     X: Any, Y: Any, kernel: str | Callable[..., float], params: dict[str, Any]
 ) -> NDArray[Any]:
-    """The kernel between two tables of instances, by scikit-learn's names.
+    """Kernel between two tables of instances, by scikit-learn's names.
 
     Parameters
     ----------
@@ -615,7 +615,7 @@ def instance_kernel(
     kernel : str or callable
         A name of :func:`sklearn.metrics.pairwise.pairwise_kernels`, or a function of two vectors.
     params : dict
-        gamma, degree, coef0; those the kernel does not know are left out.
+        gamma, degree, coef0; those the kernel does not accept are left out.
 
     Returns
     -------
@@ -638,17 +638,17 @@ def instance_kernel(
             largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
     except ValueError as error:  # such as chi2 on negative values
         raise InputError(f"kernel={name} does not suit these instances: {error}") from error
-    if not largest <= LARGEST_VALUE:  # also where a value is NaN
+    if not largest <= LARGEST_VALUE:  # also true for NaN
         raise InputError(
-            f"kernel={name} reaches {largest:.3g} on these instances, and solvers need values up "
-            f"to {LARGEST_VALUE:.0e}: scale the features (InstanceTransformer(StandardScaler())), "
-            f"or choose smaller parameters than {given}."
+            f"kernel={name} reaches {largest:.3g} on these instances, but solvers need at most "
+            f"{LARGEST_VALUE:.0e}: scale the features (InstanceTransformer(StandardScaler())), or "
+            f"choose smaller parameters than {given}."
         )
     return values
 
 
 def _near_zero(X: Any, Y: Any) -> tuple[Any, Any]:
-    """Move dense tables that lie far from 0 there: |x|^2 - 2xy + |y|^2 would be rounding only."""
+    """Centre dense tables far from 0, where |x|^2 - 2xy + |y|^2 would be rounding error only."""
     if sparse.issparse(X) or sparse.issparse(Y):
         return X, Y
     centre = np.asarray(np.mean(Y, axis=0, dtype=np.float64))
@@ -658,13 +658,13 @@ def _near_zero(X: Any, Y: Any) -> tuple[Any, Any]:
 
 
 def _for_kernel(instances: Any, kernel: Any) -> Any:
-    """The instances, writable where scikit-learn's code asks for it without need (chi2)."""
+    """The instances, copied where scikit-learn's code requires a writable array (chi2)."""
     wants_writable = kernel in ("chi2", "additive_chi2") and isinstance(instances, np.ndarray)
     return instances.copy() if wants_writable and not instances.flags.writeable else instances
 
 
 def check_kernel(kernel: Any) -> None:
-    """Refuse a kernel that scikit-learn does not know by name.
+    """Refuse a kernel name that scikit-learn does not have.
 
     Parameters
     ----------
@@ -690,7 +690,7 @@ def _check_metric(metric: Any, A: Bags, B: Bags) -> None:
     is_sparse = sparse.issparse(A.instances) or sparse.issparse(B.instances)
     if is_sparse and metric not in SPARSE_METRICS:
         raise SparseInputError(
-            f"metric={metric!r} needs dense instances; sparse ones go with {SPARSE_METRICS}."
+            f"metric={metric!r} needs dense instances; sparse ones work with {SPARSE_METRICS}."
         )
 
 
@@ -711,9 +711,9 @@ def check_distance_cost(
     metric : str or callable, default="euclidean"
         The distance between instances.
     symmetric : bool, default=False
-        Whether half of the pairs will do.
+        Whether half of the pairs are enough.
     remedy : str
-        What the user can do instead.
+        Advice for the error message.
     """
     n_columns = _n_columns(B, metric)
     n_pairs = float(A.n_instances) * n_columns
@@ -739,7 +739,7 @@ def _check_kernel_cost(kernel: str | Callable[..., float], n_pairs: float, bags:
         raise InputError(
             f"kernel={kernel!r} would compare {n_pairs:.1e} pairs of instances, which takes many "
             "minutes: draw fewer instances from large bags, or use kernel='linear', which needs "
-            "the sum of each bag only (on Nystroem features of the instances, say)."
+            "the sum of each bag only (for example on Nystroem features of the instances)."
         )
 
 

@@ -1,4 +1,4 @@
-"""From bags to a 2-D array: the exit to any scikit-learn pipeline."""
+"""Transformers from bags to a 2-D array, for use with any scikit-learn model."""
 
 from bagwise.embedding._dissimilarity import BagDissimilarity
 from bagwise.embedding._similarity import InstanceSimilarity

@@ -1,4 +1,4 @@
-"""BagDissimilarity (MInD): a bag as its distances to the training bags."""
+"""BagDissimilarity (MInD): represent a bag by its distances to the training bags."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["BagDissimilarity"]
 
 
 class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
-    """Describe each bag by its distances to prototype bags (MInD, Cheplygina 2015).
+    """Represent each bag by its distances to prototype bags (MInD, Cheplygina 2015).
 
-    The result is an ordinary 2-D array, one row per bag: any scikit-learn model goes on from
-    there. ``make_pipeline(BagDissimilarity(), SVC())`` is a bag classifier.
+    The result is a 2-D array with one row per bag, for any scikit-learn model.
+    ``make_pipeline(BagDissimilarity(), SVC())`` is a bag classifier.
 
     Parameters
     ----------
@@ -32,9 +32,9 @@ class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEst
     metric : str or callable, default="euclidean"
         The distance between instances.
     n_prototypes : int, default=None
-        How many training bags serve as prototypes, drawn at random; all by default.
+        Number of training bags drawn at random as prototypes; all by default.
     random_state : int, RandomState or None, default=None
-        For drawing prototypes.
+        Seed for drawing prototypes.
 
     Attributes
     ----------
@@ -83,13 +83,13 @@ class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEst
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Remember the prototype bags.
+        """Store the prototype bags.
 
         Parameters
         ----------
         {X}
         y : ignored
-            Here for pipelines.
+            Present for compatibility with pipelines.
 
         Returns
         -------
@@ -103,7 +103,7 @@ class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEst
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Measure the distance of each bag to each prototype.
+        """Compute the distance of each bag to each prototype.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""InstanceSimilarity: a bag as its similarities to the training instances."""
+"""InstanceSimilarity: represent a bag by its similarities to training instances."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["InstanceSimilarity", "distinct_instances", "similarity_to"]
 
 
 class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
-    r"""Describe each bag by its similarities to training instances (the embedding of MILES, 2006).
+    r"""Represent each bag by its similarities to training instances (the embedding of MILES, 2006).
 
     The similarity of bag B to the prototype instance z is that of its nearest instance,
-    :math:`\max_{x \in B} \exp(-\gamma |x - z|^2)`. The result is an ordinary 2-D array, one row
-    per bag, one column per prototype.
+    :math:`\max_{x \in B} \exp(-\gamma |x - z|^2)`. The result is a 2-D array with one row per
+    bag and one column per prototype.
 
     Parameters
     ----------
@@ -34,10 +34,9 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
         Width of the similarity; "scale" is ``1 / (n_features * variance of the instances)``,
         "auto" ``1 / n_features``. The paper writes :math:`1 / \sigma^2`.
     n_prototypes : int, default=None
-        How many of the distinct training instances serve as prototypes, drawn at random; all by
-        default.
+        Number of distinct training instances drawn at random as prototypes; all by default.
     random_state : int, RandomState or None, default=None
-        For drawing prototypes.
+        Seed for drawing prototypes.
 
     Attributes
     ----------
@@ -83,13 +82,13 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Remember the prototypes.
+        """Store the prototypes.
 
         Parameters
         ----------
         {X}
         y : ignored
-            Here for pipelines.
+            Present for compatibility with pipelines.
 
         Returns
         -------
@@ -101,7 +100,7 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Measure the similarity of each bag to each prototype.
+        """Compute the similarity of each bag to each prototype.
 
         Parameters
         ----------
@@ -126,9 +125,9 @@ def distinct_instances(bags: Bags, n_most: int | None, random_state: Any) -> Any
     bags : Bags
         The bags.
     n_most : int or None
-        Draw so many at random where there are more.
+        Draw this many at random if there are more.
     random_state : int, RandomState or None
-        For drawing.
+        Seed for drawing.
 
     Returns
     -------
@@ -165,7 +164,8 @@ def similarity_to(prototypes: Any, bags: Bags, gamma: float) -> NDArray[np.float
     )
     alone = Bags(prototypes, np.arange(n_prototypes + 1))
     check_distance_cost(alone, bags, remedy="set n_prototypes, or use fewer bags at a time")
-    # From prototype to bag: only the nearest instances of each bag are measured to full precision.
+    # Computed from prototypes to bags: then only the nearest instance of each bag is recomputed in
+    # full precision.
     out = np.ascontiguousarray(distances_between(alone, bags, kind="minmin").T)
     np.square(out, out=out)
     out *= -gamma

@@ -1,15 +1,15 @@
-"""How good are the answers? Measures for rankings of labels, instance labels, clusters and regions.
+"""Metrics for label rankings, instance labels, clusters and regions of interest.
 
-Three families, each in the words of the paper that uses it:
+Three families, each named as in the paper that uses it:
 
 - rankings of labels per bag: :func:`one_error`, :func:`coverage`, :func:`average_precision`;
 - one label per instance: :func:`instance_accuracy`, :func:`per_category_accuracy`,
   :func:`naming_precision`, :func:`class_purity`, :func:`normalized_mutual_info`;
 - regions of interest: :func:`roi_success_rate`, :func:`roi_success_rate_relevant`,
-  :func:`roi_success_rate_predicted`, fed by :func:`roi_hits`.
+  :func:`roi_success_rate_predicted`, computed from :func:`roi_hits`.
 
-Instances whose true label is -1 (unknown) are left out of every instance measure, and bags whose
-row of `label_sets` is -1 throughout (nothing known) are left out of every ranking measure.
+Instance metrics leave out instances whose true label is -1 (unknown). Ranking metrics leave out
+bags whose row of `label_sets` is -1 throughout (unknown).
 """
 
 from bagwise.metrics._instances import (

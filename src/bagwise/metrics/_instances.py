@@ -1,4 +1,4 @@
-"""One label, or one cluster, per instance."""
+"""Metrics for one label, or one cluster, per instance."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def instance_accuracy(instance_labels: ArrayLike, predictions: ArrayLike) -> flo
 
     .. math:: \frac{1}{n} \sum_j [\hat y_j = y_j]
 
-    Instances whose true label is -1 (unknown) are left out; a prediction of -1 (unassigned) is
-    an answer like any other, and wrong.
+    Instances whose true label is -1 (unknown) are left out. A prediction of -1 (unassigned)
+    counts as wrong.
 
     Parameters
     ----------
@@ -63,10 +63,9 @@ def per_category_accuracy(
     .. math:: \frac{1}{|\mathcal C|} \sum_{c \in \mathcal C}
               \frac{|\{j : y_j = c, \hat y_j = c\}|}{|\{j : y_j = c\}|}
 
-    Every category weighs the same, however rare: scikit-learn calls this the balanced accuracy.
-    It is the "accuracy" of Tables 1-3 of Law et al., who count only categories with at least
-    five test instances (``min_category_size=5``). Predictions may be any category, counted or
-    not.
+    Every category has the same weight: scikit-learn calls this the balanced accuracy. It is the
+    "accuracy" of Tables 1-3 of Law et al., who count only categories with at least five test
+    instances (``min_category_size=5``). Predictions may be any category, counted or not.
 
     Parameters
     ----------
@@ -107,10 +106,10 @@ def naming_precision(
                    {\sum_{c \in \mathcal C} |\{j : y_j = c\}|},
               \qquad \mathcal C = \{c : |\{j : y_j = c\}| \ge m\}
 
-    The "precision" of Tables 1-3 of Law et al.: correctly named faces over all faces with a
-    known name, in categories with at least `min_category_size` test faces. Unlike
-    :func:`per_category_accuracy`, a frequent person weighs more. With ``min_category_size=1`` it
-    is :func:`instance_accuracy`.
+    The "precision" of Tables 1-3 of Law et al.: correctly named faces over all faces with a known
+    name, in categories with at least `min_category_size` test faces. Unlike
+    :func:`per_category_accuracy`, a frequent person has more weight. With ``min_category_size=1``
+    it is :func:`instance_accuracy`.
 
     Parameters
     ----------
@@ -142,12 +141,12 @@ def naming_precision(
 
 
 def class_purity(instance_labels: ArrayLike, clusters: ArrayLike) -> float:
-    r"""Accuracy when each cluster is given its most frequent class.
+    r"""Accuracy when each cluster is assigned its most frequent class.
 
     .. math:: \frac{1}{N} \sum_k \max_c |X_k \cap C_c|
 
     1 is best, and is reached by one cluster per instance: compare equal numbers of clusters.
-    Instances whose true label is -1 (unknown) are left out; a cluster called -1 is a cluster.
+    Instances whose true label is -1 (unknown) are left out; -1 is a cluster like any other.
 
     Parameters
     ----------
@@ -177,12 +176,12 @@ def class_purity(instance_labels: ArrayLike, clusters: ArrayLike) -> float:
 
 
 def normalized_mutual_info(instance_labels: ArrayLike, clusters: ArrayLike) -> float:
-    r"""Information shared by clusters and classes, between 0 and 1.
+    r"""Mutual information of clusters and classes, normalised to [0, 1].
 
     .. math:: \frac{2 I(X; C)}{H(X) + H(C)}
 
     ``sklearn.metrics.normalized_mutual_info_score`` with its arithmetic mean, on the instances
-    with a known label. One class in one cluster counts 1, as there.
+    with a known label. One class in one cluster gives 1, as there.
 
     Parameters
     ----------
@@ -235,7 +234,7 @@ def _contingency(instance_labels: ArrayLike, clusters: ArrayLike) -> Any:
 def _large_categories(
     instance_labels: ArrayLike, predictions: ArrayLike, min_category_size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Of the instances of categories large enough: the category, numbered anew, and if right."""
+    """Category (renumbered) and correctness of the instances in large enough categories."""
     truth, predicted = _known_pairs(instance_labels, predictions, "predictions")
     _, category, sizes = np.unique(truth, return_inverse=True, return_counts=True)
     large = sizes >= min_category_size
@@ -252,7 +251,7 @@ def _large_categories(
 def _known_pairs(
     instance_labels: ArrayLike, other: ArrayLike, name: str, *, same_kind: bool = True
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Both arrays checked, on the instances whose true label is known."""
+    """Check both arrays and keep the instances whose true label is known."""
     truth, values = as_labels(instance_labels, "instance_labels"), as_labels(other, name)
     if len(truth) != len(values):
         raise LabelError(
@@ -264,7 +263,7 @@ def _known_pairs(
         raise LabelError("no instance has a known label (all are -1): nothing to measure.")
     if same_kind and (truth.dtype.kind == "U") != (values.dtype.kind == "U"):
         raise LabelError(
-            f"instance_labels holds {kind_of(truth)} and {name} {kind_of(values)}: translate one "
-            "into the other, for example with classes[instance_labels]."
+            f"instance_labels holds {kind_of(truth)} and {name} {kind_of(values)}: convert one "
+            "to the other, for example with classes[instance_labels]."
         )
     return truth[known], values[known]

@@ -1,4 +1,4 @@
-"""Labels as the measures compare them."""
+"""Conversion of labels before metrics compare them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["as_labels", "kind_of"]
 
 
 def as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
-    """Labels as a 1-D array of integers or strings."""
+    """Convert labels to a 1-D array of integers or strings."""
     try:
         array = np.asarray(values)
     except (TypeError, ValueError) as cause:
@@ -22,7 +22,7 @@ def as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
         raise LabelError(f"{name} has shape {array.shape}: expected one label per instance, 1-D.")
     if array.dtype.kind == "O":
         array = _from_objects(array)
-    # A float label is fine while it is exactly a whole number.
+    # Float labels are accepted if they are exact integers.
     whole = array.dtype.kind == "f" and np.all((array == np.round(array)) & (abs(array) < 2**53))
     if whole or array.dtype.kind in "iub":
         return array.astype(np.int64)
@@ -35,7 +35,7 @@ def as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
 
 
 def _from_objects(labels: NDArray[Any]) -> NDArray[Any]:
-    """Python objects as integers, or as strings among which -1 stays the unknown label."""
+    """Convert Python objects to integers, or to strings; the integer -1 becomes "-1" (unknown)."""
     integers = [isinstance(v, int | np.integer) for v in labels]
     if all(integers) and all(abs(int(v)) < 2**63 for v in labels):
         return labels.astype(np.int64)
@@ -45,5 +45,5 @@ def _from_objects(labels: NDArray[Any]) -> NDArray[Any]:
 
 
 def kind_of(labels: NDArray[Any]) -> str:
-    """Say in a word what the labels are."""
+    """Name the type of the labels for an error message."""
     return "strings" if labels.dtype.kind == "U" else "integers"

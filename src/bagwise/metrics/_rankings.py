@@ -1,4 +1,4 @@
-"""Rankings of the labels of each bag."""
+"""Metrics for rankings of the labels of each bag."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def one_error(label_sets: ArrayLike, scores: ArrayLike) -> float:
 
     .. math:: \frac{1}{n} \sum_i [\arg\max_c s_{ic} \notin Y_i]
 
-    0 is best. Labels tied for the highest score must all be in the set: the measure is that of
-    the least lucky order, as in :func:`coverage` and :func:`average_precision`. A bag with an
-    empty label set asks for nothing and counts 0.
+    0 is best. Labels tied for the highest score must all be in the set: ties are resolved in
+    the least favourable order, as in :func:`coverage` and :func:`average_precision`. A bag with an
+    empty label set counts 0.
 
     Parameters
     ----------
@@ -53,15 +53,14 @@ def one_error(label_sets: ArrayLike, scores: ArrayLike) -> float:
 
 
 def coverage(label_sets: ArrayLike, scores: ArrayLike) -> float:
-    r"""How far down the ranking one must go to meet every label of a bag, on average.
+    r"""Average depth of the ranking that is needed to cover all labels of a bag.
 
     .. math:: \frac{1}{n} \sum_i \Bigl(\max_{c \in Y_i} \mathrm{rank}_i(c) - 1\Bigr),
               \qquad \mathrm{rank}_i(c) = |\{k : s_{ik} \ge s_{ic}\}|
 
-    Counted from 0: a bag with one label, ranked first, has coverage 0. Where no label set is
-    empty this is ``sklearn.metrics.coverage_error`` minus 1. Tied labels all take their last
-    place, as there. A bag with an empty label set counts 0; one that carries every label counts
-    ``n_classes - 1``.
+    Counted from 0: a bag with one label, ranked first, has coverage 0. Where no label set is empty
+    this is ``sklearn.metrics.coverage_error`` minus 1. Tied labels all get the last of their ranks,
+    as there. A bag with an empty label set counts 0; one with every label counts ``n_classes - 1``.
 
     Parameters
     ----------
@@ -91,13 +90,14 @@ def coverage(label_sets: ArrayLike, scores: ArrayLike) -> float:
 
 
 def average_precision(label_sets: ArrayLike, scores: ArrayLike) -> float:
-    r"""Label ranking average precision: how pure the ranking is above each label of a bag.
+    r"""Label ranking average precision.
 
     .. math:: \frac{1}{n} \sum_i \frac{1}{|Y_i|} \sum_{c \in Y_i}
               \frac{|\{k \in Y_i : s_{ik} \ge s_{ic}\}|}{|\{k : s_{ik} \ge s_{ic}\}|}
 
-    1 is best. Equal to ``sklearn.metrics.label_ranking_average_precision_score``: ties count
-    against the ranking, and a bag whose label set is empty or full, where every order is right,
+    For each label of a bag, the share of labels of the bag among those ranked at least as high. 1
+    is best. Equal to ``sklearn.metrics.label_ranking_average_precision_score``: ties count against
+    the ranking, and a bag whose label set is empty or full, for which every order is correct,
     counts 1.
 
     Parameters
@@ -124,7 +124,7 @@ def average_precision(label_sets: ArrayLike, scores: ArrayLike) -> float:
     """
     relevant, score = _ranked_bags(label_sets, scores)
     rank = _ranks(score)
-    # Rank among the labels of the bag: the others are sent past every possible rank.
+    # Ranks among the labels of the bag; other labels get a score below all of them.
     rank_inside = _ranks(-np.where(relevant, rank, rank.shape[1] + 1))
     n_labels = relevant.sum(axis=1)
     precision = np.where(relevant, rank_inside / rank, 0.0).sum(axis=1)
@@ -133,8 +133,8 @@ def average_precision(label_sets: ArrayLike, scores: ArrayLike) -> float:
 
 
 def _ranks(scores: NDArray[Any]) -> NDArray[Any]:
-    """Rank 1 for the highest score of each row; tied scores all take their last place."""
-    from scipy.stats import rankdata  # heavy to import, and only rankings need it
+    """Rank 1 for the highest score of each row; tied scores all get the last of their ranks."""
+    from scipy.stats import rankdata  # slow to import
 
     return rankdata(-scores, method="max", axis=1)
 
@@ -142,7 +142,7 @@ def _ranks(scores: NDArray[Any]) -> NDArray[Any]:
 def _ranked_bags(
     label_sets: ArrayLike, scores: ArrayLike
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Check label sets and scores, and leave out the bags about which nothing is known."""
+    """Check label sets and scores, and leave out bags with unknown labels."""
     sets = _numbers(label_sets, "label_sets", LabelError)
     score = _numbers(scores, "scores", InputError)
     if sets.ndim != 2 or score.shape != sets.shape:

@@ -1,4 +1,4 @@
-"""Regions of interest: does the model point at the right instance?"""
+"""Metrics for regions of interest: is the key instance of a bag a true one?"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def roi_hits(
     bags : Bags
         The bags (images).
     key_instances : array-like of shape (n_bags,)
-        The row, from 0 inside its bag, that the model points to: ``key_instances(bags)`` of an
+        The row of the key instance inside its bag, from 0: ``key_instances(bags)`` of an
         estimator.
     instance_labels : array-like of shape (n_instances,)
         True labels; an instance with -1 (unknown) is never a hit.
@@ -51,7 +51,7 @@ def roi_hits(
     array([ True, False])
     """
     if not isinstance(bags, Bags):
-        raise InputError(f"bags is {type(bags).__name__}: expected Bags, as the model was asked.")
+        raise InputError(f"bags is {type(bags).__name__}: expected Bags, as for key_instances.")
     rows = as_labels(key_instances, "key_instances")
     truth = as_labels(instance_labels, "instance_labels")
     if rows.dtype.kind == "U" or len(rows) != len(bags):
@@ -76,13 +76,13 @@ def roi_hits(
 def roi_success_rate(
     y_true: ArrayLike, y_pred: ArrayLike, hits: ArrayLike, *, pos_label: Any = 1
 ) -> float:
-    r"""Success in locating regions of interest: the F-mean of the two rates below.
+    r"""Success rate in locating regions of interest: the F-measure of the two rates below.
 
     .. math:: \frac{2 \, \#\text{successes}}{\#\text{relevant} + \#\text{predicted relevant}}
 
     A success is a relevant bag (image), predicted relevant, whose returned instance is a true
     region of interest. This is the harmonic mean of :func:`roi_success_rate_relevant` (Eq. 33)
-    and :func:`roi_success_rate_predicted` (Eq. 34), and the measure of Table 10 of the paper.
+    and :func:`roi_success_rate_predicted` (Eq. 34), and the metric of Table 10 of the paper.
 
     Parameters
     ----------
@@ -91,16 +91,16 @@ def roi_success_rate(
     y_pred : array-like of shape (n_bags,)
         Predicted bag labels.
     hits : array-like of bool of shape (n_bags,)
-        Whether the instance returned for the bag is a true region of interest, as
-        :func:`roi_hits` says; read only where the bag is relevant and predicted so.
+        Whether the instance returned for the bag is a true region of interest
+        (:func:`roi_hits`); used only where the bag is relevant and predicted relevant.
     pos_label : default=1
         The label of a relevant bag.
 
     Returns
     -------
     float
-        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` where nothing is relevant
-        and nothing predicted so.
+        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` where no bag is
+        relevant or predicted relevant.
 
     References
     ----------
@@ -142,7 +142,7 @@ def roi_success_rate_relevant(
 
     See Also
     --------
-    roi_success_rate : What counts as a success, and the reference.
+    roi_success_rate : Defines a success; has the reference.
 
     Examples
     --------
@@ -175,11 +175,12 @@ def roi_success_rate_predicted(
     Returns
     -------
     float
-        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` where none is predicted.
+        In [0, 1]. 0 with scikit-learn's ``UndefinedMetricWarning`` where no bag
+        is predicted relevant.
 
     See Also
     --------
-    roi_success_rate : What counts as a success, and the reference.
+    roi_success_rate : Defines a success; has the reference.
 
     Examples
     --------
@@ -205,7 +206,7 @@ def _roi_counts(
         raise LabelError("hits hold something other than True and False: see roi_hits.")
     relevant = _carries(truth, pos_label, "y_true")
     predicted = _carries(prediction, pos_label, "y_pred")
-    # An irrelevant image has no true region of interest, whatever its instances are called.
+    # An irrelevant image has no true region of interest, whatever the labels of its instances.
     successes = relevant & predicted & (hit == 1)
     return int(successes.sum()), int(relevant.sum()), int(predicted.sum())
 
