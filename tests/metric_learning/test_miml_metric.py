@@ -6,10 +6,10 @@ from scipy import linalg
 from scipy.optimize import minimize
 
 from bagwise import Bags
+from bagwise.compiled.lapack import eigenvectors
 from bagwise.exceptions import InputError, LabelError
 from bagwise.metric_learning import MIMLMetric
 from bagwise.solvers.metric.miml_metric import best_directions, move_centres, spread
-from bagwise.solvers.spectral.eigenvectors import some_eigenvectors
 
 
 def example(n_bags=40, n_labels=4, seed=0):
@@ -144,7 +144,7 @@ def test_eigenvectors_where_lapack_gives_up_on_a_part_of_them(rng, monkeypatch):
     """As it does on the tokens of Corel5K, whose matrices have many equal eigenvalues."""
     matrix = rng.normal(size=(6, 6))
     matrix += matrix.T
-    values, vectors = some_eigenvectors(matrix, 1, 3)
+    values, vectors = eigenvectors(matrix, 1, 3)
     whole = linalg.eigh
 
     def only_whole(matrix, subset_by_index=None, **options):
@@ -154,6 +154,6 @@ def test_eigenvectors_where_lapack_gives_up_on_a_part_of_them(rng, monkeypatch):
 
     monkeypatch.setattr(linalg, "eigh", only_whole)
     for lower in (True, False):
-        again, found = some_eigenvectors(matrix, 1, 3, lower=lower)
+        again, found = eigenvectors(matrix, 1, 3, lower=lower)
         np.testing.assert_allclose(again, values)
         np.testing.assert_allclose(np.abs(vectors.T @ found), np.eye(3), atol=1e-12)

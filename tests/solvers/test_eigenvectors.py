@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
-from bagwise.solvers.spectral.eigenvectors import some_eigenvectors, with_fixed_signs
 
 
 def similarity(n, seed=0):
@@ -41,7 +41,7 @@ def test_single_precision_stays(rng):
 
 def test_part_of_a_spectrum():
     matrix = similarity(12)
-    values, vectors = some_eigenvectors(matrix, 3, 7)
+    values, vectors = eigenvectors(matrix, 3, 7)
     every, all_vectors = np.linalg.eigh(matrix)
     np.testing.assert_allclose(values, every[3:8])
     np.testing.assert_allclose(vectors, with_fixed_signs(all_vectors[:, 3:8]), atol=1e-10)

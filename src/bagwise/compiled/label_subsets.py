@@ -73,21 +73,9 @@ def _reachable(n, k):  # type: ignore[no-untyped-def]
 
 @_compiled
 def expect(  # type: ignore[no-untyped-def]
-    start,
-    stop,
-    offsets,
-    scores,
-    set_offsets,
-    set_labels,
-    background,
-    how,
-    weights,
-    gradient,
-    known,
-    out,
-    log_likelihood,
-    settled,
-):
+    start, stop, offsets, scores, set_offsets, set_labels, background, how, weights, gradient,
+    known, out, log_likelihood, settled,
+):  # fmt: skip
     """Posterior of each instance's label and log-probability of the label sets, bags start:stop.
 
     `scores` are the logits. With `gradient`, `out` receives softmax minus posterior times the

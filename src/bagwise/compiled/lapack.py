@@ -28,10 +28,12 @@ __all__ = [
     "cholesky_solve",
     "eigenvectors",
     "solve_upper",
+    "with_fixed_signs",
 ]
 
 Matrix = NDArray[Any]
 
+NEAR = 1e-6  # entries this near to the largest, relative to it, count as equal
 LARGE = 10**7  # multiplications: 10 ms, and much more where BLAS threads wait for each other
 
 
@@ -116,6 +118,9 @@ def eigenvectors(
 ) -> tuple[Matrix, Matrix]:
     """Eigenvalues from number `first` to number `last`, rising, and their eigenvectors.
 
+    LAPACK's driver for a part of the spectrum (syevr) fails on some matrices of many equal
+    eigenvalues, such as those of instances that are 0/1 tokens; these are decomposed as a whole.
+
     Parameters
     ----------
     matrix : ndarray of shape (n, n)
@@ -129,12 +134,18 @@ def eigenvectors(
     -------
     values : ndarray of shape (last - first + 1,)
     vectors : ndarray of shape (n, last - first + 1)
-
-    Raises
-    ------
-    LinAlgError
-        Where LAPACK's method for a part of the spectrum fails.
+        With the signs of `with_fixed_signs`.
     """
+    try:
+        values, vectors = _syevr(matrix, first, last, lower)
+    except np.linalg.LinAlgError:
+        values, vectors = interruptible(np.linalg.eigh, matrix, "L" if lower else "U")
+        values, vectors = values[first : last + 1], vectors[:, first : last + 1]
+    return values, with_fixed_signs(vectors)
+
+
+def _syevr(matrix: Matrix, first: int, last: int, lower: bool) -> tuple[Matrix, Matrix]:
+    """Some eigenvalues and eigenvectors by LAPACK; LinAlgError where it fails."""
     A, n = _own(matrix), len(matrix)
     dtype, k = A.dtype, last - first + 1
     values, vectors = np.empty(n, dtype), np.empty((n, k), dtype, order="F")
@@ -156,6 +167,39 @@ def eigenvectors(
     if failed or int(found[0]) != k:
         raise np.linalg.LinAlgError("the eigenvectors were not found")
     return values[:k], vectors
+
+
+def with_fixed_signs(vectors: NDArray[Any]) -> NDArray[Any]:
+    """Give each column the sign that makes its largest entry positive.
+
+    An eigenvector has no sign of its own: which one comes out depends on the processor. As
+    :func:`sklearn.utils.extmath.svd_flip` does, the entry of largest absolute value decides; of
+    entries that differ by rounding only, the first. Where eigenvalues are equal, their eigenvectors
+    may still be any basis of the common space.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n, n_vectors)
+        Columns with arbitrary sign.
+
+    Returns
+    -------
+    ndarray of shape (n, n_vectors)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.compiled.lapack import with_fixed_signs
+    >>> with_fixed_signs(np.array([[0.6, 0.8], [-0.8, 0.6]]))
+    array([[-0.6,  0.8],
+           [ 0.8,  0.6]])
+    """
+    if vectors.size == 0:
+        return vectors
+    sizes = np.abs(vectors)
+    first = (sizes >= (1 - NEAR) * sizes.max(axis=0)).argmax(axis=0)
+    negative = vectors[first, np.arange(vectors.shape[1])] < 0
+    return vectors * np.where(negative, -1, 1).astype(vectors.dtype)
 
 
 def solve_upper(

@@ -39,37 +39,11 @@ def moments(start, stop, offsets, values, codes, weights, extra, first, second):
 
 @_compiled
 def update_bags(  # type: ignore[no-untyped-def]
-    start,
-    stop,
-    offsets,
-    scores,
-    change,
-    factor,
-    shift,
-    codes,
-    weights,
-    cost,
-    mu,
-    next_mu,
-    shared,
-    mask,
-    place_t,
-    theta,
-    max_t,
-    place_u,
-    xi,
-    max_u,
-    q,
-    r,
-    lam,
-    sigma,
-    omega,
-    row_start,
-    rank,
-    entry_rows,
-    entry_values,
-    report,
-):
+    start, stop, offsets, scores, change, factor, shift, codes, weights,
+    cost, mu, next_mu, shared, mask,
+    place_t, theta, max_t, place_u, xi, max_u, q, r, lam, sigma, omega,
+    row_start, rank, entry_rows, entry_values, report,
+):  # fmt: skip
     """Bring the scores up to date, then make the updates E, Q, R, T, U and duals of each bag.
 
     `scores` becomes ``scores + factor * change + shift``. `entry_rows` and `entry_values` receive

@@ -13,7 +13,7 @@ from bagwise.engines.arrays import is_tensor
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 
-__all__ = ["free_memory", "on_device", "segment_argmax", "segment_max", "segment_sum", "top_three"]
+__all__ = ["free_memory", "on_device", "segment_argmax", "segment_max", "top_three"]
 
 
 class _Torch:
@@ -96,25 +96,6 @@ def segment_max(values: Any, bag: Any, n_bags: int) -> Any:
     """
     out = values.new_full((n_bags, values.shape[1]), -torch.inf)
     return out.scatter_reduce_(0, bag[:, None].expand_as(values), values, "amax")
-
-
-def segment_sum(values: Any, bag: Any, n_bags: int) -> Any:
-    """Sum of each bag and column.
-
-    Parameters
-    ----------
-    values : tensor of shape (n_instances, n_columns)
-        Values aligned with the instances.
-    bag : tensor of int64 of shape (n_instances,)
-        The bag of each instance.
-    n_bags : int
-        How many there are.
-
-    Returns
-    -------
-    tensor of shape (n_bags, n_columns)
-    """
-    return values.new_zeros((n_bags, values.shape[1])).index_add_(0, bag, values)
 
 
 def segment_argmax(values: Any, largest: Any, bag: Any) -> Any:

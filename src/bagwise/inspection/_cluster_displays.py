@@ -247,14 +247,14 @@ def _principal_scores(rows: Any) -> NDArray[Any]:
     """The first two principal components, by the inner products: sparse rows stay sparse."""
     from scipy.sparse import issparse
 
-    from bagwise.solvers.spectral.eigenvectors import some_eigenvectors
+    from bagwise.compiled.lapack import eigenvectors
 
     gram = rows @ rows.T
     gram = np.asarray(gram.toarray() if issparse(gram) else gram, dtype=float)
     gram = gram - gram.mean(axis=0)
     gram -= gram.mean(axis=1, keepdims=True)
     n = len(gram)
-    values, vectors = some_eigenvectors(gram, max(n - 2, 0), n - 1)
+    values, vectors = eigenvectors(gram, max(n - 2, 0), n - 1)
     scores = (vectors * np.sqrt(np.clip(values, 0, None)))[:, ::-1]
     return np.pad(scores, ((0, 0), (0, 2 - scores.shape[1])))
 

@@ -20,6 +20,7 @@ from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base._fitted_state import FittedState, Floats, Integers, Table
+from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import Checkpoint, digest, local_instances
 from bagwise.exceptions import InputError
@@ -32,7 +33,6 @@ from bagwise.solvers.metric.mimlca import instance_span, metric_map, usual_rank
 from bagwise.solvers.metric.mimlca_parts import mimlca_by_parts
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.spectral.eigenvectors import some_eigenvectors, with_fixed_signs
 
 __all__ = ["MIMLCA", "MLCA"]
 
@@ -193,7 +193,7 @@ def _leading_eigenvectors(gram: NDArray[np.float64], keep: int) -> Any:
     if n > 1000 and 10 * keep < n:
         values, vectors = eigsh(gram, k=keep, which="LA", v0=gram.sum(axis=1))
         return values, with_fixed_signs(vectors)
-    return some_eigenvectors(gram, n - keep, n - 1)
+    return eigenvectors(gram, n - keep, n - 1)
 
 
 class MIMLCA(_ClusterMetric, LabelAssigner):

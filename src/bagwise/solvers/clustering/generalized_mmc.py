@@ -31,11 +31,11 @@ from scipy.linalg import LinAlgError, solve_triangular
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from bagwise.compiled import lapack
+from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible, one_core_if_small
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import FeatureSpace, Vector, dense_gram
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.spectral.eigenvectors import some_eigenvectors
 
 __all__ = ["diagonal_bound", "generalized_mmc"]
 
@@ -86,7 +86,7 @@ def _relaxed(
     columns = M.sum(axis=0)
     Q = M - np.outer(columns, columns / columns.sum()) + balance / n
     _, relaxed, curve, converged = diagonal_bound(Q, tol=tol, steps=steps)
-    g = some_eigenvectors(relaxed, n - 1, n - 1)[1][:, 0]
+    g = eigenvectors(relaxed, n - 1, n - 1)[1][:, 0]
     g *= np.sqrt(n)
     b = float(columns @ g / columns.sum())
     coef = M @ (g - b)

@@ -19,9 +19,9 @@ from scipy.linalg import qr
 from scipy.linalg.lapack import dpocon
 
 from bagwise.compiled import lapack
+from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible
 from bagwise.engines.arrays import centred_blocks, empty, upper_gram
-from bagwise.solvers.spectral.eigenvectors import some_eigenvectors
 
 __all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper"]
 
@@ -221,7 +221,7 @@ def _leading(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The largest eigenvalues that are not rounding, falling, and their eigenvectors."""
     n = len(gram)
-    values, vectors = some_eigenvectors(gram, n - keep, n - 1, lower=False)
+    values, vectors = eigenvectors(gram, n - keep, n - 1, lower=False)
     values, vectors = values[::-1], vectors[:, ::-1]
     real = values > RANK_TOLERANCE * max(values[0], np.finfo(np.float64).tiny)
     return values[real], vectors[:, real]

@@ -17,10 +17,10 @@ from scipy import sparse
 from scipy.special import expit
 
 from bagwise import compiled
+from bagwise.compiled.lapack import with_fixed_signs
 from bagwise.engines.arrays import eigh
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.spectral.eigenvectors import with_fixed_signs
 from bagwise.solvers.unit_variance import unit_variance
 
 __all__ = ["BagPairs", "mildml", "pair_loss", "sample_pairs"]

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from bagwise import compiled
+from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.spectral.eigenvectors import some_eigenvectors
 from bagwise.solvers.unit_variance import unit_variance
 
 __all__ = ["best_directions", "miml_metric", "move_centres", "spread"]
@@ -133,7 +133,7 @@ def best_directions(within: Matrix, between: Matrix, n: int, start: Matrix) -> M
         if A.shape[1] == n and best <= ratio * (1 + 1e-12):
             return A
         ratio = best
-        _, vectors = some_eigenvectors(between - ratio * within, d - n, d - 1)
+        _, vectors = eigenvectors(between - ratio * within, d - n, d - 1)
         A = vectors[:, ::-1]
     return A
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.compiled import lapack
+from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
 from bagwise.compiled.threads import interruptible
 from bagwise.engines.arrays import eigh
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.spectral.eigenvectors import some_eigenvectors, with_fixed_signs
 
 __all__ = ["minimise_norm_ratio", "widest_directions"]
 
@@ -115,7 +115,7 @@ class _Place:
 
     def eigenvectors(self, n_components: int) -> Matrix:
         difference = self.near - self.ratio * self.far
-        return some_eigenvectors(difference, 0, n_components - 1)[1]
+        return eigenvectors(difference, 0, n_components - 1)[1]
 
     def polar_factor(self) -> Matrix:
         largest = interruptible(np.linalg.eigvalsh, self.near)[-1]

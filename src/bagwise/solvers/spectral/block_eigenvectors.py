@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from bagwise.compiled.lapack import with_fixed_signs
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.spectral.eigenvectors import with_fixed_signs
 
 __all__ = ["SymmetricOperator", "leading_eigenvectors"]
 
@@ -70,7 +70,7 @@ def leading_eigenvectors(
     -------
     SolverResult
         ``solution`` is (vectors, values), largest first, with the signs of
-        `eigenvectors.with_fixed_signs`; the objective is the sum of the
+        `lapack.with_fixed_signs`; the objective is the sum of the
         eigenvalues (Eq. 13), which never falls; the residuals are the largest of each restart.
     """
     n = operator.shape[0]

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from bagwise import compiled
+from bagwise.compiled.lapack import with_fixed_signs
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.spectral.eigenvectors import with_fixed_signs
 
 if TYPE_CHECKING:  # numba loads when the first kernel runs
     from bagwise.compiled.dual_descent import Rows
