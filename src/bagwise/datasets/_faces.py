@@ -108,8 +108,8 @@ def make_names_and_faces(
     rng = random_generator(random_state)
 
     sizes = _sample(rng, PHOTOS_WITH_FACES, n_bags) + 1
-    room = np.minimum(sizes, n_categories)
-    n_true = _fit_into(rng, _sample(rng, PHOTOS_WITH_TRUE_NAMES, n_bags), room)
+    capacity = np.minimum(sizes, n_categories)
+    n_true = _fit_into(rng, _sample(rng, PHOTOS_WITH_TRUE_NAMES, n_bags), capacity)
     people = _People(rng, n_categories)
     true_names = people.cast(n_true)
     n_caption = _rank_alike(rng, _sample(rng, PHOTOS_WITH_CAPTION_NAMES, n_bags), n_true)
@@ -143,17 +143,17 @@ def _sample(rng: np.random.RandomState, table: tuple[int, ...], n_bags: int) -> 
 
 
 def _fit_into(
-    rng: np.random.RandomState, counts: NDArray[np.int64], room: NDArray[np.int64]
+    rng: np.random.RandomState, counts: NDArray[np.int64], capacity: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Deal the counts out to photos at random, none larger than the room there.
+    """Deal the counts out to photos at random, none larger than the capacity of the photo.
 
     Large counts choose first; one that finds no photo left is lowered until it does.
     """
-    dealt = np.full(len(room), -1)
+    dealt = np.full(len(capacity), -1)
     waiting = 0
     for count in range(counts.max(), -1, -1):
         waiting += int(np.sum(counts == count))
-        free = np.flatnonzero((dealt < 0) & (room >= count))
+        free = np.flatnonzero((dealt < 0) & (capacity >= count))
         chosen = rng.permutation(free)[:waiting]
         dealt[chosen] = count
         waiting -= len(chosen)
@@ -187,7 +187,7 @@ class _People:
         return np.minimum(drawn, self.n - 1)
 
     def cast(self, n_names: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Choose distinct people for each photo, everybody at least once if there is room."""
+        """Choose distinct people for each photo, everybody at least once where possible."""
         total = int(n_names.sum())
         everybody = np.arange(self.n)[:total]
         pool = self.rng.permutation(np.append(everybody, self.draw(total - len(everybody))))

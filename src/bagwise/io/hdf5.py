@@ -90,12 +90,12 @@ def read_hdf5(
     dataset = "features" if request.features is None else request.features[0]
     notes = _read_notes(path)
     reader = _Reader(dataset, allow_external)
-    room = 0 if cluster is not None else workspace.limit // 2  # the values are copied once more
+    left = 0 if cluster is not None else workspace.limit // 2  # the values are copied once more
     files: list[_BagFile] = []
     early: list[_Values | None] = []
     for p in (paths := _bag_paths(path, notes)):
-        file, values = reader.measure(p, room)
-        room -= 0 if values is None else file.n_bytes
+        file, values = reader.measure(p, left)
+        left -= 0 if values is None else file.n_bytes
         files.append(file)
         early.append(values)
     _same_width(files)

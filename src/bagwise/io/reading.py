@@ -1,4 +1,4 @@
-"""read_bags and write_bags: one door for every format."""
+"""read_bags and write_bags: one function for every format."""
 
 from __future__ import annotations
 
