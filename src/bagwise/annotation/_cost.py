@@ -1,4 +1,4 @@
-"""What a fit will take, told before it takes it."""
+"""Memory that a fit needs, checked before it starts."""
 
 from __future__ import annotations
 

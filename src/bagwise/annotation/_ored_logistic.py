@@ -33,8 +33,8 @@ from bagwise.solvers.annotation.orlr_parts import Demands, infer
 
 __all__ = ["ORedLogisticRegression"]
 
-# A class of which no bag was seen has probability zero. Where a bag is said to carry it all the
-# same, it is this much less likely than the others, which is the limit of ever less.
+# A class of which no bag was seen has probability zero. Where the label set of a bag
+# contains it all the same, its logit is this much lower than the others: in place of the limit.
 UNSEEN = 1e4
 
 

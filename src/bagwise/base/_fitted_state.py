@@ -81,7 +81,7 @@ class Sizes:
         return None if self._parent is None else self._parent.get(name)
 
     def expect(self, axis: Axis, length: int, name: str) -> None:
-        """Compare the length of an axis with what is known, or remember it."""
+        """Compare the length of an axis with the known one, or set it."""
         if axis is None:
             return
         expected: int | None
@@ -162,7 +162,7 @@ class Array(Kind):
         self.shape = shape
 
     def accepts(self, dtype: np.dtype[Any]) -> bool:
-        """Tell whether arrays of this type may be computed with."""
+        """Whether arrays of this type are accepted."""
         raise NotImplementedError
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:

@@ -5,6 +5,7 @@ Rows are instances of bags, or rows of their own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.margin.cost_range import check_costs, mean_square
 from bagwise.solvers.margin.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
 
-__all__ = ["KernelMachine"]
+__all__ = ["KernelMachine", "kernel_params", "kernel_scores"]
 
 BLOCK = 2**22  # kernel values held at once when scoring
 
@@ -73,7 +74,7 @@ class KernelMachine(BagEstimator):
         return KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, width))
 
     def _keep(self, space: FeatureSpace, coef: NDArray[Any], intercept: NDArray[Any]) -> None:
-        """Remember machines, rows of `coef` over the training rows, as fitted state."""
+        """Keep machines as fitted state; rows of `coef` are weights of the training rows."""
         self._drop_machine()
         if isinstance(space, LinearFeatures):
             self.coef_, self.intercept_ = space.planes(coef, intercept)
@@ -87,8 +88,7 @@ class KernelMachine(BagEstimator):
     def _kernel_values(self, A: Any, B: Any, gamma: float) -> NDArray[Any]:
         if B.shape[0] == 0:
             return np.zeros((A.shape[0], 0))
-        params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
-        return instance_kernel(A, B, self.kernel, params)
+        return instance_kernel(A, B, self.kernel, kernel_params(self, gamma))
 
     def _score(self, bags: Bags) -> NDArray[np.float64]:
         return self._score_rows(bags.instances)
@@ -97,9 +97,36 @@ class KernelMachine(BagEstimator):
         """Score checked rows by each machine: shape (n_rows, n_machines)."""
         if hasattr(self, "coef_"):
             return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_
-        n_rows = max(1, BLOCK // max(1, len(self.support_)))
-        scores = [
-            self._kernel_values(rows[batch], self.support_vectors_, self.gamma_) @ self.dual_coef_.T
-            for batch in gen_batches(rows.shape[0], n_rows)
-        ]
-        return np.concatenate(scores) + self.intercept_
+
+        def values(block: Any) -> NDArray[Any]:
+            return self._kernel_values(block, self.support_vectors_, self.gamma_)
+
+        return kernel_scores(rows, values, self.dual_coef_) + self.intercept_
+
+
+def kernel_params(model: Any, gamma: float | None) -> dict[str, Any]:
+    """The parameters of the kernel function of a model, for `instance_kernel`."""
+    return {"gamma": gamma, "degree": model.degree, "coef0": model.coef0}
+
+
+def kernel_scores(
+    rows: Any, kernel: Callable[[Any], NDArray[Any]], dual_coef: NDArray[Any]
+) -> NDArray[Any]:
+    """Weighted sums of kernel values, a block of rows at a time.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        The rows.
+    kernel : callable
+        From a block of rows to its kernel values with the support vectors.
+    dual_coef : ndarray of shape (n_machines, n_support)
+        The weights of the support vectors.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_machines)
+    """
+    size = max(1, BLOCK // max(1, dual_coef.shape[1]))
+    blocks = gen_batches(rows.shape[0], size)
+    return np.concatenate([kernel(rows[block]) @ dual_coef.T for block in blocks])

@@ -1,4 +1,4 @@
-"""What the three WellSVM estimators share: the kernel, the machine, and how it is asked."""
+"""What the three WellSVM estimators share: the kernel, the machine, and its scores."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def fitted_state_problem(model: Any) -> str | None:
 
 
 def has_fitted_attributes(model: Any) -> bool:
-    """Tell whether a model holds any attribute that a fit leaves.
+    """Whether a model holds any attribute that a fit leaves.
 
     Parameters
     ----------

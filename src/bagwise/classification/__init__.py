@@ -1,4 +1,4 @@
-"""Which class is this bag, and which instance says so?"""
+"""Classifiers of bags, with the key instances of each bag."""
 
 from bagwise.classification._bag_margin import BagMarginSVM
 from bagwise.classification._balanced_sparse_mil import BalancedSparseMIL

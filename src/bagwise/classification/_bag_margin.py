@@ -13,7 +13,7 @@ __all__ = ["BagMarginSVM"]
 
 
 class BagMarginSVM(OneVsRestSVM):
-    r"""SVM on bags, each judged by its best instance (MI-SVM, Andrews 2003).
+    r"""SVM on bags, each scored by its best instance (MI-SVM, Andrews 2003).
 
     With :math:`y_i = \pm 1` the label of bag i,
 
@@ -70,8 +70,8 @@ class BagMarginSVM(OneVsRestSVM):
     Neither half of a round raises the objective. Witnesses come back after a few rounds, at the
     latest in a cycle of equal objectives; the best machine is kept. The intercept is free, as in
     LIBSVM (LIBLINEAR would penalise it). The mean of a bag is taken in the feature space of the
-    kernel; with the linear kernel that is the paper's. Where the machine cannot tell instances of
-    a bag apart (as when the means lie among the negatives and w = 0) the difference of the class
+    kernel; with the linear kernel that is the paper's. Where the instances of a bag have
+    equal scores (as when the means lie among the negatives and w = 0) the difference of the class
     means chooses the witness.
 
     Cost of a round: a few dozen systems as large as the smaller of the number of features and the

@@ -119,7 +119,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
-        """Remember the bags and how near each must be cited.
+        """Store the bags and their citation radii.
 
         Parameters
         ----------

@@ -60,7 +60,7 @@ class EMDD(PointConceptClassifier):
 
     See Also
     --------
-    DiverseDensity : All instances of a bag speak, by noisy-or.
+    DiverseDensity : All instances of a bag count, by noisy-or.
 
     Notes
     -----

@@ -47,7 +47,7 @@ class MINet(BagClassifierMixin, BagEstimator):
     hidden_layer_sizes : sequence of int, default=(256, 128, 64)
         Units of each hidden layer; none for a linear model.
     level : {"instance", "embedding"}, default="instance"
-        What is pooled: the scores of the instances, or their embeddings. Instance-level answers
+        What is pooled: the scores of the instances, or their embeddings. Instance-level methods
         exist for "instance" only.
     pooling : {"max", "mean", "lse"}, default="max"
         How. "lse" is the logarithm of the mean exponential, ``log(mean(exp(s)))``: it lies

@@ -1,4 +1,4 @@
-"""Training of MINet: the only lines of this room that name torch."""
+"""Training of MINet: the only module of the package that uses torch."""
 
 from __future__ import annotations
 
@@ -135,13 +135,13 @@ def train(
     tol : float or None
         The training ends when `PATIENCE` epochs lowered the cross entropy by less than this; None
         to spend the whole budget. The penalty is not looked at: it still falls, as unused weights
-        fade, long after the answers have settled.
+        fade, long after the predictions have converged.
     device : str or None
         A device of torch; None for the CPU.
     rng : RandomState
         Deals the bags into batches.
     track : callable
-        Iterates over epochs and tells of progress.
+        Iterates over epochs and reports progress.
 
     Returns
     -------

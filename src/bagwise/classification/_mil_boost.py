@@ -27,7 +27,7 @@ __all__ = ["MILBoost"]
 
 
 class MILBoost(OneVsRestMixin, BagEstimator):
-    r"""Boosted trees on instances, judged by the noisy-or of their bag (MILBoost, Viola 2005).
+    r"""Boosted trees on instances, fitted to the noisy-or of their bag (MILBoost, Viola 2005).
 
     A sum of trees F gives each instance the probability :math:`p(x) = 1 / (1 + e^{-F(x)})`, and
     the bag B the probability :math:`P_B = 1 - \prod_{x \in B} (1 - p(x))`. Trees are added to lower
@@ -70,8 +70,8 @@ class MILBoost(OneVsRestMixin, BagEstimator):
 
     Notes
     -----
-    A leaf answers with the mean sign of its instances, weighted by the gradient, between -1 and 1:
-    the paper's classifiers answered with the sign alone. The first score is the constant that makes
+    The value of a leaf is the mean sign of its instances, weighted by the gradient, between -1 and
+    1; the paper's classifiers return the sign alone. The first score is the constant that makes
     the bags most likely; from zero, noisy-or would call every large bag positive. Monotone changes
     of a feature change nothing but the thresholds: no standardisation is needed.
 
@@ -95,7 +95,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
 
     instance_pooling = "noisy-or"
     _probabilities = staticmethod(one_vs_rest_probabilities)
-    _keys_by_value = True  # trees do not tell some instances apart
+    _keys_by_value = True  # instances in the same leaves have equal scores
     _value_range = (0.0, np.inf)  # trees compare values and never multiply them
 
     _parameter_constraints: dict[str, Any] = {

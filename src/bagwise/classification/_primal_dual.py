@@ -1,4 +1,4 @@
-"""PrimalDualMISVM (pdMISVM): all classes at once, each bag judged by its best instance."""
+"""PrimalDualMISVM (pdMISVM): all classes at once, each bag scored by its best instance."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number
+from bagwise.base._kernel_machine import kernel_params, kernel_scores
 from bagwise.engines import one_core_for, require_local, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
@@ -31,7 +32,6 @@ from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_
 __all__ = ["PrimalDualMISVM"]
 
 # Operations of the eigendecompositions (about 9 d^3 each) that "auto" accepts for exact updates.
-BLOCK = 2**22  # values of a kernel held at once
 AFFORDABLE = 1e11
 
 
@@ -281,14 +281,9 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     def _score(self, bags: Bags) -> NDArray[Any]:
         if self.kernel == "linear":
             return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
-        bags, training = bags.to("numpy"), self.training_bags_
-        step = max(1, BLOCK // training.n_instances)
-        scores = [
-            self._gram(bags.instances[start : start + step], training, self.gamma_)
-            @ self.dual_coef_.T
-            for start in range(0, bags.n_instances, step)
-        ]
-        return np.concatenate(scores) + self.intercept_
+        gram = partial(self._gram, training=self.training_bags_, gamma=self.gamma_)
+        rows = bags.to("numpy").instances
+        return kernel_scores(rows, gram, self.dual_coef_) + self.intercept_
 
     def _check_options(self, bags: Bags, classes: NDArray[Any], codes: NDArray[np.int64]) -> None:
         absent = np.setdiff1d(np.arange(len(classes)), codes)
@@ -326,8 +321,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     def _gram(self, rows: Any, training: Bags, gamma: float) -> NDArray[Any]:
         if self.kernel == "precomputed":
             return rows
-        params = {"gamma": gamma, "degree": self.degree, "coef0": self.coef0}
-        return instance_kernel(rows, training.instances, self.kernel, params)
+        return instance_kernel(rows, training.instances, self.kernel, kernel_params(self, gamma))
 
     def _polished(
         self,

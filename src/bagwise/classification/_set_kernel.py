@@ -15,6 +15,7 @@ from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, fit_method
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number
+from bagwise.base._kernel_machine import kernel_params
 from bagwise.pairwise import (
     BAG_KERNELS,
     check_kernel,
@@ -194,10 +195,5 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
         return sums * scale[:, None] + self.intercept_
 
     def _kernel_options(self, gamma: float) -> dict[str, Any]:
-        return {
-            "kernel": self.kernel,
-            "gamma": gamma,
-            "degree": self.degree,
-            "coef0": self.coef0,
-            "normalization": self.normalization,
-        }
+        shape = {"kernel": self.kernel, "normalization": self.normalization}
+        return shape | kernel_params(self, gamma)

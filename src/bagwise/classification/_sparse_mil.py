@@ -15,7 +15,7 @@ class SparseMIL(OneVsRestSVM):
     r"""SVM that expects few positive instances in a positive bag (sMIL, Bunescu and Mooney 2007).
 
     If one of the n instances of a positive bag B scores 1 and the others -1, their mean is
-    :math:`2 / n - 1`. That is asked of the mean, and -1 of every instance of a negative bag:
+    :math:`2 / n - 1`. This is the margin of the mean; that of an instance of a negative bag is -1:
 
     .. math:: \min_{w, b, \xi \ge 0} \tfrac12 |w|^2 + C \sum_B \xi_B + C \sum_x \xi_x \quad
         \text{s.t.}\quad w \cdot \frac{\phi(B)}{|B|} + b \ge \frac{2}{|B|} - 1 - \xi_B, \quad
@@ -63,7 +63,7 @@ class SparseMIL(OneVsRestSVM):
 
     Notes
     -----
-    The intercept is free. Small positive bags say most; where all are large, the margins asked are
+    The intercept is free. Small positive bags matter most; where all are large, the margins are
     near -1 and w may stay near 0: `BalancedSparseMIL` is meant for bags with more positives.
     Negative instances usually outnumber positive bags by far; a `class_weight` of about their
     ratio for the positive class often helps.

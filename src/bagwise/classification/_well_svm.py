@@ -35,7 +35,7 @@ __all__ = ["WellMISVM"]
 class WellMISVM(OneVsRestMixin, LabelMachine):
     r"""Weakly labelled SVM for multi-instance learning (WellSVM, Li 2013).
 
-    One *key instance* s(i) speaks for a positive bag i; every instance of a negative bag is
+    One *key instance* s(i) represents a positive bag i; every instance of a negative bag is
     negative. The choice of key instances is relaxed to a convex problem,
 
     .. math:: \max_{0 \le \alpha \le C} \; \min_{s} \; \sum_i \alpha_i - \tfrac12
@@ -52,7 +52,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         Cost of a margin error of an instance of a negative bag; "auto" lets both sides weigh the
         same, ``C1 * n_positive_bags / n_negative_instances``.
     threshold : {"bags", "zero"}, default="bags"
-        Where a score becomes positive: where the training bags are best told apart (in balanced
+        Where a score becomes positive: where it separates the training bags best (in balanced
         accuracy), or at 0. The margins of the problem belong to each choice apart, not to the
         mixture that scores an instance, so that 0 can be far off.
     kernel : str or callable, default="linear"

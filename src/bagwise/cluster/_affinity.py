@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,6 +21,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import gen_batches
 
 from bagwise._validation import check_similarity
 from bagwise.cluster._placed_rows import PlacedRows
@@ -39,7 +39,6 @@ __all__ = [
     "neighbor_graph",
     "neighbor_rows",
     "pick_landmarks",
-    "row_blocks",
 ]
 
 AFFINITIES = ("auto", "local_scaling", "nearest_neighbors", "landmark", "precomputed")
@@ -143,7 +142,7 @@ def local_scaling(X: Any, scale_neighbor: int) -> tuple[Array, Array]:
     X : ndarray or CSR of shape (n_instances, n_features)
         The instances.
     scale_neighbor : int
-        Which neighbour tells the scale of an instance: t.
+        Which neighbour determines the scale of an instance: t.
 
     Returns
     -------
@@ -192,7 +191,7 @@ def local_scaling_rows(X: Any, anchors: Any, scales: Array, scale_neighbor: int)
     scales : ndarray of shape (n_instances,)
         Their scales.
     scale_neighbor : int
-        Which neighbour tells the scale of a new instance.
+        Which neighbour determines the scale of a new instance.
 
     Returns
     -------
@@ -217,7 +216,7 @@ def neighbor_graph(
     n_neighbors : int
         How many neighbours each instance has.
     scale_neighbor : int
-        Which of them tells the scale.
+        Which of them determines the scale.
     approximate : bool
         Whether pynndescent finds the neighbours: nearly all of them, in time nearly linear in N.
     seed : int
@@ -239,8 +238,7 @@ def neighbor_graph(
     scales = _floored(distances[:, min(scale_neighbor, k) - 1])
     exponents = distances**2 / (2 * scales[:, None] * scales[neighbors])
     weights = np.exp(-exponents).astype(X.dtype)
-    indptr = np.arange(0, n * k + 1, k)
-    graph = sparse.csr_array((weights.ravel(), neighbors.ravel(), indptr), shape=(n, n))
+    graph = _rows_of_equal_length(weights, neighbors, n)
     return graph.maximum(graph.T).tocsr(), scales
 
 
@@ -260,7 +258,7 @@ def neighbor_rows(
     n_neighbors : int
         How many neighbours each new instance has.
     scale_neighbor : int
-        Which of them tells its scale.
+        Which of them determines its scale.
 
     Returns
     -------
@@ -319,7 +317,7 @@ def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_a
     k = min(n_neighbors, len(landmarks))
     search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(landmarks)
     parts = []
-    for rows in row_blocks(X.shape[0], 50_000):
+    for rows in gen_batches(X.shape[0], 50_000):
         distances, nearest = interruptible(search.kneighbors, X[rows])
         scales = _floored(distances[:, -1:])
         weights = _from_exponents(distances**2 / (2 * scales**2))
@@ -371,23 +369,6 @@ class FactoredSimilarity:
     def toarray(self) -> Array:
         """Write the matrix out."""
         return self @ np.eye(self.shape[0], dtype=self.dtype)
-
-
-def row_blocks(n: int, size: int = BLOCK) -> Iterator[slice]:
-    """Cut n rows into slices.
-
-    Parameters
-    ----------
-    n : int
-        The number of rows.
-    size : int, default=512
-        Of a slice.
-
-    Yields
-    ------
-    slice
-    """
-    return (slice(start, min(start + size, n)) for start in range(0, n, size))
 
 
 def _from_exponents(exponents: Array) -> Array:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, gen_batches
 
 from bagwise._sklearn import Interval, StrOptions
 from bagwise._validation import check_bags, check_label_sets
@@ -28,7 +28,7 @@ from bagwise.base._fitted_state import (
     Text,
     Values,
 )
-from bagwise.cluster._affinity import AFFINITIES, Affinity, row_blocks
+from bagwise.cluster._affinity import AFFINITIES, Affinity
 from bagwise.cluster._placed_rows import rows_in_order
 from bagwise.engines import over_partitions
 from bagwise.exceptions import InputError
@@ -315,7 +315,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     def predict_instances(self, X: Any) -> NDArray[np.int64]:
         """Find the cluster of new instances, by the Nyström extension of the eigenvectors.
 
-        Nothing is asked of their bags' labels.
+        The labels of their bags are not needed.
 
         Parameters
         ----------
@@ -333,7 +333,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     def _clusters(self, bags: Bags) -> NDArray[np.int64]:
         affinity = replace(self._affinity(0), kind=self.affinity_)
         found = np.empty(bags.n_instances, dtype=np.int64)
-        for rows in row_blocks(bags.n_instances, 4096):
+        for rows in gen_batches(bags.n_instances, 4096):
             near = affinity.compare_new(bags.instances[rows], self._anchors, self._scales)
             found[rows] = nearest_center(near, self._anchor_vectors, self.cluster_centers_)
         return found
@@ -367,11 +367,11 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         if self.n_clusters > n_instances:
             raise InputError(
                 f"n_clusters={self.n_clusters}, but there are n_samples = {n_instances} instances: "
-                "ask for at most as many clusters as instances."
+                "use at most as many clusters as instances."
             )
 
     def _name_clusters(self, bags: Bags, labels: Labels | None) -> None:
-        """Which classes the clusters are made of, as far as the label sets tell."""
+        """Estimate the classes in each cluster from the label sets."""
         self.classes_ = self.cluster_classes_ = self.cluster_class_shares_ = None
         if labels is None:
             return
@@ -394,7 +394,7 @@ def known_label_sets(y: Any, bags: Bags) -> Labels | None:
 def own_order(bags: Bags, labels: Labels | None, *, pairwise: bool) -> NDArray[np.intp]:
     """An order of the instances that does not depend on the order in which they came.
 
-    The random start and k-means then give the same answer whatever the order of the bags is.
+    The random start and k-means then give the same result whatever the order of the bags is.
     """
     if pairwise:
         return np.arange(bags.n_instances)
@@ -402,8 +402,8 @@ def own_order(bags: Bags, labels: Labels | None, *, pairwise: bool) -> NDArray[n
     place = over_partitions(partial(_projected, direction=draw(bags.n_features)), bags)
     if labels is None:
         return np.argsort(place, kind="stable")
-    told = (labels.indicator @ draw(labels.indicator.shape[1]))[bags.bag_index]
-    return np.lexsort((told, place))
+    by_labels = (labels.indicator @ draw(labels.indicator.shape[1]))[bags.bag_index]
+    return np.lexsort((by_labels, place))
 
 
 def _projected(bags: Bags, direction: NDArray[np.float64]) -> NDArray[np.float64]:

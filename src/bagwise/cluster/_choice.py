@@ -75,8 +75,9 @@ def choose_clusters(
 
     Bags are resampled without replacement and clustered anew. A good number of clusters survives
     the loss of bags: the clusters are those found from all bags (stability); among equally stable
-    numbers a large eigengap speaks for one. A good weight foretells labels: the instances of the
-    bags left out, whose labels were not seen, fall into clusters of their own labels (agreement).
+    numbers the one with the largest eigengap is chosen. A good weight predicts labels: the
+    instances of the bags left out, whose labels were not seen, fall into clusters of their own
+    labels (agreement).
 
     Parameters
     ----------
@@ -102,8 +103,10 @@ def choose_clusters(
     -------
     ClusterChoice
 
-    Notes ----- Cost: ``n_resamples + 1`` similarities, as many eigenproblems for each alpha, and a
-    k-means for each row of the table and each draw.
+    Notes
+    -----
+    Cost: ``n_resamples + 1`` similarities, as many eigenproblems for each alpha, and a k-means for
+    each row of the table and each draw.
 
     Examples
     --------
@@ -192,7 +195,7 @@ class _Clusterings:
         self.others = np.setdiff1d(np.arange(bags.n_instances), self.rows)
         self.spectra: list[NDArray[Any]] = []
         self.clusters: dict[Any, NDArray[np.int64]] = {}
-        self.foretold: dict[Any, NDArray[np.int64]] = {}
+        self.predicted: dict[Any, NDArray[np.int64]] = {}
         drawn, known = bags[chosen], None if labels is None else labels[chosen]
         affinity = estimator._affinity(bags.n_instances)
         pairwise = affinity.kind == "precomputed"
@@ -221,7 +224,7 @@ class _Clusterings:
                 found, centers = k_means(rows, k, estimator.n_init, rng)
                 self.clusters[i, j] = found[came]
                 if near is not None:
-                    self.foretold[i, j] = nearest_center(near, at_anchors[:, :k], centers)
+                    self.predicted[i, j] = nearest_center(near, at_anchors[:, :k], centers)
 
     def stability(self, everything: _Clusterings) -> NDArray[np.float64]:
         """Likeness to the clusterings of all bags, for each weight and count."""
@@ -236,15 +239,15 @@ class _Clusterings:
         if self.labels is None:
             return self._table(lambda cell: np.nan)
         candidates = (self.labels.indicator == 1)[self.bags.bag_index]
-        judged = candidates[self.others].any(axis=1)
+        labelled = candidates[self.others].any(axis=1)
 
         def right(cell: tuple[int, int]) -> float:
-            if not judged.any():
+            if not labelled.any():
                 return np.nan
             k = self.counts[cell[1]]
             shares = class_shares(self.clusters[cell], candidates[self.rows], k)
-            named = shares.argmax(axis=1)[self.foretold[cell][judged]]
-            return float(candidates[self.others[judged], named].mean())
+            named = shares.argmax(axis=1)[self.predicted[cell][labelled]]
+            return float(candidates[self.others[labelled], named].mean())
 
         return self._table(right)
 
@@ -265,8 +268,8 @@ def _rows_of(bags: Bags, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
 
 def _best_row(table: dict[str, NDArray[Any]], n_resamples: int) -> int:
     means = {a: table["agreement"][table["alpha"] == a].mean() for a in np.unique(table["alpha"])}
-    foretells = max(means, key=lambda a: -np.inf if np.isnan(means[a]) else means[a])
-    stability = np.where(table["alpha"] == foretells, table["stability"], -np.inf)
+    best_alpha = max(means, key=lambda a: -np.inf if np.isnan(means[a]) else means[a])
+    stability = np.where(table["alpha"] == best_alpha, table["stability"], -np.inf)
     top = int(stability.argmax())
     error = table["stability_sd"][top] / np.sqrt(n_resamples - 1)
     equal = stability >= stability[top] - error

@@ -167,7 +167,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         return self
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Tell the nearest cluster of each row.
+        """Predict the nearest cluster of each row.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ Array = NDArray[Any]
 
 
 def rows_in_order(bags: Bags, order: NDArray[np.intp]) -> Any:
-    """The instances in an order: a table here, or what can be asked of them where they are.
+    """The instances in an order: a table, or rows that stay on their workers.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
         return self._evaluate(X, self._score)[:, 0]
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Tell the cluster of each row.
+        """Predict the cluster of each row.
 
         Parameters
         ----------

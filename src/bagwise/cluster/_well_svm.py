@@ -221,7 +221,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         return self._evaluate(X, self._score)[:, 0]
 
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Tell the cluster of each row.
+        """Predict the cluster of each row.
 
         Parameters
         ----------
@@ -248,7 +248,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         return X[:, columns] if self.kernel == "precomputed" else X
 
     def _bisect(self, X: Any, rng: np.random.RandomState) -> NDArray[np.int64]:
-        """Cut all rows in two; remember the machine."""
+        """Split all rows in two and keep the machine."""
         seed, n = int(rng.randint(2**31 - 1)), X.shape[0]
         # ceil((N - beta) / 2) of each sign, but not of rounding noise, nor more than there are
         n_least = min(int(np.ceil(n * (1 - self.balance) / 2 - 1e-9)), n // 2)

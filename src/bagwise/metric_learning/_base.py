@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, sparse
 from sklearn.base import TransformerMixin
+from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
@@ -142,7 +143,7 @@ class CentroidPredictor(MetricLearner):
         Parameters
         ----------
         X : Bags or anything accepted as bags
-            The bags; their label sets are not asked for.
+            The bags; their label sets are not needed.
 
         Returns
         -------
@@ -209,6 +210,5 @@ def best_column(
     -------
     ndarray of shape (n_rows,)
     """
-    size = max(1, BLOCK // n_columns)
-    parts = [choose(score(rows[i : i + size]), axis=1) for i in range(0, rows.shape[0], size)]
-    return np.concatenate(parts)
+    blocks = gen_batches(rows.shape[0], max(1, BLOCK // n_columns))
+    return np.concatenate([choose(score(rows[block]), axis=1) for block in blocks])

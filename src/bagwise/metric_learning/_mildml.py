@@ -82,7 +82,7 @@ class MildML(MetricLearner):
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(30) % 3
     >>> X = np.column_stack([y + 0.1 * rng.normal(size=30), rng.normal(size=30)])
-    >>> d = MildML().fit(X, y).get_metric()  # the first feature tells, the second does not
+    >>> d = MildML().fit(X, y).get_metric()  # only the first feature matters
     >>> d([0, 0], [1, 0]) > 10 * d([0, 0], [0, 1])
     True
     """

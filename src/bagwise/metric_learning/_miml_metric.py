@@ -76,7 +76,7 @@ class MIMLMetric(CentroidPredictor):
     >>> photos = [[[0.0, 1.0], [5.0, 9.0]], [[5.1, 4.0]], [[0.2, 7.0], [5.2, 2.0]], [[0.1, 3.0]]]
     >>> names = [{"Ann", "Bob"}, {"Bob"}, {"Ann", "Bob"}, {"Ann"}]
     >>> model = MIMLMetric(n_components=1).fit(photos, names)
-    >>> abs(model.components_).round(1)  # the first feature tells
+    >>> abs(model.components_).round(1)  # the first feature separates the labels
     array([[1., 0.]])
     """
 
@@ -122,7 +122,7 @@ class MIMLMetric(CentroidPredictor):
         carried = labels.indicator[labels.known][:, present]
         if (carried == carried[:, :1]).all():
             raise LabelError(
-                "all labels are carried by the same bags: nothing tells them apart. Give bags that "
+                "all labels are carried by the same bags: they cannot be separated. Give bags that "
                 "carry some of them only."
             )
         candidates = Candidates.from_indicator(

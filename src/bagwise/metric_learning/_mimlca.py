@@ -20,6 +20,7 @@ from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base._fitted_state import FittedState, Floats, Integers, Table
+from bagwise.base._kernel_machine import kernel_params
 from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import Checkpoint, digest, local_instances
@@ -79,7 +80,7 @@ class _ClusterMetric(CentroidPredictor):
         Parameters
         ----------
         X : Bags or anything accepted as bags
-            The bags; their label sets are not asked for.
+            The bags; their label sets are not needed.
         rule : {"centroid", "projection"}, default="centroid"
             "centroid": the category c with the smallest :math:`d_M(x, z_c)` (Eq. 15);
             "projection": with the largest :math:`(L'x)_c - \alpha |L'z_c|^2` (Eq. 16).
@@ -111,11 +112,10 @@ class _ClusterMetric(CentroidPredictor):
     def _features(self, instances: Any) -> Any:
         if self.kernel == "linear":
             return instances
-        values = instance_kernel(instances, self.training_instances_, self.kernel, self._widths())
+        values = instance_kernel(
+            instances, self.training_instances_, self.kernel, kernel_params(self, self.gamma)
+        )
         return safe_sparse_dot(values, self.kernel_map_)
-
-    def _widths(self) -> dict[str, Any]:
-        return {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
 
     def _learn(
         self,
@@ -142,7 +142,7 @@ class _ClusterMetric(CentroidPredictor):
             (assigned,) = result.solution
             L = metric_map(span, assigned, len(classes), ridge=self.ridge)
             mean = span.mean
-            del span  # its basis is as large as the instances: the rest needs the room
+            del span  # its basis is as large as the instances: the rest needs the memory
         state |= {
             "components_": np.ascontiguousarray(L.T),
             "mean_": mean.astype(L.dtype),
@@ -165,7 +165,7 @@ class _ClusterMetric(CentroidPredictor):
             remedy="fit part of the bags, or use kernel='linear', after "
             "InstanceTransformer(Nystroem()) if need be",
         )
-        gram = instance_kernel(instances, instances, self.kernel, self._widths())
+        gram = instance_kernel(instances, instances, self.kernel, kernel_params(self, self.gamma))
         n_instances = len(gram)
         keep = n_instances
         if self.n_components is not None:
@@ -413,8 +413,8 @@ class MLCA(_ClusterMetric):
 
     :math:`L = X^+ J`, where column c of J is the indicator of category c at length one, and the
     learned distance is :math:`d_M(a, b) = |L'(a - b)|`: in it k-means finds the known categories
-    as well as any Mahalanobis metric lets it. It is what :class:`MIMLCA` would learn if the bags
-    told which instance has which label.
+    as well as any Mahalanobis metric lets it. It is what :class:`MIMLCA` would learn if the label
+    of each instance were known.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
         return float(np.mean(signs[signs != 0] > 0))
 
     def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
-        """Learn and remember a machine per sign vector: 1, -1, and 0 where it is not known."""
+        """Learn and keep a machine per sign vector: 1, -1, and 0 where the label is unknown."""
         raise NotImplementedError
 
 

@@ -52,8 +52,8 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         vectors become many and the fit slow.
     balance : float, array-like of shape (n_classes,) or None, default=None
         Share of ``classes_[1]`` (two classes), or of each of ``classes_``, among the unlabelled
-        rows; None takes the shares of the labelled rows, which a dozen labels tell badly. It is met
-        up to a whole number of rows.
+        rows; None takes the shares of the labelled rows, a poor estimate from a dozen labels. It
+        is met up to a whole number of rows.
     threshold : {"auto", "zero", "balanced"}, default="auto"
         Where a score becomes positive: "zero" at 0, "balanced" where the unlabelled rows show that
         balance. "auto", for two classes, moves from 0 only as far as the share of positive rows
