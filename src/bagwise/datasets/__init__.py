@@ -1,10 +1,10 @@
-"""Data sets: shipped, drawn, found in the data home, or fetched.
+"""Data sets: shipped, generated, read from the data home, or downloaded.
 
-`load_dataset` loads any data set that `list_datasets` names; common ones have a ``load_*`` function
-too. ``make_*`` draws, `fetch_dataset` gets public data into the user's cache. Each set is a
-:class:`~sklearn.utils.Bunch` with ``bags`` and ``y`` (or ``label_sets``), ``instance_labels``
-(indices into ``classes``, -1 unknown; or None), ``classes``, ``feature_names`` and ``DESCR``;
-ordinary data have ``X`` instead of ``bags``.
+`load_dataset` loads any data set that `list_datasets` lists; common ones also have a ``load_*``
+function. ``make_*`` generates data, `fetch_dataset` downloads public data into the user's cache.
+Each set is a :class:`~sklearn.utils.Bunch` with ``bags`` and ``y`` (or ``label_sets``),
+``instance_labels`` (indices into ``classes``, -1 unknown; or None), ``classes``, ``feature_names``
+and ``DESCR``; ordinary data have ``X`` instead of ``bags``.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def load_musk1() -> Bunch:
         - ``bags``: 92 molecules, 476 conformers, 166 features (whole numbers, as float64);
         - ``y``: 1 for a musk (47), 0 for others (45); ``classes`` names them;
         - ``fold``: (5, 92) test-fold numbers of five repetitions of 10-fold cross-validation;
-        - ``instance_labels``: None, since nobody knows which conformer smells;
+        - ``instance_labels``: None, as it is unknown which conformer smells;
         - ``feature_names``, ``DESCR``.
 
     References
@@ -74,7 +74,7 @@ def load_musk2() -> Bunch:
     Raises
     ------
     DataNotFoundError
-        When the file is not in the data home; the message says how to get it.
+        When the file is not in the data home; the message states how to get it.
     FileFormatError
         When the file is damaged.
     """
@@ -82,10 +82,11 @@ def load_musk2() -> Bunch:
 
 
 def load_elephant() -> Bunch:
-    """Load Elephant: is there one in the picture (from the data home; see `fetch_dataset`).
+    """Load Elephant: pictures with or without an elephant (data home; see `fetch_dataset`).
 
-    Only 110 of the 230 columns vary: 33 are constant and not zero, and dividing those by their
-    standard deviation (about 1e-17, not 0) makes noise of them. ``StandardScaler`` does it right.
+    Only 110 of the 230 columns vary: 33 are constant and not zero, and division by their
+    standard deviation (about 1e-17, not 0) turns them into noise. ``StandardScaler`` treats them
+    correctly.
 
     Returns
     -------
@@ -99,7 +100,7 @@ def load_elephant() -> Bunch:
     Raises
     ------
     DataNotFoundError
-        When the file is not in the data home; the message says how to get it.
+        When the file is not in the data home; the message states how to get it.
     FileFormatError
         When the file is damaged.
     """
@@ -107,7 +108,7 @@ def load_elephant() -> Bunch:
 
 
 def load_fox() -> Bunch:
-    """Load Fox: is there one in the picture (from the data home).
+    """Load Fox: pictures with or without a fox (from the data home).
 
     Only 122 of the 230 columns vary; 21 are constant and not zero: see :func:`load_elephant`.
 
@@ -148,7 +149,7 @@ def _binary(name: str, classes: list[str], feature_names: list[str] | None = Non
 
 
 def load_hja_birdsong(labels: str = "instances", *, labelled_only: bool = True) -> Bunch:
-    """Load HJA Birdsong: which birds sing, and which syllable is whose (from the data home).
+    """Load HJA Birdsong: species in recordings, and of each syllable (from the data home).
 
     There are two label matrices, and half of the syllables have no label.
 
@@ -157,10 +158,10 @@ def load_hja_birdsong(labels: str = "instances", *, labelled_only: bool = True) 
     labels : {"instances", "published"}, default="instances"
         "instances": the union of the labels of a recording's syllables (2.02 per bag), as the
         annotation and clustering papers use it. "published": the bag labels as published (2.14
-        per bag), 67 more in 62 bags, which no syllable bears out; 35 of them Brown Creeper.
+        per bag), 67 more in 62 bags, which no syllable has; 35 of them Brown Creeper.
     labelled_only : bool, default=True
         Keep only the 4,998 labelled syllables, as the papers do; otherwise all 10,232, with
-        instance label -1 where unknown. No recording loses all its syllables.
+        instance label -1 where unknown. Every recording keeps at least one syllable.
 
     Returns
     -------
@@ -196,9 +197,9 @@ def load_hja_birdsong(labels: str = "instances", *, labelled_only: bool = True) 
 
 
 def load_msrcv2() -> Bunch:
-    """Load MSRC v2: photos, their regions, and what each region shows (from the data home).
+    """Load MSRC v2: photos, their regions, and the class of each region (from the data home).
 
-    The file carries no class names: those given here follow the order of MSRC v2, and agree with
+    The file has no class names: those given here follow the order of MSRC v2, and agree with
     the number of regions of each class.
 
     Returns
@@ -226,7 +227,7 @@ def load_msrcv2() -> Bunch:
 def load_miml_birds() -> Bunch:
     """Load the MLSP 2013 birds with bag labels only (from the data home).
 
-    This is not HJA Birdsong. Only the 257 recordings with a label are here.
+    This is not HJA Birdsong. It contains only the 257 recordings with a label.
 
     Returns
     -------
@@ -253,7 +254,7 @@ def load_corel5k_blobs() -> Bunch:
     """Load Corel5K with regions as blob tokens (from the data home).
 
     An instance is one of 499 kinds of region present in the picture, as a sparse row with a
-    single 1. How often a kind occurs is lost, and the 36 region features of the papers were not
+    single 1. The number of occurrences is lost, and the 36 region features of the papers were not
     found: all distances between different tokens are equal.
 
     Returns
@@ -290,7 +291,7 @@ def label_set_bunch(
     ids: NDArray[Any] | None = None,
     feature_names: list[str] | None = None,
 ) -> Bunch:
-    """Put a set with label sets together; `extras` are per-bag arrays passed on as they are."""
+    """Make a data set with label sets; `extras` are per-bag arrays, passed on unchanged."""
     bags = _bags(info, arrays, ids, feature_names)
     classes = arrays["classes"]
     if label_sets.ndim != 2 or label_sets.shape[1] != len(classes):
@@ -315,7 +316,7 @@ def _bags(
     ids: NDArray[Any] | None = None,
     feature_names: list[str] | None = None,
 ) -> Bags:
-    """Make bags of the rows of X, whose bags are numbered from 0 without a gap."""
+    """Make bags of the rows of X; bag numbers start from 0 without gaps."""
     X, bag = arrays["X"], arrays["bag"]
     numbered = bag.ndim == 1 and bag.dtype.kind in "iu" and len(bag) > 0 and bag[0] == 0
     if not numbered or not np.isin(np.diff(bag.astype(np.int64)), (0, 1)).all():
@@ -334,7 +335,7 @@ def _per_bag(info: DatasetInfo, bags: Bags, values: NDArray[Any]) -> NDArray[Any
 
 
 def _per_instance(info: DatasetInfo, arrays: dict[str, NDArray[Any]]) -> NDArray[np.int64] | None:
-    """Return the instance labels, if any, after a check of their length and range."""
+    """Check the length and range of instance labels, if any, and return them."""
     labels = arrays.get("instance_labels")
     if labels is None:
         return None

@@ -1,4 +1,4 @@
-"""Bags of handwritten digits, in the manner of MNIST-bags."""
+"""Bags of handwritten digits, as in MNIST-bags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bagwise.exceptions import InputError
 
 __all__ = ["make_digit_bags"]
 
-MOST_DRAWS = 100_000  # of one bag: beyond, bags of the wanted label are too rare
+MOST_DRAWS = 100_000  # per bag; more means that bags of the required label are too rare
 
 
 def make_digit_bags(
@@ -29,11 +29,11 @@ def make_digit_bags(
     digits: tuple[ArrayLike, ArrayLike] | None = None,
     random_state: Any = None,
 ) -> Bunch:
-    """Draw bags of digits that are positive when they contain the target digit.
+    """Generate bags of digits that are positive if they contain the target digit.
 
-    The recipe of MNIST-bags: a bag has a normally distributed number of digits (rounded, at
-    least one), each drawn at random from all digits; bags are drawn until the wanted numbers of
-    positive and negative ones are there. Digits may occur in several bags. With the default
+    As for MNIST-bags, a bag has a normally distributed number of digits (rounded, at
+    least one), each drawn at random from all digits; bags are drawn until there are enough
+    positive and negative ones. A digit may occur in several bags. With the default
     sizes about one digit in eight of a positive bag is a 9.
 
     Parameters
@@ -112,7 +112,7 @@ def _draw_bag(
     mean_size: float,
     std_size: float,
 ) -> NDArray[np.int64]:
-    """Draw bags, size included, until one has the wanted label."""
+    """Draw bags, including their size, until one has the required label."""
     for _ in range(MOST_DRAWS):
         size = max(1, round(rng.normal(mean_size, std_size)))
         rows = rng.randint(len(is_target), size=size)
@@ -125,7 +125,7 @@ def _draw_bag(
 
 
 def _scikit_learn_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    from sklearn.datasets import load_digits  # slow to import, and only this function needs it
+    from sklearn.datasets import load_digits  # slow to import
 
     return load_digits(return_X_y=True)
 

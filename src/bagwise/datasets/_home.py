@@ -1,4 +1,4 @@
-"""The data home: the folders where data sets are looked for, and how a file is read."""
+"""The data home: the folders searched for data sets, and reading of files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def user_cache() -> Path:
     """
     home = Path(os.path.expanduser("~"))
     xdg = os.environ.get("XDG_CACHE_HOME", "")
-    if os.path.isabs(xdg):  # the XDG rules: a relative path is to be ignored
+    if os.path.isabs(xdg):  # XDG specification: ignore relative paths
         return Path(xdg) / "bagwise"
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "bagwise"
@@ -40,8 +40,8 @@ def user_cache() -> Path:
 def data_folders() -> list[Path]:
     """Return the folders searched for data files, in order.
 
-    The folder that the environment variable ``BAGWISE_DATA`` names, if it is set, then the
-    user's cache folder. bagwise writes into the second only.
+    The folder in the environment variable ``BAGWISE_DATA``, if it is set, then the user's cache
+    folder. bagwise writes only to the latter.
 
     Examples
     --------
@@ -65,17 +65,17 @@ def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
     Raises
     ------
     FileFormatError
-        When the file is damaged, is no npz file, or lacks one of the arrays.
+        If the file is damaged, is not an npz file, or lacks one of the arrays.
     """
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             missing = [name for name in names if name not in file.files]
             if not missing:
                 return {name: file[name] for name in file.files}
-    except Exception as error:  # a damaged zip file fails in a dozen ways, all meaning the same
+    except Exception as error:  # a damaged zip file raises many kinds of errors
         raise FileFormatError(
-            f"{path} cannot be read as an npz file ({error}): it may be cut off or damaged. "
-            "Replace it by a sound copy, or delete it and fetch the set again."
+            f"{path} cannot be read as an npz file ({error}): it may be truncated or "
+            "damaged. Replace it, or delete it and download the data set again."
         ) from error
     raise FileFormatError(
         f"{path} lacks the arrays {missing}: it is not the file that bagwise expects there."

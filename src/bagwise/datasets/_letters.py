@@ -19,20 +19,20 @@ __all__ = ["load_letter_carroll", "load_letter_carroll_redraw", "load_letter_fro
 
 
 def load_letter_carroll(random_state: Any = 0, *, published_words: bool = False) -> Bunch:
-    """Draw Letter-Carroll: the words of Jabberwocky as bags of letters (shipped with bagwise).
+    """Load Letter-Carroll: the words of Jabberwocky as bags of letters (shipped with bagwise).
 
     Each letter of a word is a row of UCI Letter of that class, drawn without replacement; the
     label set of a word is the set of its letters. The published sample is not available: the
-    words are the same, the drawn rows are not.
+    words are the same, but the rows differ.
 
     Parameters
     ----------
     random_state : int, RandomState instance or None, default=0
-        Which rows of UCI Letter are drawn.
+        Seed for drawing rows of UCI Letter.
     published_words : bool, default=False
-        False: words are cut at the hyphen and the one-letter word "O" is left out, which gives
+        False: words are split at the hyphen and the one-letter word "O" is left out, which gives
         the published 166 bags and 717 instances. True: "snicker-snack" is one word, "O" is kept
-        and "hast" reads "has", as in many copies of the poem; this reading alone also gives the
+        and "hast" reads "has", as in many copies of the poem; only this variant also gives the
         published one bag with a single label and 3.93 labels per bag.
 
     Returns
@@ -70,15 +70,15 @@ def load_letter_carroll(random_state: Any = 0, *, published_words: bool = False)
 
 
 def load_letter_frost(random_state: Any = 0) -> Bunch:
-    """Draw Letter-Frost: the words of The Road Not Taken as bags of letters (shipped).
+    """Load Letter-Frost: the words of The Road Not Taken as bags of letters (shipped).
 
-    As :func:`load_letter_carroll`, with Robert Frost's poem. All words are kept, "I" and "a" too,
+    As :func:`load_letter_carroll`, with Robert Frost's poem. All words are kept, also "I" and "a",
     which gives every published count.
 
     Parameters
     ----------
     random_state : int, RandomState instance or None, default=0
-        Which rows of UCI Letter are drawn.
+        Seed for drawing rows of UCI Letter.
 
     Returns
     -------
@@ -99,10 +99,10 @@ def load_letter_frost(random_state: Any = 0) -> Bunch:
 
 
 def load_letter_carroll_redraw() -> Bunch:
-    """Load one draw of Letter-Carroll kept as a file (from the data home).
+    """Load one fixed draw of Letter-Carroll (from the data home).
 
-    The words of :func:`load_letter_carroll`, other rows of UCI Letter. Not the published sample
-    either: do not compare digit by digit with published numbers.
+    The words of :func:`load_letter_carroll`, other rows of UCI Letter. This is not the
+    published sample either: do not compare results exactly with published ones.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def _poem(file: str) -> str:
 
 
 def _letters_of(name: str, words: list[str], random_state: Any) -> Bunch:
-    """Make a bag of each word, its letters drawn from UCI Letter without replacement."""
+    """Make a bag of each word; its letters are drawn from UCI Letter without replacement."""
     rng = random_generator(random_state)
     letter = load_letter()
     spelled = [re.sub("[^A-Z]", "", word.upper()) for word in words]

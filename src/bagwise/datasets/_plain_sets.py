@@ -1,4 +1,4 @@
-"""Ordinary data sets, one row per example: letters, digits, the SSL benchmark and UCI sets."""
+"""Data sets without bags: letters, digits, the SSL benchmark and UCI sets."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def load_letter() -> Bunch:
 
     Notes
     -----
-    The rows come in the order of the KEEL copy, not in that of UCI: the customary split into the
-    first 16,000 and the last 4,000 rows means nothing here.
+    The rows come in the order of the KEEL copy, not in that of UCI: the usual split into the
+    first 16,000 and the last 4,000 rows is not valid here.
 
     See Also
     --------
@@ -97,7 +97,7 @@ def load_isolet() -> Bunch:
     """Load 1,560 spoken letters of ISOLET (from the data home).
 
     The subset distributed for feature selection, 60 rows per letter. The two-class 600 x 51 set
-    of the WellSVM paper cannot be rebuilt from it.
+    of the WellSVM paper cannot be reconstructed from it.
 
     Returns
     -------
@@ -125,8 +125,8 @@ def load_ssl(name: str, *, one_hot: bool = False) -> Bunch:
         "digit1", "usps", "coil2", "bci", "g241c", "coil", "g241d", "secstr", "text" of Chapelle,
         Schoelkopf & Zien (2006), or the older "g50c", "g10n", "uspst".
     one_hot : bool, default=False
-        For "secstr", whose 15 columns are symbols and no quantities: expand them to the 315
-        binary columns of the benchmark, sparse. The other sets have no symbols.
+        For "secstr", whose 15 columns are symbols, not quantities: expand them to the 315
+        binary columns of the benchmark, sparse. The other sets have no such columns.
 
     Returns
     -------

@@ -24,40 +24,40 @@ PACKAGE_DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What a data set is, without loading it.
+    """Description of a data set.
 
     Attributes
     ----------
     name : str
-        The name :func:`load_dataset` takes.
+        The name for :func:`load_dataset`.
     title : str
-        The name people use.
+        The usual name.
     description : str
-        Its question, in one line.
+        One-line description.
     task : str
         "bag classification", "instance annotation" (label sets per bag and instance labels),
         "bag label sets", "classification" (ordinary rows) or "semi-supervised" (ordinary rows).
     n_bags : int or None
         Number of bags; None for ordinary rows.
     n_instances, n_features, n_classes : int
-        Sizes with default options (averages where the set is drawn).
+        Sizes with default options (averages for generated sets).
     where : str
-        "shipped" inside the package, "drawn" when loaded, "fetchable" over the network, or
-        "data home": a file to be put into the data home.
+        "shipped" with the package, "drawn" (generated when loaded), "fetchable" over the network,
+        or "data home": a file that the user puts into the data home.
     licence : str
         Licence of the data.
     origin : str
-        Where the numbers come from.
+        Source of the data.
     notes : str
-        What is in the set, and its traps.
+        Content and known problems.
     loader : str
         The function of `bagwise.datasets` that loads it.
     arguments : tuple
-        What to call that function with.
+        Arguments for that function.
     file : str or None
         Its file.
     found : bool
-        Whether it can be loaded right now.
+        Whether it can be loaded now.
     """
 
     name: str
@@ -78,19 +78,19 @@ class DatasetInfo:
 
     @property
     def found(self) -> bool:
-        """Whether it can be loaded right now."""
+        """Whether it can be loaded now."""
         return self.path is not None or self.where == "drawn"
 
     @property
     def path(self) -> Path | None:
-        """The file it will be read from, or None."""
+        """Its file, or None."""
         if self.file is None:
             return None
         return PACKAGE_DATA / self.file if self.where == "shipped" else find_file(self.file)
 
 
 def list_datasets() -> list[DatasetInfo]:
-    """List the data sets bagwise knows, found or not.
+    """List all data sets, available or not.
 
     Returns
     -------
@@ -106,12 +106,12 @@ def list_datasets() -> list[DatasetInfo]:
 
 
 def describe_dataset(name: str) -> str:
-    """Describe a data set, found or not: the text of its ``DESCR``.
+    """Return the ``DESCR`` of a data set, available or not.
 
     Parameters
     ----------
     name : str
-        A name out of :func:`list_datasets`.
+        A name listed by :func:`list_datasets`.
 
     Returns
     -------
@@ -151,9 +151,9 @@ def load_dataset(name: str, **options: Any) -> Bunch:
     Parameters
     ----------
     name : str
-        A name out of :func:`list_datasets`.
+        A name listed by :func:`list_datasets`.
     **options
-        Handed on to its own function.
+        Passed to its loader.
 
     Returns
     -------
@@ -172,7 +172,7 @@ def load_dataset(name: str, **options: Any) -> Bunch:
 
 
 def dataset_info(name: str) -> DatasetInfo:
-    """Return the record of a data set, or an error that names its neighbours."""
+    """Return the record of a data set, or raise an error with similar names."""
     known = _registry()
     if not isinstance(name, str) or name not in known:
         near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
@@ -182,26 +182,26 @@ def dataset_info(name: str) -> DatasetInfo:
 
 
 def family_member(family: str, name: str) -> DatasetInfo:
-    """Return the record of ``{family}_{name}``, or an error that lists the family."""
+    """Return the record of ``{family}_{name}``, or raise an error with all names."""
     members = [key for key in _registry() if key.startswith(f"{family}_")]
     if f"{family}_{name}" not in members:
         names = ", ".join(key.removeprefix(f"{family}_") for key in members)
-        raise InputError(f"load_{family} knows no set called {name!r}: choose from {names}.")
+        raise InputError(f"load_{family} has no data set {name!r}: choose from {names}.")
     return dataset_info(f"{family}_{name}")
 
 
 def read_dataset(info: DatasetInfo, names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """Read the file of a data set, or say where it was looked for and how to get it."""
+    """Read the file of a data set, or raise an error with the searched folders and a remedy."""
     path = info.path
     if path is not None:
         return read_arrays(path, names)
     searched = ", ".join(map(str, data_folders()))
     if info.where == "fetchable":
         call = f"bagwise.datasets.fetch_dataset({info.name!r})"
-        remedy = f"Call {call} to fetch it, or put the file there."
+        remedy = f"Call {call} to download it, or put the file there."
     else:
         remedy = (
-            f"It cannot be fetched by bagwise (its origin: {info.origin}). Put the file there, or "
+            f"bagwise cannot download it (origin: {info.origin}). Put the file there, or "
             f"set the environment variable {FOLDER_VARIABLE} to the folder that holds it."
         )
     raise DataNotFoundError(f"{info.file} was not found in {searched}. {remedy}")

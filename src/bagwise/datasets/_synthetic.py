@@ -15,7 +15,7 @@ from bagwise.exceptions import InputError
 
 __all__ = ["make_bags"]
 
-# The ring data: a disc inside, a ring outside, and noise in the gap between them.
+# Radii of the ring data: a disc, a ring around it, and noise between them.
 DISC, GAP, RING = (0.0, 1.0), (2.0, 3.0), (4.0, 5.0)
 
 
@@ -30,13 +30,13 @@ def make_bags(
     noise: float = 1.0,
     random_state: Any = None,
 ) -> Bunch:
-    """Draw bags in which only the first instance depends on the class.
+    """Generate bags in which only the first instance depends on the class.
 
     ``shape="clusters"`` is the synthetic set of the pdMISVM paper: the first instance comes from
     the normal cluster of its class (standard deviation 1), the others are uniform noise. The
     paper uses 10 to 1,000 bags of 3 to 5 instances with 10 to 1,000 features; it does not state
-    how far apart the clusters are nor how wide the noise is, hence `separation` and `noise`.
-    ``shape="ring"`` is data of the kind of its Figure 10, which no linear model can learn: the
+    the distance of the clusters or the range of the noise, hence `separation` and `noise`.
+    ``shape="ring"`` is similar to its Figure 10 and not linearly separable: the
     first instance lies on a disc for class 0 and on a ring around it for class 1, the others in
     the gap between.
 
@@ -51,7 +51,7 @@ def make_bags(
     bag_size : tuple (smallest, largest), default=None
         Number of instances of a bag, drawn uniformly; (3, 5) for clusters and (1, 3) for rings.
     shape : {"clusters", "ring"}, default="clusters"
-        What the telling instances look like.
+        Distribution of the informative instances.
     separation : float, default=4.0
         Distance between any two cluster centres, in standard deviations.
     noise : float, default=1.0
@@ -64,7 +64,7 @@ def make_bags(
     Bunch
         - ``bags``; ``y``: the class of each bag, from 0; ``classes``;
         - ``instance_labels``: the class of the first instance of each bag, -1 for noise;
-        - ``key_instances``: (n_bags,) the telling row inside each bag, always 0;
+        - ``key_instances``: (n_bags,) the informative row inside each bag, always 0;
         - ``feature_names``: None; ``DESCR``.
 
     References
@@ -141,7 +141,7 @@ def _size_range(bag_size: Any, default: tuple[int, int]) -> tuple[int, int]:
 def _centres(
     rng: np.random.RandomState, n_classes: int, n_features: int, separation: float
 ) -> NDArray[np.float64]:
-    """Draw centres in random directions at right angles: any two are `separation` apart."""
+    """Draw centres in random orthogonal directions, any two at distance `separation`."""
     directions = np.linalg.qr(rng.standard_normal((n_features, n_classes)))[0].T
     return directions * separation / np.sqrt(2)
 
