@@ -38,7 +38,7 @@ def check_bags(
     Parameters
     ----------
     estimator : estimator or None
-        Remembers (``reset=True``) or is asked for the number and names of the features; None for
+        Stores (``reset=True``), or is compared with, the number and names of the features; None for
         a function that has no memory.
     X : Bags, list of 2-D arrays, 3-D array, or 2-D array / data frame
         The bags; the rows of a 2-D table are bags of one instance.
@@ -83,7 +83,7 @@ def check_rows(
     Parameters
     ----------
     estimator : estimator
-        Remembers (``reset=True``) or is asked for the number and names of the features.
+        Stores (``reset=True``), or is compared with, the number and names of the features.
     X : array-like, data frame or sparse matrix of shape (n_rows, n_features)
         The rows.
     reset : bool

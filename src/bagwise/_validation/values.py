@@ -40,7 +40,7 @@ def check_values(
         The largest magnitude must be 0 or lie between the two.
     fitting : bool
         Whether a model learns from them: bags that only have small values are refused then, and
-        pass where a fitted model is asked.
+        pass where a fitted model predicts.
     convert : bool, default=True
         Whether float32 in memory may become float64.
 
@@ -82,7 +82,7 @@ def _keeps_digits(table: Any) -> bool:
     """
     if sparse.issparse(table):
         return True
-    # A sample that varies enough is an answer; one that does not may have missed the rest.
+    # A sample that varies enough decides; one that does not may have missed the rest.
     if _varies(table[:: 1 + len(table) // SAMPLE]).all():
         return True
     return bool((_varies(table) | (np.ptp(table, axis=0) == 0)).all())

@@ -105,8 +105,8 @@ def known_labels(
     labels, n_used = match_corrections(corrections, bags, {**named, **written})
     if n_used == 0:
         raise InputError(
-            f"none of the {len(corrections)} corrections is about a bag of this file: they speak "
-            f"of {corrections[0].bag!r}."
+            f"none of the {len(corrections)} corrections is about a bag of this file: the first "
+            f"names the bag {corrections[0].bag!r}."
         )
     unused = len(corrections) - n_used
     note(

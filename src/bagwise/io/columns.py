@@ -31,7 +31,7 @@ _NUMERIC = ("number", "vector", "numbers", "vectors")
 
 @dataclass(frozen=True)
 class Request:
-    """What the caller of `read_bags` asked for."""
+    """The columns to read from a file, and how."""
 
     roles: dict[str, str | None]
     features: tuple[str, ...] | None = None
@@ -48,7 +48,7 @@ class Request:
         return self.columns if self.group is None else (self.group, *self.columns)
 
     def without(self, *roles: str) -> Request:
-        """The same, with nothing said about these columns."""
+        """Return the same request without names for these roles."""
         return replace(self, roles=self.roles | dict.fromkeys(roles))
 
 
@@ -74,7 +74,7 @@ def find_columns(source: Source, request: Request) -> Layout:
 def find_roles(
     source: Source, request: Request, among: Sequence[str] = ROLES
 ) -> dict[str, str | None]:
-    """Find the bag and label columns: as told, as noted in the file, or by their usual names."""
+    """Find the bag and label columns: as requested, as noted in the file, or by usual names."""
     roles: dict[str, str | None] = {}
     for role in among:
         name = request.roles.get(role)

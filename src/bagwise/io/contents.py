@@ -147,11 +147,12 @@ def _classes(classes: ArrayLike) -> NDArray[Any]:
 def _bag_labels(y: Any, n_bags: int) -> Labels:
     if isinstance(y, Labels):
         return y
-    labels = y if isinstance(y, np.ndarray) else list(y)
-    shape = np.shape(labels) if isinstance(labels, np.ndarray) else (len(labels),)
-    if shape != (n_bags,):
-        hint = " Several labels per bag go into label_sets." if len(shape) == 2 else ""
-        raise LabelError(f"y has shape {shape} for {n_bags} bags: give one label per bag.{hint}")
+    labels = plain_array(y if isinstance(y, np.ndarray) else list(y))
+    if labels.shape != (n_bags,):
+        hint = " Several labels per bag go into label_sets." if labels.ndim == 2 else ""
+        raise LabelError(
+            f"y has shape {labels.shape} for {n_bags} bags: give one label per bag.{hint}"
+        )
     return Labels.from_values(labels)
 
 

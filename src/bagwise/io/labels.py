@@ -152,7 +152,7 @@ def encode_columns(
     """Turn label sets and instance labels of a table into indices into common classes.
 
     A text such as ``"a;b"`` and a label are matched by how the label is written, so the classes 1
-    and "1" cannot be told apart in a table.
+    and "1" are the same in a table.
 
     Parameters
     ----------

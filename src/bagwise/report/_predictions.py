@@ -69,7 +69,7 @@ class Predictions:
 
 
 def collect_predictions(subject: Subject, known: Labels | None) -> Predictions:
-    """Ask a model everything a page shows.
+    """Compute all predictions of a model that a page shows.
 
     Parameters
     ----------
