@@ -126,12 +126,12 @@ def test_a_search_that_takes_another_way_leaves_the_journal(tmp_path, monkeypatc
         return Journal(parts, Checkpoint(path, "settings"))
 
     first, one, two = journal(), np.ones(2), np.full(2, 2.0)
-    first.ask("f", one, lambda: (1.0, one))
-    first.ask("f", two, lambda: (2.0, two))
+    first.evaluate("f", one, lambda: (1.0, one))
+    first.evaluate("f", two, lambda: (2.0, two))
     again = journal()
-    assert again.ask("f", one, lambda: (9.0, two))[0] == 1.0
-    assert again.ask("g", two, lambda: (9.0, two))[0] == 9.0
-    assert journal().ask("f", one, lambda: (9.0, two))[0] == 1.0
+    assert again.evaluate("f", one, lambda: (9.0, two))[0] == 1.0
+    assert again.evaluate("g", two, lambda: (9.0, two))[0] == 9.0
+    assert journal().evaluate("f", one, lambda: (9.0, two))[0] == 1.0
     again.close()
     assert not path.exists()
 

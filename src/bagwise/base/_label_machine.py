@@ -124,7 +124,7 @@ class LabelMachine(KernelMachine):
     def _with_offset(self, rows: Any) -> Any:
         """The rows with their constant feature, in units of their typical length."""
         constant = self.offset * float(np.sqrt(rows.squares.mean()))
-        rows.asks[:, 0] = rows.gives[:, 0] = constant
+        rows.score_factors[:, 0] = rows.sum_factors[:, 0] = constant
         return rows._replace(squares=rows.squares + constant**2)
 
     def _nystroem(self, gamma: float, seed: int) -> Nystroem:
@@ -149,7 +149,7 @@ class LabelMachine(KernelMachine):
             self.nystroem_ = nystroem
         f = np.array([result.solution.f for result in results])
         coef = np.array([result.solution.coef for result in results])
-        constant = rows.asks[0, 0] * f[:, rows.n_features]
+        constant = rows.score_factors[0, 0] * f[:, rows.n_features]
         if rows.kind != compiled.dual_descent.GRAM:
             self.coef_ = f[:, : rows.n_features]
             if rows.kind == compiled.dual_descent.SPARSE:

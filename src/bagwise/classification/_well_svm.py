@@ -266,7 +266,10 @@ def _machines_there(
     """On a worker: the machines, and of the rows only what describes them."""
     training, results = model.set_params(verbose=0)._machines(bags, choices, seed)
     rows = training.rows
-    few = {name: getattr(rows, name)[:1] for name in ("values", "asks", "gives", "squares")}
+    few = {
+        name: getattr(rows, name)[:1]
+        for name in ("values", "score_factors", "sum_factors", "squares")
+    }
     rows = rows._replace(**few, data=rows.data[:0], indices=rows.indices[:0])
     return training._replace(rows=rows), results
 

@@ -26,7 +26,7 @@ __all__ = list(_LEAVES)
 
 
 def __getattr__(name: str) -> Any:
-    # numba takes a third of a second to import: nobody pays before the first kernel runs.
+    # numba takes a third of a second to import: it is imported with the first compiled function.
     if name in _LEAVES:
         return importlib.import_module(f"bagwise.compiled.{name}")
     raise AttributeError(f"module 'bagwise.compiled' has no attribute {name!r}")

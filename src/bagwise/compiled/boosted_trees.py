@@ -26,9 +26,9 @@ def grow_tree(
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
     """Grow the tree h that agrees best with the weights, level by level.
 
-    A leaf answers with ``W / A``, W the sum of its weights and A the sum of their moduli: between
-    -1 and 1. The agreement ``sum_i weights_i h_i`` is then the sum of ``W^2 / A`` over the leaves,
-    and each split is the one that raises it most.
+    The value of a leaf is ``W / A``, W the sum of its weights and A the sum of their moduli:
+    between -1 and 1. The agreement ``sum_i weights_i h_i`` is then the sum of ``W^2 / A`` over the
+    leaves, and each split is the one that raises it most.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def predict_trees(
     thresholds: NDArray[np.float64],
     leaves: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Sum of the answers of all trees to each instance.
+    """Sum of the values of all trees for each instance.
 
     Parameters
     ----------

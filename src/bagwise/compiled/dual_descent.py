@@ -9,8 +9,9 @@ a variable that is the same under all label vectors touches f only, at the price
 Rows are dense, CSR, or a Gram matrix; then f and E hold scores of the rows instead of features.
 Vectors have further entries for a constant feature that stands in for the offset, and for centring
 sparse rows without writing them out: with the mean m, v = u - t m where u = sum_i c_i x_i and
-t = sum_i c_i, so (x_i - m) . v = x_i . u - t (x_i . m - |m|^2) - m . u. A row *asks* the entries t
-and m . u with the factors |m|^2 - x_i . m and -1, and *gives* them 1 and x_i . m.
+t = sum_i c_i, so (x_i - m) . v = x_i . u - t (x_i . m - |m|^2) - m . u. The score of
+a row reads the entries t and m . u with the factors |m|^2 - x_i . m and -1 (`score_factors`); a row
+in a sum adds 1 and x_i . m to them (`sum_factors`).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SHRINK = 0.05  # a variable at its bound and this far beyond the margin is left 
 
 
 class Rows(NamedTuple):
-    """Rows as the kernels read them: made by `rows_of` or `gram_rows`."""
+    """Rows as the compiled code reads them: made by `rows_of` or `gram_rows`."""
 
     kind: int
     values: NDArray[Any]
@@ -45,14 +46,14 @@ class Rows(NamedTuple):
     indptr: NDArray[Any]
     n_rows: int
     n_features: int
-    asks: NDArray[np.float64]
-    gives: NDArray[np.float64]
+    score_factors: NDArray[np.float64]
+    sum_factors: NDArray[np.float64]
     squares: NDArray[np.float64]
 
     @property
     def width(self) -> int:
         """Length of a vector such as f."""
-        return self.n_features + self.asks.shape[1]
+        return self.n_features + self.score_factors.shape[1]
 
 
 class Descent(NamedTuple):
@@ -87,17 +88,17 @@ def rows_of(X: Any, constant: float = 0.0, centre: NDArray[np.float64] | None = 
         n_rows, n_features = X.shape
         return Rows(DENSE, X, data, indices, indptr, n_rows, n_features, extra, extra, squares)
     squares = row_norms(X, squared=True).astype(np.float64) + constant**2
-    asks = gives = np.full((X.shape[0], 1), float(constant))
+    for_score = for_sum = np.full((X.shape[0], 1), float(constant))
     if centre is not None:
         along, length = X @ centre, float(centre @ centre)
         ones = np.ones(len(along))
-        asks = np.column_stack([asks, length - along, -ones])
-        gives = np.column_stack([gives, ones, along])
+        for_score = np.column_stack([for_score, length - along, -ones])
+        for_sum = np.column_stack([for_sum, ones, along])
         squares += length - 2 * along
     none, (n_rows, n_features) = np.empty((0, 0), X.data.dtype), X.shape
     squares = np.maximum(squares, 0.0)
     parts = X.data, X.indices, X.indptr
-    return Rows(SPARSE, none, *parts, n_rows, n_features, asks, gives, squares)
+    return Rows(SPARSE, none, *parts, n_rows, n_features, for_score, for_sum, squares)
 
 
 def gram_rows(K: NDArray[Any], constant: float = 0.0) -> Rows:
@@ -144,7 +145,7 @@ def score(rows: Rows, vector: NDArray[np.float64]) -> NDArray[np.float64]:
     head = vector[: rows.n_features]
     if rows.kind == DENSE:
         head = rows.values @ head.astype(rows.values.dtype, copy=False)
-    return head + rows.asks @ vector[rows.n_features :]
+    return head + rows.score_factors @ vector[rows.n_features :]
 
 
 def combine(rows: Rows, coef: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -166,7 +167,7 @@ def combine(rows: Rows, coef: NDArray[np.float64]) -> NDArray[np.float64]:
         _combine(rows, coef, out)
     else:
         out[: rows.n_features] = coef.astype(rows.values.dtype, copy=False) @ rows.values
-        out[rows.n_features :] = coef @ rows.gives
+        out[rows.n_features :] = coef @ rows.sum_factors
     return out
 
 
@@ -190,9 +191,9 @@ def square(rows: Rows, coef: NDArray[np.float64], vector: NDArray[np.float64]) -
         return float(coef @ score(rows, vector))
     plain = vector[: rows.n_features + 1]
     total = float(plain @ plain)
-    if rows.asks.shape[1] == 3:  # |u - t m|^2
+    if rows.score_factors.shape[1] == 3:  # |u - t m|^2
         t, along = vector[rows.n_features + 1 :]
-        total += float(t * t * (rows.asks[0, 1] + rows.gives[0, 2]) - 2 * t * along)
+        total += float(t * t * (rows.score_factors[0, 1] + rows.sum_factors[0, 2]) - 2 * t * along)
     return total
 
 
@@ -326,7 +327,7 @@ def _descend(  # type: ignore[no-untyped-def]
         small = gap <= tol * primal
         done = (small and n_begun == n) or n_passes >= max_passes
         if small or n_active == 0:
-            active[:] = order  # all that were left alone are asked once more
+            active[:] = order  # those that were left alone are visited once more
             n_active = n
     at[0], at[1], at[2], at[3] = n_passes, n_active, n_begun, begin
     random[0] = state
@@ -413,8 +414,8 @@ def _dot(rows, i, f):  # type: ignore[no-untyped-def]
             total += rows.values[i, k] * f[k]
     else:
         total += f[i]
-    for k in range(rows.asks.shape[1]):
-        total += rows.asks[i, k] * f[rows.n_features + k]
+    for k in range(rows.score_factors.shape[1]):
+        total += rows.score_factors[i, k] * f[rows.n_features + k]
     return total
 
 
@@ -430,8 +431,8 @@ def _dot_all(rows, i, mean, f, mixed, E):  # type: ignore[no-untyped-def]
             total += rows.values[i, k] * _entry(k, mean, f, mixed, E)
     else:
         total += _entry(i, mean, f, mixed, E)
-    for k in range(rows.asks.shape[1]):
-        total += rows.asks[i, k] * _entry(rows.n_features + k, mean, f, mixed, E)
+    for k in range(rows.score_factors.shape[1]):
+        total += rows.score_factors[i, k] * _entry(rows.n_features + k, mean, f, mixed, E)
     return total
 
 
@@ -451,8 +452,8 @@ def _add(rows, i, step, f):  # type: ignore[no-untyped-def]
     else:
         for k in range(rows.n_features):
             f[k] += step * rows.values[i, k]
-    for k in range(rows.gives.shape[1]):
-        f[rows.n_features + k] += step * rows.gives[i, k]
+    for k in range(rows.sum_factors.shape[1]):
+        f[rows.n_features + k] += step * rows.sum_factors[i, k]
 
 
 @_compiled
@@ -467,9 +468,9 @@ def _add_all(rows, i, mean, f, mixed, E):  # type: ignore[no-untyped-def]
         for k in range(rows.n_features):
             for t in range(len(mixed)):
                 E[k, t] += mixed[t] * rows.values[i, k]
-    for k in range(rows.gives.shape[1]):
+    for k in range(rows.sum_factors.shape[1]):
         for t in range(len(mixed)):
-            E[rows.n_features + k, t] += mixed[t] * rows.gives[i, k]
+            E[rows.n_features + k, t] += mixed[t] * rows.sum_factors[i, k]
 
 
 @_compiled

@@ -20,12 +20,12 @@ _compiled = compiled()
 def descend(order, X, W, b, scale, codes, witness, members, mass, squares):  # type: ignore[no-untyped-def]
     """One pass over the groups in the given order; changes `mass`, `W` and `b` in place.
 
-    ``members[i, m]`` holds the instances of group (i, m), -1 where there is room; ``mass[i, m]``
+    ``members[i, m]`` holds the instances of group (i, m), -1 where there is none; ``mass[i, m]``
     their dual variables and, last, that of none. `scale` is the squared constant feature that
     carries b. Returns the largest violation met.
     """
-    n_features, room = X.shape[1], members.shape[2]
-    gradient = np.empty(room + 1)
+    n_features, capacity = X.shape[1], members.shape[2]
+    gradient = np.empty(capacity + 1)
     worst = 0.0
     for i in order:
         y, own = codes[i], witness[i]
@@ -35,9 +35,9 @@ def descend(order, X, W, b, scale, codes, witness, members, mass, squares):  # t
             own_score = b[y]
             for k in range(n_features):
                 own_score += W[y, k] * X[own, k]
-            gradient[room] = 0.0
-            high, low = room, -1
-            for e in range(room):
+            gradient[capacity] = 0.0
+            high, low = capacity, -1
+            for e in range(capacity):
                 j = members[i, m, e]
                 if j < 0:
                     continue
@@ -47,15 +47,15 @@ def descend(order, X, W, b, scale, codes, witness, members, mass, squares):  # t
                 gradient[e] = 1.0 + score - own_score
                 if gradient[e] > gradient[high]:
                     high = e
-            for e in range(room + 1):
+            for e in range(capacity + 1):
                 if mass[i, m, e] > 0.0 and (low < 0 or gradient[e] < gradient[low]):
                     low = e
             violation = gradient[high] - gradient[low]
             if high == low or violation <= 1e-12:
                 continue
             worst = max(worst, violation)
-            up = members[i, m, high] if high < room else -1
-            down = members[i, m, low] if low < room else -1
+            up = members[i, m, high] if high < capacity else -1
+            down = members[i, m, low] if low < capacity else -1
             curvature = _curvature(X, squares, scale, own, up, down)
             step = mass[i, m, low]
             if curvature > 0.0:

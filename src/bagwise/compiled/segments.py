@@ -2,8 +2,8 @@
 
 All functions take `values` of shape (n_instances,) or (n_instances, n_columns), aligned with the
 instances, and `offsets`; they return one value per bag (and column). Empty bags give the neutral
-value of the reduction (``-inf``, ``0``, index ``-1``). NaN is not looked for: the door keeps it
-out.
+value of the reduction (``-inf``, ``0``, index ``-1``). NaN is not looked for: validation refuses
+it.
 """
 
 from __future__ import annotations

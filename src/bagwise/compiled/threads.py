@@ -217,7 +217,7 @@ class _Job:
         return self.wait()
 
     def step(self, i: int) -> None:
-        """Do block i, unless an earlier one failed or nobody waits any more."""
+        """Do block i, unless an earlier one failed or the wait was interrupted."""
         with self._lock:
             self._n_running += 1
         if not self._dropped:
@@ -290,4 +290,4 @@ def _serve(tasks: SimpleQueue[tuple[_Job, int]]) -> None:
     while True:
         job, i = tasks.get()
         job.step(i)
-        del job  # else the last one's arrays live until the next
+        del job  # else its arrays stay in memory until the next job

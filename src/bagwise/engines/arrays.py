@@ -419,25 +419,25 @@ def solve_upper(factor: Any, right: Any, *, transposed: bool = False) -> Any:
     return lapack.solve_upper(factor, right, transposed=transposed)
 
 
-def add(answers: list[Any]) -> Any:
-    """Add up what parts answered: arrays, numbers, or tuples of them; None stays None.
+def add(results: list[Any]) -> Any:
+    """Add up the results of parts: arrays, numbers, or tuples of them; None stays None.
 
     Parameters
     ----------
-    answers : list
-        One answer per part, all alike.
+    results : list
+        One result per part, all alike.
 
     Returns
     -------
     object
-        An answer of the same kind.
+        A result of the same kind.
     """
-    first = answers[0]
-    if len(answers) == 1 or first is None:
+    first = results[0]
+    if len(results) == 1 or first is None:
         return first
     if isinstance(first, tuple):
-        return tuple(add(list(column)) for column in zip(*answers, strict=True))
-    total = first + answers[1]
-    for answer in answers[2:]:
-        total += answer
+        return tuple(add(list(column)) for column in zip(*results, strict=True))
+    total = first + results[1]
+    for result in results[2:]:
+        total += result
     return total

@@ -20,7 +20,7 @@ from bagwise.exceptions import InputError, WorkerLostError
 
 __all__ = ["Checkpoint", "iterate", "retry"]
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 FORMAT = "2"  # of the file; those of another format belong to another fit
 INTERVAL = 30.0  # seconds between two saves, at least
@@ -38,7 +38,7 @@ class Checkpoint:
     path : path
         Where it is.
     settings : object
-        What makes this fit itself, as something whose ``repr`` says it: a checkpoint of a fit with
+        Settings of the fit, compared by their ``repr``: a checkpoint of a fit with
         other settings is refused.
     """
 
@@ -110,7 +110,7 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
     def identify(self, parts: Parts | None) -> str:
-        """A text that tells this fit from others; the parts are asked once."""
+        """A text that identifies this fit; the parts are read once."""
         if self._identity is None:
             if parts is None:
                 raise ValueError("a checkpoint is identified by parts before it is saved alone")
@@ -137,7 +137,7 @@ def iterate(
     track: Callable[[Iterator[int]], Iterator[int]] = iter,
     checkpoint: Checkpoint | None = None,
 ) -> dict[str, Any]:
-    """Repeat a step until it says that it is done, come what may.
+    """Repeat a step until it returns True; after a lost worker, from the last checkpoint.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def iterate(
     return memory
 
 
-def retry(parts: Parts, work: Callable[[], Answer], checkpoint: Checkpoint | None = None) -> Answer:
+def retry(parts: Parts, work: Callable[[], Result], checkpoint: Checkpoint | None = None) -> Result:
     """Do some work on parts, and all of it again on new ones when a worker was lost.
 
     Parameters

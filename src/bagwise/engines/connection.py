@@ -3,7 +3,7 @@
 Errors of the functions that workers run come through as they are.
 
 Dask by itself waits for ever in some cases: for a task that was sent by name to a worker that is
-gone, for a scheduler that does not answer, for the call of an actor whose worker died. So every
+gone, for a scheduler that does not reply, for the call of an actor whose worker died. So every
 wait here looks each second whether the scheduler and the workers it depends on are alive.
 """
 
@@ -229,7 +229,7 @@ def holders_of(client: Any, tasks: list[Any]) -> list[list[str]]:
     Returns
     -------
     list of list of str
-        Empty where nobody does.
+        Empty where none does.
     """
     if not tasks:
         return []
@@ -340,7 +340,7 @@ def _address(client: Any) -> str:
 def _is_of_cluster(error: Exception) -> bool:
     """Whether an error is about connections and workers, not about what they compute."""
     if isinstance(error, WorkerLostError):
-        return False  # it says so already
+        return False  # it is one already
     return isinstance(error, OSError | CancelledError) or _is_defined_by_dask(error)
 
 

@@ -1,4 +1,4 @@
-"""What a search was told, so that a killed one can be led back to where it was."""
+"""Evaluations of an objective in a checkpoint, from which a killed search is resumed."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from bagwise.exceptions import WorkerLostError
 __all__ = ["Journal"]
 
 Vector = NDArray[np.float64]
-Answer = tuple[float, Vector]
+Evaluation = tuple[float, Vector]
 
 
 class Journal:
-    """Values and gradients that a search has asked for, in a checkpoint.
+    """Values and gradients of the points that a search has evaluated, in a checkpoint.
 
-    A search such as L-BFGS keeps a memory that its library does not show. But it asks the same
-    questions again when it gets the same answers: the first ones come from the file, at no cost,
-    and from there on it is where it was, to the last bit.
+    The memory of L-BFGS is not accessible in scipy. But the search is deterministic: with the same
+    values and gradients it evaluates the same points again. The first ones are read from the file,
+    at no cost, and then the search is where it was, to the last bit.
 
     Parameters
     ----------
     parts : Parts
-        What the answers are about.
+        The parts of the solver.
     checkpoint : Checkpoint or None
         Where they are kept; None for nowhere.
     """
 
     def __init__(self, parts: Parts, checkpoint: Checkpoint | None) -> None:
         self._checkpoint = checkpoint
-        self._questions: list[bytes] = []
-        self._answers: list[Answer] = []
-        self._n_asked = 0
-        saved: dict[str, Any] = {"questions": (), "values": (), "gradients": ()}
+        self._points: list[bytes] = []
+        self._evaluations: list[Evaluation] = []
+        self._n_evaluated = 0
+        saved: dict[str, Any] = {"points": (), "values": (), "gradients": ()}
         if checkpoint is not None and retry(parts, lambda: checkpoint.load(saved, parts)):
-            self._questions = saved["questions"].tolist()
-            self._answers = list(zip(saved["values"].tolist(), saved["gradients"], strict=True))
+            self._points = saved["points"].tolist()
+            self._evaluations = list(zip(saved["values"].tolist(), saved["gradients"], strict=True))
 
-    def ask(self, kind: str, x: Vector, answer: Callable[[], Answer]) -> Answer:
-        """Value and gradient of a function at x: as written down, or else as found now.
+    def evaluate(self, kind: str, x: Vector, compute: Callable[[], Evaluation]) -> Evaluation:
+        """Value and gradient of a function at x: as stored, or computed now.
 
         Parameters
         ----------
@@ -53,8 +53,8 @@ class Journal:
             Which function.
         x : ndarray
             Where.
-        answer : callable
-            Finds them.
+        compute : callable
+            Computes them.
 
         Returns
         -------
@@ -62,22 +62,22 @@ class Journal:
         gradient : ndarray
         """
         if self._checkpoint is None:
-            return answer()
-        question = hashlib.sha256(kind.encode() + np.ascontiguousarray(x).tobytes()).hexdigest()
-        n, self._n_asked = self._n_asked, self._n_asked + 1
-        if n < len(self._questions) and self._questions[n] == question.encode():
-            return self._answers[n]
-        del self._questions[n:], self._answers[n:]  # the search took another way
+            return compute()
+        point = hashlib.sha256(kind.encode() + np.ascontiguousarray(x).tobytes()).hexdigest()
+        n, self._n_evaluated = self._n_evaluated, self._n_evaluated + 1
+        if n < len(self._points) and self._points[n] == point.encode():
+            return self._evaluations[n]
+        del self._points[n:], self._evaluations[n:]  # the search left its old path
         try:
-            found = answer()
+            found = compute()
         except WorkerLostError as error:
             self._save(self._checkpoint)
             raise self._checkpoint.explain(error) from error
-        self._questions.append(question.encode())
-        self._answers.append(found)
+        self._points.append(point.encode())
+        self._evaluations.append(found)
         if self._checkpoint.due():
             self._save(self._checkpoint)
-        return self._answers[n]
+        return self._evaluations[n]
 
     def close(self) -> None:
         """Remove the file: the search is over."""
@@ -85,8 +85,8 @@ class Journal:
             self._checkpoint.remove()
 
     def _save(self, checkpoint: Checkpoint) -> None:
-        """Write the answers; the parts, which may be lost, have nothing to add."""
-        if self._answers:
-            values, gradients = zip(*self._answers, strict=True)
-            memory = {"questions": self._questions, "values": values, "gradients": gradients}
+        """Write the evaluations; the parts, which may be lost, have no state."""
+        if self._evaluations:
+            values, gradients = zip(*self._evaluations, strict=True)
+            memory = {"points": self._points, "values": values, "gradients": gradients}
             checkpoint.save(memory, None)

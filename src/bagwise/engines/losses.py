@@ -9,12 +9,12 @@ from bagwise.exceptions import WorkerLostError
 
 __all__ = ["LOSSES", "retry_work"]
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 LOSSES = 5  # workers lost in a row, without progress between, before the work is given up
 
 
-def retry_work(work: Callable[[], Answer], repair: Callable[[], object]) -> Answer:
+def retry_work(work: Callable[[], Result], repair: Callable[[], object]) -> Result:
     """Do some work, and all of it again when a worker was lost.
 
     Parameters

@@ -145,7 +145,7 @@ def _new_file(folder: str | os.PathLike[str] | None) -> tuple[Any, str, Callable
     process ends. Processes of the same user find it among the open files of this one.
     """
     if folder is None and _OPEN_FILES.is_dir():
-        file = tempfile.TemporaryFile(prefix=_PREFIX)  # noqa: SIM115 it lives as long as the array
+        file = tempfile.TemporaryFile(prefix=_PREFIX)  # noqa: SIM115 it is open as long as the array
         return file, f"/proc/{os.getpid()}/fd/{file.fileno()}", file.close
     handle, path = tempfile.mkstemp(prefix=_PREFIX, suffix=".npy", dir=folder)
     return os.fdopen(handle, "w+b"), path, partial(_remove, path)

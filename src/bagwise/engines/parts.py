@@ -166,7 +166,7 @@ def digest(bags: Bags, *arrays: NDArray[Any]) -> str:
     Returns
     -------
     str
-        Empty for bags on Dask workers, whose parts are told apart on the workers.
+        Empty for bags on Dask workers, whose parts identify themselves.
     """
     if bags.where == "cluster":
         return ""

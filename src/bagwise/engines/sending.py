@@ -98,7 +98,7 @@ def _received(pickled: bytes) -> SentFunction:
 def call_guarded(function: Callable[..., Any], *args: Any) -> tuple[str, Any]:
     """Call a function on a worker and return its own errors as values.
 
-    They are told apart from the errors of Dask in this way.
+    In this way they are not confused with the errors of Dask.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ class _Torch:
     """The package, imported when first used."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked by those who only look, such as doctest
+        if name.startswith("__"):  # read by tools that inspect modules, such as doctest
             raise AttributeError(name)
         return getattr(import_extra("torch", extra="torch"), name)
 

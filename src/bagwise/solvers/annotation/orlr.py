@@ -169,7 +169,7 @@ class _Problem:
     def _found(
         self, kind: str, theta: Vector, find: Callable[[], tuple[float, Vector]]
     ) -> tuple[float, Vector]:
-        found = self.journal.ask(kind, theta, lambda: retry(self.parts, find))
+        found = self.journal.evaluate(kind, theta, lambda: retry(self.parts, find))
         return self._penalised(theta, found)
 
     def _penalised(self, theta: Vector, found: tuple[float, Vector]) -> tuple[float, Vector]:

@@ -1,6 +1,6 @@
 r"""GMMC (Valizadegan and Jin 2006): max-margin clustering by a program of diagonal matrices.
 
-The SVM with squared slacks of labels y asks for scores g_i = f_i + b + y_i xi_i with g_i^2 >= 1;
+The SVM with squared slacks of labels y requires scores g_i = f_i + b + y_i xi_i with g_i^2 >= 1;
 squared slacks only add to the diagonal of the kernel, so over all labels it is
 
 .. math:: \min_{g, b} \tfrac12 (g - b)' M (g - b) + \tfrac{e}{2 n} (1' g)^2

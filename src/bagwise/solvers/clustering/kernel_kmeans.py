@@ -130,7 +130,7 @@ def kernel_kmeans(
         closeness = 2 * products - squares[:, None]
         curve.append(float(lengths.sum() - closeness[labels, everybody].sum()))
         best = compiled.ties.settled(closeness, axis=0).argmax(axis=0)
-        # Equal distances keep their cluster: rounding moves nobody.
+        # Equal distances keep their cluster: rounding moves no row.
         gain = closeness[best, everybody] - closeness[labels, everybody]
         new = np.where(gain > 1e-9 * (1 + np.abs(lengths)), best, labels)
         converged = np.array_equal(new, labels)

@@ -66,11 +66,11 @@ def mil_boost(
     for _ in track(range(n_estimators)):
         _, weights = trees.noisy_or_likelihood(scores, offsets, positive)
         feature, threshold, leaf, place = trees.grow_tree(columns, order, weights, max_depth)
-        answers = leaf[place]
-        if weights @ answers <= tol * len(positive):
+        outputs = leaf[place]
+        if weights @ outputs <= tol * len(positive):
             break
-        step = learning_rate * _best_step(scores, answers, offsets, positive)
-        scores += step * answers
+        step = learning_rate * _best_step(scores, outputs, offsets, positive)
+        scores += step * outputs
         grown.append((feature, threshold, step * leaf))
         curve.append(trees.noisy_or_likelihood(scores, offsets, positive)[0])
     shapes = (2**max_depth - 1, 2**max_depth - 1, 2**max_depth)
@@ -105,17 +105,17 @@ def _best_constant(sizes: NDArray[np.int64], positive: NDArray[np.bool_]) -> flo
 
 def _best_step(
     scores: NDArray[np.float64],
-    answers: NDArray[np.float64],
+    outputs: NDArray[np.float64],
     offsets: NDArray[np.int64],
     positive: NDArray[np.bool_],
 ) -> float:
-    """The first step along `answers` at which the likelihood stops rising, by bisection."""
+    """The first step along `outputs` at which the likelihood stops rising, by bisection."""
 
     def still_rising(step: float) -> bool:
         _, weights = compiled.boosted_trees.noisy_or_likelihood(
-            scores + step * answers, offsets, positive
+            scores + step * outputs, offsets, positive
         )
-        return float(weights @ answers) > 0
+        return float(weights @ outputs) > 0
 
     low, high = 0.0, 0.25
     while high < LONGEST and still_rising(high):

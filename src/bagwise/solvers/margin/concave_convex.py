@@ -20,7 +20,7 @@ from bagwise.solvers.result import SolverResult
 
 __all__ = ["concave_convex", "objective"]
 
-ROOM = 12  # instances remembered per bag and wrong class
+CAPACITY = 12  # instances remembered per bag and wrong class
 BIAS = 1.0  # squared constant feature that carries b, in mean squared norms of instances
 
 
@@ -132,9 +132,9 @@ class _ConvexProblem:
         self.squares = row_norms(X, squared=True)
         self.scale = BIAS * float(self.squares.mean()) if fit_intercept else 0.0
         n_bags = len(codes)
-        self.members = np.full((n_bags, n_classes, ROOM), -1, np.int64)
-        self.mass = np.zeros((n_bags, n_classes, ROOM + 1))
-        self.mass[:, :, ROOM] = costs[:, None]
+        self.members = np.full((n_bags, n_classes, CAPACITY), -1, np.int64)
+        self.mass = np.zeros((n_bags, n_classes, CAPACITY + 1))
+        self.mass[:, :, CAPACITY] = costs[:, None]
 
     def solve(
         self, scores: NDArray[Any], tol: float
@@ -162,7 +162,7 @@ class _ConvexProblem:
         """W and b that belong to the dual variables, for these own witnesses."""
         n_classes = self.mass.shape[1]
         W, b = np.zeros((n_classes, self.X.shape[1])), np.zeros(n_classes)
-        for i, m, e in np.argwhere((self.mass[:, :, :ROOM] > 0) & (self.members >= 0)):
+        for i, m, e in np.argwhere((self.mass[:, :, :CAPACITY] > 0) & (self.members >= 0)):
             step, y = self.mass[i, m, e], self.codes[i]
             W[y] += step * self.X[witness[i]]
             W[m] -= step * self.X[self.members[i, m, e]]
@@ -175,7 +175,7 @@ class _ConvexProblem:
         best = compiled.segments.argmax(scores, self.offsets) + self.offsets[:-1, None]
         new = ~(self.members == best[:, :, None]).any(axis=2)
         for i, m in np.argwhere(new):
-            idle = np.flatnonzero(self.mass[i, m, :ROOM] <= 0)
+            idle = np.flatnonzero(self.mass[i, m, :CAPACITY] <= 0)
             if len(idle):
                 self.members[i, m, idle[0]] = best[i, m]
 
@@ -190,5 +190,5 @@ class _ConvexProblem:
         loss = float((self.costs[:, None] * np.maximum(margins, 0)).sum())
         primal = 0.5 * norm + loss
         wrong = np.arange(len(W)) != self.codes[:, None]
-        dual = float(self.mass[:, :, :ROOM].sum(axis=2)[wrong].sum()) - 0.5 * norm
+        dual = float(self.mass[:, :, :CAPACITY].sum(axis=2)[wrong].sum()) - 0.5 * norm
         return (primal - dual) / max(abs(primal), 1e-12)

@@ -1,4 +1,4 @@
-"""Where a max-margin machine lives: rows as they are, or a kernel between them.
+"""The space of a max-margin machine: rows as they are, or a kernel between them.
 
 A machine is a weighted sum of instances, ``w = sum_i coef_i phi(x_i)``. The *points* it is trained
 on are averages of instances (one instance, or the mean of a bag), written as the rows of a sparse

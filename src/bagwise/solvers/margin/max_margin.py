@@ -15,7 +15,7 @@ minimises over (w, b)
     1/2 |w|^2 + max_{a in A} (a . z - |a - a_k|^2 / (2 sigma)) + rho/2 (b - b_k)^2
 
 whose inner maximum is at a = Proj_A(a_k + sigma z). The multipliers found solve the dual for
-margins that differ from those asked by (a - a_k) / sigma; that difference is what `tol` bounds.
+margins that differ from those required by (a - a_k) / sigma; that difference is what `tol` bounds.
 
 References
 ----------
@@ -53,7 +53,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class MarginProblem:
-    """Points, and what is asked of each.
+    """Points, and the margin that is required of each.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class MarginProblem:
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: the solution of a problem on the same points that asked almost the same.
+    """Where to begin: the solution of a problem on the same points with almost the same margins.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ def max_margin(
     space : FeatureSpace
         The instances.
     problem : MarginProblem
-        The points and what is asked of them.
+        The points and their margins.
     tol : float
         How exactly the margins are met.
     start : Start, default=None
@@ -398,7 +398,7 @@ def _newton_target(step: _Step, here: _Place, made: _Place, pieces: _Pieces) -> 
         dw + sigma Phi' P (Phi dw + 1 db) = -(w - Phi' Y a),
         rho db + sigma 1' P (Phi dw + 1 db) = -(gradient in b),
 
-    so w + dw = Phi' (Y a - u), where u = sigma P (Phi dw + 1 db) lives on the free points.
+    so w + dw = Phi' (Y a - u), where u = sigma P (Phi dw + 1 db) is zero except on the free points.
     """
     chosen, ties = _chosen(step, pieces)
     right = np.column_stack([np.ones(len(chosen)), (here.plain - made.plain)[chosen]])

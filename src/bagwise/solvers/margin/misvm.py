@@ -190,7 +190,7 @@ def alternate(
     Parameters
     ----------
     solve : callable
-        Gives the machine for a guess; is told the machine of the round before, or None.
+        Takes a guess and the machine of the round before, or None; returns the machine.
     judge : callable
         Gives the guess that suits a machine best, and the objective with it.
     guess : ndarray of int
@@ -225,7 +225,7 @@ def alternate(
 
 
 def _carried(signs: Guess, before: Machine, cost: Vector) -> Vector:
-    """Multipliers for new signs: those of an instance that changed sides are told by its slack."""
+    """Multipliers for new signs: those of an instance that changed sides follow from its slack."""
     changed = signs * before.coef < 0
     inside = signs * before.scores < 1
     return np.where(changed, np.where(inside, cost, 0.0), np.abs(before.coef))

@@ -1,7 +1,7 @@
 r"""sMIL and sbMIL: support vector machines for sparse positive bags (Bunescu and Mooney 2007).
 
 A positive bag of n instances holds at least one positive one. If just that one, the scores of its
-instances average (1 - (n - 1)) / n = 2/n - 1; so sMIL asks of the mean of the bag
+instances average (1 - (n - 1)) / n = 2/n - 1; so sMIL requires of the mean of the bag
 
     w . phi(B) / |B| + b >= 2 / |B| - 1 - xi_B,        and f(x) <= -1 + xi_x
 

@@ -28,7 +28,7 @@ __all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper"]
 COLUMNS = 256  # of a square matrix, looked at together
 # Gram matrices hold squares: relative eigenvalues below this are rounding, the rank ends there.
 RANK_TOLERANCE = 1e-12
-# Below this the Cholesky factor of a Gram matrix says little about its smallest directions.
+# Below this the Cholesky factor of a Gram matrix is inaccurate in its smallest directions.
 SMALLEST_RCOND = {False: 1e-6, True: 1e-10}  # with products in float32, in float64
 # Products in single precision are taken again in double when U'U is this far from I.
 LARGEST_LOSS = 1e-3
@@ -169,7 +169,7 @@ def _span_by_cholesky(X: Any, mean: NDArray[np.float64], *, double: bool) -> Col
     factor, failed = lapack.cholesky(gram, overwrite=True)
     if failed or dpocon(factor, norm)[0] < SMALLEST_RCOND[double]:
         return None
-    del gram  # U needs the room
+    del gram  # U needs the memory
     factor = factor.astype(X.dtype, order="F", copy=False)
     span = ColumnSpan(_whiten(X, mean, scale, factor), mean, scale, factor)
     if not double and _loss_of_orthogonality(span.basis) > LARGEST_LOSS:

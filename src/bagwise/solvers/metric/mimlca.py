@@ -37,7 +37,7 @@ SMALLEST_RCOND = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-8}
 # cost nearly the same: above the first share of the rows something must go, and no more than the
 # second may stay.
 DEGENERATE, LARGEST_RANK = 0.9, 0.5
-# k clusters lie in k - 1 dimensions: twice as many leave room for what is in no cluster.
+# k clusters lie in k - 1 dimensions: twice as many leave some for what is in no cluster.
 DIRECTIONS_PER_LABEL = 2
 
 

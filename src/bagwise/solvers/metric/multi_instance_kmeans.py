@@ -1,4 +1,4 @@
-r"""Multi-instance k-means (Law et al. 2017, Eq. 3): clusters are labels, and bags say which.
+r"""Multi-instance k-means (Law et al. 2017, Eq. 3): each cluster is a label of the bags.
 
     min over H, Z    sum_jc H_jc |u_j - z_c|^2
 
@@ -157,7 +157,7 @@ class LocalRows:
 
     @property
     def parts(self) -> Parts:
-        """The rows as parts of their own; made when asked, lest a cycle keep large rows alive."""
+        """The rows as a part, made anew: a cycle would keep large rows in memory."""
         return LocalParts(self)
 
     def begin(self, costs: NDArray[np.float64] | None) -> Points:

@@ -10,7 +10,7 @@ convex function minus a convex one: with the second held at its tangent the rest
 
     H_1(y f) + y f = 1 + (y f - 1)_+
 
-so it becomes a point of the opposite sign that asks for the margin -1. The balance is kept by two
+so it becomes a point of the opposite sign with the margin -1. The balance is kept by two
 points at the mean of the unlabelled rows, one of each sign, of a cost no multiplier can reach.
 """
 
@@ -103,13 +103,13 @@ def ramp_svm(
         return (copies * np.tile(machine.scores[unknown], 2) < s).astype(np.int64)
 
     def solve(flat: NDArray[np.int64], before: Machine | None) -> Machine:
-        asked, margins = problem.signs.copy(), problem.margins.copy()
-        asked[at_copies] *= 1 - 2 * flat
+        signs, margins = problem.signs.copy(), problem.margins.copy()
+        signs[at_copies] *= 1 - 2 * flat
         margins[at_copies] = 1 - 2 * flat
-        task = MarginProblem(problem.combine, asked, margins, problem.groups, problem.costs)
+        task = MarginProblem(problem.combine, signs, margins, problem.groups, problem.costs)
         start = None if before is None else _carried(task, before, starts)
         machine = max_margin(space, task, tol=tol, start=start)
-        starts[:] = [asked, machine.multipliers]
+        starts[:] = [signs, machine.multipliers]
         return machine
 
     def judge(machine: Machine) -> tuple[NDArray[np.int64], float]:
@@ -148,9 +148,9 @@ def _problem(
 
 
 def _carried(task: MarginProblem, before: Machine, starts: list[Vector]) -> Start:
-    """Where the machine before left off; a point that changed sides is told by its slack."""
+    """Multipliers of the machine before; of a point that changed sides, by its slack."""
     signs, multipliers = starts
     missed = task.margins - task.signs * (task.combine @ before.scores)
-    told = np.where(missed > 0, task.costs, 0.0)
-    kept = np.where(signs == task.signs, multipliers, told)
+    by_slack = np.where(missed > 0, task.costs, 0.0)
+    kept = np.where(signs == task.signs, multipliers, by_slack)
     return Start(kept, signs * multipliers, before.intercept, RESTART * before.sigma)

@@ -1,8 +1,8 @@
-r"""What the label sets of bags say of pairs of instances, joined with their similarity.
+r"""Pairwise constraints from the label sets of bags, added to the similarity of instances.
 
 Spectral clustering with bag constraints (Pei and Fern 2014) takes the leading eigenvectors of
-D^-1/2 (W + alpha Q) D^-1/2, where W is the similarity of the N instances, D its degrees, and Q what
-the label sets say. With y_i the indicator of the label set of bag i divided by its size, and e the
+D^-1/2 (W + alpha Q) D^-1/2, where W is the similarity of the N instances, D its degrees, and Q the
+constraints. With y_i the indicator of the label set of bag i divided by its size, and e the
 indicator of instances in labelled bags,
 
     Q = B Y'Y B' - mu e e',    mu = sum(Y'Y) / M^2        (the sum of Eq. 9)
@@ -10,7 +10,7 @@ indicator of instances in labelled bags,
 over the M labelled bags. The paper prints B (Y'Y - mu I) B': its Appendix A takes the sum of
 b_s b_r' over all pairs of bags for B B', where it is (B 1)(B 1)'.
 
-Q is never formed. What it says of two instances depends on the label sets of their bags only, so it
+Q is never formed. Its entry for two instances depends on the label sets of their bags only, so it
 is a small matrix between groups: instances whose bags have the same label set.
 """
 
@@ -329,7 +329,7 @@ def _spectral_learning(
     single = sets.single() if must_link else np.zeros_like(sets.indicator)
     term = GroupTerm(sets.groups, LowRank(single, np.ones(single.shape[1])))
     linked = np.any(single > 0, axis=1)[sets.groups]
-    diagonal = np.where(linked, -1.0, 0.0)  # nobody is linked with himself
+    diagonal = np.where(linked, -1.0, 0.0)  # no instance is linked with itself
     everyone = np.ones(len(sets.groups))
     degrees = np.asarray(left.sum(axis=1), dtype=float).ravel() + term @ everyone + diagonal
     if additive:

@@ -59,7 +59,7 @@ def extension(
     vectors : ndarray of shape (n_instances, n_vectors)
         Its leading eigenvectors.
     values : ndarray of shape (n_vectors,)
-        Their eigenvalues; those near 0 or negative say nothing of new instances.
+        Their eigenvalues; those near 0 or negative are not used for new instances.
     weighted : bool
         As in `embed`.
 

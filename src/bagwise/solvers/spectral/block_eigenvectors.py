@@ -34,7 +34,7 @@ class SymmetricOperator(Protocol):
         """Multiply a block of vectors."""
 
     def toarray(self) -> Array:
-        """Write the matrix out; asked of small ones only."""
+        """Write the matrix out; used for small ones only."""
 
 
 def leading_eigenvectors(

@@ -5,7 +5,7 @@ its bag for sure. The likelihood
 
     sum_p log sum_{c in Y_p} theta_{k(p), c}
 
-is concave in theta; the iteration below (EM) climbs it.
+is concave in theta; the iteration below (EM) maximises it.
 """
 
 from __future__ import annotations

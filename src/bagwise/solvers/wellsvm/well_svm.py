@@ -11,7 +11,7 @@ violates more than those. What a label vector may be, B, depends on the setting:
 - multi-instance (`KeyInstances`): not signs, but one instance of each positive bag is chosen.
 
 The generator maximises |v(a, y)|^2, a convex function, step by step over B: a local search. So the
-bound that ends the search speaks of the label vectors it met, not of all of B.
+bound that ends the search holds for the label vectors it has found, not for all of B.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class BoundedLabels:
 
 @dataclass(frozen=True)
 class KeyInstances:
-    """One instance speaks for each positive bag, every instance of the other bags for itself.
+    """One key instance stands for each positive bag; all instances of other bags are used.
 
     Attributes
     ----------
