@@ -360,8 +360,12 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         else:
             classes = labels.classes
             del labels  # one byte per bag and class: the candidates hold the same
-            assign = partial(self._assign, candidates=candidates, checkpoint=checkpoint)
-            result, state = self._learn(instances, classes, candidates, assign)
+            result, state = self._learn(
+                instances,
+                classes,
+                candidates,
+                lambda span: self._best_assignment(span.basis, candidates, checkpoint),
+            )
         if checkpoint is not None:
             checkpoint.remove()
         self._keep_progress(result, "raise max_iter")
@@ -401,11 +405,6 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
             checkpoint=checkpoint,
         )
         return result, {"classes_": labels.classes, **state}
-
-    def _assign(
-        self, span: ColumnSpan, candidates: Candidates, checkpoint: Checkpoint | None
-    ) -> SolverResult:
-        return self._best_assignment(span.basis, candidates, checkpoint)
 
 
 class MLCA(_ClusterMetric):

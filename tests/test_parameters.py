@@ -1,0 +1,33 @@
+"""Shared parameters: every estimator has their constraints and their descriptions."""
+
+import inspect
+import re
+
+import pytest
+
+from bagwise.base._parameters import CONSTRAINTS, DESCRIPTIONS
+from bagwise.classification import BagMarginSVM
+from estimators import public_estimators
+
+
+@pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
+def test_each_parameter_has_a_constraint(cls):
+    assert list(cls._parameter_constraints) == cls._get_param_names()
+
+
+@pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
+def test_no_entry_is_left_open(cls):
+    members = [cls, *(member for _, member in inspect.getmembers(cls, callable))]
+    texts = [member.__doc__ or "" for member in members]
+    assert not [text for text in texts if re.search(r"^ *\{\w+\}$", text, flags=re.MULTILINE)]
+
+
+def test_an_entry_has_the_default_of_the_estimator():
+    text = inspect.cleandoc(BagMarginSVM.__doc__)
+    assert 'kernel : str or callable, default="linear"\n    The kernel: "linear", or' in text
+    assert "verbose : int, default=0\n    Show a progress bar." in text
+    assert "n_features_in_ : int\n    Number of features" in text
+
+
+def test_descriptions_belong_to_known_names():
+    assert DESCRIPTIONS.keys() - {"X", "rows", "n_features_in_"} <= CONSTRAINTS.keys()
