@@ -50,7 +50,7 @@ PACKAGES = {
     "annotation": FOUNDATION,
     "metric_learning": FOUNDATION,
     "metrics": {"exceptions", "bags"},
-    "datasets": {"exceptions", "_memory", "extras", "bags"},
+    "datasets": {"exceptions", "_files", "_memory", "extras", "bags"},
     "io": {"exceptions", "_files", "_warnings", "_memory", "extras", "labels", "bags", "engines"},
     "persistence": {"exceptions", "base", "_memory", "extras", "bags", "_files"},
     "model_selection": FOUNDATION | {"metrics"},

@@ -68,7 +68,7 @@ class Bags:
         *,
         feature_names: Sequence[str] | NDArray[Any] | None = None,
     ) -> None:
-        self._instances = _read_only(_two_dimensional(instances))
+        self._instances = _read_only(_table(instances))
         self._offsets = _read_only(_checked_offsets(offsets, self._instances.shape[0]))
         self._ids = None if ids is None else _read_only(_one_dimensional(ids))
         self._feature_names = None if feature_names is None else _texts(feature_names)
@@ -131,7 +131,7 @@ class Bags:
                 "data frame with Bags.from_frame."
             )
         ids = None if ids is None else _one_dimensional(ids)
-        tables = [_bag_table(i, array, ids) for i, array in enumerate(arrays)]
+        tables = [_table(bag, f"{_bag_name(i, ids)} has") for i, bag in enumerate(arrays)]
         if not tables:
             raise InputError("no bags were given: expected at least one 2-D array.")
         width = tables[0].shape[1]
@@ -179,7 +179,7 @@ class Bags:
         >>> bags.ids.tolist(), bags[0].tolist()
         (['b', 'a'], [[1.0], [3.0]])
         """
-        instances = _two_dimensional(X)
+        instances = _table(X)
         order, offsets, ids = group_rows(groups)
         if len(order) != instances.shape[0]:
             raise InputError(
@@ -520,13 +520,8 @@ class Bags:
         instances = state["_instances"]
         if sparse.issparse(instances):
             instances.check_format(full_check=True)
-        Bags.__init__(
-            self,
-            instances,
-            state["_offsets"],
-            state["_ids"],
-            feature_names=state["_feature_names"],
-        )
+        names = state["_feature_names"]
+        Bags.__init__(self, instances, state["_offsets"], state["_ids"], feature_names=names)
 
     def _one(self, i: int) -> Instances:
         i = self._position(i)
@@ -644,10 +639,6 @@ def _index_array(key: Any) -> NDArray[Any]:
         raise IndexError(f"{_INDEXING}, not {type(key).__name__}: {error}.") from error
 
 
-def _two_dimensional(instances: Any) -> Instances:
-    return _table(instances, "instances have", "")
-
-
 def _canonical_csr(instances: Any) -> Instances:
     matrix = instances.tocsr()
     if not matrix.has_canonical_format:
@@ -656,23 +647,16 @@ def _canonical_csr(instances: Any) -> Instances:
     return matrix
 
 
-def _bag_table(i: int, array: Any, ids: Any) -> Instances:
-    """One bag as a 2-D table, or an error that names it."""
-    is_row = getattr(array, "ndim", 2) == 1
-    hint = " A bag of one instance is row.reshape(1, -1)." if is_row else ""
-    return _table(array, f"{_bag_name(i, ids)} has", hint)
-
-
 def _is_tensor(values: Any) -> bool:
     return type(values).__module__.partition(".")[0] == "torch"
 
 
-def _table(values: Any, who_has: str, hint: str) -> Instances:
+def _table(values: Any, who_has: str = "instances have") -> Instances:
     """A 2-D array or CSR of real numbers, or an error about whoever has something else."""
     if _is_tensor(values) and values.ndim == 2:
         return values.detach()
     if sparse.issparse(values):
-        _check_table(values, who_has, hint)
+        _check_table(values, who_has)
         return _canonical_csr(values)
     try:
         array = values if isinstance(values, np.ndarray) else np.asarray(values)
@@ -698,12 +682,14 @@ def _table(values: Any, who_has: str, hint: str) -> Instances:
         )
     if array.ndim == 1 and len(array) == 0:
         raise InputError(f"{who_has} no instances: leave it out.")
-    _check_table(array, who_has, hint)
+    _check_table(array, who_has)
     return array
 
 
-def _check_table(array: Any, who_has: str, hint: str) -> None:
+def _check_table(array: Any, who_has: str) -> None:
     if array.ndim != 2:
+        is_bag = array.ndim == 1 and who_has.startswith("bag")
+        hint = " A bag of one instance is row.reshape(1, -1)." if is_bag else ""
         raise InputError(
             f"{who_has} shape {array.shape}: expected a 2-D table, one row per instance.{hint}"
         )

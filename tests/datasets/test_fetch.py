@@ -165,8 +165,8 @@ def test_a_cache_that_cannot_be_written(cache, trusted):
 
 
 def test_an_interrupted_write_leaves_nothing_behind(cache, trusted, monkeypatch):
-    def broken(path, **_):
-        Path(path).write_bytes(b"half")
+    def broken(file, **_):
+        file.write(b"half")
         raise OSError("no space left on device")
 
     monkeypatch.setattr(_fetch.np, "savez_compressed", broken)

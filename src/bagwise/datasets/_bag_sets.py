@@ -11,8 +11,14 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
-from bagwise.datasets._registry import DatasetInfo, dataset_info, describe_dataset, read_dataset
-from bagwise.exceptions import FileFormatError, InputError
+from bagwise.datasets._registry import (
+    DatasetInfo,
+    damaged,
+    dataset_info,
+    describe_dataset,
+    read_dataset,
+)
+from bagwise.exceptions import InputError
 
 __all__ = [
     "load_corel5k_blobs",
@@ -57,7 +63,7 @@ def load_musk1() -> Bunch:
     >>> int(musk.y.sum()), musk.classes.tolist()
     (47, ['non-musk', 'musk'])
     """
-    return _binary("musk1", ["non-musk", "musk"], feature_names=MUSK_FEATURES)
+    return _binary("musk1", ["non-musk", "musk"], MUSK_FEATURES)
 
 
 def load_musk2() -> Bunch:
@@ -78,7 +84,7 @@ def load_musk2() -> Bunch:
     FileFormatError
         When the file is damaged.
     """
-    return _binary("musk2", ["non-musk", "musk"], feature_names=MUSK_FEATURES)
+    return _binary("musk2", ["non-musk", "musk"], MUSK_FEATURES)
 
 
 def load_elephant() -> Bunch:
@@ -295,7 +301,7 @@ def label_set_bunch(
     bags = _bags(info, arrays, ids, feature_names)
     classes = arrays["classes"]
     if label_sets.ndim != 2 or label_sets.shape[1] != len(classes):
-        raise _damaged(info, f"label sets of shape {label_sets.shape} for {len(classes)} classes")
+        raise damaged(info, f"label sets of shape {label_sets.shape} for {len(classes)} classes")
     return Bunch(
         bags=bags,
         label_sets=_per_bag(info, bags, label_sets).astype(np.uint8),
@@ -320,17 +326,17 @@ def _bags(
     X, bag = arrays["X"], arrays["bag"]
     numbered = bag.ndim == 1 and bag.dtype.kind in "iu" and len(bag) > 0 and bag[0] == 0
     if not numbered or not np.isin(np.diff(bag.astype(np.int64)), (0, 1)).all():
-        raise _damaged(info, "bags that are not numbered 0, 1, 2, ... in order")
+        raise damaged(info, "bags that are not numbered 0, 1, 2, ... in order")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(bag))])
     try:
         return Bags(X.astype(np.float64), offsets, ids, feature_names=feature_names)
     except ValueError as error:
-        raise _damaged(info, str(error)) from error
+        raise damaged(info, str(error)) from error
 
 
 def _per_bag(info: DatasetInfo, bags: Bags, values: NDArray[Any]) -> NDArray[Any]:
     if values.ndim == 0 or len(values) != len(bags):
-        raise _damaged(info, f"labels of shape {values.shape} for {len(bags)} bags")
+        raise damaged(info, f"labels of shape {values.shape} for {len(bags)} bags")
     return values
 
 
@@ -340,11 +346,5 @@ def _per_instance(info: DatasetInfo, arrays: dict[str, NDArray[Any]]) -> NDArray
     if labels is None:
         return None
     if labels.shape != (arrays["X"].shape[0],) or labels.max() >= len(arrays["classes"]):
-        raise _damaged(info, "instance labels that do not fit the instances or the classes")
+        raise damaged(info, "instance labels that do not fit the instances or the classes")
     return labels.astype(np.int64)
-
-
-def _damaged(info: DatasetInfo, what: str) -> FileFormatError:
-    return FileFormatError(
-        f"{info.path} holds {what}: it is not the file that bagwise expects there."
-    )

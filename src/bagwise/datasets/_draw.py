@@ -6,6 +6,7 @@ import numbers
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from bagwise._memory import require_memory
@@ -36,6 +37,15 @@ def check_number(value: Any, name: str, low: float = 0.0, high: float = np.inf) 
     if not isinstance(value, numbers.Real) or not low <= float(value) <= high or value == np.inf:
         raise InputError(f"{name} is {value!r}: expected a number from {low:g} to {high:g}.")
     return float(value)
+
+
+def indicator(
+    bag: NDArray[np.int64], label: NDArray[np.int64], shape: tuple[int, int]
+) -> NDArray[np.uint8]:
+    """Return the 0/1 array (n_bags, n_classes) of label sets from pairs of a bag and a label."""
+    label_sets = np.zeros(shape, dtype=np.uint8)
+    label_sets[bag, label] = 1
+    return label_sets
 
 
 def check_size(n_values: float, names: str) -> None:

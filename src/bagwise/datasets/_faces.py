@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
-from bagwise.datasets._draw import check_count, check_number, check_size, random_generator
+from bagwise.datasets._draw import (
+    check_count,
+    check_number,
+    check_size,
+    indicator,
+    random_generator,
+)
 from bagwise.datasets._registry import describe_dataset
 from bagwise.exceptions import InputError
 
@@ -123,8 +129,8 @@ def make_names_and_faces(
     X = _face_vectors(rng, instance_labels, n_categories, n_features, n_latent, noise, nuisance)
     return Bunch(
         bags=Bags(X, np.concatenate([[0], np.cumsum(sizes)])),
-        label_sets=_indicator(true_names, n_categories),
-        automatic_label_sets=_indicator(captions, n_categories),
+        label_sets=_label_sets(true_names, n_categories),
+        automatic_label_sets=_label_sets(captions, n_categories),
         instance_labels=instance_labels,
         classes=np.array([f"person {c}" for c in range(n_categories)]),
         feature_names=None,
@@ -216,11 +222,9 @@ def _place(rng: np.random.RandomState, names: NDArray[np.int64], size: int) -> N
     return rng.permutation(np.append(names, np.full(size - len(names), -1)))
 
 
-def _indicator(label_sets: list[NDArray[np.int64]], n_classes: int) -> NDArray[np.uint8]:
-    indicator = np.zeros((len(label_sets), n_classes), dtype=np.uint8)
-    for row, labels in zip(indicator, label_sets, strict=True):
-        row[labels] = 1
-    return indicator
+def _label_sets(names: list[NDArray[np.int64]], n_classes: int) -> NDArray[np.uint8]:
+    photo = np.repeat(np.arange(len(names)), [len(some) for some in names])
+    return indicator(photo, np.concatenate(names), (len(names), n_classes))
 
 
 # --- Face vectors -------------------------------------------------------------------------------

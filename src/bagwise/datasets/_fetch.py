@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise._files import replacing
 from bagwise.datasets._home import FOLDER_VARIABLE, user_cache
 from bagwise.datasets._registry import DatasetInfo, dataset_info
 from bagwise.exceptions import DownloadError, InputError
@@ -147,12 +148,9 @@ def _check_counts(info: DatasetInfo, arrays: dict[str, NDArray[Any]]) -> None:
 
 
 def _write(target: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Write to a temporary file and rename it, so that no partial file is left."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-            part = Path(folder) / target.name
-            np.savez_compressed(part, allow_pickle=False, **arrays)
-            os.replace(part, target)
+        with replacing(target, force=True) as temporary, open(temporary, "wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
     except OSError as error:
         raise DownloadError(f"{target} cannot be written: {error}") from error

@@ -11,7 +11,7 @@ from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
 from bagwise.datasets._bag_sets import label_set_bunch
-from bagwise.datasets._draw import random_generator
+from bagwise.datasets._draw import indicator, random_generator
 from bagwise.datasets._plain_sets import LETTER_FEATURES, LETTERS, load_letter
 from bagwise.datasets._registry import PACKAGE_DATA, dataset_info, describe_dataset, read_dataset
 
@@ -144,7 +144,7 @@ def _letters_of(name: str, words: list[str], random_state: Any) -> Bunch:
     bags = Bags(letter.X[rows], offsets, _ids(words), feature_names=LETTER_FEATURES)
     return Bunch(
         bags=bags,
-        label_sets=_union(bags, instance_labels),
+        label_sets=indicator(bags.bag_index, instance_labels, (len(bags), len(LETTERS))),
         instance_labels=instance_labels,
         classes=LETTERS.copy(),
         feature_names=bags.feature_names,
@@ -155,9 +155,3 @@ def _letters_of(name: str, words: list[str], random_state: Any) -> Bunch:
 
 def _ids(words: list[str]) -> NDArray[np.str_]:
     return np.array([f"{i:03d} {word}" for i, word in enumerate(words)])
-
-
-def _union(bags: Bags, instance_labels: NDArray[np.int64]) -> NDArray[np.uint8]:
-    label_sets = np.zeros((len(bags), len(LETTERS)), dtype=np.uint8)
-    label_sets[bags.bag_index, instance_labels] = 1
-    return label_sets

@@ -12,12 +12,13 @@ from sklearn.utils import Bunch
 
 from bagwise.datasets._registry import (
     DatasetInfo,
+    damaged,
     dataset_info,
     describe_dataset,
     family_member,
     read_dataset,
 )
-from bagwise.exceptions import FileFormatError, InputError
+from bagwise.exceptions import InputError
 
 __all__ = ["load_isolet", "load_letter", "load_mnist", "load_ssl", "load_uci"]
 
@@ -157,7 +158,11 @@ def load_ssl(name: str, *, one_hot: bool = False) -> Bunch:
     sparse_parts = ["X_data", "X_indices", "X_indptr", "X_shape"]
     arrays = read_dataset(info, ["y", *(sparse_parts if name == "text" else ["X"])])
     if name == "text":
-        arrays["X"] = _csr(info, *(arrays[part] for part in sparse_parts))
+        data, indices, indptr, shape = (arrays[part] for part in sparse_parts)
+        try:
+            arrays["X"] = sparse.csr_array((data, indices, indptr), shape=tuple(shape))
+        except (TypeError, ValueError) as error:
+            raise damaged(info, f"a broken sparse matrix ({error})") from error
     if one_hot and name == "secstr":
         arrays["X"] = _binary_columns(arrays["X"], n_symbols=21)
     labeled = {
@@ -230,10 +235,7 @@ def _rows(
     X, y = arrays["X"], arrays["y"]
     fits = X.ndim == 2 and y.shape == (X.shape[0],) and y.dtype.kind in "iu"
     if not fits or (feature_names is not None and len(feature_names) != X.shape[1]):
-        raise FileFormatError(
-            f"{info.path} holds X of shape {X.shape} and y of shape {y.shape} and type {y.dtype}: "
-            "it is not the file that bagwise expects there."
-        )
+        raise damaged(info, f"X of shape {X.shape} and y of shape {y.shape} and type {y.dtype}")
     return Bunch(
         X=X.astype(dtype, copy=False),
         y=y.astype(np.int64),
@@ -242,13 +244,6 @@ def _rows(
         **(extras or {}),
         DESCR=describe_dataset(info.name),
     )
-
-
-def _csr(info: DatasetInfo, data: Any, indices: Any, indptr: Any, shape: Any) -> sparse.csr_array:
-    try:
-        return sparse.csr_array((data, indices, indptr), shape=tuple(shape))
-    except (TypeError, ValueError) as error:
-        raise FileFormatError(f"{info.path} holds a broken sparse matrix: {error}.") from error
 
 
 def _binary_columns(symbols: NDArray[Any], n_symbols: int) -> sparse.csr_array:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from bagwise.datasets._home import FOLDER_VARIABLE, data_folders, find_file, read_arrays
-from bagwise.exceptions import DataNotFoundError, InputError
+from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
 
 __all__ = ["DatasetInfo", "describe_dataset", "list_datasets", "load_dataset"]
 
@@ -205,6 +205,13 @@ def read_dataset(info: DatasetInfo, names: Iterable[str]) -> dict[str, NDArray[A
             f"set the environment variable {FOLDER_VARIABLE} to the folder that holds it."
         )
     raise DataNotFoundError(f"{info.file} was not found in {searched}. {remedy}")
+
+
+def damaged(info: DatasetInfo, content: str) -> FileFormatError:
+    """Return the error for a file whose content is not that of its data set."""
+    return FileFormatError(
+        f"{info.path} holds {content}: it is not the file that bagwise expects there."
+    )
 
 
 @cache

@@ -1,7 +1,7 @@
 """Which columns of a CSV file are written in quotes.
 
-pyarrow does not report whether a value was quoted, which decides whether ``"12"`` is a string.
-Therefore the beginning of the file is scanned a second time, as bytes.
+pyarrow does not report whether a value was quoted, and that decides whether ``"12"`` is a text.
+So the beginning of the file is scanned a second time, as bytes.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ __all__ = ["quoted_columns"]
 def quoted_columns(
     head: bytes, delimiter: str, columns: Sequence[int], missing: Collection[str]
 ) -> set[int]:
-    r"""Find the columns whose first non-missing value is quoted.
+    r"""Find the columns whose first value that is not missing stands in quotes.
 
     Parameters
     ----------
     head : bytes
-        The beginning of the file, with its header; the last row may be incomplete.
+        The beginning of the file, with its header; the last row may be cut.
     delimiter : str
-        The field separator.
+        What separates the fields.
     columns : sequence of int
-        The columns to check.
+        The columns in question.
     missing : collection of str
-        Unquoted forms of a missing value.
+        How a missing value is written without quotes.
 
     Returns
     -------
     set of int
-        Empty if every value of the first row is quoted: such a file quotes numbers too, so its
-        quotes carry no information.
+        None of the columns where every value of the first row is quoted: such a file quotes
+        numbers too, so its quotes say nothing.
 
     Examples
     --------
@@ -60,9 +60,9 @@ def quoted_columns(
 
 
 def _rows(head: bytes, delimiter: bytes) -> Iterator[Iterator[tuple[int, bytes]]]:
-    """Split bytes into rows of fields, each field with its position and its opening quote if any.
+    """Cut bytes into rows of fields, each field with its place and its opening quote if any.
 
-    Consume a row completely before the next one.
+    A row must be used up before the next one is asked for, or it is the last.
     """
     end_of_field = re.compile(b"[" + re.escape(delimiter) + rb"\r\n]|\Z")
     at = 0
@@ -88,11 +88,11 @@ def _rows(head: bytes, delimiter: bytes) -> Iterator[Iterator[tuple[int, bytes]]
 
 
 def _after_quotes(head: bytes, at: int) -> int:
-    """End of a quoted field that begins at `at`; `at` itself if it is not quoted."""
+    """Where a quoted field that begins at `at` closes; `at` itself when it is not quoted."""
     if head[at : at + 1] != b'"':
         return at
     while (at := head.find(b'"', at + 1)) >= 0:
         if head[at + 1 : at + 2] != b'"':
             return at + 1
-        at += 1  # a doubled quote is an escaped quote
+        at += 1  # a doubled quote is one quote of the text
     return len(head)

@@ -268,7 +268,8 @@ def write_bags(
     Examples
     --------
     >>> import tempfile
-    >>> from pathlib import Path
+    >>> from dataclasses import replace
+    from pathlib import Path
     >>> import numpy as np
     >>> from bagwise import Bags
     >>> from bagwise.io import read_bags, write_bags

@@ -1,4 +1,4 @@
-"""Write bags as CSV or Parquet: one row per instance, or in Parquet one row per bag."""
+"""Bags written as CSV or Parquet: a row per instance, or in Parquet a row per bag."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["TableNames", "write_csv", "write_parquet"]
 
 @dataclass(frozen=True)
 class TableNames:
-    """Names of the columns other than features, and the separator of label sets."""
+    """How the columns beside the features are called, and what stands between labels of a set."""
 
     bag: str = "bag"
     label: str = "label"
@@ -37,7 +37,7 @@ class TableNames:
 def write_csv(
     path: Path, contents: Contents, names: TableNames, *, delimiter: str, zipped: bool
 ) -> None:
-    """Write one row per instance: strings in quotes, numbers in their shortest exact form."""
+    """Write one row per instance as text: texts in quotes, numbers in their shortest exact form."""
     pa = import_extra("pyarrow", extra="io")
     columns = _Columns(pa, contents, names)
     columns.refuse_empty_bags("Write .npz, HDF5, or Parquet with layout='bags'.")
@@ -69,18 +69,18 @@ def write_parquet(
 
 
 class _Columns:
-    """The columns of a table of bags, in blocks of rows."""
+    """The columns of a table of bags, made a block of rows at a time."""
 
     def __init__(self, pa: Any, contents: Contents, names: TableNames) -> None:
         self._pa, self._contents, self._names = pa, contents, names
         bags = contents.bags
         if sparse.issparse(bags.instances):
             raise SparseInputError(
-                "a table has dense columns, but these bags are sparse: write .npz, which keeps "
-                "them sparse."
+                "a table holds dense columns and these bags are sparse: write .npz, which keeps "
+                "them as they are."
             )
         if contents.coords is not None or contents.extras:
-            raise InputError("a table cannot store coords or extras: write .npz or HDF5.")
+            raise InputError("a table has no place for coords or extras: write .npz or HDF5.")
         if bags.n_features == 0:
             raise InputError("these bags have no features: a table needs at least one column.")
         self._features = bags.feature_names or [f"x{j}" for j in range(bags.n_features)]
@@ -96,7 +96,7 @@ class _Columns:
         self._refuse_collisions()
 
     def notes(self, *, by_bag: bool) -> dict[str, Any]:
-        """Metadata for the reader that the columns do not contain."""
+        """What the columns alone do not show, for the reader."""
         bags, classes = self._contents.bags, self._contents.classes
         notes: dict[str, Any] = {role: name for role, name in self._roles().items() if name}
         notes["separator"] = self._names.separator
@@ -105,7 +105,7 @@ class _Columns:
         if by_bag or bags.feature_names is None:
             notes["feature_names"] = bags.feature_names
         if classes is None and self._contents.label_sets is not None:
-            classes = self._contents.label_sets.classes  # a class may occur in no bag
+            classes = self._contents.label_sets.classes  # a class may have no bag to show it
         if classes is not None:
             notes["classes"] = classes.tolist()
         return notes
@@ -141,14 +141,14 @@ class _Columns:
         return pa.table(columns)
 
     def row_blocks(self) -> Iterator[tuple[int, int]]:
-        """Ranges of instances with a moderate number of values."""
+        """Ranges of instances of a moderate number of values."""
         bags = self._contents.bags
         step = max(1, BLOCK_VALUES // bags.n_features)
         for start in range(0, bags.n_instances, step):
             yield start, min(start + step, bags.n_instances)
 
     def bag_blocks(self) -> Iterator[tuple[int, int]]:
-        """Ranges of bags with a moderate number of values, at least one bag each."""
+        """Ranges of bags of a moderate number of values, at least one bag each."""
         bags = self._contents.bags
         size = max(1, BLOCK_VALUES // bags.n_features)
         start = 0
@@ -159,7 +159,7 @@ class _Columns:
             start = stop
 
     def refuse_empty_bags(self, remedy: str) -> None:
-        """Refuse empty bags, which a table with one row per instance cannot represent."""
+        """A row per instance does not show a bag without instances."""
         empty = np.flatnonzero(self._contents.bags.sizes == 0)
         if len(empty):
             raise InputError(
@@ -239,7 +239,7 @@ def _number_type(pa: Any, dtype: np.dtype[Any]) -> np.dtype[Any]:
     return native
 
 
-# CSV output
+# CSV text
 
 
 def _stream(path: Path, zipped: bool) -> BinaryIO:
@@ -259,7 +259,7 @@ def _csv_lines(pa: Any, table: Any, delimiter: str) -> bytes:
 
 
 def _csv_texts(pa: Any, compute: Any, values: Any) -> Any:
-    """A column as strings: 1.0 keeps its point, strings are quoted, missing values are empty."""
+    """A column as texts: 1.0 keeps its point, texts get quotes, gaps are empty."""
     texts = values.cast(pa.string())
     if pa.types.is_string(values.type):
         texts = compute.replace_substring(escape_array(compute, texts), '"', '""')
