@@ -1,4 +1,4 @@
-"""Which columns of a table are the bag, the labels and the features."""
+"""Find the columns with the bag, the labels and the features of a table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Request:
     separator: str = ";"
     dtype: np.dtype[Any] | None = None
     group: str | None = None  # the column with the group of each bag
-    columns: tuple[str, ...] = ()  # further columns, as they are written
+    columns: tuple[str, ...] = ()  # further columns, read as strings
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -54,14 +54,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Layout:
-    """The columns found in a table: name of each role (or None), and the features in order."""
+    """The columns of a table: name for each role (or None), and the features in order."""
 
     roles: dict[str, str | None]
     features: list[str]
 
 
 def find_columns(source: Source, request: Request) -> Layout:
-    """Find the role of every column, or raise an error about one in doubt."""
+    """Find the role of every column, or raise an error if it is ambiguous."""
     for name in [*request.exclude, *(request.features or ()), *request.beside]:
         if name not in source.names:
             raise InputError(
@@ -108,7 +108,7 @@ def label_bags(
     rows: Grouping,
     instances: Column | None,
 ) -> Contents:
-    """Read what a table holds about bags and instances beside the features."""
+    """Read all columns but the features."""
     of_bags = {
         role: constant_in_bags(source.column(name, role), rows, name)
         for role in ("label", "label_set")
@@ -140,25 +140,25 @@ def label_bags(
 
 
 def written_values(source: Source, name: str) -> list[Any]:
-    """The value of each row of a column as it is written, None where it is missing."""
+    """The value of each row of a column as a string, None where it is missing."""
     if "list" in source.kind(name) or source.kind(name) in ("numbers", "vectors"):
         raise InputError(
             f"the column {name!r} holds lists: it is read from tables with one row per instance."
         )
-    column = source.column(name, "label_set")  # a role whose texts are not parsed
-    values = [*column.values, None]  # the code -1 takes the last
+    column = source.column(name, "label_set")  # a role whose strings are not converted
+    values = [*column.values, None]  # code -1 selects the last
     return [values[code] for code in column.codes]
 
 
 def listed(names: Iterable[str], most: int = 20) -> str:
-    """Column names for a message, the first few of many."""
+    """Column names for a message, at most the first few."""
     names = list(names)
     more = f", ... ({len(names)} in all)" if len(names) > most else ""
     return ", ".join(repr(name) for name in names[:most]) + more
 
 
 def _with_names(source: Source, names: list[str]) -> list[str]:
-    """Leave out an empty column without a name; warn of one that is not empty."""
+    """Leave out an empty column without a name; warn about one with values."""
     if "" not in names:
         return names
     if source.kind("") == "number" and source.is_empty(""):

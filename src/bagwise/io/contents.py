@@ -1,4 +1,4 @@
-"""What a file of bags holds: the bags and everything known about them, checked for agreement."""
+"""The contents of a file: bags and labels, checked for consistency."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Contents", "check_contents"]
 
 @dataclass
 class Contents:
-    """Bags with everything known about them.
+    """Bags with their labels and other data.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Contents:
     labels, label_sets : Labels or None
         One label per bag; a label set per bag.
     instance_labels : ndarray of shape (n_instances,) or None
-        Positions in `classes`, or the integers of the file where there are no classes; -1 unknown.
+        Indices into `classes`, or the integers of the file if there are no classes; -1 unknown.
     classes : ndarray of shape (n_classes,) or None
         The classes of label sets and instance labels.
     coords : ndarray of shape (n_instances, ...) or None
@@ -39,7 +39,7 @@ class Contents:
     groups : ndarray of shape (n_bags,) or None
         The group of each bag.
     columns : dict of str to list
-        Further columns of a table as they are written, in the order of the instances.
+        Further columns of a table as strings, in the order of the instances.
     """
 
     bags: Bags
@@ -55,7 +55,7 @@ class Contents:
     def to_bunch(self) -> Bunch:
         """Return the contents in the form of scikit-learn's data sets."""
         sets = self.label_sets
-        if sets is not None:  # 0/1 is uint8 as in every data set; -1 needs a sign
+        if sets is not None:  # uint8 for 0/1, as in every data set; -1 needs a signed type
             indicator = sets.indicator.astype(np.uint8 if sets.known.all() else np.int8)
         return Bunch(
             bags=self.bags,
@@ -79,7 +79,7 @@ def check_contents(
     coords: ArrayLike | None = None,
     extras: Mapping[str, ArrayLike] | None = None,
 ) -> Contents:
-    """Check that labels of every kind fit the bags, and bring them into one form."""
+    """Check that all labels match the bags, and convert them to one form."""
     bags = bags if isinstance(bags, Bags) else Bags.from_arrays(bags)
     _refuse_namesakes(bags)
     names = None if classes is None else _classes(classes)
@@ -98,7 +98,7 @@ def check_contents(
 
 
 def _refuse_namesakes(bags: Bags) -> None:
-    """Labels, predictions and review decisions are kept by the id of a bag, as it is written."""
+    """Refuse ids that are equal as strings: labels and predictions are matched by them."""
     if bags.ids is None:
         return
     place: dict[str, int] = {}

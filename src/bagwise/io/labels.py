@@ -1,6 +1,6 @@
-"""From the columns of a table to bags and labels.
+"""Convert columns of a table to bags and labels.
 
-Every column that is not a feature is handled as codes into its distinct values: a column of a
+Every column that is not a feature is represented as codes into its distinct values: a column of a
 million rows has few labels, and only those are parsed and compared.
 """
 
@@ -43,7 +43,7 @@ class Column:
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> Column:
-        """Code any Python values by first appearance; None and NaN are missing."""
+        """Encode Python values in order of first appearance; None and NaN are missing."""
         position: dict[Any, int] = {}
         codes = [
             -1 if is_missing(v) else position.setdefault(_hashable(v), len(position))
@@ -57,16 +57,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Which bag each row of a table belongs to, and the place it has in `Bags.instances`."""
+    """The bag of each row of a table, and its position in `Bags.instances`."""
 
     codes: NDArray[np.int64]  # bag of each row
-    order: NDArray[np.int64]  # rows[order] stand bag by bag
+    order: NDArray[np.int64]  # rows[order] are grouped by bag
     offsets: NDArray[np.int64]
     ids: NDArray[Any]
 
     @property
     def positions(self) -> NDArray[np.int64]:
-        """The place of each row of the table among the instances."""
+        """The position of each row of the table among the instances."""
         places = np.empty_like(self.order)
         places[self.order] = np.arange(len(self.order))
         return places
@@ -91,7 +91,7 @@ def group(column: Column, name: str) -> Grouping:
 
 
 def constant_in_bags(column: Column, rows: Grouping, name: str) -> Column:
-    """The one value each bag has in a column, or an error naming a bag with several."""
+    """The value of each bag in a column; an error if a bag has several."""
     first = rows.order[rows.offsets[:-1]]
     expected = column.codes[first]
     differing = np.flatnonzero(column.codes != expected[rows.codes])
@@ -119,7 +119,7 @@ def bag_labels(column: Column, name: str) -> Labels:
     if not unknown.any():
         return Labels.from_values(values[codes])
     whole = values.dtype.kind == "f" and np.all(values == np.trunc(values))
-    if whole or values.dtype.kind == "b":  # pandas turns integers with gaps into floats
+    if whole or values.dtype.kind == "b":  # pandas converts integers with missing values to floats
         values = values.astype(np.int64)
     if values.dtype.kind in "iu" and (values == -1).any():
         bag = int(np.flatnonzero(unknown)[0])
@@ -157,15 +157,15 @@ def encode_columns(
     Parameters
     ----------
     sets : Column or None
-        The label set of each bag: texts, or lists of labels; missing is "nothing known".
+        The label set of each bag: strings, or lists of labels; missing is unknown.
     instances : Column or None
         The label of each instance; missing and -1 are unknown.
     bag_values : sequence
-        The labels of the bags, which join the classes when instance labels are not numbers.
+        The labels of the bags, which are added to the classes if instance labels are not numbers.
     classes : sequence, default=None
-        The classes, when they are known; any other label is then an error.
+        The classes, if they are known; any other label is then an error.
     separator : str
-        What stands between the labels of a set.
+        Separator of the labels of a set.
 
     Returns
     -------
@@ -190,9 +190,9 @@ def encode_columns(
 
 
 def typed_texts(texts: Sequence[str], *, integers_only: bool = False) -> list[Any]:
-    """Read texts as integers, truth values or numbers when all of them are written so.
+    """Convert strings to integers, booleans or floats if all of them have that form.
 
-    ``"007"`` stays a text, as does anything whose number would not tell the texts apart.
+    ``"007"`` stays a string, as does any column in which two strings are the same number.
 
     Examples
     --------
@@ -245,7 +245,7 @@ def _label_sets(
     classes: NDArray[Any],
 ) -> Labels:
     rows = np.zeros((len(sets) + 1, len(position)), dtype=np.int8)
-    rows[-1] = -1  # code -1: nothing known
+    rows[-1] = -1  # code -1: unknown
     for code, labels in enumerate(sets):
         for label in labels:
             rows[code, _place(label, position)] = 1

@@ -65,83 +65,82 @@ def read_bags(
     ----------
     source : path or data frame
         - ``.csv``, ``.tsv`` (also ``.gz``), or a data frame of pandas, polars or pyarrow: one row
-          per instance, in any order, with a column that names the bag.
+          per instance, in any order, with a column of bag ids.
         - ``.parquet``: the same; or one row per bag, where each feature is a list of numbers, or
-          one column holds a list of vectors. A column of vectors of fixed size in a table with one
-          row per instance is taken for several features.
+          one column has a list of vectors. A column of vectors of fixed size in a table with one
+          row per instance is read as several features.
         - ``.npz``: arrays ``X``, ``bag``, ``y`` or ``Y``, ``instance_labels``, ``classes``; sparse
           instances as ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape``.
         - a folder of ``.h5`` files (or one of them), one per bag, as TRIDENT and CLAM write:
-          ``features`` and perhaps ``coords``; the bag is called as the file.
+          ``features`` and optionally ``coords``; the file name is the id of the bag.
     bag, label, label_set, instance_label : str, default=None
-        The columns (npz: arrays) that hold the bag of a row, the label of its bag, the label set of
-        its bag (``"a;b;c"``; an empty text is the empty set, a missing value is "nothing known":
-        in a CSV file ``""`` and an empty field) and the label of the row itself. By default the
-        columns of these very names, where there are any (npz: ``bag``, ``y``, ``Y``,
-        ``instance_labels``).
+        The columns (npz: arrays) with the bag of a row, the label of its bag, the label set of its
+        bag (``"a;b;c"``; an empty string is the empty set, a missing value is an unknown set: in a
+        CSV file ``""`` and an empty field) and the label of the row itself. By default the columns
+        of these names, if they exist (npz: ``bag``, ``y``, ``Y``, ``instance_labels``).
     features : str or sequence of str, default=None
-        The feature columns, in this order. By default every column that is left and not excluded;
-        all of them must be numbers. In HDF5 the name of the dataset.
+        The feature columns, in this order. By default all remaining columns that are not excluded;
+        all must be numeric. In HDF5 the name of the dataset.
     exclude : str or sequence of str, default=()
         Columns to leave out.
     labels : dict, path or data frame, default=None
-        Labels that are kept elsewhere: ``{bag id: label}``, or a table with a bag column and a
-        label or label-set column. Bags are matched by how their ids are written. A value of None
-        says that the label is unknown; a bag that is not mentioned is an error.
+        Labels from another source: ``{bag id: label}``, or a table with a bag column and a label or
+        label-set column. Bags are matched by their ids as strings. None is an unknown label; a bag
+        without an entry is an error.
     classes : sequence, default=None
-        The classes, when a label set or instance label may not show all of them.
+        The classes, if not all of them occur in the label sets or instance labels.
     separator : str, default=";"
-        What stands between the labels of a set.
+        Separator of the labels of a set.
     dtype : dtype, default=None
-        The type of the instances. By default what the file holds; in CSV files 64-bit floats.
+        The type of the instances. By default that of the file; in CSV files 64-bit floats.
     format : {"csv", "tsv", "parquet", "npz", "hdf5"}, default=None
-        The format, when the name does not show it.
+        The format, if the suffix does not determine it.
     memory_limit : int or str, default=None
         Instances larger than this (bytes, or ``"2GB"``) are streamed into a memory-mapped file; an
         uncompressed npz is mapped where it is. Half of the available memory by default.
     scratch : path, default=None
-        The folder for memory-mapped files, which then stay there. By default they are temporary and
-        vanish with the last array that refers to them.
+        The folder for memory-mapped files, which are then kept. By default they are temporary and
+        deleted with the last array that refers to them.
     client : distributed.Client, default=None
-        A Dask cluster to whose workers the bags go. HDF5 files are read by the workers, and so is a
-        Parquet file with the rows of a bag one after the other, and a memory-mapped file, if they
-        see it (give a `scratch` on a shared file system); others travel.
+        Client of the Dask workers that get the bags. The workers read HDF5 files, Parquet files in
+        which the rows of a bag are contiguous, and memory-mapped files, if they can access them
+        (use a `scratch` on a shared file system). Other data are sent to them.
     npartitions : int, default=None
-        Number of parts on the cluster; one per worker by default.
+        Number of partitions; one per worker by default.
     allow_external : bool, default=False
-        Whether an HDF5 file may bring in data of other files, by external links, external storage
-        or virtual datasets. Allow it only for files that you trust: they can name any file you
-        can read.
+        Whether an HDF5 file may include data of other files, by external links, external storage
+        or virtual datasets. Allow it only for files that you trust: they can refer to any file that
+        you can read.
 
     Returns
     -------
     Bunch
         ``bags`` (`Bags`), ``y`` (a label per bag; -1 where it is missing), ``label_sets`` (0/1
-        array, bags x classes; a row of -1 where nothing is known), ``instance_labels`` (indices
+        array, bags x classes; a row of -1 where unknown), ``instance_labels`` (indices
         into ``classes``, or the integers of the file when there are no classes; -1 unknown),
         ``classes``, ``feature_names``, ``coords``, and ``extras`` (other arrays of an npz file);
-        None where the file has none.
+        None if absent.
 
     Raises
     ------
     DataNotFoundError
-        When there is no such file.
+        If there is no such file.
     FileFormatError
-        When the file is damaged or not of its format.
+        If the file is damaged or has another format.
     InputError
-        When a column is missing, in doubt or not numeric.
+        If a column is missing, ambiguous or not numeric.
     LabelError
-        When labels contradict each other inside a bag, or do not fit the classes.
+        If labels contradict each other inside a bag, or do not match the classes.
 
     Warns
     -----
     DataWarning
-        When something was read that is probably not meant: infinite values, a column without a
-        name, labels that differ only by case or spaces, ids such as "7" and "007".
+        About probable mistakes: infinite values, a column without a name, labels that differ only
+        by case or spaces, ids such as "7" and "007".
 
     See Also
     --------
-    write_bags : The way back.
+    write_bags : Write bags to a file.
     bagwise.Bags.from_frame : Bags alone, from a data frame.
 
     Examples
@@ -217,53 +216,53 @@ def write_bags(
     format: str | None = None,
     force: bool = False,
 ) -> None:
-    """Write bags and their labels to a file or a folder, from which `read_bags` gets them back.
+    """Write bags and their labels to a file or a folder for `read_bags`.
 
-    The file appears when it is complete: a crash leaves none, and an older one as it was. What a
-    format cannot keep is an error, with these exceptions in CSV: bags without ids come back with
-    their positions as ids, features without names as ``x0``, ``x1``, ..., values as 64-bit floats
-    (read them with ``dtype=``), and ids that are neither texts nor whole numbers as texts. Parquet
-    remembers all but dates and times.
+    The file appears only when it is complete: after a crash there is no file, or the old one. Data
+    that a format cannot represent are an error, with these exceptions in CSV: bags without ids are
+    read with their positions as ids, features without names as ``x0``, ``x1``, ..., values as
+    64-bit floats (use ``dtype=``), and ids that are neither strings nor integers as strings.
+    Parquet preserves everything except dates and times.
 
     Parameters
     ----------
     path : path
         ``.csv``, ``.tsv`` (also ``.gz``), ``.parquet``, ``.npz``, or a folder for HDF5 files, one
-        per bag: an existing one, or a name that ends in ``/``. Sparse instances go into ``.npz``.
+        per bag: an existing one, or a name that ends in ``/``. Sparse instances need ``.npz``.
     bags : Bags or sequence of 2-D arrays
         The bags.
     y : array-like of shape (n_bags,), default=None
-        A label per bag; -1 among texts is "unlabelled".
+        A label per bag; -1 among strings is "unlabelled".
     label_sets : array-like of shape (n_bags, n_classes) or list of sets, default=None
-        The labels of each bag; a row of -1 or None where nothing is known.
+        The labels of each bag; a row of -1 or None where unknown.
     instance_labels : array-like of shape (n_instances,), default=None
-        Indices into `classes`, -1 where unknown. A table shows the classes themselves.
+        Indices into `classes`, -1 where unknown. A table contains the classes themselves.
     classes : array-like of shape (n_classes,), default=None
         The classes.
     coords : array-like of shape (n_instances, ...), default=None
-        Where each instance is in its bag (npz and HDF5).
+        Position of each instance in its bag (npz and HDF5).
     extras : dict of arrays, default=None
-        More arrays to keep (npz).
+        Additional arrays (npz).
     bag, label, label_set, instance_label : str
         Names of the columns of a table.
     separator : str, default=";"
-        What stands between the labels of a set in a table.
+        Separator of the labels of a set in a table.
     layout : {"rows", "bags"}, default="rows"
-        Parquet: one row per instance, or one row per bag with a list of vectors. The second keeps
-        empty bags.
+        Parquet: one row per instance, or one row per bag with a list of vectors. Only the second
+        can represent empty bags.
     compress : bool, default=True
         Whether to compress (npz, Parquet, HDF5). An uncompressed npz can be read memory-mapped.
     format : {"csv", "tsv", "parquet", "npz", "hdf5"}, default=None
-        The format, when the name does not show it.
+        The format, if the suffix does not determine it.
     force : bool, default=False
-        Whether an existing file, or folder written by bagwise, may be replaced.
+        Whether to replace an existing file, or a folder written by bagwise.
 
     Raises
     ------
     OutputExistsError
-        When there is something of that name and `force` is False.
+        If the path exists and `force` is False.
     InputError
-        When the format cannot keep the bags, or the labels do not fit them.
+        If the format cannot represent the bags, or the labels do not match them.
 
     Examples
     --------
@@ -329,7 +328,7 @@ def _read(
         format = format_of(path, format)
         if format in ("hdf5", "npz"):
             if labels is not None:
-                request = request.without("bag")  # it names a column of the labels
+                request = request.without("bag")  # a column of the labels
             if request.columns:
                 raise InputError(
                     f"{path.name} has no such columns: {', '.join(request.columns)} can be read "
@@ -344,11 +343,11 @@ def _read(
         return read_table(open_table(path, format, request), request, workspace, cluster)
 
 
-# Labels kept elsewhere
+# Labels from another source
 
 
 def _relabel(contents: Contents, labels: Any, request: Request) -> Contents:
-    """Replace the labels of bags by those of a dict or a table, matched by the ids as written."""
+    """Replace the labels of bags by those of a dict or a table, matched by the ids as strings."""
     groups = None
     if isinstance(labels, Mapping):
         columns = _mapped_labels(labels, contents.bags)
@@ -424,7 +423,7 @@ def _labels_of_table(
 
 
 def _mentioned_ids(bags: Bags, known: Mapping[str, Any]) -> list[str]:
-    """The ids of the bags as they are written; all must be mentioned."""
+    """The ids of the bags as strings; all must have an entry."""
     ids = [str(name) for name in bags.names.tolist()]
     absent = [name for name in ids if name not in known]
     if absent:

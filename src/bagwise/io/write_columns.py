@@ -35,7 +35,7 @@ def instances_beside(path: Path) -> Path:
 
 
 def review_beside(path: Path) -> Path:
-    """Name the file of instances to look at first: ``out.parquet``, ``out.review.parquet``.
+    """Name the file of instances to review first: ``out.parquet``, ``out.review.parquet``.
 
     Parameters
     ----------
@@ -50,15 +50,15 @@ def review_beside(path: Path) -> Path:
 
 
 def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> None:
-    """Write columns of one length as CSV, TSV or Parquet; whole or not at all.
+    """Write columns of equal length as CSV, TSV or Parquet, completely or not at all.
 
-    In CSV and TSV a text that a spreadsheet would run as a formula gets an apostrophe in front,
-    which bagwise takes off again in reading.
+    In CSV and TSV a string that a spreadsheet would run as a formula gets a leading apostrophe,
+    which bagwise removes when reading.
 
     Parameters
     ----------
     path : Path
-        The file; its ending says the format.
+        The file; its suffix determines the format.
     columns : mapping of str to ndarray
         The columns.
     force : bool
