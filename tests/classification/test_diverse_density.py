@@ -240,6 +240,6 @@ def test_searches_stay_in_bounds_where_no_distance_is_a_number(value):
     assert found.tolist() == [2, 2, 2]
     starts = np.hstack([-X[:1], np.ones((1, 2))])
     concepts, *_ = diverse_density.descend_from_all(
-        X, offsets, np.array([True, False]), starts, select=True, max_rounds=2, max_iter=2, tol=1e-6
+        X, offsets, np.array([True, False]), starts, max_rounds=2, max_iter=2, tol=1e-6
     )
     assert concepts.shape == (1, 4)

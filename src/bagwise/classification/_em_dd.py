@@ -7,7 +7,7 @@ from typing import Any
 
 from bagwise._sklearn import Interval
 from bagwise.classification._point_concept import PointConceptClassifier
-from bagwise.solvers.likelihood.em_dd import em_dd
+from bagwise.solvers.likelihood.diverse_density import diverse_density
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["EMDD"]
@@ -110,4 +110,6 @@ class EMDD(PointConceptClassifier):
         self.verbose = verbose
 
     def _solve(self, *problem: Any) -> SolverResult:
-        return em_dd(*problem, max_rounds=self.max_rounds, max_iter=self.max_iter, tol=self.tol)
+        return diverse_density(
+            *problem, max_iter=self.max_iter, tol=self.tol, max_rounds=self.max_rounds
+        )

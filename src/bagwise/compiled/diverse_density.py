@@ -60,12 +60,11 @@ def descend_from_all(
     positive: NDArray[np.bool_],
     starts: NDArray[np.float64],
     *,
-    select: bool,
-    max_rounds: int,
+    max_rounds: int | None,
     max_iter: int,
     tol: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Descend from many starts, on all cores; with `select`, in the rounds of EM-DD.
+    """Descend from many starts, on all cores; with `max_rounds`, in the rounds of EM-DD.
 
     Parameters
     ----------
@@ -73,11 +72,9 @@ def descend_from_all(
         The bags, as in `value_and_gradient`.
     starts : ndarray of shape (n_starts, 2 * n_features)
         The concepts to start from.
-    select : bool
-        True for EM-DD: each bag is its nearest instance, chosen anew in every round. False for
-        diverse density: one round on all instances.
-    max_rounds : int
-        Budget of rounds of EM-DD.
+    max_rounds : int or None
+        Budget of rounds of EM-DD: each bag is its nearest instance, chosen anew in every round.
+        None for diverse density: one round on all instances.
     max_iter : int
         Budget of L-BFGS steps in a round.
     tol : float
@@ -94,11 +91,11 @@ def descend_from_all(
     """
     n_starts = len(starts)
     concepts = starts.copy()
-    curves = np.full((n_starts, max_rounds if select else max_iter), np.nan)
+    curves = np.full((n_starts, max_rounds or max_iter), np.nan)
     n_iter, converged = np.zeros(n_starts, np.int64), np.zeros(n_starts, np.bool_)
 
     def work(i: int, _: int) -> None:
-        run = _select_and_descend if select else _descend_once
+        run = _descend_once if max_rounds is None else _select_and_descend
         n_iter[i], converged[i] = run(X, offsets, positive, concepts[i], curves[i], max_iter, tol)
 
     run_blocks(work, np.arange(n_starts + 1))  # one by one: descents differ in length

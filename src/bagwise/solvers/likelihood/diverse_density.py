@@ -1,4 +1,4 @@
-"""Diverse density (Maron and Lozano-Pérez 1998): the most likely point concept."""
+"""Diverse density (Maron and Lozano-Pérez 1998) and EM-DD (Zhang and Goldman 2001)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bagwise import compiled
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["best_of", "diverse_density", "starts_at"]
+__all__ = ["diverse_density", "starts_at"]
 
 
 def diverse_density(
@@ -19,8 +19,13 @@ def diverse_density(
     *,
     max_iter: int,
     tol: float,
+    max_rounds: int | None = None,
 ) -> SolverResult:
-    """Descend from each start by L-BFGS and keep the most likely concept.
+    """Minimise the negative log-likelihood from each start and keep the most likely concept.
+
+    Without `max_rounds` all instances of a bag count (noisy-or), and L-BFGS runs once per start.
+    With it the method is EM-DD. E step: the instance nearest to the concept stands for its bag. M
+    step: L-BFGS on these instances. Rounds end when they no longer lower the objective.
 
     Parameters
     ----------
@@ -33,19 +38,28 @@ def diverse_density(
     starts : ndarray of shape (n_starts, 2 * n_features)
         Concepts: points and square roots of feature weights, see `starts_at`.
     max_iter : int
-        Budget of L-BFGS steps per start.
+        Budget of L-BFGS steps per start (EM-DD: per round).
     tol : float
-        A descent ends when a step gains less than this share of the objective.
+        Rounds and steps end when they gain less than this share of the objective.
+    max_rounds : int, default=None
+        Budget of EM rounds per start; None for diverse density without EM.
 
     Returns
     -------
     SolverResult
         ``solution`` is (point, weights), each of shape (n_features,).
     """
-    return best_of(
-        *compiled.diverse_density.descend_from_all(
-            X, offsets, positive, starts, select=False, max_rounds=1, max_iter=max_iter, tol=tol
-        )
+    concepts, curves, n_iter, converged = compiled.diverse_density.descend_from_all(
+        X, offsets, positive, starts, max_rounds=max_rounds, max_iter=max_iter, tol=tol
+    )
+    ends = curves[np.arange(len(curves)), n_iter - 1]
+    best = int(np.argmax(ends <= (1 + 1e-12) * ends.min()))  # the first up to rounding
+    point, root = np.split(concepts[best], 2)
+    return SolverResult(
+        solution=(point, root**2),
+        objective_curve=curves[best, : n_iter[best]],
+        n_iter=int(n_iter[best]),
+        converged=bool(converged[best]),
     )
 
 
@@ -64,32 +78,3 @@ def starts_at(points: NDArray[np.float64], weight: float) -> NDArray[np.float64]
     ndarray of shape (n_starts, 2 * n_features)
     """
     return np.hstack([points, np.full(points.shape, np.sqrt(weight))])
-
-
-def best_of(
-    concepts: NDArray[np.float64],
-    curves: NDArray[np.float64],
-    n_iter: NDArray[np.int64],
-    converged: NDArray[np.bool_],
-) -> SolverResult:
-    """The deepest descent (the first of equals), out of those of ``compiled.diverse_density``.
-
-    Parameters
-    ----------
-    concepts, curves, n_iter, converged : ndarray
-        As `descend_from_all` returns them.
-
-    Returns
-    -------
-    SolverResult
-        ``solution`` is (point, weights).
-    """
-    ends = curves[np.arange(len(curves)), n_iter - 1]
-    best = int(np.argmax(ends <= (1 + 1e-12) * ends.min()))  # the first up to rounding
-    point, root = np.split(concepts[best], 2)
-    return SolverResult(
-        solution=(point, root**2),
-        objective_curve=curves[best, : n_iter[best]],
-        n_iter=int(n_iter[best]),
-        converged=bool(converged[best]),
-    )

@@ -351,42 +351,16 @@ def _regularized(
     single = sets.single()
     n_linked = np.bincount(sets.groups, minlength=len(single)) @ single
     penalty = LowRank(single, beta / np.maximum(n_linked, 1))
-    scale = plain.scale
     linked = np.any(single > 0, axis=1)[sets.groups]
     return ConstrainedSimilarity(
-        _Normalized(plain.similarity, scale),
+        plain,  # D^-1/2 W D^-1/2
         GroupTerm(sets.groups, penalty),
         np.where(linked, -beta, 0.0),
-        np.ones(len(scale)),
+        np.ones(len(plain.scale)),
         None,
         plain.degrees,
         beta,
     )
-
-
-@dataclass(frozen=True)
-class _Normalized:
-    """D^-1/2 W D^-1/2."""
-
-    similarity: Any
-    scale: Vector
-
-    @property
-    def dtype(self) -> Any:
-        return self.similarity.dtype
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.scale), len(self.scale)
-
-    def __matmul__(self, v: Vector) -> Vector:
-        scale = self.scale.astype(self.dtype).reshape(-1, *[1] * (v.ndim - 1))
-        return scale * (self.similarity @ (scale * v))
-
-    def toarray(self) -> Vector:
-        W = self.similarity
-        dense = W if isinstance(W, np.ndarray) else W.toarray()
-        return np.outer(self.scale, self.scale) * dense
 
 
 def _without(similarity: Any, groups: NDArray[np.intp], left_out: NDArray[np.bool_]) -> Any:

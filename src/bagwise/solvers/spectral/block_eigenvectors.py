@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,33 +12,15 @@ from bagwise.compiled.lapack import with_fixed_signs
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["SymmetricOperator", "leading_eigenvectors"]
+__all__ = ["leading_eigenvectors"]
 
 DEPTH = 6  # blocks that a restart adds
 
 Array = NDArray[Any]
 
 
-class SymmetricOperator(Protocol):
-    """A matrix known by its products."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Its size."""
-
-    @property
-    def dtype(self) -> Any:
-        """The type of its arithmetic."""
-
-    def __matmul__(self, v: Array) -> Array:
-        """Multiply a block of vectors."""
-
-    def toarray(self) -> Array:
-        """Write the matrix out; used for small ones only."""
-
-
 def leading_eigenvectors(
-    operator: SymmetricOperator,
+    operator: Any,
     n_vectors: int,
     rng: np.random.RandomState,
     *,
@@ -54,8 +36,8 @@ def leading_eigenvectors(
 
     Parameters
     ----------
-    operator : SymmetricOperator
-        The matrix.
+    operator : object with ``shape``, ``dtype``, ``@`` and ``toarray``
+        The symmetric matrix; `toarray` is called for small ones only.
     n_vectors : int
         How many; at most the size of the matrix.
     rng : RandomState
