@@ -9,6 +9,7 @@ beside them when bagwise wrote the folder.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -43,24 +44,22 @@ __all__ = ["read_hdf5", "write_hdf5"]
 
 _SIDECAR = "bags.json"
 _VERSION = 1
+_BESIDE = ("coords", "instance_labels")  # datasets a file may have beside the features
 _RATIO = 10_000  # no filter makes a dataset of numbers smaller by more
 _MOST_LINKS = 16  # HDF5's own bound on soft links in a row
 
 
 @dataclass(frozen=True)
 class _BagFile:
-    """The file of a bag, before its values are read."""
+    """The file of a bag: shape per instance and type of its datasets, before they are read."""
 
     path: Path
     n_instances: int
-    n_features: int
-    dtype: np.dtype[Any]
-    coords: tuple[tuple[int, ...], np.dtype[Any]] | None  # shape per instance, and type
-    has_labels: bool
-    n_bytes: int
+    shapes: dict[str, tuple[int, ...]]
+    dtypes: dict[str, np.dtype[Any]]
 
 
-_Values = tuple[NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]
+_Values = dict[str, NDArray[Any]]  # of the datasets of a file, one row per instance
 
 
 def read_hdf5(
@@ -89,28 +88,27 @@ def read_hdf5(
         )
     dataset = "features" if request.features is None else request.features[0]
     notes = _read_notes(path)
+    paths = _bag_paths(path, notes)
     reader = _Reader(dataset, allow_external)
     left = 0 if cluster is not None else workspace.limit // 2  # the values are copied once more
     files: list[_BagFile] = []
     early: list[_Values | None] = []
-    for p in (paths := _bag_paths(path, notes)):
-        file, values = reader.measure(p, left)
-        left -= 0 if values is None else file.n_bytes
+    for p in paths:
+        file, values = reader.load(p, left)
+        left -= sum(part.nbytes for part in (values or {}).values())
         files.append(file)
         early.append(values)
-    _same_width(files)
-    offsets = np.concatenate([[0], np.cumsum([f.n_instances for f in files])]).astype(np.int64)
-    dtype = request.dtype or np.result_type(*(f.dtype for f in files))
-    shape = int(offsets[-1]), files[0].n_features
-    instances = None if cluster is not None else workspace.empty(shape, dtype)
-    coords = _empty_coords(files, int(offsets[-1]))
-    labels = np.full(offsets[-1], -1) if any(f.has_labels for f in files) else None
-    if cluster is None or coords is not None or labels is not None:
+    _check_same_shapes(files)
+    offsets = _offsets(files)
+    dtype = request.dtype or np.result_type(*(f.dtypes["features"] for f in files))
+    tables = _tables_beside_features(files, int(offsets[-1]))
+    if cluster is None:
+        shape = int(offsets[-1]), *files[0].shapes["features"]
+        tables["features"] = workspace.empty(shape, dtype)
+    if tables:
         for i, file in enumerate(files):
-            place = slice(offsets[i], offsets[i + 1])
-            values = early[i] or reader.read(file)
+            _fill(tables, file, early[i] or reader.load(file.path)[1], offsets[i])
             early[i] = None
-            _fill(file, values, instances, coords, labels, place)
     names = notes["ids"] if notes else [p.stem for p in paths]
     ids = None if names is None else plain_array(names)
     columns = notes.get("feature_names")
@@ -119,17 +117,18 @@ def read_hdf5(
         load = partial(_read_some, files, reader, dtype, columns)
         from bagwise.engines.dask import load_on_workers
 
-        bags: Bags = load_on_workers(*cluster, load, offsets, (shape[1], dtype), ids, columns)
+        width = files[0].shapes["features"][0]
+        bags: Bags = load_on_workers(*cluster, load, offsets, (width, dtype), ids, columns)
     else:
-        bags = Bags(instances, offsets, ids, feature_names=columns)
+        bags = Bags(tables["features"], offsets, ids, feature_names=columns)
     classes = notes.get("classes") if request.classes is None else request.classes
     return check_contents(
         bags,
         y=None if notes.get("y") is None else plain_array(notes["y"]),
         label_sets=_sets(notes, bags),
-        instance_labels=labels,
+        instance_labels=tables.get("instance_labels"),
         classes=classes,
-        coords=coords,
+        coords=tables.get("coords"),
     )
 
 
@@ -214,28 +213,23 @@ class _Reader:
     dataset: str
     allow_external: bool
 
-    def measure(self, path: Path, limit: int) -> tuple[_BagFile, _Values | None]:
-        """What is in a file, and its values where they take no more than `limit` bytes."""
+    def load(self, path: Path, limit: float = math.inf) -> tuple[_BagFile, _Values | None]:
+        """Describe a file, and read its values where they take no more than `limit` bytes."""
         h5py = import_extra("h5py", extra="io")
         with reading(path), h5py.File(path, "r") as file:
-            parts = self._parts(file, path)
-            bag = self._described(path, *parts)
-            return bag, _loaded(*parts) if bag.n_bytes <= limit else None
-
-    def read(self, bag: _BagFile) -> _Values:
-        """The values of a file that was measured."""
-        h5py = import_extra("h5py", extra="io")
-        with reading(bag.path), h5py.File(bag.path, "r") as file:
-            return _loaded(*self._parts(file, bag.path))
-
-    def _parts(self, file: Any, path: Path) -> tuple[Any, Any, Any]:
-        values = self._found(file, self.dataset, path)
-        if values is None:
-            raise FileFormatError(
-                f"{path} has no dataset {self.dataset!r}: there are {listed(file.keys())}. Name "
-                "the one with the features with features=."
-            )
-        return (values, *(self._found(file, n, path) for n in ("coords", "instance_labels")))
+            found = {"features": self._found(file, self.dataset, path)}
+            found |= {name: self._found(file, name, path) for name in _BESIDE}
+            if found["features"] is None:
+                raise FileFormatError(
+                    f"{path} has no dataset {self.dataset!r}: there are {listed(file.keys())}. "
+                    "Name the one with the features with features=."
+                )
+            parts = {name: part for name, part in found.items() if part is not None}
+            bag = self._described(path, parts)
+            if sum(part.size * part.dtype.itemsize for part in parts.values()) > limit:
+                return bag, None
+            shapes = {name: (bag.n_instances, *shape) for name, shape in bag.shapes.items()}
+            return bag, {name: part[()].reshape(shapes[name]) for name, part in parts.items()}
 
     def _found(self, file: Any, name: str, path: Path) -> Any:
         """The dataset of a name, or None; never one that is kept in another file unasked."""
@@ -254,28 +248,25 @@ class _Reader:
                 raise FileFormatError(f"{path}: {name!r} claims more than the file can hold.")
         return values
 
-    def _described(self, path: Path, values: Any, coords: Any, labels: Any) -> _BagFile:
-        name = self.dataset
+    def _described(self, path: Path, parts: dict[str, Any]) -> _BagFile:
+        """Check shapes and types; the shapes may begin with a 1, as in 1 x instances x features."""
+        values = parts["features"]
         if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[0] != 1):
             raise FileFormatError(
-                f"{path}: {name!r} has shape {values.shape}: expected instances x features."
+                f"{path}: {self.dataset!r} has shape {values.shape}: expected instances x features."
             )
         if values.dtype.kind not in "fiub":
-            raise FileFormatError(f"{path}: {name!r} holds {values.dtype}, not numbers.")
-        n_instances, n_features = values.shape[-2:]
-        per_instance = None
-        if coords is not None:
-            shape = coords.shape
-            shape = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
+            raise FileFormatError(f"{path}: {self.dataset!r} holds {values.dtype}, not numbers.")
+        n_instances = values.shape[-2]
+        shapes = {}
+        for name, part in parts.items():
+            shape = part.shape[1:] if part.ndim == 3 and part.shape[0] == 1 else part.shape
             if shape[:1] != (n_instances,):
                 raise FileFormatError(
-                    f"{path}: coords has shape {shape} for {n_instances} instances."
+                    f"{path}: {name} has shape {shape} for {n_instances} instances."
                 )
-            per_instance = tuple(shape[1:]), coords.dtype
-        n_bytes = sum(p.size * p.dtype.itemsize for p in (values, coords, labels) if p is not None)
-        return _BagFile(
-            path, n_instances, n_features, values.dtype, per_instance, labels is not None, n_bytes
-        )
+            shapes[name] = shape[1:]
+        return _BagFile(path, n_instances, shapes, {n: part.dtype for n, part in parts.items()})
 
 
 def _inside(h5py: Any, file: Any, group: Any, name: str, path: Path, depth: int = 0) -> Any:
@@ -305,54 +296,43 @@ def _elsewhere(path: Path, name: str) -> str:
     )
 
 
-def _loaded(values: Any, coords: Any, labels: Any) -> _Values:
-    return (
-        values[0] if values.ndim == 3 else values[()],
-        None if coords is None else coords[()],
-        None if labels is None else labels[()],
-    )
+def _check_same_shapes(files: Sequence[_BagFile]) -> None:
+    first = files[0]
+    for file in files:
+        (width,), (expected,) = file.shapes["features"], first.shapes["features"]
+        if width != expected:
+            raise FileFormatError(
+                f"{file.path.name} has {width} features, while {first.path.name} has {expected}: "
+                "all bags need the same columns."
+            )
+        if file.shapes.get("coords") != first.shapes.get("coords"):
+            raise FileFormatError(
+                f"{file.path.name} has coords of shape {file.shapes.get('coords')} per instance, "
+                f"while {first.path.name} has {first.shapes.get('coords')}."
+            )
 
 
-def _same_width(files: Sequence[_BagFile]) -> None:
-    odd = next((f for f in files if f.n_features != files[0].n_features), None)
-    if odd is not None:
-        raise FileFormatError(
-            f"{odd.path.name} has {odd.n_features} features, while {files[0].path.name} has "
-            f"{files[0].n_features}: all bags need the same columns."
-        )
+def _tables_beside_features(files: Sequence[_BagFile], n_instances: int) -> _Values:
+    """Arrays for the coords and labels of all instances; a file may have no labels."""
+    tables = {}
+    if "coords" in files[0].shapes:
+        dtype = np.result_type(*(f.dtypes["coords"] for f in files))
+        tables["coords"] = np.zeros((n_instances, *files[0].shapes["coords"]), dtype)
+    if any("instance_labels" in f.shapes for f in files):
+        tables["instance_labels"] = np.full(n_instances, -1)
+    return tables
 
 
-def _empty_coords(files: Sequence[_BagFile], n_instances: int) -> NDArray[Any] | None:
-    kinds = [f.coords for f in files]
-    shapes = [None if kind is None else kind[0] for kind in kinds]
-    if len(set(shapes)) > 1:
-        odd = next(i for i, shape in enumerate(shapes) if shape != shapes[0])
-        raise FileFormatError(
-            f"{files[odd].path.name} has coords of shape {shapes[odd]} per instance, while "
-            f"{files[0].path.name} has {shapes[0]}."
-        )
-    if shapes[0] is None:
-        return None
-    dtype = np.result_type(*(kind[1] for kind in kinds if kind is not None))
-    return np.zeros((n_instances, *shapes[0]), dtype)
-
-
-def _fill(
-    file: _BagFile,
-    values: _Values,
-    instances: NDArray[Any] | None,
-    coords: NDArray[Any] | None,
-    labels: NDArray[Any] | None,
-    place: slice,
-) -> None:
+def _fill(tables: _Values, file: _BagFile, values: _Values | None, start: int) -> None:
     """Copy the values of a bag to its place among those of all bags."""
+    values = values or {}
     with reading(file.path):
-        if instances is not None:
-            assign(instances[place], values[0])
-        if coords is not None and values[1] is not None:
-            assign(coords[place], values[1].reshape(coords[place].shape))
-        if labels is not None and values[2] is not None:
-            assign(labels[place], values[2])
+        for name in tables.keys() & values.keys():
+            assign(tables[name][start : start + file.n_instances], values[name])
+
+
+def _offsets(files: Sequence[_BagFile]) -> NDArray[np.int64]:
+    return np.cumsum([0, *(f.n_instances for f in files)], dtype=np.int64)
 
 
 def _read_some(
@@ -364,12 +344,13 @@ def _read_some(
     last: int,
     ids: NDArray[Any] | None,
 ) -> Bags:
+    """Read the files of some bags, on a Dask worker."""
     mine = files[first:last]
-    offsets = np.concatenate([[0], np.cumsum([f.n_instances for f in mine])]).astype(np.int64)
-    rows = np.empty((int(offsets[-1]), files[0].n_features), dtype)
-    for file, start, stop in zip(mine, offsets[:-1], offsets[1:], strict=True):
-        _fill(file, reader.read(file), rows, None, None, slice(start, stop))
-    return Bags(rows, offsets, ids, feature_names=columns)
+    offsets = _offsets(mine)
+    instances = np.empty((int(offsets[-1]), *files[0].shapes["features"]), dtype)
+    for file, start in zip(mine, offsets[:-1], strict=True):
+        _fill({"features": instances}, file, reader.load(file.path)[1], start)
+    return Bags(instances, offsets, ids, feature_names=columns)
 
 
 def _sets(notes: dict[str, Any], bags: Bags) -> NDArray[Any] | None:
@@ -384,12 +365,8 @@ def _sets(notes: dict[str, Any], bags: Bags) -> NDArray[Any] | None:
 
 
 def _write_bag(file: Any, contents: Contents, rows: slice, compress: bool) -> None:
-    parts = {
-        "features": contents.bags.instances,
-        "coords": contents.coords,
-        "instance_labels": contents.instance_labels,
-    }
-    for name, values in parts.items():
+    beside = {name: getattr(contents, name) for name in _BESIDE}
+    for name, values in {"features": contents.bags.instances, **beside}.items():
         if values is not None:
             part = values[rows]
             codec = "gzip" if compress and part.size else None  # an empty dataset has no chunks

@@ -41,58 +41,31 @@ def quoted_columns(
     {0}
     """
     gaps = {text.encode() for text in missing}
-    waiting, quoted, bare_value = set(columns), set(), False
-    for number, row in enumerate(_rows(head, delimiter.encode())):
-        for place, text in row:
-            if number == 0:
-                continue  # the header
-            in_quotes = text.startswith(b'"')
-            if number == 1:
-                bare_value |= not in_quotes and text not in gaps
-            if place in waiting and (in_quotes or text not in gaps):
-                waiting.remove(place)
-                quoted |= {place} if in_quotes else set()
-        if number and not bare_value:
+    waiting, quoted = set(columns), set()
+    rows = _rows(head, delimiter.encode())
+    next(rows, None)  # the header
+    for number, row in enumerate(rows):
+        in_quotes = {j: text.startswith(b'"') for j, text in enumerate(row) if text not in gaps}
+        if number == 0 and all(in_quotes.values()):
             return set()
-        if number and not waiting:
+        quoted |= {j for j in waiting if in_quotes.get(j)}
+        waiting -= in_quotes.keys()
+        if not waiting:
             break
     return quoted
 
 
-def _rows(head: bytes, delimiter: bytes) -> Iterator[Iterator[tuple[int, bytes]]]:
-    """Cut bytes into rows of fields, each field with its place and its opening quote if any.
-
-    A row must be used up before the next one is asked for, or it is the last.
-    """
-    end_of_field = re.compile(b"[" + re.escape(delimiter) + rb"\r\n]|\Z")
-    at = 0
-
-    def fields() -> Iterator[tuple[int, bytes]]:
-        nonlocal at
-        place = 0
-        while at < len(head):
-            start, at = at, _after_quotes(head, at)
-            found = end_of_field.search(head, at)
-            assert found is not None  # \Z matches
-            at = found.end()
-            yield place, head[start : found.start()]
-            if found.group() != delimiter:
-                return
-            place += 1
-
-    while at < len(head):
-        if head[at] in b"\r\n":  # an empty line, or the second half of \r\n
-            at += 1
-            continue
-        yield fields()
-
-
-def _after_quotes(head: bytes, at: int) -> int:
-    """Where a quoted field that begins at `at` closes; `at` itself when it is not quoted."""
-    if head[at : at + 1] != b'"':
-        return at
-    while (at := head.find(b'"', at + 1)) >= 0:
-        if head[at + 1 : at + 2] != b'"':
-            return at + 1
-        at += 1  # a doubled quote is one quote of the text
-    return len(head)
+def _rows(head: bytes, delimiter: bytes) -> Iterator[list[bytes]]:
+    """Cut bytes into rows of fields; a field in quotes keeps them."""
+    d = re.escape(delimiter)
+    # A quoted text, where a doubled quote is one quote of the text and the end of the bytes may
+    # come first; then anything up to the end of the field.
+    field = re.compile(rb'((?:"[^"]*(?:""[^"]*)*(?:"|\Z))?[^%b\r\n]*)(%b|[\r\n]|\Z)' % (d, d))
+    row: list[bytes] = []
+    for text, end in (found.groups() for found in field.finditer(head)):
+        if not (row or text) and end != delimiter:
+            continue  # an empty line, or the second half of \r\n
+        row.append(text)
+        if end != delimiter:
+            yield row
+            row = []
