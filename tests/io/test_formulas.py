@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bagwise import Bags
-from bagwise.cli.output import write_columns
 from bagwise.io import read_bags, write_bags
 from bagwise.io.formulas import escape_array, escaped, unescaped
 from bagwise.io.table import read_written
+from bagwise.io.write_columns import write_columns
 
 FORMULAS = [
     "=1+1",

@@ -89,3 +89,11 @@ def test_an_error_in_a_fit_is_raised(data):
 
 def test_what_is_held_out_has_a_name():
     assert HeldOut(np.array([0])).how == "held out"
+
+
+@pytest.mark.parametrize("sets", [False, True])
+def test_bags_without_a_label_have_no_held_out_prediction(sets):
+    predicted = np.array([[1, 0], [0, 1]]) if sets else np.array([0, 1])
+    whole = HeldOut(predicted, np.array([0.5, 2.0])).expand(np.array([True, False, True]))
+    assert whole.predicted.tolist() == ([[1, 0], [-1, -1], [0, 1]] if sets else [0, None, 1])
+    assert whole.scores.tolist() == [0.5, 0.0, 2.0]

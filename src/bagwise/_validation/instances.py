@@ -206,7 +206,8 @@ def _check_structure(bags: Bags) -> None:
 
 def _checked_elsewhere(estimator: Any, bags: Bags, *, reset: bool, allow_nan: bool) -> Bags:
     """Bags on a device or on Dask workers, checked there."""
-    bags = check_place(bags, type(estimator).__name__, getattr(estimator, "_runs_elsewhere", ()))
+    caller = "this function" if type(estimator) is BaseEstimator else type(estimator).__name__
+    bags = check_place(bags, caller, getattr(estimator, "_runs_elsewhere", ()))
     _check_structure(bags)
     _check_features(estimator, bags, reset=reset)
     if not allow_nan:

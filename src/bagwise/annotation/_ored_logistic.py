@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, logsumexp, softmax
+from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import compiled
 from bagwise._sklearn import Interval, StrOptions
@@ -418,14 +419,21 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         _warn_of_approximation(demands, bags)
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
         blocks = list(demands.parts(len(self.intercept_)))
-        posterior, log_likelihood = [], []
+        posterior, log_likelihood, n_unsettled = [], [], 0
         for (part, _), found in zip(blocks, over_blocks(self._logits, bags, blocks), strict=True):
             logits = found.astype(np.float64)
             floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
             logits = np.where(np.isfinite(logits), logits, floor + lowest)
-            proba, value = infer(demands, part, logits)[:2]
+            proba, value, settled = infer(demands, part, logits)
+            n_unsettled += int((~settled).sum())
             posterior.append(proba)
             log_likelihood.append(value)
+        if n_unsettled:
+            warn_user(
+                f"belief propagation did not converge in {n_unsettled} of {len(bags)} bags: raise "
+                "max_operations for exact posteriors.",
+                ConvergenceWarning,
+            )
         return posterior, log_likelihood
 
     def _demands(

@@ -84,6 +84,11 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    def _drop(self, *names: str) -> None:
+        """Delete attributes of an earlier fit that this fit does not set."""
+        for name in names:
+            self.__dict__.pop(name, None)
+
     def _fitted_state(self) -> FittedState:
         """Declare each fitted attribute and its kind; a subclass adds its own."""
         return {

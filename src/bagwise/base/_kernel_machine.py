@@ -53,10 +53,8 @@ class KernelMachine(BagEstimator):
         }
 
     def _drop_machine(self) -> None:
-        """Drop the machine of an earlier fit, which may have been of the other kind."""
-        for name in ("coef_", "dual_coef_", "support_", "support_vectors_", "gamma_", "nystroem_"):
-            if hasattr(self, name):
-                delattr(self, name)
+        """Delete the machine of an earlier fit, which may have had another kernel."""
+        self._drop("coef_", "dual_coef_", "support_", "support_vectors_", "gamma_", "nystroem_")
 
     def _width(self, rows: Any) -> float:
         """Gamma of a kernel on these rows."""

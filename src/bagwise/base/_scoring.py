@@ -251,7 +251,7 @@ class BagClassifierMixin(ClassifierMixin):
         """What ``decision_function`` returns, of validated bags."""
         scores = self._bag_scores(bags)
         if scores.shape[1] == 2 and len(self.classes_) == 2 and not self._has_label_sets:
-            equal = np.equal(*compiled.ties.settled(scores, axis=1).T)
+            equal = np.equal(*compiled.ties.settled(scores, axis=1, bits=SCORE_BITS).T)
             scores = np.where(equal, 0, scores[:, 1] - scores[:, 0])
         else:
             scores = self._one_column_for_two(scores)

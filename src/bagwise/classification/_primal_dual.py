@@ -234,7 +234,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         classes, codes = labels.classes, labels.codes
         weights = check_sample_weight(sample_weight, bags)
         weights = weights * compute_sample_weight(self.class_weight, classes[codes])
-        used = bags if weights.all() else bags[weights > 0]  # a bag of weight 0 is no bag
+        used = bags if weights.all() else bags[weights > 0]  # weight 0 leaves a bag out
         codes, weights = codes[weights > 0], weights[weights > 0]
         self._check_options(used, classes, codes)
         gamma = 1.0 if self.kernel == "linear" else kernel_width(self.gamma, used, weights)
@@ -269,6 +269,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
                 "instances, or try another C, mu or random_state.",
                 ConvergenceWarning,
             )
+        self._drop("coef_", "dual_coef_", "training_bags_", "gamma_")
         W, self.intercept_ = result.solution
         if self.kernel == "linear":
             self.coef_ = W

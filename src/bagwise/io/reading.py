@@ -267,8 +267,7 @@ def write_bags(
     Examples
     --------
     >>> import tempfile
-    >>> from dataclasses import replace
-    from pathlib import Path
+    >>> from pathlib import Path
     >>> import numpy as np
     >>> from bagwise import Bags
     >>> from bagwise.io import read_bags, write_bags

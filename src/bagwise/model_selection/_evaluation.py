@@ -106,7 +106,7 @@ class HeldOut:
     baselines: Mapping[str, HeldOut] = field(default_factory=dict)
 
     def expand(self, labelled: NDArray[np.bool_]) -> HeldOut:
-        """Place the predictions for the labelled bags among all bags; the others are zero.
+        """Place the predictions for the labelled bags among all bags; the others have none.
 
         Parameters
         ----------
@@ -118,17 +118,18 @@ class HeldOut:
         HeldOut
         """
 
-        def expanded(values: Any) -> Any:
+        def expanded(values: Any, fill: Any, dtype: Any) -> Any:
             if values is None:
                 return None
-            whole = np.zeros((len(labelled), *values.shape[1:]), dtype=values.dtype)
+            whole = np.full((len(labelled), *values.shape[1:]), fill, dtype=dtype)
             whole[labelled] = values
             return whole
 
+        sets = self.predicted.ndim == 2
         return HeldOut(
-            expanded(self.predicted),
-            expanded(self.scores),
-            expanded(self.probabilities),
+            expanded(self.predicted, -1 if sets else None, np.int64 if sets else object),
+            expanded(self.scores, 0, np.float64),
+            expanded(self.probabilities, 0, np.float64),
             self.how,
             self.baselines,
         )

@@ -73,7 +73,7 @@ def cluster_section(
         )
     space = getattr(estimator, "embedding_", None)
     if space is None or not are_those_of_fit(getattr(estimator, "labels_", None), codes):
-        space = subject.seen.instances if subject.seen is not None else None
+        space = subject.transformed.instances if subject.transformed is not None else None
         where = "the space of the features"
     else:
         where = "the space of the clustering"

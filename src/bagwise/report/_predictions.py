@@ -85,7 +85,7 @@ def collect_predictions(subject: Subject, known: Labels | None) -> Predictions:
     predictions = Predictions()
     if subject.is_classifier:
         _about_bags(subject, predictions)
-        if subject.seen is not None and not subject.works_on_rows:
+        if subject.transformed is not None and not subject.works_on_rows:
             _about_instances(subject, predictions)
             _keys(subject, predictions)
         if known is not None and subject.can("annotate"):
@@ -99,7 +99,7 @@ def collect_predictions(subject: Subject, known: Labels | None) -> Predictions:
 
 def _about_bags(subject: Subject, predictions: Predictions) -> None:
     predictions.predicted = predicted = subject.labels(subject.call("predict"))
-    model = subject.estimator if subject.seen is not None else subject.model
+    model = subject.estimator if subject.transformed is not None else subject.model
     if hasattr(model, "decision_function"):
         predictions.raw_scores = np.asarray(subject.call("decision_function"))
     if hasattr(model, "predict_proba"):
@@ -133,7 +133,7 @@ def _lead(values: NDArray[Any]) -> NDArray[Any]:
 def _about_instances(subject: Subject, predictions: Predictions) -> None:
     if not subject.can("score_instances"):
         return
-    bags, predicted = subject.seen, predictions.predicted
+    bags, predicted = subject.transformed, predictions.predicted
     assert bags is not None
     assert predicted is not None
     scores = np.asarray(subject.call("score_instances"))
@@ -176,7 +176,7 @@ def _of_labels(proba: NDArray[Any], labels: Labels) -> NDArray[Any]:
 def _keys(subject: Subject, predictions: Predictions) -> None:
     if not subject.can("key_instances"):
         return
-    bags, predicted = subject.seen, predictions.predicted
+    bags, predicted = subject.transformed, predictions.predicted
     assert bags is not None
     assert predicted is not None
     first = bags.offsets[:-1]
@@ -197,7 +197,7 @@ def _annotation(subject: Subject, known: Labels, predictions: Predictions) -> No
     rows = known.indicator[:, : len(own)] == 1
     # A set without any class of the model carries no information for it.
     given = [{own[k] for k in np.flatnonzero(row)} or None for row in rows]
-    bags, estimator = subject.seen, subject.estimator
+    bags, estimator = subject.transformed, subject.estimator
     predictions.instance_labels = subject.labels(estimator.annotate(bags, given), "instances")
     predictions.instance_heading = "label given the bag's"
     predictions.instance_proba = None
@@ -207,7 +207,7 @@ def _annotation(subject: Subject, known: Labels, predictions: Predictions) -> No
 
 
 def _clusters(subject: Subject, predictions: Predictions) -> None:
-    estimator, bags = subject.estimator, subject.seen
+    estimator, bags = subject.estimator, subject.transformed
     if bags is None:
         raise InputError(f"{type(estimator).__name__} clusters rows, not the instances of bags.")
     fitted = getattr(estimator, "labels_", None)
@@ -255,8 +255,8 @@ def _have_the_centroids(subject: Subject) -> bool:
     learner = subject.estimator
     if not hasattr(learner, "centroids_") or not (learner.assignments_ >= 0).any():
         return False
-    assert subject.seen is not None
+    assert subject.transformed is not None
     label = int(learner.category_sizes_.argmax())
-    rows = subject.seen.instances[np.flatnonzero(learner.assignments_ == label)]
+    rows = subject.transformed.instances[np.flatnonzero(learner.assignments_ == label)]
     centre = np.asarray(learner._features(rows).mean(axis=0)).ravel()
     return bool(np.allclose(centre, learner.centroids_[label], rtol=1e-3, atol=1e-6))

@@ -14,7 +14,6 @@ import bagwise
 from bagwise._files import replacing
 from bagwise._validation import check_bags, check_known_labels
 from bagwise.bags import Bags
-from bagwise.engines import require_local
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
@@ -117,9 +116,6 @@ class Report:
             The HTML text.
         """
         bags = check_bags(None, self.bags, reset=True, allow_nan=True)
-        require_local(
-            bags, f"the bags are on {bags.device}: a report is made of bags in memory here."
-        )
         if self.media is not None:
             self.media.check(bags)
         seen = None if self.seen is None else np.asarray(self.seen, dtype=bool)

@@ -32,7 +32,7 @@ class Subject:
         What predicts instances: the last step of a pipeline, the best model of a search.
     bags : Bags
         As they were given.
-    seen : Bags or None
+    transformed : Bags or None
         The bags as the estimator sees them; None where a step before makes a row of a bag.
     names : list of str
         What its classes are called.
@@ -41,7 +41,7 @@ class Subject:
     model: Any
     estimator: Any
     bags: Bags
-    seen: Bags | None
+    transformed: Bags | None
     names: list[str]
 
     @property
@@ -72,7 +72,8 @@ class Subject:
         """
         values, classes, names = np.asarray(predicted), self.classes, list(self.names)
         if values.ndim == 2:
-            return Labels("sets", classes, indicator=values > 0, names=names)
+            indicator = np.where(values < 0, -1, values > 0)
+            return Labels("sets", classes, indicator=indicator, names=names)
         background = getattr(self.estimator, "background_label_", None)
         if kind == "instances" and background is not None:
             classes = [*classes, background]
@@ -84,15 +85,15 @@ class Subject:
     def call(self, method: str) -> NDArray[Any]:
         """Call a method of the model on the bags, or on their rows."""
         if self.works_on_rows:
-            assert self.seen is not None
-            return getattr(self.estimator, method)(self.seen.instances)
-        if self.seen is None:
+            assert self.transformed is not None
+            return getattr(self.estimator, method)(self.transformed.instances)
+        if self.transformed is None:
             return getattr(self.model, method)(self.bags)
-        return getattr(self.estimator, method)(self.seen)
+        return getattr(self.estimator, method)(self.transformed)
 
     def can(self, method: str) -> bool:
         """Whether the estimator has a method for instances."""
-        return self.seen is not None and hasattr(self.estimator, method)
+        return self.transformed is not None and hasattr(self.estimator, method)
 
 
 def look_into(model: Any, bags: Bags, classes: Sequence[Any] | None) -> Subject:
@@ -119,9 +120,9 @@ def look_into(model: Any, bags: Bags, classes: Sequence[Any] | None) -> Subject:
                 "2-D array."
             )
         estimator: Any = last
-        seen: Bags | None = bags.with_instances(_rows_before(model, bags))
+        transformed: Bags | None = bags.with_instances(_rows_before(model, bags))
     else:
-        estimator, seen = instance_model(model, bags)
+        estimator, transformed = instance_model(model, bags)
     known = getattr(estimator, "classes_", None)
     names = [] if known is None else [str(label) for label in np.asarray(known).tolist()]
     if classes is not None:
@@ -131,7 +132,7 @@ def look_into(model: Any, bags: Bags, classes: Sequence[Any] | None) -> Subject:
                 "one name each."
             )
         names = [str(label) for label in classes]
-    return Subject(model, estimator, bags, seen, names)
+    return Subject(model, estimator, bags, transformed, names)
 
 
 def _rows_before(model: Any, bags: Bags) -> Any:
