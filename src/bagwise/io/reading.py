@@ -34,7 +34,7 @@ from bagwise.io.npz import read_npz, write_npz
 from bagwise.io.sources import Source
 from bagwise.io.table import open_frame, open_table, read_table
 from bagwise.io.workers import Cluster
-from bagwise.io.write_table import TableNames, write_csv, write_parquet
+from bagwise.io.write_table import BagTable, write_csv, write_parquet
 
 __all__ = ["read_bags", "write_bags"]
 
@@ -299,16 +299,17 @@ def write_bags(
     if format == "hdf5":
         write_hdf5(target, contents, compress=compress, force=force)
         return
-    names = TableNames(bag, label, label_set, instance_label, separator)
+    columns = dict(zip(ROLES, (bag, label, label_set, instance_label), strict=True))
     with replacing(target, force=force) as temporary:
         if format == "npz":
             write_npz(temporary, contents, compress=compress)
-        elif format == "parquet":
-            write_parquet(temporary, contents, names, layout=layout, compress=compress)
+            return
+        table = BagTable(contents, columns, separator, by_bag=layout == "bags")
+        if format == "parquet":
+            write_parquet(temporary, table, compress=compress)
         else:
-            zipped = target.suffix.lower() == ".gz"
             delimiter = "\t" if format == "tsv" else ","
-            write_csv(temporary, contents, names, delimiter=delimiter, zipped=zipped)
+            write_csv(temporary, table, delimiter=delimiter, zipped=target.suffix.lower() == ".gz")
 
 
 def _read(
