@@ -8,8 +8,8 @@ from sklearn.svm import LinearSVC
 
 from bagwise.exceptions import InputError
 from bagwise.semi_supervised import AnnealedSVM
+from bagwise.solvers.line_search import line_search
 from bagwise.solvers.semi_supervised.annealed_svm import (
-    _line_search,
     annealed_svm,
     probabilities,
     squared_hinge_svm,
@@ -175,5 +175,4 @@ def test_an_impossible_tolerance_ends_at_the_rounding_of_the_gradient(cloud):
 
 def test_a_step_that_does_not_lead_down_has_no_length():
     """Secants between equal slopes divided by zero."""
-    one = np.ones(1)
-    assert _line_search(one, one, np.zeros(1), one, 0 * one, 0 * one) == 0
+    assert line_search(lambda length: 1.0 + length, 1.0) == 0

@@ -10,12 +10,13 @@ largest value, which is no smaller, and makes the problem convex.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from bagwise.solvers.margin.feature_space import FeatureSpace
-from bagwise.solvers.margin.max_margin import MarginProblem, max_margin
+from bagwise.solvers.margin.max_margin import bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["m3miml"]
@@ -52,33 +53,15 @@ def m3miml(
     SolverResult
         ``solution`` is (coef of instances, intercept).
     """
-    sizes = np.diff(offsets)
-    bag = np.repeat(np.arange(len(sizes)), sizes)
-    n_instances, n_carried = len(bag), int(carried.sum())
-    others = np.flatnonzero(~carried[bag])
-    each = sparse.csr_array(
-        (np.ones(len(others)), others, np.arange(len(others) + 1)),
-        shape=(len(others), n_instances),
-    )
-    means = sparse.csr_array((1 / sizes[bag], np.arange(n_instances), offsets))[carried]
-    slack = np.unique(bag[others], return_inverse=True)[1]
-    n_others = len(sizes) - n_carried
-    problem = MarginProblem(
-        combine=sparse.vstack([each, means], format="csr"),
-        signs=np.repeat([-1.0, 1.0], [len(others), n_carried]),
-        margins=np.ones(len(others) + n_carried),
-        groups=np.concatenate([slack, n_others + np.arange(n_carried)]),
-        costs=np.full(len(sizes), C),
-    )
+    costs = np.full(len(carried), C)
+    problem = bag_problem(offsets, carried, costs, slack_per_bag=True)
     machine = max_margin(space, problem, tol=tol)
-    curve = machine.objective_curve
-    coef, b = machine.coef, float(machine.intercept)
     if np.ptp(machine.scores) < TIE * tol:
         # w = 0, and what is left of it is the error of the solver. Instances are told apart by the
         # machine of vanishing C instead, the difference of the class means.
-        weights = means.sum(axis=0) / n_carried - each.sum(axis=0) / len(others)
+        weights = problem.mean_difference()
         largest = float(np.abs(space.scores(weights)).max())
         coef = weights * (TILT * tol / max(largest, np.finfo(float).tiny))
-        b = TIE * tol * round(b / (TIE * tol))
-    solution = coef, np.array(b)
-    return SolverResult(solution, curve, len(curve), machine.converged)
+        b = TIE * tol * round(float(machine.intercept) / (TIE * tol))
+        machine = replace(machine, coef=coef, intercept=b)
+    return machine.result()

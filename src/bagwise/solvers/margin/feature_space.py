@@ -21,7 +21,16 @@ from bagwise._memory import require_memory
 from bagwise.compiled import lapack
 from bagwise.exceptions import InputError
 
-__all__ = ["FeatureSpace", "KernelFeatures", "LinearFeatures", "Points", "Ties", "dense_gram"]
+__all__ = [
+    "FeatureSpace",
+    "KernelFeatures",
+    "LinearFeatures",
+    "Points",
+    "Ties",
+    "dense",
+    "dense_gram",
+    "selection",
+]
 
 Vector = NDArray[np.float64]
 
@@ -62,7 +71,7 @@ class Ties:
         """``Q rows``, for dense or sparse rows."""
         group = np.repeat(np.arange(len(self.counts)), self.counts)
         shape = (len(self.counts), rows.shape[0])
-        return _dense(
+        return dense(
             sparse.csr_array((self.counts[group] ** -0.5, (group, self.points)), shape=shape) @ rows
         )
 
@@ -210,7 +219,7 @@ def dense_gram(space: FeatureSpace) -> NDArray[np.float64]:
         remedy="fit part of the rows, or use the linear kernel",
     )
     if isinstance(space, LinearFeatures):
-        return _dense(space.rows @ space.rows.T)
+        return dense(space.rows @ space.rows.T)
     assert isinstance(space, KernelFeatures)
     return np.asarray(space.kernel(space.rows, space.rows), np.float64)
 
@@ -227,10 +236,10 @@ class _Rows:
     def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
         rows = self.rows[chosen]
         if len(chosen) <= rows.shape[1]:
-            return _solve_gram(_dense(rows @ rows.T), ties, ridge, right)
+            return _solve_gram(dense(rows @ rows.T), ties, ridge, right)
         # Fewer features than points: the same by the identity of Woodbury.
         totals, right = ties.totals(rows), ties.untie(right)
-        inner = _dense(rows.T @ rows) - totals.T @ totals
+        inner = dense(rows.T @ rows) - totals.T @ totals
         return (right - ties.untie(rows @ _solve(inner, ridge, rows.T @ right))) / ridge
 
     @cached_property
@@ -275,13 +284,42 @@ def _solve(matrix: NDArray[np.float64], ridge: float, right: Vector) -> Vector:
     return lapack.cholesky_solve(factor, right)
 
 
+def selection(rows: NDArray[np.intp], n_instances: int) -> sparse.csr_array:
+    """The matrix `combine` whose points are single instances.
+
+    Parameters
+    ----------
+    rows : ndarray of int of shape (n_points,)
+        The instance of each point.
+    n_instances : int
+        Number of instances.
+
+    Returns
+    -------
+    CSR of shape (n_points, n_instances)
+    """
+    n = len(rows)
+    return sparse.csr_array((np.ones(n), rows, np.arange(n + 1)), shape=(n, n_instances))
+
+
 def _equal(A: sparse.csr_array, B: sparse.csr_array) -> bool:
     return A.shape == B.shape and all(
         np.array_equal(getattr(A, part), getattr(B, part)) for part in ("indptr", "indices", "data")
     )
 
 
-def _dense(matrix: Any) -> NDArray[np.float64]:
+def dense(matrix: Any) -> NDArray[np.float64]:
+    """A matrix as a dense array.
+
+    Parameters
+    ----------
+    matrix : ndarray or sparse array
+        The matrix.
+
+    Returns
+    -------
+    ndarray
+    """
     return matrix.toarray() if sparse.issparse(matrix) else matrix
 
 

@@ -30,16 +30,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise import compiled
-from bagwise.solvers.margin.feature_space import FeatureSpace, Points, Ties, Vector
+from bagwise.solvers.line_search import line_search
+from bagwise.solvers.margin.feature_space import FeatureSpace, Points, Ties, Vector, selection
+from bagwise.solvers.result import SolverResult
 
-__all__ = ["Machine", "MarginProblem", "Start", "max_margin"]
+__all__ = ["Machine", "MarginProblem", "Start", "bag_problem", "max_margin"]
 
 GROWTH = 4.0  # of sigma, per proximal step
 RESTART = 1e-3  # share of its last sigma that a warm start begins with
@@ -75,6 +78,14 @@ class MarginProblem:
     groups: NDArray[np.int64]
     costs: Vector
 
+    @classmethod
+    def separate(
+        cls, combine: sparse.csr_array, signs: NDArray[Any], costs: Vector
+    ) -> MarginProblem:
+        """The ordinary SVM: a slack for each point, and the margin 1."""
+        n = len(signs)
+        return cls(combine, signs.astype(np.float64), np.ones(n), np.arange(n), costs)
+
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """Where each group begins."""
@@ -104,6 +115,15 @@ class MarginProblem:
         """Cost of all slacks."""
         missed = self.needed(plain) - self.group_signs * intercept
         return float(self.costs @ np.maximum(missed, 0.0))
+
+    def mean_difference(self) -> Vector:
+        """Mean of the positive minus mean of the negative points, as coefficients of instances.
+
+        The direction of w as the costs go to zero.
+        """
+        positive = self.signs > 0
+        shares = np.where(positive, 1 / positive.sum(), -1 / (~positive).sum())
+        return self.combine.T @ shares
 
     def best_intercept(self, plain: Vector) -> float:
         """The intercept that costs least beside given w; the middle where there is a choice.
@@ -176,6 +196,60 @@ class Machine:
     sigma: float
     objective_curve: Vector
     converged: bool
+
+    def objective(self, signs: NDArray[Any], costs: Vector) -> float:
+        """1/2 |w|^2 and the hinge loss of all instances, at these signs."""
+        slacks = np.maximum(0.0, 1 - signs * self.scores)
+        return 0.5 * self.squared_norm + float(costs @ slacks)
+
+    def start(self, multipliers: Vector) -> Start:
+        """A warm start for new signs of the instances, with these multipliers."""
+        return Start(multipliers, self.coef, self.intercept, RESTART * self.sigma)
+
+    def result(self) -> SolverResult:
+        """The machine as (coef, intercept)."""
+        curve = self.objective_curve
+        return SolverResult(
+            (self.coef, np.array(self.intercept)), curve, len(curve), self.converged
+        )
+
+
+def bag_problem(
+    offsets: NDArray[np.int64], positive: Mask, costs: Vector, *, slack_per_bag: bool
+) -> MarginProblem:
+    """The convex problem in which the mean of its instances stands for a positive bag.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive; some are, some are not.
+    costs : ndarray of shape (n_bags,)
+        C of each bag.
+    slack_per_bag : bool
+        Whether the instances of a negative bag share one slack, or have one each.
+
+    Returns
+    -------
+    MarginProblem
+        The points are all instances of negative bags, then the means of positive bags.
+    """
+    sizes = np.diff(offsets)
+    bag = np.repeat(np.arange(len(sizes)), sizes)
+    negatives = np.flatnonzero(~positive[bag])
+    groups, cost = np.arange(len(negatives)), costs[bag[negatives]]
+    if slack_per_bag:
+        groups, cost = np.unique(bag[negatives], return_inverse=True)[1], costs[~positive]
+    n_positive = int(positive.sum())
+    means = sparse.csr_array((1 / sizes[bag], np.arange(len(bag)), offsets))[positive]
+    return MarginProblem(
+        combine=sparse.vstack([selection(negatives, len(bag)), means], format="csr"),
+        signs=np.repeat([-1.0, 1.0], [len(negatives), n_positive]),
+        margins=np.ones(len(negatives) + n_positive),
+        groups=np.concatenate([groups, len(cost) + np.arange(n_positive)]),
+        costs=np.concatenate([cost, costs[positive]]),
+    )
 
 
 def max_margin(
@@ -372,7 +446,11 @@ def _newton(
         if error <= tol:
             break
         there = _newton_target(step, here, made, pieces)
-        length = _line_search(step, here, there)
+        # A slope that rounding alone may have made says nothing: take the whole step.
+        slope_here = step.slope(here, there, 0.0)
+        length = 1.0
+        if slope_here <= -step.rounding(here, there):
+            length = line_search(partial(step.slope, here, there), slope_here)
         here = here.towards(there, length)
         before, error_before = pieces, error
         a, pieces = step.multipliers(here)
@@ -419,27 +497,3 @@ def _chosen(step: _Step, pieces: _Pieces) -> tuple[NDArray[np.intp], Ties]:
     tied = np.flatnonzero(pieces.full[groups])
     starts = np.flatnonzero(np.diff(groups[tied], prepend=-1))
     return chosen, Ties(tied, starts, np.diff(starts, append=len(tied)))
-
-
-def _line_search(step: _Step, here: _Place, there: _Place) -> float:
-    """The whole way where the objective still falls, or hardly rises, there; else near its least.
-
-    The derivative never falls along the way; its zero is bracketed by secants and halves.
-    """
-    low, high, slope_low, slope_high = 0.0, 1.0, *(step.slope(here, there, t) for t in (0.0, 1.0))
-    if slope_low > -step.rounding(here, there):
-        return 1.0
-    enough = 0.1 * abs(slope_low)
-    length, halve = 1.0, False
-    while slope_high > enough and high - low > 1e-12:
-        secant = slope_low / (slope_low - slope_high)
-        length = low + (high - low) * (0.5 if halve else secant)
-        halve = not halve
-        slope = step.slope(here, there, length)
-        if abs(slope) <= enough:
-            break
-        if slope > 0:
-            high, slope_high = length, slope
-        else:
-            low, slope_low = length, slope
-    return length

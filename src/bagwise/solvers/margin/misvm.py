@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise import compiled
-from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
-from bagwise.solvers.margin.max_margin import RESTART, Machine, MarginProblem, Start, max_margin
+from bagwise.solvers.margin.feature_space import FeatureSpace, Vector, selection
+from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["alternate", "bag_margin", "instance_margin"]
@@ -66,27 +66,12 @@ def instance_margin(
         objective with the labels that suit each machine best.
     """
     bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
-    inside = positive[bag]
-    n_instances = len(bag)
-    everything = sparse.eye_array(n_instances, format="csr")
-    cost = costs[bag]
+    inside, cost = positive[bag], costs[bag]
+    everything = sparse.eye_array(len(bag), format="csr")
 
     def solve(signs: Guess, before: Machine | None) -> Machine:
-        problem = MarginProblem(
-            everything,
-            signs.astype(np.float64),
-            np.ones(n_instances),
-            np.arange(n_instances),
-            cost,
-        )
-        start = None
-        if before is not None:
-            start = Start(
-                multipliers=_carried(signs, before, cost),
-                coef=before.coef,
-                intercept=before.intercept,
-                sigma=RESTART * before.sigma,
-            )
+        problem = MarginProblem.separate(everything, signs, cost)
+        start = None if before is None else before.start(_carried(signs, before, cost))
         return max_margin(space, problem, tol=tol, start=start)
 
     def judge(machine: Machine) -> tuple[Guess, float]:
@@ -95,8 +80,7 @@ def instance_margin(
         tilted = machine.scores + TIE * tol * machine.coef / cost
         best = offsets[:-1] + compiled.segments.argmax(compiled.ties.settled(tilted), offsets)
         signs[best[positive]] = 1
-        slacks = np.maximum(0.0, 1 - signs * machine.scores)
-        return signs, 0.5 * machine.squared_norm + float(cost @ slacks)
+        return signs, machine.objective(signs, cost)
 
     return alternate(solve, judge, np.where(inside, 1, -1), max_iter)
 
@@ -136,33 +120,20 @@ def bag_margin(
         ``solution`` is (coef, intercept), with coef of shape (n_instances,); the curve is the
         objective with the witnesses that suit each machine best.
     """
-    bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
-    negatives = np.flatnonzero(~positive[bag])
-    groups, cost = np.arange(len(negatives)), costs[bag[negatives]]
-    if slack_per_bag:
-        groups, cost = np.unique(bag[negatives], return_inverse=True)[1], costs[~positive]
-    n_positive = int(positive.sum())
-    all_negatives = _choice(negatives, len(bag))
-    means = sparse.csr_array((1 / np.diff(offsets)[bag], np.arange(len(bag)), offsets))[positive]
-    problem = MarginProblem(
-        combine=sparse.vstack([all_negatives, means], format="csr"),
-        signs=np.repeat([-1.0, 1.0], [len(negatives), n_positive]),
-        margins=np.ones(len(negatives) + n_positive),
-        groups=np.concatenate([groups, len(cost) + np.arange(n_positive)]),
-        costs=np.concatenate([cost, costs[positive]]),
-    )
+    problem = bag_problem(offsets, positive, costs, slack_per_bag=slack_per_bag)
+    negatives = problem.combine[problem.signs < 0]
 
     def solve(witnesses: Guess, before: Machine | None) -> Machine:
         if before is None:
             return max_margin(space, problem, tol=tol)
-        combine = sparse.vstack([all_negatives, _choice(witnesses, len(bag))], format="csr")
+        chosen = selection(witnesses, offsets[-1])
+        combine = sparse.vstack([negatives, chosen], format="csr")
         return max_margin(space, replace(problem, combine=combine), tol=tol)
 
     @cache
     def tilt() -> Vector:
         """Scores by the difference of the class means, the machine of vanishing C; at most 1."""
-        weights = means.sum(axis=0) / n_positive - all_negatives.sum(axis=0) / len(negatives)
-        scores = space.scores(weights)
+        scores = space.scores(problem.mean_difference())
         return scores / max(float(np.abs(scores).max()), np.finfo(float).tiny)
 
     def judge(machine: Machine) -> tuple[Guess, float]:
@@ -173,10 +144,10 @@ def bag_margin(
             scores = scores + TIE * tol * tilt()
         rows = compiled.segments.argmax(compiled.ties.settled(scores), offsets)
         witnesses = (offsets[:-1] + rows)[positive]
-        scores = np.concatenate([machine.scores[negatives], machine.scores[witnesses]])
+        scores = np.concatenate([negatives @ machine.scores, machine.scores[witnesses]])
         return witnesses, 0.5 * machine.squared_norm + problem.loss(scores, 0.0)
 
-    return alternate(solve, judge, np.full(n_positive, -1), max_iter)
+    return alternate(solve, judge, np.full(positive.sum(), -1), max_iter)
 
 
 def alternate(
@@ -229,8 +200,3 @@ def _carried(signs: Guess, before: Machine, cost: Vector) -> Vector:
     changed = signs * before.coef < 0
     inside = signs * before.scores < 1
     return np.where(changed, np.where(inside, cost, 0.0), np.abs(before.coef))
-
-
-def _choice(rows: NDArray[np.int64], n_instances: int) -> sparse.csr_array:
-    shape = (len(rows), n_instances)
-    return sparse.csr_array((np.ones(len(rows)), rows, np.arange(len(rows) + 1)), shape=shape)

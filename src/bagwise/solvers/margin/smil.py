@@ -12,12 +12,14 @@ ordinary SVM.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
-from bagwise.solvers.margin.max_margin import Machine, MarginProblem, max_margin
+from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["balanced_sparse_mil", "sparse_mil"]
@@ -51,7 +53,7 @@ def sparse_mil(
     SolverResult
         ``solution`` is (coef, intercept), with coef of shape (n_instances,).
     """
-    return _result(_sparse_machine(space, offsets, positive, costs, tol))
+    return _sparse_machine(space, offsets, positive, costs, tol).result()
 
 
 def balanced_sparse_mil(
@@ -92,14 +94,9 @@ def balanced_sparse_mil(
     n_positive = max(int(np.rint(eta * len(ranked))), int(positive.sum()))
     # Instances as good as the last one chosen are chosen too, whatever their order.
     chosen = positive[bag] & (ranking.scores >= ranked[n_positive - 1] - 100 * tol)
-    problem = MarginProblem(
-        combine=sparse.eye_array(len(bag), format="csr"),
-        signs=np.where(chosen, 1.0, -1.0),
-        margins=np.ones(len(bag)),
-        groups=np.arange(len(bag)),
-        costs=costs[bag],
-    )
-    return _result(max_margin(space, problem, tol=tol))
+    everything = sparse.eye_array(len(bag), format="csr")
+    problem = MarginProblem.separate(everything, np.where(chosen, 1, -1), costs[bag])
+    return max_margin(space, problem, tol=tol).result()
 
 
 def _sparse_machine(
@@ -109,29 +106,7 @@ def _sparse_machine(
     costs: Vector,
     tol: float,
 ) -> Machine:
-    sizes = np.diff(offsets)
-    bag = np.repeat(np.arange(len(positive)), sizes)
-    # One point per instance of a negative bag, one per positive bag, its mean.
-    point_sizes = np.where(positive, sizes, 1)
-    owner = np.repeat(np.arange(len(positive)), np.where(positive, 1, sizes))
-    sign = np.where(positive, 1.0, -1.0)[owner]
-    size = point_sizes[owner]
-    values = np.repeat(1 / size, size)
-    begins = np.concatenate([[0], np.cumsum(size)])
-    problem = MarginProblem(
-        combine=sparse.csr_array((values, np.arange(len(bag)), begins)),
-        signs=sign,
-        margins=np.where(sign > 0, 2 / size - 1, 1.0),
-        groups=np.arange(len(owner)),
-        costs=costs[owner],
-    )
-    return max_margin(space, problem, tol=tol)
-
-
-def _result(machine: Machine) -> SolverResult:
-    return SolverResult(
-        solution=(machine.coef, np.array(machine.intercept)),
-        objective_curve=machine.objective_curve,
-        n_iter=len(machine.objective_curve),
-        converged=machine.converged,
-    )
+    problem = bag_problem(offsets, positive, costs, slack_per_bag=False)
+    margins = problem.margins.copy()
+    margins[problem.signs > 0] = 2 / np.diff(offsets)[positive] - 1
+    return max_margin(space, replace(problem, margins=margins), tol=tol)

@@ -16,13 +16,14 @@ each step a least-squares problem solved by conjugate gradients, by products wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
+from bagwise.solvers.line_search import line_search
 from bagwise.solvers.margin.cost_range import mean_square
 from bagwise.solvers.margin.feature_space import Vector
 from bagwise.solvers.result import SolverResult
@@ -74,7 +75,8 @@ def squared_hinge_svm(
         curvature = up * (f < 1) + down * (f > -1)
         step = _conjugate_gradients(X, curvature, -gradient, max(0.1 * size, 0.5 * enough))
         way = X @ step[:-1] + step[-1]
-        length = _line_search(w, step, f, way, up, down)
+        slope = _slope_along(w, step, f, way, up, down)
+        length = line_search(slope, slope(0.0))
         if length == 0:  # the step is rounding: nothing lower can be found
             break
         w, f = w + length * step, f + length * way
@@ -147,47 +149,34 @@ def annealed_svm(
     unknown = signs == 0
     up, down = (C1 * (sign * signs > 0).astype(np.float64) for sign in (1, -1))
     w, f, converged = squared_hinge_svm(X, up, down, np.zeros(X.shape[1] + 1), tol=tol)
-    state = _State(unknown, up, down, C2)
+
+    def objective(T: float) -> float:
+        loss = up @ np.maximum(0.0, 1 - f) ** 2 + down @ np.maximum(0.0, 1 + f) ** 2
+        return float(0.5 * (w @ w + loss) - C2 * T * _entropy(p).sum())
+
     p = np.full(int(unknown.sum()), share)
     curve, temperatures = [], []
     stages = HOT / COOLING ** np.arange(MAX_STAGES) if len(p) else ()
     for T in stages:
         for _ in range(MAX_TURNS):
             before, p = p, probabilities(f[unknown], T, share)
-            state.expect(p)
-            w, f, solved = squared_hinge_svm(X, state.up, state.down, w, tol=tol)
+            up[unknown], down[unknown] = C2 * p, C2 * (1 - p)
+            w, f, solved = squared_hinge_svm(X, up, down, w, tol=tol)
             converged &= solved
-            curve.append(state.objective(w, f, p, T))
+            curve.append(objective(T))
             temperatures.append(T)
             if _divergence(p, before) < SETTLED:
                 break
         if _entropy(p).mean() < SETTLED:
             break
     if not curve:
-        curve = [state.objective(w, f, p, 0.0)]
+        curve = [objective(0.0)]
     return SolverResult(
         solution=(w[:-1], np.array(w[-1]), p, np.array(temperatures)),
         objective_curve=np.array(curve),
         n_iter=len(curve),
         converged=converged,
     )
-
-
-@dataclass
-class _State:
-    """The cost of each row as a positive and as a negative one."""
-
-    unknown: NDArray[np.bool_]
-    up: Vector
-    down: Vector
-    C2: float
-
-    def expect(self, p: Vector) -> None:
-        self.up[self.unknown], self.down[self.unknown] = self.C2 * p, self.C2 * (1 - p)
-
-    def objective(self, w: Vector, f: Vector, p: Vector, T: float) -> float:
-        loss = self.up @ np.maximum(0.0, 1 - f) ** 2 + self.down @ np.maximum(0.0, 1 + f) ** 2
-        return float(0.5 * (w @ w + loss) - self.C2 * T * _entropy(p).sum())
 
 
 def _entropy(p: Vector) -> Vector:
@@ -231,32 +220,9 @@ def _conjugate_gradients(X: Any, curvature: Vector, right: Vector, enough: float
     return step
 
 
-def _line_search(
+def _slope_along(
     w: Vector, step: Vector, f: Vector, way: Vector, up: Vector, down: Vector
-) -> float:
-    """Where the derivative along the step, which never falls, is zero; 1 where it is not yet.
-
-    0 where the step does not lead down.
-    """
+) -> Callable[[float], float]:
+    """The derivative of the objective at w + t step, as a function of t."""
     at_w, along = float(w @ step), float(step @ step)
-
-    def slope(t: float) -> float:
-        return at_w + t * along - float(_slopes(f + t * way, up, down) @ way)
-
-    low, high, slope_low, slope_high = 0.0, 1.0, slope(0.0), slope(1.0)
-    if not slope_low < 0:
-        return 0.0
-    enough = 0.1 * abs(slope_low)
-    length, halve = 1.0, False
-    while slope_high > enough and high - low > 1e-12:
-        secant = slope_low / (slope_low - slope_high)
-        length = low + (high - low) * (0.5 if halve else secant)
-        halve = not halve
-        found = slope(length)
-        if abs(found) <= enough:
-            break
-        if found > 0:
-            high, slope_high = length, found
-        else:
-            low, slope_low = length, found
-    return length
+    return lambda t: at_w + t * along - float(_slopes(f + t * way, up, down) @ way)

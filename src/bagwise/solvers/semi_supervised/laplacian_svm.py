@@ -30,7 +30,7 @@ from bagwise._memory import require_memory
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError
-from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense_gram
+from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense, dense_gram
 from bagwise.solvers.margin.libsvm import fit_libsvm
 from bagwise.solvers.result import SolverResult
 
@@ -130,12 +130,12 @@ def _deformed(
     if isinstance(space, LinearFeatures) and space.rows.shape[1] < n:
         _check_memory(space.rows.shape[1])
         rows = space.rows
-        inner = _dense(rows.T @ (penalty @ rows))
+        inner = dense(rows.T @ (penalty @ rows))
         inner.flat[:: len(inner) + 1] += 1
         factor, failed = lapack.cholesky(inner, clean=False)
         if failed:
             raise np.linalg.LinAlgError("not positive definite, by rounding")
-        planes = lapack.cholesky_solve(factor, _dense(rows[known].T))  # X'Z, (n_features, n_known)
+        planes = lapack.cholesky_solve(factor, dense(rows[known].T))  # X'Z, (n_features, n_known)
         # Z from X'Z: (I + M K) Z = E gives Z = E - M X X'Z.
         spread = -(penalty @ (rows @ planes))
         spread[known, np.arange(len(known))] += 1
@@ -158,7 +158,3 @@ def _check_memory(size: int) -> None:
         "features with the linear kernel, rows with others)",
         remedy="use part of the unlabelled rows, or AnnealedSVM",
     )
-
-
-def _dense(matrix: Any) -> NDArray[np.float64]:
-    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)

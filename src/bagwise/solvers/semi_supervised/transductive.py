@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise import compiled
-from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
-from bagwise.solvers.margin.max_margin import RESTART, Machine, MarginProblem, Start, max_margin
+from bagwise.solvers.margin.feature_space import FeatureSpace, Vector, selection
+from bagwise.solvers.margin.max_margin import Machine, MarginProblem, max_margin
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.wellsvm.label_starts import balanced_labels
 
@@ -105,10 +105,8 @@ def ordinary_svm(space: FeatureSpace, signs: Signs, cost: float, tol: float) -> 
     Machine
     """
     known = np.flatnonzero(signs)
-    n, n_rows = len(known), len(signs)
-    combine = sparse.csr_array((np.ones(n), known, np.arange(n + 1)), shape=(n, n_rows))
-    costs = np.full(n, cost)
-    problem = MarginProblem(combine, signs[known].astype(float), np.ones(n), np.arange(n), costs)
+    costs = np.full(len(known), cost)
+    problem = MarginProblem.separate(selection(known, len(signs)), signs[known], costs)
     return max_margin(space, problem, tol=tol)
 
 
@@ -154,9 +152,8 @@ def transductive_svm(
         costs = np.where(signs == 0, cost, C1)
         while True:
             machine = _solve(space, labels, costs, machine, tol)
-            slacks = np.maximum(0.0, 1 - labels * machine.scores)
             stages.append(cost)
-            curve.append(0.5 * machine.squared_norm + float(costs @ slacks))
+            curve.append(machine.objective(labels, costs))
             settled &= machine.converged
             up, down = switchable(labels[unknown], machine.scores[unknown], 100 * tol)
             if len(up) == 0 or len(curve) >= max_iter or not settled:
@@ -166,8 +163,8 @@ def transductive_svm(
         if len(curve) >= max_iter or not settled:
             break
     if len(unknown) == 0:
-        slacks = np.maximum(0.0, 1 - signs * machine.scores)
-        curve, settled = [0.5 * machine.squared_norm + C1 * float(slacks.sum())], machine.converged
+        curve = [machine.objective(signs, np.full(len(signs), C1))]
+        settled = machine.converged
     return SolverResult(
         solution=(machine.coef, np.array(machine.intercept), labels, np.array(stages)),
         objective_curve=np.array(curve),
@@ -180,13 +177,10 @@ def _solve(
     space: FeatureSpace, labels: Signs, costs: Vector, before: Machine, tol: float
 ) -> Machine:
     """The SVM of all rows at these labels, begun at the machine before."""
-    n = len(labels)
-    problem = MarginProblem(
-        sparse.eye_array(n, format="csr"), labels.astype(float), np.ones(n), np.arange(n), costs
-    )
+    everything = sparse.eye_array(len(labels), format="csr")
+    problem = MarginProblem.separate(everything, labels, costs)
     inside = labels * before.scores < 1
     kept = np.minimum(np.abs(before.coef), costs)
     # A row outside its margin has no multiplier, one inside has all; between, as it was.
     multipliers = np.where(labels * before.coef > 0, kept, np.where(inside, costs, 0.0))
-    start = Start(multipliers, before.coef, before.intercept, RESTART * before.sigma)
-    return max_margin(space, problem, tol=tol, start=start)
+    return max_margin(space, problem, tol=tol, start=before.start(multipliers))

@@ -16,11 +16,13 @@ points at the mean of the unlabelled rows, one of each sign, of a cost no multip
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
+from bagwise.solvers.margin.feature_space import FeatureSpace, Vector, selection
 from bagwise.solvers.margin.max_margin import RESTART, Machine, MarginProblem, Start, max_margin
 from bagwise.solvers.margin.misvm import alternate
 from bagwise.solvers.result import SolverResult
@@ -83,18 +85,15 @@ def ramp_svm(
     """
     known, unknown = np.flatnonzero(signs), np.flatnonzero(signs == 0)
     first = ordinary_svm(space, signs, C1, tol)
-    y = signs[known]
 
     def objective(machine: Machine) -> float:
         f = machine.scores[unknown]
-        labelled = C1 * float(np.maximum(0.0, 1 - y * machine.scores[known]).sum())
         unlabelled = C2 * float((ramp(f, s) + ramp(-f, s)).sum())
-        return 0.5 * machine.squared_norm + labelled + unlabelled
+        return machine.objective(signs, C1 * np.abs(signs)) + unlabelled
 
     if len(unknown) == 0:
-        solution = first.coef, np.array(first.intercept)
-        return SolverResult(solution, np.array([objective(first)]), 1, first.converged)
-    problem = _problem(y, known, unknown, C1, C2, mean_score)
+        return replace(first, objective_curve=np.array([objective(first)])).result()
+    problem = _problem(signs[known], known, unknown, C1, C2, mean_score)
     copies = np.repeat([1, -1], len(unknown))
     at_copies = slice(len(known), len(known) + len(copies))
 
@@ -106,7 +105,7 @@ def ramp_svm(
         signs, margins = problem.signs.copy(), problem.margins.copy()
         signs[at_copies] *= 1 - 2 * flat
         margins[at_copies] = 1 - 2 * flat
-        task = MarginProblem(problem.combine, signs, margins, problem.groups, problem.costs)
+        task = replace(problem, signs=signs, margins=margins)
         start = None if before is None else _carried(task, before, starts)
         machine = max_margin(space, task, tol=tol, start=start)
         starts[:] = [signs, machine.multipliers]
@@ -131,7 +130,7 @@ def _problem(
     u, n_rows = len(unknown), len(known) + len(unknown)
     order = np.concatenate([known, unknown, unknown])
     n = len(order)
-    single = sparse.csr_array((np.ones(n), order, np.arange(n + 1)), shape=(n, n_rows))
+    single = selection(order, n_rows)
     means = sparse.csr_array(
         (np.full(2 * u, 1 / u), np.tile(unknown, 2), [0, u, 2 * u]), shape=(2, n_rows)
     )
