@@ -1,4 +1,4 @@
-"""Warnings of what a file holds and is hardly meant."""
+"""Warnings about probable mistakes in a file."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from bagwise.io.labels import Grouping
 
 __all__ = ["ValueCheck", "warn_of_near_duplicates"]
 
-_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)")  # 00e1 is an id of hexadecimal digits
+_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)")  # 00e1 may be a hexadecimal id
 
 
 class ValueCheck:
-    """Looks at the features of a table block by block: infinite values, columns without any."""
+    """Checks the features of a table block by block: infinite values, empty columns."""
 
     def __init__(self, n_features: int) -> None:
         self._known = np.zeros(n_features, dtype=bool)  # whether a column has a value
@@ -30,7 +30,7 @@ class ValueCheck:
         self._n_rows = 0
 
     def add(self, block: NDArray[Any]) -> None:
-        """Look at the next rows."""
+        """Check the next rows."""
         start, self._n_rows = self._n_rows, self._n_rows + len(block)
         if block.dtype.kind != "f":
             self._known[:] = True
@@ -45,7 +45,7 @@ class ValueCheck:
         self._n_infinite += n_infinite
 
     def report(self, names: Sequence[str], chosen: Iterable[str], rows: Grouping) -> None:
-        """Warn of columns without a value that nobody chose, and of infinite values."""
+        """Warn about infinite values, and empty columns that were not requested."""
         chosen = set(chosen)
         empty = [n for n, known in zip(names, self._known, strict=True) if not known]
         empty = [name for name in empty if name not in chosen]
@@ -69,7 +69,7 @@ class ValueCheck:
 
 
 def warn_of_near_duplicates(contents: Contents) -> None:
-    """Warn of labels and ids that differ in so little that one may be a slip of the other.
+    """Warn about labels and ids that differ so little that one may be a typing error.
 
     Labels that differ by case, by spaces around them, or that are one number written in two ways;
     ids that differ by spaces or are one number written in two ways.
@@ -81,7 +81,7 @@ def warn_of_near_duplicates(contents: Contents) -> None:
     ids = contents.bags.ids
     if ids is not None:
         texts = _texts(ids)
-        # Most ids are plain: only those that may have a twin are compared.
+        # Compare only the ids that can have a variant; most cannot.
         odd = {t.strip() for t in texts if t != t.strip() or _NUMBER.fullmatch(t)}
         _warn_of_pair(_near([t for t in texts if t.strip() in odd], str), "bag ids", "bags")
 
@@ -99,7 +99,7 @@ def _warn_of_pair(pairs: list[tuple[str, str]], what: str, read_as: str) -> None
 
 
 def _near(texts: Iterable[str], fold: Callable[[str], str]) -> list[tuple[str, str]]:
-    """Pairs of different texts that are equal once spaces, case and spelling are put aside."""
+    """Pairs of different strings that are equal up to spaces, case and the form of numbers."""
     seen: dict[Any, str] = {}
     pairs = []
     for text in texts:

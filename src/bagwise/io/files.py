@@ -1,4 +1,4 @@
-"""Formats of files, and one error for damaged ones."""
+"""File formats, and one error for damaged files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMATS = {
 
 
 def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
-    """Name the format of a path: as told, or by its ending; a folder holds HDF5 files."""
+    """Return the format of a path: as given, or by its suffix; a folder contains HDF5 files."""
     if format is not None:
         if format not in FORMATS:
             raise InputError(f"unknown format {format!r}: expected one of {sorted(FORMATS)}.")
@@ -40,34 +40,34 @@ def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
     every = ", ".join(ending for endings in FORMATS.values() for ending in endings)
     raise FileFormatError(
         f"{path} has an ending bagwise does not know: expected {every} or a folder of HDF5 "
-        f"files; or say which it is with format= ({', '.join(FORMATS)})."
+        f"files; or pass format= ({', '.join(FORMATS)})."
     )
 
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn whatever a format's own library raises on a damaged file into one clear error."""
+    """Convert the errors of the libraries on damaged files to one FileFormatError."""
     _refuse_special(path)
     try:
         yield
-    except (BagwiseError, Warning):  # a warning, where the user made errors of warnings
+    except (BagwiseError, Warning):  # a warning that the user turned into an error
         raise
     except MemoryError as error:
         raise FileFormatError(
-            f"{path} asks for more memory than there is: it is damaged, or memory_limit= is too "
+            f"{path} needs more memory than is available: it is damaged, or memory_limit= is too "
             "high for this machine."
         ) from error
-    # Four libraries parse untrusted bytes here, and their errors have no common root.
+    # Four libraries parse untrusted bytes here; their errors have no common base class.
     except Exception as error:
         detail = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise FileFormatError(
-            f"{path} could not be read: {detail}. Is the file complete, and of the format its "
-            "name says?"
+            f"{path} could not be read: {detail}. Is the file complete, and does its "
+            "suffix match its format?"
         ) from error
 
 
 def _refuse_special(path: Path) -> None:
-    """Refuse what is neither a file nor a folder: reading a pipe could wait for ever."""
+    """Refuse anything but a file or a folder: reading a pipe could block for ever."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError) as error:
@@ -76,7 +76,7 @@ def _refuse_special(path: Path) -> None:
         raise DataNotFoundError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise FileFormatError(
-            f"{path} is a {_special_kind(mode)}, and files are read more than once: write it to a "
+            f"{path} is a {_special_kind(mode)}, but files are read more than once: write it to a "
             "file first."
         )
 

@@ -1,12 +1,12 @@
-"""Texts in CSV files that a spreadsheet would run as a formula.
+"""Escape strings in CSV files that a spreadsheet would run as a formula.
 
-A spreadsheet takes a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break for a
-formula, whoever chose the text: an id such as ``=HYPERLINK(...)`` could so send the user's data
-away. The usual remedy is an apostrophe in front, which spreadsheets show or hide but never run.
+A spreadsheet runs a cell that begins with ``=``, ``+``, ``-``, ``@``, a tab or a line break as a
+formula: an id such as ``=HYPERLINK(...)`` could send the user's data away. The usual remedy is a
+leading apostrophe, which spreadsheets show or hide but never run.
 
-bagwise writes it and takes it off again in reading. A text that has apostrophes of its own before
-such a character gets one more, so that what was written is what is read. Numbers are no formulas
-and stay as they are, also where a number is a text.
+bagwise writes it and removes it when reading. A string that already has apostrophes before such a
+character gets one more, so that reading restores it. Numbers are not formulas and stay unchanged,
+also if a number is a string.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _is_number = re.compile(_NUMBER.replace("$", r"\Z")).match
 
 
 def escaped(text: str) -> str:
-    """Put an apostrophe before a text that a spreadsheet would run.
+    """Put an apostrophe before a string that a spreadsheet would run.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def escaped(text: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """Take off the apostrophe that `escaped` put in front.
+    """Remove the apostrophe added by `escaped`.
 
     Examples
     --------
@@ -47,7 +47,7 @@ def unescaped(text: str) -> str:
 
 
 def escape_array(compute: Any, texts: Any) -> Any:
-    """`escaped` for an Arrow array of texts, with ``pyarrow.compute``."""
+    """`escaped` for an Arrow array of strings, with ``pyarrow.compute``."""
     formulas = compute.and_not(
         compute.match_substring_regex(texts, _BEGINNING),
         compute.match_substring_regex(texts, _NUMBER),

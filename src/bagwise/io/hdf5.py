@@ -1,9 +1,9 @@
 """Folders of HDF5 files, one per bag, as TRIDENT and CLAM write them.
 
-A file holds ``features`` (instances x features, or 1 x instances x features) and perhaps
-``coords``; its name without the ending is the id of the bag. What such files cannot hold (labels,
-the order and the type of the ids, the names of classes and features) stands in ``bags.json``
-beside them when bagwise wrote the folder.
+A file contains ``features`` (instances x features, or 1 x instances x features) and optionally
+``coords``; its name without the suffix is the id of the bag. If bagwise wrote the folder,
+``bags.json`` contains the rest: labels, the order and the type of the ids, the names of classes and
+features.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ __all__ = ["read_hdf5", "write_hdf5"]
 
 _SIDECAR = "bags.json"
 _VERSION = 1
-_BESIDE = ("coords", "instance_labels")  # datasets a file may have beside the features
-_RATIO = 10_000  # no filter makes a dataset of numbers smaller by more
-_MOST_LINKS = 16  # HDF5's own bound on soft links in a row
+_BESIDE = ("coords", "instance_labels")  # optional datasets of a file
+_RATIO = 10_000  # upper bound on the compression of a dataset
+_MOST_LINKS = 16  # HDF5's limit on consecutive soft links
 
 
 @dataclass(frozen=True)
 class _BagFile:
-    """The file of a bag: shape per instance and type of its datasets, before they are read."""
+    """Metadata of the file of a bag: shape per instance and type of its datasets."""
 
     path: Path
     n_instances: int
@@ -73,17 +73,17 @@ def read_hdf5(
     """Read a folder of HDF5 files, or one of them, as bags.
 
     Opening a file takes longer than reading a small one, so each is opened once while the values
-    fit into memory; beyond that shapes come first and values later.
+    fit into memory. For larger data, shapes are read first and values later.
     """
     if request.exclude or (request.features is not None and len(request.features) != 1):
         raise InputError(
-            "in HDF5 files features= names the one dataset that holds the features, and exclude= "
+            "in HDF5 files features= names the one dataset with the features, and exclude= "
             "has no meaning."
         )
     odd = [role for role, name in request.roles.items() if name is not None]
     if odd:
         raise InputError(
-            f"{odd[0]}= names a column, and HDF5 files have none: give the labels as a dict or a "
+            f"{odd[0]}= names a column, but HDF5 files have none: give the labels as a dict or a "
             "table with labels=."
         )
     dataset = "features" if request.features is None else request.features[0]
@@ -133,15 +133,15 @@ def read_hdf5(
 
 
 def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -> None:
-    """Write a folder with one HDF5 file per bag and ``bags.json``, whole or not at all."""
+    """Write a folder with one HDF5 file per bag and ``bags.json``, completely or not at all."""
     bags = contents.bags
     if sparse.issparse(bags.instances):
         raise SparseInputError(
-            "HDF5 files of features are dense and these bags are sparse: write .npz, which keeps "
-            "them as they are."
+            "HDF5 files of features are dense, but these bags are sparse: write .npz, which keeps "
+            "them sparse."
         )
     if contents.extras:
-        raise InputError("a folder of HDF5 files has no place for extras: write .npz.")
+        raise InputError("HDF5 files have no place for extras: write .npz.")
     if path.suffix.lower() in FORMATS["hdf5"]:
         raise InputError(
             f"HDF5 is written as a folder with one file per bag, and {path.name!r} is the name of "
@@ -203,18 +203,18 @@ def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
 
 @dataclass(frozen=True)
 class _Reader:
-    """Opens the file of a bag, checks what is in it, and reads the values.
+    """Opens the file of a bag, checks its content, and reads the values.
 
-    HDF5 can name other files: by an external link, by external storage, by a virtual dataset. A
-    file from elsewhere could so bring any file of the user's into the features; it is refused
-    before the other file is opened, unless that was allowed.
+    HDF5 can refer to other files: by an external link, external storage, or a virtual dataset. An
+    untrusted file could thus copy any file of the user into the features. It is refused before the
+    other file is opened, unless external data are allowed.
     """
 
     dataset: str
     allow_external: bool
 
     def load(self, path: Path, limit: float = math.inf) -> tuple[_BagFile, _Values | None]:
-        """Describe a file, and read its values where they take no more than `limit` bytes."""
+        """Return the metadata of a file, and its values if they take at most `limit` bytes."""
         h5py = import_extra("h5py", extra="io")
         with reading(path), h5py.File(path, "r") as file:
             found = {"features": self._found(file, self.dataset, path)}
@@ -232,7 +232,7 @@ class _Reader:
             return bag, {name: part[()].reshape(shapes[name]) for name, part in parts.items()}
 
     def _found(self, file: Any, name: str, path: Path) -> Any:
-        """The dataset of a name, or None; never one that is kept in another file unasked."""
+        """The dataset of a name, or None; refuses one stored in another file unless allowed."""
         h5py = import_extra("h5py", extra="io")
         if self.allow_external:
             values = file.get(name)
@@ -270,7 +270,7 @@ class _Reader:
 
 
 def _inside(h5py: Any, file: Any, group: Any, name: str, path: Path, depth: int = 0) -> Any:
-    """Follow a path inside a file link by link, and refuse a link to another file."""
+    """Follow a path inside a file link by link; refuse links to another file."""
     if name.startswith("/"):
         group = file
     for part in filter(None, name.split("/")):
@@ -290,8 +290,8 @@ def _inside(h5py: Any, file: Any, group: Any, name: str, path: Path, depth: int 
 
 def _elsewhere(path: Path, name: str) -> str:
     return (
-        f"{path}: {name!r} is kept in another file, by a link, external storage or a virtual "
-        "dataset. A file from a stranger could so read any file of yours: if you trust it, call "
+        f"{path}: {name!r} is stored in another file, by a link, external storage or a virtual "
+        "dataset. An untrusted file could thus read any file of yours. If you trust it, call "
         "read_bags with allow_external=True, or copy the data into one file (h5repack)."
     )
 
@@ -324,7 +324,7 @@ def _tables_beside_features(files: Sequence[_BagFile], n_instances: int) -> _Val
 
 
 def _fill(tables: _Values, file: _BagFile, values: _Values | None, start: int) -> None:
-    """Copy the values of a bag to its place among those of all bags."""
+    """Copy the values of a bag to its rows."""
     values = values or {}
     with reading(file.path):
         for name in tables.keys() & values.keys():
@@ -354,7 +354,7 @@ def _read_some(
 
 
 def _sets(notes: dict[str, Any], bags: Bags) -> NDArray[Any] | None:
-    """The 0/1 array of sets that are noted as class indices; null is "nothing known"."""
+    """The 0/1 array of sets stored as class indices; null is "unknown"."""
     if notes.get("label_sets") is None:
         return None
     columns = np.arange(notes["n_classes"])
@@ -403,7 +403,7 @@ def _json_list(values: NDArray[Any] | None, what: str) -> list[Any] | None:
 
 
 def _file_names(bags: Bags) -> list[str]:
-    """A file per bag called by its id where that is a safe name, else by its position."""
+    """File name of each bag: its id if that is a safe name, else its position."""
     if bags.ids is not None:
         stems = [str(v) for v in bags.ids.tolist()]
         safe = all(
@@ -429,13 +429,13 @@ def _check_folder(path: Path, *, force: bool) -> None:
     foreign = sorted(p.name for p in path.iterdir() if p.name not in ours)
     if foreign:
         raise OutputExistsError(
-            f"{path} holds files bagwise did not write ({listed(foreign, 3)}) and does not delete: "
-            "give another folder."
+            f"{path} contains files that bagwise did not write and will not delete "
+            f"({listed(foreign, 3)}): give another folder."
         )
 
 
 def _move_into_place(temporary: Path, path: Path) -> None:
-    """Rename a finished folder, putting an older one aside until that has worked."""
+    """Rename a finished folder; an older one is kept until that has succeeded."""
     if not path.exists():
         os.rename(temporary, path)
         return

@@ -30,7 +30,7 @@ def read_lists(
     if (vectors and len(features) > 1) or any(source.kind(n) == "vectors" for n in features[1:]):
         raise FileFormatError(
             f"the columns {listed(features)} must be lists of numbers, one per feature, or one "
-            "list of vectors: choose with features=[...]."
+            "list of vectors: select them with features=[...]."
         )
     sizes = np.concatenate(
         [_lengths(lists, features[0], start) for start, lists in _batches(source, features[0])]
@@ -57,7 +57,7 @@ def read_lists(
 
 
 def _batches(source: TableSource, name: str) -> Iterator[tuple[int, Any]]:
-    """A list column some bags at a time, with the first bag of each part."""
+    """Yield blocks of bags of a list column, with the first bag of each block."""
     start = 0
     for batch in source.batches([name], source.rows_per_batch()):
         yield start, batch.column(name)
@@ -67,7 +67,7 @@ def _batches(source: TableSource, name: str) -> Iterator[tuple[int, Any]]:
 
 
 def _one_row_per_bag(source: TableSource, name: str | None, n_bags: int) -> Grouping:
-    """Every row its own group, named by the bag column where there is one."""
+    """One group per row, named by the bag column if there is one."""
     ids = np.arange(n_bags)
     if name is not None:
         column = source.column(name, "bag")

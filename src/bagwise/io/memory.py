@@ -1,4 +1,4 @@
-"""Where what is read is put: in memory while it fits, else in a memory-mapped file."""
+"""Arrays in memory or, above a limit, in memory-mapped files."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _BLOCK = 2**22  # values copied at a time
 
 @dataclass(frozen=True)
 class Workspace:
-    """Room for arrays: those above `limit` bytes become memory maps in `scratch`.
+    """Allocates arrays; those above `limit` bytes are memory maps in `scratch`.
 
-    A map in the system's temporary folder is deleted when nothing refers to it any more. One in a
-    folder of the user's stays, once `keep` has said that the reading succeeded.
+    A map in the temporary folder of the system is deleted with the last reference to it. One in a
+    folder of the user is kept after `keep` was called, that is if reading succeeded.
     """
 
     limit: int
@@ -33,7 +33,7 @@ class Workspace:
     _unfinished: list[weakref.finalize[Any, Any]] = field(default_factory=list)
 
     def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """An array to be filled: in memory, or memory-mapped when it is too large for that."""
+        """An uninitialised array: in memory, or memory-mapped if it is too large."""
         dtype = np.dtype(dtype)
         if dtype.itemsize * int(np.prod(shape, dtype=object)) <= self.limit:
             return np.empty(shape, dtype)
@@ -61,7 +61,7 @@ class Workspace:
         return result
 
     def keep(self) -> None:
-        """Say that the reading succeeded: maps in the user's own folder are now the user's."""
+        """Keep the maps in a folder of the user: reading succeeded."""
         for finalizer in self._unfinished:
             finalizer.detach()
         self._unfinished.clear()
@@ -70,7 +70,7 @@ class Workspace:
 def make_workspace(
     memory_limit: int | float | str | None, scratch: str | os.PathLike[str] | None
 ) -> Workspace:
-    """Check the two arguments of `read_bags` that say how much memory and which folder to use."""
+    """Check `memory_limit` and `scratch` of `read_bags`."""
     folder = None if scratch is None else Path(scratch)
     if folder is not None and not folder.is_dir():
         raise DataNotFoundError(f"scratch={str(folder)!r} is not a folder.")
@@ -78,7 +78,7 @@ def make_workspace(
 
 
 def assign(target: NDArray[Any], values: NDArray[Any]) -> None:
-    """Copy values into an array of another type, or say that they do not fit it."""
+    """Copy values into an array of another type, or raise an error if they do not fit."""
     try:
         with np.errstate(over="raise", invalid="raise"):
             target[...] = values

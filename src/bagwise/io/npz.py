@@ -1,10 +1,10 @@
-"""NumPy archives: the format of the shipped data sets.
+"""NumPy archives (npz), the format of the shipped data sets.
 
 Keys: ``X`` (instances x features) or the parts of a sparse one (``X_data``, ``X_indices``,
-``X_indptr``, ``X_shape``); ``bag`` (bag of each instance) and/or ``offsets``, neither when every
-row is a bag of its own; ``y`` or ``Y`` (bags x classes, 0/1, a row of -1 when nothing is known);
-``instance_labels``, ``classes``, ``ids``, ``feature_names``, ``coords``. Any other key is kept
-among the extras. Nothing is ever unpickled.
+``X_indptr``, ``X_shape``); ``bag`` (bag of each instance) and/or ``offsets``, neither if every
+row is a bag; ``y`` or ``Y`` (bags x classes, 0/1, a row of -1 if unknown);
+``instance_labels``, ``classes``, ``ids``, ``feature_names``, ``coords``. Any other key goes
+to `extras`. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["read_npz", "write_npz"]
 _PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")
 _OURS = {"X", *_PARTS, "offsets", "ids", "feature_names", "coords", "classes", "y_unknown"}
 _CHUNK = 2**24
-_DEFLATE_RATIO = 1100  # no zip member is smaller than its content by more
+_DEFLATE_RATIO = 1100  # upper bound on the compression of a zip member
 
 
 def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
-    """Read bags from a NumPy archive; a large array stays on disk, mapped into memory."""
+    """Read bags from a NumPy archive; large arrays are memory-mapped."""
     with zipfile.ZipFile(path) as archive:
         members = _Members(path, archive, workspace)
         keys = {
@@ -87,7 +87,7 @@ def write_npz(path: Path, contents: Contents, *, compress: bool) -> None:
     arrays: dict[str, Any] = dict(contents.extras)
     clash = sorted(set(arrays) & (_OURS | {"bag", "y", "Y", "instance_labels"}))
     if clash:
-        raise InputError(f"the extra array {clash[0]!r} has a name bagwise uses itself: rename it.")
+        raise InputError(f"the extra array {clash[0]!r} has a name bagwise uses: rename it.")
     if sparse.issparse(bags.instances):
         matrix = bags.instances
         parts = (matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape))
@@ -106,7 +106,7 @@ def write_npz(path: Path, contents: Contents, *, compress: bool) -> None:
 
 
 class _Members:
-    """The arrays of an archive, checked before they are read and mapped where they are large."""
+    """The arrays of an archive, checked before they are read, and mapped if large."""
 
     def __init__(self, path: Path, archive: zipfile.ZipFile, workspace: Workspace) -> None:
         self._path, self._archive, self._workspace = path, archive, workspace
@@ -118,7 +118,7 @@ class _Members:
         self.names = list(self._infos)
 
     def get(self, name: str) -> NDArray[Any] | None:
-        """An array, or None when there is none of that name."""
+        """The array of a name, or None."""
         return self[name] if name in self._infos else None
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -152,7 +152,7 @@ class _Members:
             part = flat[start : start + step]
             data = file.read(part.nbytes)
             part[...] = np.frombuffer(data, dtype, count=part.size)
-        file.read()  # reaching the end makes zipfile compare the checksum
+        file.read()  # at the end zipfile compares the checksum
         return array.T if fortran else array
 
 
@@ -164,7 +164,7 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
-    """Where the bytes of a stored member begin: after its local header, name and extra field."""
+    """Position of the bytes of a stored member: after its local header, name and extra field."""
     with open(path, "rb") as file:
         file.seek(info.header_offset + 26)
         name_and_extra = np.frombuffer(file.read(4), "<u2")
@@ -188,7 +188,7 @@ def _instances(members: _Members) -> Any:
 def _bags_of(
     known: dict[str, NDArray[Any] | None], n_instances: int
 ) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.int64] | None]:
-    """Offsets, ids, and the order that brings the rows of each bag together (None: they are)."""
+    """Offsets, ids, and the order that groups the rows by bag (None if they are grouped)."""
     bag, offsets, ids = known["bag"], known["offsets"], known["ids"]
     if offsets is not None:
         return offsets, ids, None
@@ -218,7 +218,7 @@ def _select(
     request: Request,
     workspace: Workspace,
 ) -> tuple[Any, list[str] | None]:
-    """The instances with the rows, columns and type asked for; untouched when nothing was."""
+    """The instances with the requested rows, columns and type; a copy only if needed."""
     columns = None
     if request.features is not None or request.exclude:
         columns = _columns(feature_names, request)
@@ -248,14 +248,14 @@ def _columns(names: list[str] | None, request: Request) -> NDArray[np.int64]:
 
 
 def _reordered(values: NDArray[Any] | None, rows: NDArray[np.int64]) -> Any:
-    """Per-instance values follow their rows; anything else stays."""
+    """Reorder per-instance values with their rows; return others unchanged."""
     return values[rows] if values is not None and values.shape[:1] == rows.shape else values
 
 
 def _without_unknown(
     labels: Labels | None,
 ) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
-    """The labels as an array; texts of which some are unknown as texts and a mask."""
+    """The labels as an array; strings with unknown ones as strings and a mask."""
     if labels is None:
         return None, None
     if labels.values.dtype != object or labels.known.all():
@@ -278,6 +278,6 @@ def _storable(name: str, values: Any) -> NDArray[Any]:
     if array.dtype.kind not in "biufcUSmM":
         raise InputError(
             f"{name} mixes types or holds Python objects ({array[:3].tolist()} ...), which an npz "
-            "file cannot keep without pickle: use integers only, or texts only."
+            "file cannot store without pickle: use only integers, or only texts."
         )
     return array

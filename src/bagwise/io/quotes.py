@@ -1,7 +1,7 @@
 """Which columns of a CSV file are written in quotes.
 
-pyarrow does not report whether a value was quoted, and that decides whether ``"12"`` is a text.
-So the beginning of the file is scanned a second time, as bytes.
+pyarrow does not report whether a value was quoted, which decides whether ``"12"`` is a string.
+Therefore the beginning of the file is scanned a second time, as bytes.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ __all__ = ["quoted_columns"]
 def quoted_columns(
     head: bytes, delimiter: str, columns: Sequence[int], missing: Collection[str]
 ) -> set[int]:
-    r"""Find the columns whose first value that is not missing stands in quotes.
+    r"""Find the columns whose first non-missing value is quoted.
 
     Parameters
     ----------
     head : bytes
-        The beginning of the file, with its header; the last row may be cut.
+        The beginning of the file, with its header; the last row may be incomplete.
     delimiter : str
-        What separates the fields.
+        The field separator.
     columns : sequence of int
-        The columns in question.
+        The columns to check.
     missing : collection of str
-        How a missing value is written without quotes.
+        Unquoted forms of a missing value.
 
     Returns
     -------
     set of int
-        None of the columns where every value of the first row is quoted: such a file quotes
-        numbers too, so its quotes say nothing.
+        Empty if every value of the first row is quoted: such a file quotes numbers too, so its
+        quotes carry no information.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Tables seen in one way: data frames in memory, CSV and Parquet files.
+"""A common interface to tables: data frames in memory, CSV and Parquet files.
 
-A source names its columns and their kinds, gives a column as codes into its distinct values, and
-gives the features block by block, so that a table need not fit into memory.
+A source lists its columns and their kinds, returns a column as codes into its distinct values, and
+yields the features block by block, so that a table need not fit into memory.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from bagwise.io.quotes import quoted_columns
 
 __all__ = ["METADATA", "CsvSource", "FrameSource", "ParquetSource", "Source", "TableSource"]
 
-METADATA = b"bagwise"  # key of our notes in the schema of a Parquet file
-BLOCK_VALUES = 2**22  # numbers in one block of features
+METADATA = b"bagwise"  # key of bagwise's metadata in the schema of a Parquet file
+BLOCK_VALUES = 2**22  # values in one block of features
 _BLOCK_BYTES = 2**25
-_CSV_BLOCK = 2**22  # bytes; a row must fit into one, or blocks are enlarged
+_CSV_BLOCK = 2**22  # bytes; enlarged if a row does not fit
 _CSV_LARGEST_BLOCK = 2**30
 
 
 class Source(Protocol):
-    """What a reader of tables needs to know about a table."""
+    """Interface of a table."""
 
     names: list[str]
     notes: dict[str, Any]
 
     def kind(self, name: str) -> str:
-        """'number', 'vector' (per row), 'numbers' or 'vectors' (per bag), or another word."""
+        """'number', 'vector' (per row), 'numbers' or 'vectors' (per bag), or another type name."""
 
     def width(self, name: str) -> int:
         """Number of features in a column of numbers or vectors."""
 
     def is_empty(self, name: str) -> bool:
-        """Whether the type of a column says that it has no values."""
+        """Whether a column has no values, by its type."""
 
     def column(self, name: str, role: str) -> Column:
-        """A whole column as codes into its distinct values; `role` is what it is read for."""
+        """A whole column as codes into its distinct values; `role` is its use."""
 
     def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
-        """The type that holds all values of the given columns of numbers."""
+        """The common type of the given numeric columns."""
 
     def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-        """The given columns side by side, some rows at a time, in order."""
+        """Yield blocks of rows of the given columns, in order."""
 
 
 class FrameSource:
@@ -70,12 +70,12 @@ class FrameSource:
         _refuse_duplicates(self.names, "the data frame")
 
     def kind(self, name: str) -> str:
-        """What a column holds."""
+        """The kind of a column."""
         dtype = self._series(name).dtype
         return "number" if dtype.is_numeric() or dtype == self._boolean else str(dtype)
 
     def width(self, name: str) -> int:
-        """One: a column is a feature."""
+        """Always 1: a column is a feature."""
         return 1
 
     def is_empty(self, name: str) -> bool:
@@ -119,7 +119,7 @@ class FrameSource:
 
 
 class TableSource:
-    """A pyarrow table in memory, and what all Arrow sources share."""
+    """A pyarrow table in memory; base class of the Arrow sources."""
 
     def __init__(self, schema: Any, table: Any = None, *, where: str = "the table") -> None:
         self._pa = import_extra("pyarrow", extra="io")
@@ -130,7 +130,7 @@ class TableSource:
         _refuse_duplicates(self.names, where)
 
     def kind(self, name: str) -> str:
-        """What a column holds, by its Arrow type."""
+        """The kind of a column, by its Arrow type."""
         types = self._pa.types
         kind = self.type_of(name)
         if _is_number(types, kind):
@@ -151,7 +151,7 @@ class TableSource:
         return int(kind.list_size) if self._pa.types.is_fixed_size_list(kind) else 1
 
     def is_empty(self, name: str) -> bool:
-        """Whether the column has Arrow's type of nothing but nulls."""
+        """Whether the column has Arrow's null type."""
         return bool(self._pa.types.is_null(self.type_of(name)))
 
     def column(self, name: str, role: str) -> Column:
@@ -170,14 +170,14 @@ class TableSource:
         coded = values.dictionary_encode()
         codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         distinct = coded.dictionary.to_pylist()
-        if types.is_floating(values.type):  # NaN is missing, as in a frame
+        if types.is_floating(values.type):  # NaN is a missing value, as in a data frame
             values = [*distinct, None]
             return Column.of(values[code] for code in codes)
         return Column(codes, distinct)
 
     def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
         """The type that holds the columns: a float where integers have gaps."""
-        kinds = {self.type_of(name) for name in names}  # few, also of many columns
+        kinds = {self.type_of(name) for name in names}  # few distinct types, even for many columns
         plain = np.result_type(*map(self._plain_type, kinds))
         if plain == np.float64:
             return plain
@@ -216,11 +216,11 @@ class TableSource:
         return self._table.select(list(names)).to_batches(max_chunksize=n_rows)
 
     def rows_per_batch(self) -> int:
-        """How many rows of list columns make a block of moderate size."""
+        """Number of rows of list columns in a block of moderate size."""
         return 1024
 
     def _alike(self, batch: Any, order: Sequence[int], kind: Any) -> NDArray[Any] | None:
-        """Columns of one type as a table at once, where pyarrow can; None where it cannot."""
+        """Columns of one type as one 2-D array if pyarrow supports it, else None."""
         types = self._pa.types
         floating = types.is_float32(kind) or types.is_float64(kind)
         whole = types.is_integer(kind) and not any(batch.column(j).null_count for j in order)
@@ -237,7 +237,7 @@ class TableSource:
         return any(column.null_count for batch in batches for column in batch.columns)
 
     def _may_be_nan(self, kind: Any) -> bool:
-        """Whether the NumPy type of a column can say that a value is missing."""
+        """Whether the NumPy type of a column can represent missing values."""
         number = _is_number(self._pa.types, kind)
         return (
             not number or self._plain_type(kind) == np.float64 or self._pa.types.is_floating(kind)
@@ -274,7 +274,7 @@ class ParquetSource(TableSource):
         self.path, self._rows = path, rows
         self._file = import_extra("pyarrow.parquet", extra="io").ParquetFile(
             path,
-            pre_buffer=False,  # which would hold all of a file in memory
+            pre_buffer=False,  # which would read the whole file into memory
         )
         super().__init__(self._file.schema_arrow, where=str(path))
 
@@ -299,8 +299,8 @@ class ParquetSource(TableSource):
 
     def rows_per_batch(self) -> int:
         """By the size in the metadata."""
-        # Nothing is asked of the metadata of single columns: pyarrow ends the process when those
-        # of a damaged file contradict its schema.
+        # The metadata of single columns are not used: pyarrow aborts the process if those of a
+        # damaged file contradict its schema.
         metadata = self._file.metadata
         groups = (metadata.row_group(g) for g in range(metadata.num_row_groups))
         n_bytes = sum(group.total_byte_size for group in groups)
@@ -308,11 +308,11 @@ class ParquetSource(TableSource):
 
 
 class CsvSource(TableSource):
-    """A CSV file, parsed twice: its texts first, then its numbers some rows at a time.
+    """A CSV file, parsed twice: first its strings, then its numbers in blocks of rows.
 
-    Bags and labels are read as they are written and typed afterwards; a quoted ``"12"`` is a text
-    then, and an unquoted 12 a number. An unquoted empty field (or NA, null, ...) is missing, while
-    ``""`` is an empty text. Features are 64-bit floats unless another type is requested.
+    Bags and labels are read as strings and converted afterwards: a quoted ``"12"`` is a string, an
+    unquoted 12 a number. An unquoted empty field (or NA, null, ...) is missing, while ``""`` is an
+    empty string. Features are 64-bit floats unless another type is requested.
     """
 
     def __init__(self, path: Path, *, delimiter: str, texts: Sequence[str], dtype: Any) -> None:
@@ -336,7 +336,7 @@ class CsvSource(TableSource):
         self._quoted = self._quoted_columns()
 
     def column(self, name: str, role: str) -> Column:
-        """A whole column, with the type its texts show unless they are quoted."""
+        """A whole column; unquoted strings are converted to the type they represent."""
         coded = super().column(name, role)
         if any(unescaped(text) != text for text in coded.values):
             places = Column.of(map(unescaped, coded.values))
@@ -350,7 +350,7 @@ class CsvSource(TableSource):
         return name in self._empty
 
     def read(self, names: Sequence[str]) -> Any:
-        """The given columns of texts as one pyarrow table; all are parsed at once."""
+        """The given columns as strings in one pyarrow table; all are parsed at once."""
         if self._table is None:
             schema = self._pa.schema([(name, self._types[name]) for name in self._texts])
             batches = list(self._parsed(self._texts))
@@ -364,10 +364,10 @@ class CsvSource(TableSource):
                 yield batch.slice(start, n_rows)
 
     def _parsed(self, names: Sequence[str]) -> Iterator[Any]:
-        """The given columns block by block; blocks become larger where a row does not fit."""
+        """Yield blocks of the given columns; blocks are enlarged if a row does not fit."""
         n_done = 0
         while True:
-            skipped = 0  # of the rows that came out of smaller blocks
+            skipped = 0  # number of rows already yielded from smaller blocks
             try:
                 with self._open(self._types, names) as stream:
                     for batch in stream:
@@ -390,7 +390,7 @@ class CsvSource(TableSource):
                 self._enlarge_blocks(error)
 
     def _enlarge_blocks(self, error: Exception) -> None:
-        """Take larger blocks after pyarrow found a row that does not fit, else raise the error."""
+        """Enlarge blocks if the error of pyarrow is a row that does not fit, else raise it."""
         if "straddl" not in str(error):
             raise error
         if self._block >= _CSV_LARGEST_BLOCK:
@@ -413,7 +413,7 @@ class CsvSource(TableSource):
         return self._csv.open_csv(self._path, read, self._parse, convert)
 
     def _quoted_columns(self) -> set[str]:
-        """Which columns of texts are written in quotes, as far as the beginning shows."""
+        """String columns that are quoted in the beginning of the file."""
         if not self._texts:
             return set()
         with self._pa.input_stream(str(self._path)) as stream:
@@ -425,13 +425,13 @@ class CsvSource(TableSource):
 
 
 def _csv_type(pa: Any, inferred: Any, dtype: np.dtype[Any] | None) -> Any:
-    """The type to read a column as, when the first block of the file looks like `inferred`."""
+    """The type for reading a column whose type in the first block is `inferred`."""
     if not _is_number(pa.types, inferred) or pa.types.is_boolean(inferred):
         return inferred
     if dtype is not None and dtype.kind in "iu" and pa.types.is_integer(inferred):
         return pa.uint64() if dtype.kind == "u" else pa.int64()
-    # A float32 written in its shortest form is exact only when it is read as one; and a column
-    # of integers may have a 0.5 further down.
+    # A float32 in its shortest form is exact only if it is read as float32, and a column of
+    # integers may contain 0.5 after the first block.
     return pa.float32() if dtype == np.float32 else pa.float64()
 
 
@@ -439,14 +439,14 @@ def _notes(schema: Any) -> dict[str, Any]:
     text = (schema.metadata or {}).get(METADATA)
     notes = {} if text is None else json.loads(text)
     if not isinstance(notes, dict):
-        raise FileFormatError("the notes bagwise left in the file are damaged.")
+        raise FileFormatError("the metadata of bagwise in the file are damaged.")
     return notes
 
 
 def _is_number(types: Any, kind: Any) -> bool:
     return bool(
         types.is_integer(kind)
-        or types.is_null(kind)  # a column with nothing in it
+        or types.is_null(kind)  # a column without values
         or types.is_floating(kind)
         or types.is_boolean(kind)
         or types.is_decimal(kind)

@@ -1,8 +1,8 @@
 """Tables of instances: data frames, CSV and Parquet files.
 
-Two layouts are read. In the first a row is an instance and a column says its bag. In the second
-(Parquet and nested frames) a row is a bag: each feature is a list of numbers, one per instance, or
-one column holds a list of vectors.
+There are two layouts. In the first, a row is an instance, and a column has its bag id. In the
+second (Parquet and nested frames), a row is a bag: each feature is a list of numbers, one per
+instance, or one column has a list of vectors.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def open_table(path: Path, format: str, request: Request) -> Source:
     """Open a CSV or Parquet file as a source of columns."""
     if format == "parquet":
         return ParquetSource(path)
-    # Labels and other columns that are no features are read as texts.
+    # Columns that are not features are read as strings.
     texts = [*(request.roles.get(role) or role for role in ROLES), *request.beside]
     return CsvSource(
         path,
@@ -56,7 +56,7 @@ def open_table(path: Path, format: str, request: Request) -> Source:
 def read_written(
     path: Path, names: Sequence[str], optional: Sequence[str] = ()
 ) -> dict[str, list[Any]]:
-    """Read columns of a CSV or Parquet file as they are written; some may be absent."""
+    """Read columns of a CSV or Parquet file as strings; some may be absent."""
     with reading(path):
         source = open_table(path, format_of(path, None), Request({}, columns=(*names, *optional)))
         for name in names:
@@ -70,7 +70,7 @@ def read_written(
 
 
 def open_frame(frame: Any) -> Source:
-    """See a data frame as a source of columns; one with lists goes through pyarrow."""
+    """Wrap a data frame as a source of columns; one with lists is converted by pyarrow."""
     import narwhals.stable.v2 as nw
 
     try:
@@ -105,7 +105,7 @@ def read_table(
         several = next(name for name in kinds if name not in single)
         raise FileFormatError(
             f"the column {single[0]!r} has one value per row, while {several!r} is a list per row: "
-            "in a table of lists a row is a bag, and every feature a list. Choose the feature "
+            "in a table of lists a row is a bag, and every feature is a list. Select the feature "
             "columns with features=[...] or leave some out with exclude=[...]."
         )
     if not isinstance(source, TableSource):
@@ -124,8 +124,7 @@ def _read_rows(
     bag = layout.roles["bag"]
     if bag is None:
         raise InputError(
-            "which column says the bag of a row? Name it with bag=: the columns are "
-            f"{listed(source.names)}."
+            f"the bag column is unknown. Name it with bag=: the columns are {listed(source.names)}."
         )
     column = source.column(bag, "bag")
     if len(column) == 0:
@@ -189,7 +188,7 @@ def _read_some(
     last: int,
     ids: NDArray[Any] | None,
 ) -> Bags:
-    """Some bags of a Parquet file whose rows stand bag by bag, from the row groups they are in."""
+    """Some bags of a Parquet file with rows grouped by bag, from their row groups."""
     with reading(path):
         source = ParquetSource(path, rows=(int(offsets[first]), int(offsets[last])))
         offsets = offsets[first : last + 1] - offsets[first]
@@ -209,7 +208,7 @@ def _row_names(source: Source, features: list[str]) -> list[str] | None:
 
 
 def _is_nested(series: Any) -> bool:
-    """Whether a column holds lists: by its type, or in pandas by its first value."""
+    """Whether a column contains lists: by its type, or in pandas by its first value."""
     import narwhals.stable.v2 as nw
 
     if series.dtype != nw.Object:

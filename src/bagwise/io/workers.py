@@ -1,4 +1,4 @@
-"""Files that the workers of a cluster read themselves, each its own part."""
+"""Files that Dask workers read themselves, each its own part."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["Cluster"]
 
 
 class Cluster(NamedTuple):
-    """Workers, and how many partitions they shall have."""
+    """Dask workers and the number of partitions."""
 
     client: Any
     npartitions: int | None
 
     def sees(self, path: Path) -> bool:
-        """Whether every worker finds this file, by its size."""
+        """Whether every worker sees this file, with the same size."""
         path = path.resolve()
         found = self.client.run(_size_of, path)
         return all(size == _size_of(path) for size in found.values())

@@ -26,7 +26,7 @@ _PER_INSTANCE = "instance_label"  # the role whose column has a value per instan
 
 
 def write_csv(path: Path, table: BagTable, *, delimiter: str, zipped: bool) -> None:
-    """Write one row per instance as text: texts in quotes, numbers in their shortest exact form."""
+    """Write one row per instance: strings in quotes, numbers in their shortest exact form."""
     with _stream(path, zipped) as file:
         header = [_quoted_name(escaped(name), delimiter) for name in table.schema.names]
         file.write((delimiter.join(header) + "\n").encode())
@@ -45,7 +45,7 @@ def write_parquet(path: Path, table: BagTable, *, compress: bool) -> None:
 
 
 class BagTable:
-    """Bags as a table that is made some rows at a time; a row is an instance, or a bag.
+    """Bags as a table, generated in blocks; a row is an instance or a bag.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class BagTable:
     names : dict of str to str
         The name of the column of each role.
     separator : str
-        What stands between the labels of a set.
+        Separator of the labels of a set.
     by_bag : bool, default=False
         Whether a row is a bag.
     """
@@ -85,7 +85,7 @@ class BagTable:
         return self._make(0, 0).schema
 
     def notes(self) -> dict[str, Any]:
-        """What the columns alone do not show, for the reader."""
+        """Metadata for the reader that the columns do not contain."""
         bags, classes = self._contents.bags, self._contents.classes
         notes: dict[str, Any] = {role: self._names[role] for role in self._columns}
         notes["separator"] = self._separator
@@ -144,12 +144,12 @@ class BagTable:
         return pa.table(columns)
 
     def _refuse_losses(self) -> None:
-        """Raise an error about what a table cannot hold."""
+        """Refuse data that a table cannot represent."""
         bags = self._contents.bags
         if sparse.issparse(bags.instances):
             raise SparseInputError(
-                "a table holds dense columns and these bags are sparse: write .npz, which keeps "
-                "them as they are."
+                "a table has dense columns, but these bags are sparse: write .npz, which keeps "
+                "them sparse."
             )
         if self._contents.coords is not None or self._contents.extras:
             raise InputError("a table has no place for coords or extras: write .npz or HDF5.")
@@ -163,7 +163,7 @@ class BagTable:
             )
 
     def _columns_by_role(self) -> dict[str, Any]:
-        """Arrow arrays of the columns beside the features: a value per bag, or per instance."""
+        """Arrow arrays of the columns other than features: a value per bag, or per instance."""
         pa, contents = self._pa, self._contents
         columns = {"bag": self._array(contents.bags.names.tolist(), "ids")}
         if contents.labels is not None:
@@ -230,7 +230,7 @@ def _csv_lines(table: Any, delimiter: str) -> bytes:
 
 
 def _csv_texts(compute: Any, values: Any) -> Any:
-    """A column as texts: 1.0 keeps its point, texts get quotes, gaps are empty."""
+    """A column as strings: 1.0 keeps its point, strings are quoted, missing values are empty."""
     types = import_extra("pyarrow", extra="io").types
     texts = values.cast("string")
     if types.is_string(values.type):
