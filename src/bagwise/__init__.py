@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_ROOMS = (
+_PACKAGES = (
     "annotation",
     "classification",
     "cluster",
@@ -32,13 +32,13 @@ _ROOMS = (
     "semi_supervised",
 )
 
-__all__ = ["Bags", "__version__", *_ROOMS]
+__all__ = ["Bags", "__version__", *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
     # Modules load when first used, so that `import bagwise` stays light; NumPy and SciPy, which
     # Bags need, take most of a second.
-    if name in _ROOMS or name == "bags":
+    if name in _PACKAGES or name == "bags":
         return importlib.import_module(f"bagwise.{name}")
     if name == "Bags":
         return importlib.import_module("bagwise.bags").Bags

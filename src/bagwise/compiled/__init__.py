@@ -1,4 +1,4 @@
-"""Numeric leaves on plain arrays; they load, and compile, when first used."""
+"""Numba functions on plain arrays; modules load, and functions compile, when first used."""
 
 from __future__ import annotations
 

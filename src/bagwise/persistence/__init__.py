@@ -33,7 +33,7 @@ __all__ = ["load_model", "save_model", "trusted_types"]
 
 _MEMBER = "bagwise.json"
 _VERSIONS = ("bagwise_version", "sklearn_version")
-_OUTER_ROOMS = ("bagwise.cli", "bagwise.__main__")
+_NEVER_IN_MODELS = ("bagwise.cli", "bagwise.__main__")
 
 # What our estimators, and the scikit-learn ones around them, hold after a fit and skops does not
 # trust unasked. Trees are left out as skops leaves them out: their arrays index memory unchecked.
@@ -246,7 +246,7 @@ def _public_modules() -> list[ModuleType]:
     modules = []
     for info in pkgutil.walk_packages(bagwise.__path__, "bagwise.", onerror=lambda name: None):
         private = any(part.startswith("_") for part in info.name.split("."))
-        if private or info.name.startswith(_OUTER_ROOMS):
+        if private or info.name.startswith(_NEVER_IN_MODELS):
             continue
         try:
             modules.append(import_module(info.name))

@@ -160,7 +160,7 @@ def _widened(table: NDArray[Any], n_columns: int, fill: float) -> NDArray[Any]:
 
 
 def evaluation_section(
-    assessed: Assessment, how: str, rivals: Mapping[str, Assessment], unit: str
+    assessed: Assessment, how: str, baselines: Mapping[str, Assessment], unit: str
 ) -> Section:
     """Show how well a model does.
 
@@ -170,7 +170,7 @@ def evaluation_section(
         The predictions of the model, and the truth.
     how : str
         Which bags it predicted.
-    rivals : mapping of str to Assessment
+    baselines : mapping of str to Assessment
         The plain baselines.
     unit : {"bag", "row"}
         What the model is about.
@@ -179,7 +179,7 @@ def evaluation_section(
     -------
     Section
     """
-    parts: list[Any] = [how, _comparison(assessed, rivals, unit)]
+    parts: list[Any] = [how, _comparison(assessed, baselines, unit)]
     if assessed.has_sets:
         parts += [_label_table(assessed, unit)]
     else:
@@ -214,9 +214,9 @@ def plain_baseline(assessed: Assessment) -> tuple[str, Assessment]:
     )
 
 
-def _comparison(assessed: Assessment, rivals: Mapping[str, Assessment], unit: str) -> Table:
-    columns: dict[str, list[Any]] = {"model": ["this model", *rivals]}
-    rows = [assessed.measures(), *(rival.measures() for rival in rivals.values())]
+def _comparison(assessed: Assessment, baselines: Mapping[str, Assessment], unit: str) -> Table:
+    columns: dict[str, list[Any]] = {"model": ["this model", *baselines]}
+    rows = [assessed.measures(), *(baseline.measures() for baseline in baselines.values())]
     for name in rows[0]:
         columns[name] = [row.get(name) for row in rows]
     if assessed.has_sets:
@@ -330,8 +330,8 @@ def _roc(assessed: Assessment) -> Any:
     one = f"of “{lines[0].name}”" if len(lines) == 1 else "of each label against the others"
     return curves(
         lines,
-        x_label="share of the others taken for it",
-        y_label="share found",
+        x_label="false positive rate",
+        y_label="true positive rate",
         caption=f"ROC curve {one}. Area {area:.3f}; the dashed line is guessing.",
         alt=f"ROC curve {one}, area under it {area:.3f}.",
         unit_square=True,

@@ -36,9 +36,9 @@ __all__ = ["Report"]
 MOST_INSTANCES = 400_000  # that a page lists
 LEAST_PER_BAG = 20
 
-_TOO_GOOD = (
-    "these figures are too good: they are those of the training. Use {unit}s it has not seen, or "
-    "cross-validate (bagwise report --cv 5; held_out= in Python)."
+_OPTIMISTIC = (
+    "these metrics are optimistic: they are measured on the training data. Use {unit}s it was not "
+    "fitted on, or cross-validate (bagwise report --cv 5; held_out= in Python)."
 )
 
 
@@ -186,19 +186,21 @@ class Report:
                 "bag, or none."
             )
         if self.held_out is None:
-            fair, how = _fairly(known, seen, unit)
+            fair, how = _not_in_training(known, seen, unit)
             assessed = assess(fair, predictions)
             return evaluation_section(assessed, how, dict([plain_baseline(assessed)]), unit)
         assessed = assess_held_out(known, self.held_out, subject)
-        rivals = {
+        baselines = {
             f"baseline: {name}": assess_held_out(known, held_out, subject)
             for name, held_out in self.held_out.baselines.items()
         }
         how = (
-            f"Figures by {self.held_out.how}: each {unit} was predicted by a model that was "
+            f"Metrics by {self.held_out.how}: each {unit} was predicted by a model that was "
             "not fitted on it."
         )
-        return evaluation_section(assessed, how, rivals or dict([plain_baseline(assessed)]), unit)
+        return evaluation_section(
+            assessed, how, baselines or dict([plain_baseline(assessed)]), unit
+        )
 
     def _all_bags(
         self,
@@ -253,15 +255,17 @@ class Report:
         return Section(f"All {unit}s", [*texts, Explorer(data)])
 
 
-def _fairly(known: Labels, seen: NDArray[np.bool_] | None, unit: str) -> tuple[Labels, str]:
+def _not_in_training(
+    known: Labels, seen: NDArray[np.bool_] | None, unit: str
+) -> tuple[Labels, str]:
     """The labels by which a model is assessed itself, and how fair that is."""
     if seen is None:
         start = f"The model predicted the {unit}s of this report. If it was fitted on them, "
-        return known, start + _TOO_GOOD.format(unit=unit)
+        return known, start + _OPTIMISTIC.format(unit=unit)
     new = known.known & ~seen
     if not new.any():
         start = f"The model was fitted on these {unit}s, so "
-        return known, start + _TOO_GOOD.format(unit=unit)
+        return known, start + _OPTIMISTIC.format(unit=unit)
     if not seen.any():
         return known, f"The model was not fitted on any of these {unit}s."
     return known.without(seen), (
