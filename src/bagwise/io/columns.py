@@ -23,7 +23,16 @@ from bagwise.io.labels import (
 )
 from bagwise.io.sources import Source
 
-__all__ = ["ROLES", "Layout", "Request", "find_columns", "label_bags", "listed", "written_values"]
+__all__ = [
+    "ROLES",
+    "Layout",
+    "Request",
+    "find_columns",
+    "label_bags",
+    "listed",
+    "require_column",
+    "written_values",
+]
 
 ROLES = ("bag", "label", "label_set", "instance_label")
 _NUMERIC = ("number", "vector", "numbers", "vectors")
@@ -63,10 +72,7 @@ class Layout:
 def find_columns(source: Source, request: Request) -> Layout:
     """Find the role of every column, or raise an error if it is ambiguous."""
     for name in [*request.exclude, *(request.features or ()), *request.beside]:
-        if name not in source.names:
-            raise InputError(
-                f"there is no column {name!r}: the columns are {listed(source.names)}."
-            )
+        require_column(source, name)
     roles = find_roles(source, request)
     return Layout(roles, _features(source, request, roles))
 
@@ -78,12 +84,9 @@ def find_roles(
     roles: dict[str, str | None] = {}
     for role in among:
         name = request.roles.get(role)
-        if name is not None and name not in source.names:
-            raise InputError(
-                f"there is no column {name!r} (asked for with {role}=): the columns are "
-                f"{listed(source.names)}."
-            )
-        if name is None:
+        if name is not None:
+            require_column(source, name, f" (asked for with {role}=)")
+        else:
             usual = source.notes.get(role, role)
             free = usual in source.names and usual not in (
                 *request.exclude,
@@ -148,6 +151,14 @@ def written_values(source: Source, name: str) -> list[Any]:
     column = source.column(name, "label_set")  # a role whose strings are not converted
     values = [*column.values, None]  # code -1 selects the last
     return [values[code] for code in column.codes]
+
+
+def require_column(source: Source, name: str, detail: str = "") -> None:
+    """Raise an error where a table has no column of this name."""
+    if name not in source.names:
+        raise InputError(
+            f"there is no column {name!r}{detail}: the columns are {listed(source.names)}."
+        )
 
 
 def listed(names: Iterable[str], most: int = 20) -> str:

@@ -7,12 +7,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from bagwise.exceptions import (
-    BagwiseError,
-    DataNotFoundError,
-    FileFormatError,
-    InputError,
-)
+from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
 
 __all__ = ["FORMATS", "format_of", "reading"]
 
@@ -75,13 +70,7 @@ def _refuse_special(path: Path) -> None:
     except OSError as error:
         raise DataNotFoundError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        kind = "pipe" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device"
         raise FileFormatError(
-            f"{path} is a {_special_kind(mode)}, but files are read more than once: write it to a "
-            "file first."
+            f"{path} is a {kind}, but files are read more than once: write it to a file first."
         )
-
-
-def _special_kind(mode: int) -> str:
-    if stat.S_ISFIFO(mode):
-        return "pipe"
-    return "socket" if stat.S_ISSOCK(mode) else "device"

@@ -16,7 +16,7 @@ from sklearn.utils import Bunch
 from bagwise._files import replacing
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
-from bagwise.io.columns import ROLES, Request, find_roles, listed
+from bagwise.io.columns import ROLES, Request, find_roles, listed, require_column
 from bagwise.io.contents import Contents, check_contents
 from bagwise.io.doubts import warn_of_near_duplicates
 from bagwise.io.files import format_of, reading
@@ -190,7 +190,7 @@ def read_contents(
         inside = replace(inside, group=None)
     contents = _read(source, inside, format, workspace, cluster, labels, allow_external)
     if labels is not None:
-        contents = _relabel(contents, labels, request)
+        _relabel(contents, labels, request)
     warn_of_near_duplicates(contents)
     workspace.keep()
     return contents
@@ -346,24 +346,22 @@ def _read(
 # Labels from another source
 
 
-def _relabel(contents: Contents, labels: Any, request: Request) -> Contents:
+def _relabel(contents: Contents, labels: Any, request: Request) -> None:
     """Replace the labels of bags by those of a dict or a table, matched by the ids as strings."""
-    groups = None
     if isinstance(labels, Mapping):
         columns = _mapped_labels(labels, contents.bags)
     else:
-        columns, groups = _tabled_labels(labels, request, contents.bags)
+        columns, contents.groups = _tabled_labels(labels, request, contents.bags)
     known = contents.classes if request.classes is None else request.classes
     sets, _, classes = encode_columns(
         columns.get("label_set"), None, classes=known, separator=request.separator
     )
     if "label" in columns:
-        contents = replace(contents, labels=bag_labels(columns["label"], "labels"))
+        contents.labels = bag_labels(columns["label"], "labels")
     if sets is not None:
-        contents = replace(contents, label_sets=sets)
-    return replace(
-        contents, groups=groups, classes=contents.classes if classes is None else classes
-    )
+        contents.label_sets = sets
+    if classes is not None:
+        contents.classes = classes
 
 
 def _mapped_labels(labels: Mapping[Any, Any], bags: Bags) -> dict[str, Column]:
@@ -414,11 +412,7 @@ def _labels_of_table(
     columns = {role: of_bags(name, role) for role, name in roles.items() if name is not None}
     if group_name is None:
         return columns, None
-    if group_name not in table.names:
-        raise InputError(
-            f"there is no column {group_name!r} (asked for with group=): the columns are "
-            f"{listed(table.names)}."
-        )
+    require_column(table, group_name, " (asked for with group=)")
     return columns, bag_groups(of_bags(group_name, "label"), bags, group_name)
 
 

@@ -10,7 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,31 +31,6 @@ _CSV_BLOCK = 2**22  # bytes; enlarged if a row does not fit
 _CSV_LARGEST_BLOCK = 2**30
 
 
-class Source(Protocol):
-    """Interface of a table."""
-
-    names: list[str]
-    notes: dict[str, Any]
-
-    def kind(self, name: str) -> str:
-        """'number', 'vector' (per row), 'numbers' or 'vectors' (per bag), or another type name."""
-
-    def width(self, name: str) -> int:
-        """Number of features in a column of numbers or vectors."""
-
-    def is_empty(self, name: str) -> bool:
-        """Whether a column has no values, by its type."""
-
-    def column(self, name: str, role: str) -> Column:
-        """A whole column as codes into its distinct values; `role` is its use."""
-
-    def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
-        """The common type of the given numeric columns."""
-
-    def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-        """Yield blocks of rows of the given columns, in order."""
-
-
 class FrameSource:
     """A data frame in memory (pandas, polars, pyarrow), through narwhals."""
 
@@ -70,7 +45,7 @@ class FrameSource:
         _refuse_duplicates(self.names, "the data frame")
 
     def kind(self, name: str) -> str:
-        """The kind of a column."""
+        """The kind of a column: 'number', or the name of another type."""
         dtype = self._series(name).dtype
         return "number" if dtype.is_numeric() or dtype == self._boolean else str(dtype)
 
@@ -84,10 +59,7 @@ class FrameSource:
 
     def column(self, name: str, role: str) -> Column:
         """A whole column as codes into its distinct values."""
-        series = self._series(name)
-        missing = series.is_null().to_list()
-        values = series.to_list()
-        return Column.of(None if gone else v for v, gone in zip(values, missing, strict=True))
+        return Column.of(self._series(name).to_list())
 
     def dtype(self, names: Sequence[str]) -> np.dtype[Any]:
         """The type that holds the columns: a float where integers have gaps."""
@@ -130,20 +102,17 @@ class TableSource:
         _refuse_duplicates(self.names, where)
 
     def kind(self, name: str) -> str:
-        """The kind of a column, by its Arrow type."""
+        """'number', 'vector' (per row), 'numbers' or 'vectors' (per bag), or another type name."""
         types = self._pa.types
-        kind = self.type_of(name)
-        if _is_number(types, kind):
-            return "number"
-        if types.is_fixed_size_list(kind) and _is_number(types, kind.value_type):
+        kind = inner = self.type_of(name)
+        depth = 0
+        while _is_list(types, inner):
+            inner, depth = inner.value_type, depth + 1
+        if depth > 2 or not _is_number(types, inner):
+            return str(kind)
+        if depth == 1 and types.is_fixed_size_list(kind):
             return "vector"
-        if _is_list(types, kind):
-            if _is_number(types, kind.value_type):
-                return "numbers"
-            inner = kind.value_type
-            if _is_list(types, inner) and _is_number(types, inner.value_type):
-                return "vectors"
-        return str(kind)
+        return ("number", "numbers", "vectors")[depth]
 
     def width(self, name: str) -> int:
         """The length of vectors of fixed size, else one."""
@@ -422,6 +391,9 @@ class CsvSource(TableSource):
         places = [self.names.index(name) for name in self._texts]
         found = quoted_columns(head, self._parse.delimiter, places, missing)
         return {self.names[place] for place in found}
+
+
+Source: TypeAlias = FrameSource | TableSource
 
 
 def _csv_type(pa: Any, inferred: Any, dtype: np.dtype[Any] | None) -> Any:

@@ -25,6 +25,7 @@ from bagwise.io.columns import (
     find_columns,
     label_bags,
     listed,
+    require_column,
     written_values,
 )
 from bagwise.io.contents import Contents
@@ -60,11 +61,7 @@ def read_written(
     with reading(path):
         source = open_table(path, format_of(path, None), Request({}, columns=(*names, *optional)))
         for name in names:
-            if name not in source.names:
-                raise InputError(
-                    f"there is no column {name!r} in {path.name}: the columns are "
-                    f"{listed(source.names)}."
-                )
+            require_column(source, name, f" in {path.name}")
         found = [name for name in (*names, *optional) if name in source.names]
         return {name: written_values(source, name) for name in found}
 
