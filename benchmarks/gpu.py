@@ -17,7 +17,7 @@ from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.metric_learning import MIMLCA
-from bagwise.solvers.annotation.orlr_parts import Demands, TensorORLRPart
+from bagwise.solvers.annotation.orlr_parts import TensorORLRPart
 
 from .harness import Fact, Row, table
 
@@ -93,9 +93,8 @@ def posterior_labels(device, share):
     n_labels = rng.integers(1, 7, n_bags)
     indicator = (rng.random((n_bags, K)).argsort(axis=1) < n_labels[:, None]).astype(np.int8)
     bags = on_device(X, size * np.arange(n_bags + 1), device)
-    how = Demands.of(bags.offsets, indicator, background=False, max_operations=1e9).how
     part = TensorORLRPart(
-        bags, indicator, np.ones(n_bags), how, background=False, fit_intercept=True, n_classes=K,
+        bags, indicator, np.ones(n_bags), background=False, fit_intercept=True, n_classes=K,
         max_operations=1e9,
     )  # fmt: skip
     theta = 0.1 * rng.standard_normal((K, d + 1))

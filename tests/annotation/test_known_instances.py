@@ -105,7 +105,7 @@ def test_the_gradient_is_that_of_the_objective(rng, background):
     sets[2] = -1  # only what is known of its instances counts
     known[bags.offsets[2]] = 1
     part = ORLRPart(
-        bags, sets, rng.uniform(1, 2, 8), np.empty(0), codes_by_bag(known, bags.offsets),
+        bags, sets, rng.uniform(1, 2, 8), codes_by_bag(known, bags.offsets),
         background=background, fit_intercept=True, n_classes=4, max_operations=1e9,
     )  # fmt: skip
     parts = LocalParts(part)

@@ -18,7 +18,7 @@ from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.solvers.annotation import orlr_parts
 from bagwise.solvers.annotation.orlr import _Problem
-from bagwise.solvers.annotation.orlr_parts import Demands, ORLRPart
+from bagwise.solvers.annotation.orlr_parts import ORLRPart
 from orlr_oracle import by_enumeration
 
 
@@ -74,9 +74,8 @@ class TestCousins:
 
 
 def part_of(bags, sets, weights):
-    how = Demands.of(bags.offsets, sets, background=False, max_operations=1e9).how
     return ORLRPart(
-        bags, sets, weights, how, background=False, fit_intercept=True, n_classes=4,
+        bags, sets, weights, background=False, fit_intercept=True, n_classes=4,
         max_operations=1e9,
     )  # fmt: skip
 

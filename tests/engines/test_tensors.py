@@ -34,7 +34,7 @@ def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
     options = {
         "background": False, "fit_intercept": True, "n_classes": 5, "max_operations": 300.0
     }  # fmt: skip
-    arguments = sets.astype(np.int8), np.linspace(1, 2, len(bags)), how
+    arguments = sets.astype(np.int8), np.linspace(1, 2, len(bags))
     expected = orlr_parts.ORLRPart(bags, *arguments, **options).likelihood(theta)
     for table in (orlr_parts.TENSOR_TABLE, 200):  # all bags at once, and a few at a time
         monkeypatch.setattr(orlr_parts, "TENSOR_TABLE", table)

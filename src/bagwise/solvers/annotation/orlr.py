@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Journal, Parts, codes_by_bag, place, retry
-from bagwise.solvers.annotation.orlr_parts import Demands, ORLRPart
+from bagwise.solvers.annotation.orlr_parts import ORLRPart
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
 
@@ -92,13 +92,9 @@ def ored_logistic(
     SolverResult
         ``solution = (W, b)``; the curve is minus the penalised log-likelihood, which falls.
     """
-    demands = Demands.of(
-        bags.offsets, indicator, background=background, max_operations=max_operations,
-        instance_labels=instance_labels,
-    )  # fmt: skip
     known = [] if instance_labels is None else [codes_by_bag(instance_labels, bags.offsets)]
     parts = place(
-        bags, ORLRPart, indicator, weights, demands.how, *known, background=background,
+        bags, ORLRPart, indicator, weights, *known, background=background,
         fit_intercept=fit_intercept, n_classes=n_classes, max_operations=max_operations,
     )  # fmt: skip
     settings = "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes
@@ -144,7 +140,7 @@ class _Problem:
 
     def likelihood(self, theta: Vector) -> tuple[float, Vector]:
         """Value and gradient."""
-        return self._found(
+        return self._penalised(
             "likelihood", theta, lambda: self.parts.total("likelihood", self.uncentred(theta))
         )
 
@@ -162,20 +158,15 @@ class _Problem:
                 expected = True
                 return found
 
-            return self._found("surrogate", new, find)
+            return self._penalised("surrogate", new, find)
 
         return surrogate
 
-    def _found(
+    def _penalised(
         self, kind: str, theta: Vector, find: Callable[[], tuple[float, Vector]]
     ) -> tuple[float, Vector]:
-        found = self.journal.evaluate(kind, theta, lambda: retry(self.parts, find))
-        return self._penalised(theta, found)
-
-    def _penalised(self, theta: Vector, found: tuple[float, Vector]) -> tuple[float, Vector]:
-        value, gradient = found
-        W = theta[:, :-1]
-        gradient = gradient.copy()
+        value, gradient = self.journal.evaluate(kind, theta, lambda: retry(self.parts, find))
+        W, gradient = theta[:, :-1], gradient.copy()
         gradient[:, :-1] += self.reg * W - np.outer(gradient[:, -1], self.origin)
         return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale
 

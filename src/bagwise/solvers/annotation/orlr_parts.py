@@ -214,8 +214,6 @@ class _Part:
         Their label sets, background left out.
     weights : ndarray of shape (n_bags,)
         Their weights.
-    how : ndarray of int8 of shape (n_bags,)
-        How the posterior of each is found.
     known : csr_array, default=None
         The class of each instance where it is known, by `codes_by_bag`.
     background : bool
@@ -239,7 +237,6 @@ class _Part:
         bags: Bags,
         indicator: NDArray[np.int8],
         weights: Vector,
-        how: NDArray[np.int8],
         known: Any = None,
         *,
         background: bool,
@@ -253,7 +250,7 @@ class _Part:
             instance_labels=None if known is None else codes_of_instances(known, bags.offsets),
         )  # fmt: skip
         self.fit_intercept, self.n_classes = fit_intercept, n_classes
-        self.indicator, self.how = indicator, how
+        self.indicator = indicator
         self.posterior: Any = None
 
     def identity(self) -> str:
@@ -330,7 +327,7 @@ class TensorORLRPart(_Part):
         device, subsets = self.X.device, compiled.label_subsets
         self.instance_labels = torch.as_tensor(self.demands.instance_labels, device=device)
         n_labels = (self.indicator == 1).sum(axis=1)
-        fast = (self.how == subsets.EXACT) & (n_labels <= LARGEST_SET)
+        fast = (self.demands.how == subsets.EXACT) & (n_labels <= LARGEST_SET)
         self.others = np.flatnonzero(~fast)
         self.groups: list[_Group] = []
         for k in np.unique(n_labels[fast]):
@@ -404,18 +401,12 @@ class TensorORLRPart(_Part):
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows = np.repeat(self.bags.offsets[:-1][chosen] - offsets[:-1], sizes)
         place = torch.as_tensor(rows + np.arange(offsets[-1]), device=scores.device)
-        logits = to_numpy(scores[place])
-        bag, labels = np.nonzero(self.indicator[chosen] == 1)
-        set_offsets = np.searchsorted(bag, np.arange(len(chosen) + 1))
-        known = to_numpy(
-            self.instance_labels[place] if len(self.instance_labels) else self.instance_labels
-        )
-        found, value = np.empty_like(logits), np.empty(len(chosen))
-        compiled.label_subsets.expect(
-            0, len(chosen), offsets, logits, set_offsets, labels, self.demands.background,
-            self.how[chosen], np.ones(len(chosen)), False, known, found, value,
-            np.ones(len(chosen), bool),
+        known = self.instance_labels[place] if len(self.instance_labels) else self.instance_labels
+        demands = Demands.of(
+            offsets, self.indicator[chosen], background=self.demands.background,
+            max_operations=self.demands.max_operations, instance_labels=to_numpy(known),
         )  # fmt: skip
+        found, value, _ = infer(demands, slice(0, len(chosen)), to_numpy(scores[place]))
         posterior[place] = torch.as_tensor(found, device=scores.device)
         log_likelihood[torch.as_tensor(chosen, device=scores.device)] = torch.as_tensor(
             value, device=scores.device

@@ -15,12 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.extmath import row_norms
 
 from bagwise import compiled
-from bagwise.solvers.margin.feature_space import (
-    FeatureSpace,
-    KernelFeatures,
-    LinearFeatures,
-    Vector,
-)
+from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, Vector
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.wellsvm.label_starts import aligned_labels
 
@@ -45,7 +40,6 @@ def squared_lengths(space: FeatureSpace) -> Vector:
     """
     if isinstance(space, LinearFeatures):
         return row_norms(space.rows, squared=True)
-    assert isinstance(space, KernelFeatures)
     rows = space.rows
     blocks = [rows[start : start + STEP] for start in range(0, rows.shape[0], STEP)]
     return np.concatenate([np.diagonal(space.kernel(block, block)) for block in blocks])

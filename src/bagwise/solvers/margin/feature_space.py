@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,11 @@ from bagwise.exceptions import InputError
 
 __all__ = [
     "FeatureSpace",
+    "GramPoints",
     "KernelFeatures",
     "LinearFeatures",
     "Points",
+    "RowPoints",
     "Ties",
     "dense",
     "dense_gram",
@@ -76,33 +78,6 @@ class Ties:
         )
 
 
-class Points(Protocol):
-    """A set of points: all that training a machine on them needs."""
-
-    def product(self, coef: Vector) -> Vector:
-        """Multiply the Gram matrix with `coef`."""
-
-    def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
-        """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
-
-    @property
-    def mean_square(self) -> float:
-        """Mean squared length of the points."""
-
-
-class FeatureSpace(Protocol):
-    """Instances of a training set, seen through a kernel."""
-
-    at_once: int
-    """Number of points for which a matrix may be held."""
-
-    def points(self, combine: sparse.csr_array) -> Points:
-        """Make points, the rows of `combine` times the instances."""
-
-    def scores(self, coef: Vector) -> Vector:
-        """Score all instances by the machine with these coefficients, without intercept."""
-
-
 class LinearFeatures:
     """Instances as they are, centred where they are dense.
 
@@ -114,7 +89,7 @@ class LinearFeatures:
         The instances, in double precision.
     """
 
-    at_once = sys.maxsize  # no matrix is larger than the points themselves
+    at_once = sys.maxsize  # points at a time: no matrix is larger than the points themselves
 
     def __init__(self, instances: Any) -> None:
         self.rows, self.centre = instances, np.zeros(instances.shape[1])
@@ -122,9 +97,9 @@ class LinearFeatures:
             self.centre = instances.mean(axis=0)
             self.rows = instances - self.centre
 
-    def points(self, combine: sparse.csr_array) -> Points:
+    def points(self, combine: sparse.csr_array) -> RowPoints:
         """Make points, the rows of `combine` times the instances."""
-        return _Rows(combine @ self.rows)
+        return RowPoints(combine @ self.rows)
 
     def scores(self, coef: Vector) -> Vector:
         """Score all instances by the machine with these coefficients, without intercept."""
@@ -160,26 +135,26 @@ class KernelFeatures:
         Function of two tables that gives the matrix of kernel values.
     """
 
-    at_once = KEPT
+    at_once = KEPT  # points at a time, for which a Gram matrix may be held
 
     def __init__(self, instances: Any, kernel: Callable[[Any, Any], NDArray[Any]]) -> None:
         self.rows, self.kernel = instances, kernel
-        self._last: tuple[sparse.csr_array, Points] | None = None
+        self._last: tuple[sparse.csr_array, GramPoints] | None = None
 
-    def points(self, combine: sparse.csr_array) -> Points:
+    def points(self, combine: sparse.csr_array) -> GramPoints:
         """Make points, the rows of `combine` times the instances; remember the last ones."""
         if self._last is None or not _equal(self._last[0], combine):
             self._last = combine, self._points(combine)
         return self._last[1]
 
-    def _points(self, combine: sparse.csr_array) -> Points:
+    def _points(self, combine: sparse.csr_array) -> GramPoints:
         used = np.unique(combine.indices)
         combine = combine[:, used]
         out = np.zeros((combine.shape[0], combine.shape[0]))
         for block in _blocks(len(used), len(used)):
             part = self._between(used[block], used)
             out += combine[:, block] @ (combine @ part.T).T
-        return _Gram(out)
+        return GramPoints(out)
 
     def scores(self, coef: Vector) -> Vector:
         """Score all instances by the machine with these coefficients, without intercept."""
@@ -212,7 +187,7 @@ def dense_gram(space: FeatureSpace) -> NDArray[np.float64]:
     -------
     ndarray of shape (n_instances, n_instances)
     """
-    n = space.rows.shape[0]  # type: ignore[attr-defined]
+    n = space.rows.shape[0]
     require_memory(
         3 * 8.0 * n**2,
         purpose=f"the kernel matrix of {n:,} rows with two like it",
@@ -220,20 +195,21 @@ def dense_gram(space: FeatureSpace) -> NDArray[np.float64]:
     )
     if isinstance(space, LinearFeatures):
         return dense(space.rows @ space.rows.T)
-    assert isinstance(space, KernelFeatures)
     return np.asarray(space.kernel(space.rows, space.rows), np.float64)
 
 
-class _Rows:
+class RowPoints:
     """Points with coordinates."""
 
     def __init__(self, rows: Any) -> None:
         self.rows = rows
 
     def product(self, coef: Vector) -> Vector:
+        """Multiply the Gram matrix with `coef`."""
         return self.rows @ (self.rows.T @ coef)
 
     def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
+        """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
         rows = self.rows[chosen]
         if len(chosen) <= rows.shape[1]:
             return _solve_gram(dense(rows @ rows.T), ties, ridge, right)
@@ -244,28 +220,36 @@ class _Rows:
 
     @cached_property
     def mean_square(self) -> float:
+        """Mean squared length of the points."""
         squared = self.rows.power(2) if sparse.issparse(self.rows) else np.square(self.rows)
         return float(squared.sum() / self.rows.shape[0])
 
 
-class _Gram:
+class GramPoints:
     """Points known by their Gram matrix."""
 
     def __init__(self, gram: NDArray[np.float64]) -> None:
         self.gram = gram
 
     def product(self, coef: Vector) -> Vector:
+        """Multiply the Gram matrix with `coef`."""
         used = np.flatnonzero(coef)
         if len(used) > len(coef) // 4:  # gathering rows costs more than multiplying zeros
             return self.gram @ coef
         return coef[used] @ self.gram[used]
 
     def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
+        """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
         return _solve_gram(self.gram[np.ix_(chosen, chosen)], ties, ridge, right)
 
     @cached_property
     def mean_square(self) -> float:
+        """Mean squared length of the points."""
         return float(np.diagonal(self.gram).mean())
+
+
+Points = RowPoints | GramPoints
+FeatureSpace = LinearFeatures | KernelFeatures
 
 
 def _solve_gram(gram: NDArray[np.float64], ties: Ties, ridge: float, right: Vector) -> Vector:

@@ -13,7 +13,7 @@ from which the next step follows.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,34 +29,6 @@ __all__ = ["KernelSpace", "LinearSpace", "primal_dual"]
 Array = NDArray[Any]
 
 
-class Space(Protocol):
-    """How W is represented: as vectors of features, or as coefficients of instances."""
-
-    bags: Bags
-
-    @property
-    def part(self) -> type[PrimalDualPart]:
-        """The class of the parts."""
-
-    def start(self, parts: Parts, rng: np.random.RandomState, n_classes: int) -> Any:
-        """A small random W."""
-
-    def keep(self, W: Any) -> Any:
-        """W without the directions that stay out."""
-
-    def step_norms(self, parts: Parts, step: Any) -> Array:
-        """|step_m|^2 of each class, for the step of the last ``change`` of the parts."""
-
-    def squared_norms(self, parts: Parts, W: Any, b: Any) -> Array:
-        """|w_m|^2 of each class, for the W and b of the scores of the parts."""
-
-    def prepare(self, parts: Parts, problem: Problem) -> None:
-        """Decompose what the exact update inverts."""
-
-    def solve(self, target: Any, mu: float) -> Any:
-        """(I/mu + X' D_m X)^-1 target_m for each class (Eq. 10)."""
-
-
 class LinearSpace:
     """W as vectors of features.
 
@@ -68,14 +40,14 @@ class LinearSpace:
         Whether features with one value stay out: with an intercept they only double it.
     """
 
-    part = PrimalDualPart
+    part: type[PrimalDualPart] = PrimalDualPart
 
     def __init__(self, bags: Bags, *, leave_out_constants: bool = False) -> None:
         self.bags = bags
         self.leave_out_constants = leave_out_constants
 
     def start(self, parts: Parts, rng: np.random.RandomState, n_classes: int) -> Any:
-        """A small random W; the inexact update never forgets a large one."""
+        """A small random W: the inexact update never forgets a large one."""
         lowest, highest = zip(*parts.each("extremes"), strict=True)
         self._live = like(np.ones(self.bags.n_features), lowest[0])
         if self.leave_out_constants:
@@ -85,15 +57,15 @@ class LinearSpace:
         return self.keep(like(W, self._live))
 
     def keep(self, W: Any) -> Any:
-        """W without the features that stay out."""
+        """W without the constant features, where they stay out."""
         return W * self._live
 
     def step_norms(self, parts: Parts, step: Any) -> Array:
-        """|step_m|^2."""
+        """|step_m|^2 of each class, for the step of the last ``change`` of the parts."""
         return to_numpy((step * step).sum(axis=1))
 
     def squared_norms(self, parts: Parts, W: Any, b: Any) -> Array:
-        """|w_m|^2."""
+        """|w_m|^2 of each class, for the W and b of the scores of the parts."""
         return to_numpy((W * W).sum(axis=1))
 
     def prepare(self, parts: Parts, problem: Problem) -> None:
@@ -104,13 +76,13 @@ class LinearSpace:
             total = grams.sum(axis=0)
             grams *= problem.extra
             grams += total
-        self._eigen = []
+        self._eigen: list[tuple[Any, ...]] = []
         for A in grams:
             values, vectors = eigh(A)
             self._eigen.append((values * (values > 0), vectors))  # below 0 is rounding
 
     def solve(self, target: Any, mu: float) -> Any:
-        """(I/mu + A_m)^-1 target_m."""
+        """(I/mu + A_m)^-1 target_m for each class (Eq. 10)."""
         if len(self._eigen) == 1:
             values, vectors = self._eigen[0]
             return ((target @ vectors) / (1 / mu + values)) @ vectors.T
@@ -120,7 +92,7 @@ class LinearSpace:
         return solved
 
 
-class KernelSpace:
+class KernelSpace(LinearSpace):
     """W as coefficients of the training instances, w_m = sum_i a_mi phi(x_i).
 
     Parameters
@@ -132,7 +104,7 @@ class KernelSpace:
     part = KernelPart
 
     def __init__(self, bags: Bags) -> None:
-        self.bags = bags
+        super().__init__(bags)
         self.gram = bags.instances
 
     def start(self, parts: Parts, rng: np.random.RandomState, n_classes: int) -> Array:
@@ -171,7 +143,7 @@ class KernelSpace:
 
 
 def primal_dual(
-    space: Space,
+    space: LinearSpace,
     codes: NDArray[np.int64],
     n_classes: int,
     *,

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -113,10 +114,11 @@ class PartialLabels:
 
     signs: NDArray[np.int8]
     n_negative: int
-    unknown: NDArray[np.intp] = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "unknown", np.flatnonzero(self.signs == 0))
+    @cached_property
+    def unknown(self) -> NDArray[np.intp]:
+        """The rows without label."""
+        return np.flatnonzero(self.signs == 0)
 
     def choose(self, scores: Vector, alpha: Vector, tie: Vector) -> Column:
         """Known labels stay; of the others the lowest are negative."""
@@ -162,11 +164,11 @@ class KeyInstances:
 
     offsets: NDArray[np.int64]
     positive: NDArray[np.bool_]
-    negatives: NDArray[np.intp] = field(init=False)
 
-    def __post_init__(self) -> None:
-        inside = np.repeat(self.positive, np.diff(self.offsets))
-        object.__setattr__(self, "negatives", np.flatnonzero(~inside))
+    @cached_property
+    def negatives(self) -> NDArray[np.intp]:
+        """The instances of negative bags."""
+        return np.flatnonzero(~np.repeat(self.positive, np.diff(self.offsets)))
 
     def choose(self, scores: Vector, alpha: Vector, tie: Vector) -> Column:
         """The instance of highest score in each positive bag (r = H s + tau / 2 of Eq. 25)."""
@@ -380,7 +382,7 @@ def well_svm(
     converged, gap, step = False, np.inf, 0.1
     for _ in track(range(max_cuts)):
         before = curve[-1] if curve else np.inf
-        # In haste at first; before the end, once more in earnest.
+        # A loose tolerance first; before the end a pass at the tight one.
         for exactly in sorted({max(tol / 2, INEXACT * step), tol / 2}, reverse=True):
             objective = master.solve(exactly)
             column, highest = _violated(master, labels, tol, n_random)
