@@ -31,7 +31,7 @@ from bagwise.inspection import (
 )
 from bagwise.inspection._tables import instance_model
 from bagwise.io import write_bags
-from bagwise.io.write_columns import instances_beside, write_columns
+from bagwise.io.write_columns import file_beside, write_columns
 from bagwise.metrics import roi_hits
 from bagwise.model_selection import compare
 from bagwise.model_selection._evaluation import evaluation_table, make_folds
@@ -108,7 +108,7 @@ def key_shapes(workshop: Workshop) -> Section:
     path = workshop.folder / "predictions.parquet"
     predictions, instances = bag_table(model, bags[test]), instance_table(model, bags[test])
     write_columns(path, predictions, force=True)
-    write_columns(instances_beside(path), instances, force=True)
+    write_columns(file_beside(path, "instances"), instances, force=True)
     same = np.array_equal(predictions["score"], fitted.decision_function(bags[test]))
     table = {
         "molecule": predictions["bag"],

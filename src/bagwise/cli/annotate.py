@@ -80,9 +80,9 @@ def annotate(
     bagwise annotate words.csv --labels label_set --set reg=0.1 --review 3 --json -o annotated.csv
     ```
     """
-    from bagwise.io.write_columns import review_beside, write_columns
+    from bagwise.io.write_columns import file_beside, write_columns
 
-    beside = review_beside(output)
+    beside = file_beside(output, "review")
     refuse_existing([output, beside], force=force, inputs=[file])
     from bagwise.cli.reading import choose_columns, refuse_gaps
     from bagwise.inspection._tables import annotation_table

@@ -60,9 +60,9 @@ def cluster(
     bagwise cluster words.csv -k 40 --no-report --json -o clusters.csv
     ```
     """
-    from bagwise.io.write_columns import instances_beside, write_columns
+    from bagwise.io.write_columns import file_beside, write_columns
 
-    instances_beside(output)  # refuses an ending that cannot be written
+    file_beside(output, "instances")  # refuses an ending that cannot be written
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
     from bagwise._methods.ready_made import instance_scaler

@@ -45,9 +45,9 @@ def predict(
     bagwise predict model.skops musk1.csv -o predicted.parquet --json
     ```
     """
-    from bagwise.io.write_columns import instances_beside, write_columns
+    from bagwise.io.write_columns import file_beside, write_columns
 
-    beside = instances_beside(output)
+    beside = file_beside(output, "instances")
     refuse_existing([output, beside], force=force, inputs=[model, file])
     from bagwise.cli.reading import choose_columns, read_for_model
     from bagwise.cli.saved_model import open_model

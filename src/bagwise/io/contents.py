@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
@@ -84,7 +83,7 @@ def check_contents(
     _refuse_namesakes(bags)
     names = None if classes is None else _classes(classes)
     sets = None if label_sets is None else _label_sets(label_sets, names, bags)
-    if sets is not None and names is None and not _is_array(label_sets):
+    if sets is not None and names is None and not hasattr(label_sets, "ndim"):
         names = sets.classes
     return Contents(
         bags,
@@ -116,7 +115,7 @@ def _label_sets(label_sets: Any, classes: NDArray[Any] | None, bags: Bags) -> La
     """Label sets from a 0/1 array or a list of sets."""
     if isinstance(label_sets, Labels):
         return label_sets
-    is_array = _is_array(label_sets)
+    is_array = hasattr(label_sets, "ndim")
     sets: Any = label_sets if is_array else list(label_sets)
     n_sets = sets.shape[0] if is_array else len(sets)
     if n_sets != len(bags):
@@ -131,10 +130,6 @@ def _label_sets(label_sets: Any, classes: NDArray[Any] | None, bags: Bags) -> La
                 "None when nothing is known."
             )
     return Labels.from_sets(sets, classes, name_of=bags.name_of)
-
-
-def _is_array(values: Any) -> bool:
-    return hasattr(values, "ndim") or sparse.issparse(values)
 
 
 def _classes(classes: ArrayLike) -> NDArray[Any]:

@@ -26,6 +26,7 @@ from bagwise.labels import Labels, plain_array
 
 __all__ = ["read_npz", "write_npz"]
 
+_KEYS = {"bag": "bag", "label": "y", "label_set": "Y", "instance_label": "instance_labels"}
 _PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")
 _OURS = {"X", *_PARTS, "offsets", "ids", "feature_names", "coords", "classes", "y_unknown"}
 _CHUNK = 2**24
@@ -36,19 +37,14 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
     """Read bags from a NumPy archive; large arrays are memory-mapped."""
     with zipfile.ZipFile(path) as archive:
         members = _Members(path, archive, workspace)
-        keys = {
-            "bag": request.roles.get("bag") or "bag",
-            "y": request.roles.get("label") or "y",
-            "Y": request.roles.get("label_set") or "Y",
-            "instance_labels": request.roles.get("instance_label") or "instance_labels",
-        }
+        keys = {usual: request.roles.get(role) or usual for role, usual in _KEYS.items()}
         for role, key in request.roles.items():
             if key is not None and key not in members.names:
                 raise InputError(
                     f"{path} has no array {key!r} (asked for with {role}=): there are "
                     f"{listed(members.names)}."
                 )
-        known = {role: members.get(key) for role, key in keys.items()}
+        known = {usual: members.get(key) for usual, key in keys.items()}
         known |= {key: members.get(key) for key in ("ids", "offsets", "coords", "y_unknown")}
         others = [n for n in members.names if n not in _OURS and n not in keys.values()]
         extras = {name: members[name] for name in others}
@@ -85,7 +81,7 @@ def write_npz(path: Path, contents: Contents, *, compress: bool) -> None:
     """Write bags as a NumPy archive that `numpy.load` opens without pickle."""
     bags = contents.bags
     arrays: dict[str, Any] = dict(contents.extras)
-    clash = sorted(set(arrays) & (_OURS | {"bag", "y", "Y", "instance_labels"}))
+    clash = sorted(set(arrays) & (_OURS | set(_KEYS.values())))
     if clash:
         raise InputError(f"the extra array {clash[0]!r} has a name bagwise uses: rename it.")
     if sparse.issparse(bags.instances):
@@ -137,9 +133,8 @@ class _Members:
                 raise FileFormatError(f"{self._path}: the array {name!r} is damaged.")
             if n_bytes > self._workspace.limit and info.compress_type == zipfile.ZIP_STORED:
                 offset = _data_offset(self._path, info) + start
-                if fortran:
-                    return np.memmap(self._path, dtype, "r", offset, shape, "F")
-                return np.memmap(self._path, dtype, "r", offset, shape)
+                order: Any = "F" if fortran else "C"
+                return np.memmap(self._path, dtype, "r", offset, shape, order)
             return self._filled(file, shape[::-1] if fortran else shape, dtype, fortran)
 
     def _filled(
@@ -196,8 +191,8 @@ def _bags_of(
         return np.arange(n_instances + 1), ids, None
     if bag.shape != (n_instances,):
         raise FileFormatError(f"bag has shape {bag.shape} for {n_instances} instances.")
-    told = [len(v) for v in (ids, known["y"], known["Y"]) if v is not None and v.ndim]
-    n_bags = told[0] if told else len(np.unique(bag))
+    counts = [len(v) for v in (ids, known["y"], known["Y"]) if v is not None and v.ndim]
+    n_bags = counts[0] if counts else len(np.unique(bag))
     is_index = bag.dtype.kind in "iu" and bag.size and bag.min() >= 0 and bag.max() < n_bags
     if not is_index:
         order, offsets, ids = group_rows(bag)
@@ -272,9 +267,7 @@ def _with_unknown(y: NDArray[Any] | None, unknown: NDArray[Any] | None) -> NDArr
 
 
 def _storable(name: str, values: Any) -> NDArray[Any]:
-    array = plain_array(values) if isinstance(values, list) else np.asarray(values)
-    if array.dtype == object:
-        array = plain_array(array)
+    array = plain_array(values if isinstance(values, list) else np.asarray(values))
     if array.dtype.kind not in "biufcUSmM":
         raise InputError(
             f"{name} mixes types or holds Python objects ({array[:3].tolist()} ...), which an npz "

@@ -13,40 +13,30 @@ from bagwise.exceptions import FileFormatError
 from bagwise.extras import import_extra
 from bagwise.io.formulas import escaped
 
-__all__ = ["instances_beside", "review_beside", "write_columns"]
+__all__ = ["file_beside", "write_columns"]
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")
 
 
-def instances_beside(path: Path) -> Path:
-    """Name the file of instances beside that of bags: ``out.parquet``, ``out.instances.parquet``.
+def file_beside(path: Path, kind: str) -> Path:
+    """Name a further table beside one of results: ``out.parquet``, ``out.instances.parquet``.
 
     Parameters
     ----------
     path : Path
-        The file of bags.
+        The first table.
+    kind : str
+        What the further table holds, such as "instances" or "review".
 
     Returns
     -------
     Path
     """
-    return _beside(path, "instances")
-
-
-def review_beside(path: Path) -> Path:
-    """Name the file of instances to review first: ``out.parquet``, ``out.review.parquet``.
-
-    Parameters
-    ----------
-    path : Path
-        The file of annotated instances.
-
-    Returns
-    -------
-    Path
-    """
-    return _beside(path, "review")
+    if path.suffix.lower() not in (*_DELIMITERS, *_PARQUET):
+        endings = ", ".join((*_DELIMITERS, *_PARQUET))
+        raise FileFormatError(f"predictions go into {endings}, and {path.name!r} is neither.")
+    return path.with_name(f"{path.stem}.{kind}{path.suffix}")
 
 
 def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> None:
@@ -75,10 +65,3 @@ def write_columns(path: Path, columns: Mapping[str, Any], *, force: bool) -> Non
             rows = zip(*(values.tolist() for values in columns.values()), strict=True)
             for row in itertools.chain([columns], rows):
                 writer.writerow([escaped(v) if isinstance(v, str) else v for v in row])
-
-
-def _beside(path: Path, kind: str) -> Path:
-    if path.suffix.lower() not in (*_DELIMITERS, *_PARQUET):
-        endings = ", ".join((*_DELIMITERS, *_PARQUET))
-        raise FileFormatError(f"predictions go into {endings}, and {path.name!r} is neither.")
-    return path.with_name(f"{path.stem}.{kind}{path.suffix}")
