@@ -64,18 +64,20 @@ sphinx_gallery_conf = {
 
 
 def public_names():
-    """Where each public name lives, by the name alone and by room and name."""
-    found, rooms = {"Bags": "bagwise.Bags"}, {}
-    for room in bagwise._ROOMS:
-        for name in getattr(bagwise, room).__all__:
-            found[f"{room}.{name}"] = f"bagwise.{room}.{name}"
-            rooms.setdefault(name, []).append(room)
-    alone = {name: f"bagwise.{where[0]}.{name}" for name, where in rooms.items() if len(where) == 1}
+    """Full path of each public name, by the name alone and by package and name."""
+    found, packages = {"Bags": "bagwise.Bags"}, {}
+    for package in bagwise._PACKAGES:
+        for name in getattr(bagwise, package).__all__:
+            found[f"{package}.{name}"] = f"bagwise.{package}.{name}"
+            packages.setdefault(name, []).append(package)
+    alone = {
+        name: f"bagwise.{where[0]}.{name}" for name, where in packages.items() if len(where) == 1
+    }
     return found | alone
 
 
 def link_names(app, doctree):
-    """Let `BagMarginSVM`, set as code in a page, lead to its reference."""
+    """Link names such as `BagMarginSVM`, set as code in a page, to their reference."""
     if app.env.docname.startswith(("generated/", "gallery/")):
         return
     names = public_names()

@@ -19,13 +19,15 @@ EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
 PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")] + sorted(
     DOCS.glob("*.md")
 )
-PUBLIC = [(room, name) for room in bagwise._ROOMS for name in getattr(bagwise, room).__all__]
+PUBLIC = [
+    (package, name) for package in bagwise._PACKAGES for name in getattr(bagwise, package).__all__
+]
 
 
-@pytest.mark.parametrize(("room", "name"), PUBLIC, ids=lambda text: text)
-def test_every_public_name_is_in_the_reference(room, name):
+@pytest.mark.parametrize(("package", "name"), PUBLIC, ids=lambda text: text)
+def test_every_public_name_is_in_the_reference(package, name):
     listed = (DOCS / "api.md").read_text().splitlines()
-    assert listed.count(f"   {room}.{name}") == 1
+    assert listed.count(f"   {package}.{name}") == 1
 
 
 def test_the_reference_names_nothing_else():
@@ -36,9 +38,9 @@ def test_the_reference_names_nothing_else():
 
 @pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
 def test_every_estimator_has_a_name_in_the_papers(cls):
-    room = cls.__module__.split(".")[1]
-    if room != "preprocessing":
-        assert f"{room}.{cls.__name__}" in (DOCS / "methods.md").read_text()
+    package = cls.__module__.split(".")[1]
+    if package != "preprocessing":
+        assert f"{package}.{cls.__name__}" in (DOCS / "methods.md").read_text()
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -48,8 +50,8 @@ def test_every_method_of_the_command_line_is_told(name):
 
 def test_the_page_of_choices_names_every_model():
     text = (DOCS / "choose.md").read_text()
-    rooms = ("classification", "annotation", "cluster", "metric_learning", "semi_supervised")
-    models = [cls for cls in public_estimators() if cls.__module__.split(".")[1] in rooms]
+    packages = ("classification", "annotation", "cluster", "metric_learning", "semi_supervised")
+    models = [cls for cls in public_estimators() if cls.__module__.split(".")[1] in packages]
     assert [cls for cls in models if f"`{cls.__name__}`" not in text] == []
 
 

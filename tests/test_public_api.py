@@ -31,9 +31,9 @@ def test_constructors_have_a_default_for_everything(cls):
 
 @pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
 def test_estimators_are_in_the_readme(cls):
-    room = cls.__module__.split(".")[1]
-    if room != "preprocessing":
-        assert re.search(rf"\b{room}\.{cls.__name__}\b", (ROOT / "README.md").read_text())
+    package = cls.__module__.split(".")[1]
+    if package != "preprocessing":
+        assert re.search(rf"\b{package}\.{cls.__name__}\b", (ROOT / "README.md").read_text())
 
 
 @pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
@@ -53,10 +53,10 @@ def test_lists_hold_each_entry_once(page):
 
 
 def test_all_names_exist():
-    for room in bagwise._ROOMS:
-        module = getattr(bagwise, room)
+    for package in bagwise._PACKAGES:
+        module = getattr(bagwise, package)
         for name in module.__all__:
-            assert getattr(module, name).__doc__, f"{room}.{name}"
+            assert getattr(module, name).__doc__, f"{package}.{name}"
 
 
 def test_the_version_is_that_of_the_package_and_the_changelog():

@@ -422,7 +422,7 @@ def _mentioned_ids(bags: Bags, known: Mapping[str, Any]) -> list[str]:
     absent = [name for name in ids if name not in known]
     if absent:
         raise LabelError(
-            f"labels= has no entry for {len(absent)} of {len(ids)} bags, such as {absent[0]!r}, "
+            f"labels= has nothing about {len(absent)} of {len(ids)} bags, such as {absent[0]!r}, "
             f"but for {list(known)[:3]} ...: add them, with an empty label where it is unknown."
         )
     return ids
