@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.compiled.compilation import compiled
-from bagwise.compiled.threads import SMALL, n_threads, run_blocks
+from bagwise.compiled.threads import even_bounds, run_blocks
 
 __all__ = ["grow_tree", "noisy_or_likelihood", "predict_trees"]
 
@@ -52,8 +52,7 @@ def grow_tree(
     threshold = np.full(2**depth - 1, np.inf)
     place = np.zeros(columns.shape[1], np.int32)
     moduli = np.abs(weights)
-    n_blocks = n_threads() if columns.size > SMALL else 1
-    bounds = np.unique(np.linspace(0, len(columns), n_blocks + 1).astype(np.int64))
+    bounds = even_bounds(len(columns), columns.size)
     for level in range(depth):
         n_nodes = 2**level
         W = np.bincount(place, weights, n_nodes)
@@ -99,8 +98,7 @@ def predict_trees(
     ndarray of shape (n_instances,)
     """
     out = np.zeros(len(X))
-    n_blocks = n_threads() if len(X) * len(features) > SMALL else 1
-    bounds = np.unique(np.linspace(0, len(X), n_blocks + 1).astype(np.int64))
+    bounds = even_bounds(len(X), len(X) * len(features))
     run_blocks(lambda a, b: _predict(a, b, X, features, thresholds, leaves, out), bounds)
     return out
 

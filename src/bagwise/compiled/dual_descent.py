@@ -24,7 +24,7 @@ from scipy import sparse
 from sklearn.utils.extmath import row_norms
 
 from bagwise.compiled.compilation import compiled
-from bagwise.compiled.threads import SMALL, n_threads, run_blocks
+from bagwise.compiled.threads import even_bounds, run_blocks
 
 __all__ = ["Descent", "Rows", "combine", "descend", "gram_rows", "rows_of", "score", "square"]
 
@@ -138,8 +138,7 @@ def score(rows: Rows, vector: NDArray[np.float64]) -> NDArray[np.float64]:
     """
     if rows.kind == SPARSE:
         out = np.empty(rows.n_rows)
-        n_blocks = n_threads() if len(rows.data) > SMALL else 1
-        bounds = np.linspace(0, rows.n_rows, n_blocks + 1).astype(np.int64)
+        bounds = even_bounds(rows.n_rows, len(rows.data))
         run_blocks(lambda start, stop: _score(rows, start, stop, vector, out), bounds)
         return out
     head = vector[: rows.n_features]

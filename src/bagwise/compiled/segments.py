@@ -41,10 +41,7 @@ def maximum(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
     >>> segments.maximum([1.0, 5.0, 2.0], [0, 2, 3])
     array([5., 2.])
     """
-    table, ends, shape = _prepare(values, offsets)
-    out = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
-    over_bags(_maximum, ends, table, out)
-    return out.reshape(shape)
+    return _reduce(_maximum, values, offsets)
 
 
 def argmax(values: ArrayLike, offsets: ArrayLike) -> NDArray[np.int64]:
@@ -122,10 +119,7 @@ def sum(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
     >>> segments.sum([1.0, 5.0, 2.0], [0, 2, 3])
     array([6., 2.])
     """
-    table, ends, shape = _prepare(values, offsets)
-    out = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
-    over_bags(_sum, ends, table, out)
-    return out.reshape(shape)
+    return _reduce(_sum, values, offsets)
 
 
 def mean(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
@@ -173,10 +167,7 @@ def logsumexp(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
     >>> segments.logsumexp([1000.0, 1000.0, 0.0], [0, 2, 3]).round(3)
     array([1000.693,    0.   ])
     """
-    table, ends, shape = _prepare(values, offsets)
-    out = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
-    over_bags(_logsumexp, ends, table, out)
-    return out.reshape(shape)
+    return _reduce(_logsumexp, values, offsets)
 
 
 def noisy_or(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
@@ -236,6 +227,14 @@ def softmax(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
     out = np.empty(table.shape, table.dtype)
     over_bags(_softmax, ends, table, out)
     return out.reshape(np.shape(values))
+
+
+def _reduce(reduction: Any, values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+    """One value per bag and column, by a compiled reduction."""
+    table, ends, shape = _prepare(values, offsets)
+    out = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
+    over_bags(reduction, ends, table, out)
+    return out.reshape(shape)
 
 
 def _prepare(

@@ -142,13 +142,11 @@ def closest_instances(
     rows of the first bag, rows of the second : ndarray of int64 of shape (n_pairs,)
     """
     left, right = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
-    n_blocks = threads.n_threads() if len(first) * points.shape[1] > threads.SMALL else 1
-    bounds = np.linspace(0, len(first), n_blocks + 1).astype(np.int64)
     threads.run_blocks(
         lambda start, stop: _closest_instances(
             start, stop, points, offsets, first, second, left, right
         ),
-        bounds,
+        threads.even_bounds(len(first), len(first) * points.shape[1]),
     )
     return left, right
 

@@ -33,6 +33,7 @@ from threadpoolctl import threadpool_limits
 
 __all__ = [
     "block_bounds",
+    "even_bounds",
     "interruptible",
     "n_threads",
     "one_core_if_small",
@@ -111,6 +112,25 @@ def block_bounds(offsets: NDArray[np.int64], n_blocks: int) -> NDArray[np.int64]
     targets = np.linspace(0, offsets[-1], n_blocks + 1)[1:-1]
     inner = np.searchsorted(offsets, targets)
     return np.unique(np.concatenate([[0], inner, [len(offsets) - 1]]))
+
+
+def even_bounds(n_rows: int, n_values: float) -> NDArray[np.int64]:
+    """Cut rows into about equal blocks: one per thread, or one for little work.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    n_values : float
+        Number of values that the work reads.
+
+    Returns
+    -------
+    ndarray of shape (n_blocks + 1,)
+        Where each block begins.
+    """
+    n_blocks = n_threads() if n_values > SMALL else 1
+    return np.unique(np.linspace(0, n_rows, n_blocks + 1).astype(np.int64))
 
 
 def run_blocks(work: Callable[[int, int], Any], bounds: NDArray[np.int64]) -> list[Any]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -108,8 +109,10 @@ def ored_logistic(
     if start is not None:
         theta[:, :-1], theta[:, -1] = start
         theta[:, -1] += theta[:, :-1] @ origin
-    run = {"lbfgs": _lbfgs, "em": _em, "gem": _gem}[solver]
-    theta, curve, converged = run(problem, theta, max_iter, tol, track)
+    runs: dict[str, Callable[..., Outcome]] = {
+        "lbfgs": _lbfgs, "em": _em, "gem": partial(_em, gradient_step=True),
+    }  # fmt: skip
+    theta, curve, converged = runs[solver](problem, theta, max_iter, tol, track)
     theta = problem.uncentred(theta)
     journal.close()
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
@@ -194,21 +197,20 @@ def _lbfgs(problem: _Problem, theta: Vector, max_iter: int, tol: float, track: A
     return found, curve, converged
 
 
-def _em(problem: _Problem, theta: Vector, max_iter: int, tol: float, track: Any) -> Outcome:
-    """EM: posterior labels, then a logistic regression on them."""
-    value, gradient = problem.likelihood(theta)
-    curve: list[float] = []
-    for _ in track(range(max_iter)):
-        if np.abs(gradient).max() <= tol:
-            break
-        theta, _ = _minimise(problem.surrogate_at(theta), theta, 100, 0.1 * tol)
-        value, gradient = problem.likelihood(theta)
-        curve.append(value)
-    return theta, curve, bool(np.abs(gradient).max() <= tol)
+def _em(
+    problem: _Problem,
+    theta: Vector,
+    max_iter: int,
+    tol: float,
+    track: Any,
+    *,
+    gradient_step: bool = False,
+) -> Outcome:
+    """EM: posterior labels, then a logistic regression on them.
 
-
-def _gem(problem: _Problem, theta: Vector, max_iter: int, tol: float, track: Any) -> Outcome:
-    """The paper's EM: one gradient step on the auxiliary function, by backtracking (Eq. 13)."""
+    With `gradient_step` the generalized EM of the paper: the M step is one gradient step on the
+    auxiliary function, by backtracking (Eq. 13).
+    """
     value, gradient = problem.likelihood(theta)
     curve: list[float] = []
     length = 1.0
@@ -216,17 +218,32 @@ def _gem(problem: _Problem, theta: Vector, max_iter: int, tol: float, track: Any
         if np.abs(gradient).max() <= tol:
             break
         surrogate = problem.surrogate_at(theta)
-        before, _ = surrogate(theta)
-        square = float(np.sum(gradient**2))
-        length *= 4.0
-        while surrogate(theta - length * gradient)[0] > before - 0.5 * length * square:
-            length *= 0.5
-            if length * np.sqrt(square) < 1e-14:
-                return theta, curve, False
-        theta = theta - length * gradient
+        if gradient_step:
+            length = _backtrack(surrogate, theta, gradient, 4.0 * length)
+            if length == 0:
+                break
+            theta = theta - length * gradient
+        else:
+            theta, _ = _minimise(surrogate, theta, 100, 0.1 * tol)
         value, gradient = problem.likelihood(theta)
         curve.append(value)
     return theta, curve, bool(np.abs(gradient).max() <= tol)
+
+
+def _backtrack(
+    surrogate: Callable[[Vector], tuple[float, Vector]],
+    theta: Vector,
+    gradient: Vector,
+    length: float,
+) -> float:
+    """Halve the step until the function falls enough; 0 where rounding is all that is left."""
+    before, _ = surrogate(theta)
+    square = float(np.sum(gradient**2))
+    while surrogate(theta - length * gradient)[0] > before - 0.5 * length * square:
+        length *= 0.5
+        if length * np.sqrt(square) < 1e-14:
+            return 0.0
+    return length
 
 
 def _minimise(

@@ -175,18 +175,18 @@ def alternate(
         Of the machine with the lowest objective; not converged if no guess came back, or if a
         machine did not converge, which ends the search.
     """
-    seen = {guess.tobytes()}
-    machine = best = solve(guess, None)
-    guess, objective = judge(machine)
-    curve = [objective]
-    # Where a machine spends its whole budget, so would all that follow.
-    while guess.tobytes() not in seen and len(curve) < max_iter and machine.converged:
+    seen: set[bytes] = set()
+    machine: Machine | None = None
+    curve: list[float] = []
+    while guess.tobytes() not in seen and len(curve) < max_iter:
         seen.add(guess.tobytes())
         machine = solve(guess, machine)
         guess, objective = judge(machine)
-        if objective < min(curve):
+        if not curve or objective < min(curve):
             best = machine
         curve.append(objective)
+        if not machine.converged:  # it spent its whole budget, and so would all that follow
+            break
     return SolverResult(
         solution=(best.coef, np.array(best.intercept)),
         objective_curve=np.array(curve),

@@ -23,7 +23,7 @@ from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible
 from bagwise.engines.arrays import centred_blocks, empty, upper_gram
 
-__all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper"]
+__all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper", "shortest_basis"]
 
 COLUMNS = 256  # of a square matrix, looked at together
 # Gram matrices hold squares: relative eigenvalues below this are rounding, the rank ends there.
@@ -192,18 +192,36 @@ def _scaled_gram(
 def _span_by_eigenvectors(X: Any, mean: NDArray[np.float64]) -> ColumnSpan:
     """For columns that (nearly) depend on each other; a second pass makes U orthonormal."""
     gram, scale = _scaled_gram(X, mean)
-    values, vectors = _leading(gram, len(gram))
-    if len(values) == 0:  # all instances are equal
-        return _with_matrix(X, mean, vectors)
-    # T = X^+ U is the shortest of all T with XT = U: it lies in the space of the rows of X.
-    row_space = _orthonormal(vectors * scale[:, None])
-    matrix = row_space @ (row_space.T @ (vectors / np.sqrt(values) / scale[:, None]))
+    matrix = shortest_basis(gram, scale)
+    if matrix.shape[1] == 0:  # all instances are equal
+        return _with_matrix(X, mean, matrix)
     first = _with_matrix(X, mean, matrix).basis
     again = upper_gram(first, np.zeros(first.shape[1]))
     factor, failed = lapack.cholesky(again)
     if not failed:
         matrix = lapack.solve_upper(factor, matrix.T, transposed=True).T
     return _with_matrix(X, mean, matrix)
+
+
+def shortest_basis(gram: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+    """T = X^+ U for columns that (nearly) depend on each other.
+
+    It is the shortest of all T with XT = U: it lies in the space of the rows of X.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n_columns, n_columns)
+        X'X with ones on its diagonal; the upper triangle is read.
+    scale : ndarray of shape (n_columns,)
+        What the columns of X were divided by.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, rank)
+    """
+    values, vectors = _leading(gram, len(gram))
+    row_space = _orthonormal(vectors * scale[:, None])
+    return row_space @ (row_space.T @ (vectors / np.sqrt(values) / scale[:, None]))
 
 
 def _with_matrix(

@@ -11,6 +11,7 @@ With a ridge, X^+ becomes (X'X + ridge I)^(-1) X' in both places.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from bagwise.solvers.metric.column_span import (
 )
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, Codes
 
-__all__ = ["instance_span", "metric_map", "usual_rank"]
+__all__ = ["instance_span", "metric_map", "shortest_map", "usual_rank"]
 
 SMALLEST_RCOND = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-8}
 
@@ -152,16 +153,38 @@ def _map_of_present(
     if rcond >= SMALLEST_RCOND[gram.dtype]:
         solved = lapack.cholesky_solve(factor, right, overwrite=True)
         return span.to_columns(solved, overwrite=True)
-    return _shortest_map(span, _gram_of_assigned(span, inside, ridge), right)
+    gram = _gram_of_assigned(span, inside, ridge)
+    return shortest_map(span.to_columns, gram, right, SMALLEST_RCOND[gram.dtype])
 
 
-def _shortest_map(span: ColumnSpan, gram: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-    """L where the rows left out took directions N with them: the shortest of all T(B + NC)."""
+def shortest_map(
+    to_columns: Callable[[NDArray[Any]], NDArray[Any]],
+    gram: NDArray[Any],
+    right: NDArray[Any],
+    smallest: float,
+) -> NDArray[Any]:
+    """L where the rows left out took directions N with them: the shortest of all T(B + NC).
+
+    Parameters
+    ----------
+    to_columns : callable
+        Multiplies T, from the basis to the columns of X, with coefficients.
+    gram : ndarray of shape (rank, rank)
+        U_a'U_a; the upper triangle is read.
+    right : ndarray of shape (rank, n_labels)
+        U_a'J.
+    smallest : float
+        Eigenvalues of `gram` below it are those of lost directions.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_labels)
+    """
     values, vectors = interruptible(np.linalg.eigh, gram, "U")
-    lost = values < SMALLEST_RCOND[gram.dtype]
+    lost = values < smallest
     kept = vectors[:, ~lost]
-    L = span.to_columns(kept @ ((kept.T @ right) / values[~lost, None]))
-    N = span.to_columns(vectors[:, lost])
+    L = to_columns(kept @ ((kept.T @ right) / values[~lost, None]))
+    N = to_columns(vectors[:, lost])
     return L - N @ interruptible(np.linalg.lstsq, N, L, rcond=np.finfo(N.dtype).eps)[0]
 
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from bagwise import compiled
 from bagwise.bags import Bags
-from bagwise.compiled.threads import interruptible
 from bagwise.engines import Checkpoint, Parts, digest, place, retry, to_numpy
 from bagwise.engines.arrays import (
     BLOCK,
@@ -33,8 +32,9 @@ from bagwise.engines.arrays import (
 )
 from bagwise.engines.tensors import torch
 from bagwise.exceptions import InputError
-from bagwise.solvers.metric.column_span import RANK_TOLERANCE
-from bagwise.solvers.metric.multi_instance_kmeans import Candidates, best_of_starts
+from bagwise.solvers.metric.column_span import RANK_TOLERANCE, shortest_basis
+from bagwise.solvers.metric.mimlca import shortest_map
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates, PlacedRows, best_of_starts
 from bagwise.solvers.result import SolverResult
 
 __all__ = ["MIMLCAPart", "TensorMIMLCAPart", "mimlca_by_parts"]
@@ -267,7 +267,7 @@ def mimlca_by_parts(
 
     def search() -> SolverResult:
         return best_of_starts(
-            _PlacedRows(parts), init=init, n_init=n_init, rng=deepcopy(rng), steps=steps,
+            PlacedRows(parts), init=init, n_init=n_init, rng=deepcopy(rng), steps=steps,
             checkpoint=checkpoint,
         )  # fmt: skip
 
@@ -275,36 +275,6 @@ def mimlca_by_parts(
         return _learn(parts, bags, center, n_components, ridge, search)
 
     return retry(parts, learn, checkpoint)
-
-
-class _PlacedRows:
-    """Rows of U on the parts."""
-
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
-        self.ends = np.cumsum(parts.each("n_costs"))
-
-    @property
-    def n_costs(self) -> int:
-        return int(self.ends[-1])
-
-    def begin(self, costs: NDArray[np.float64] | None) -> Any:
-        if costs is None:
-            sums, counts = self.parts.total("bag_sums")
-        else:
-            self.parts.do("choose", own=np.split(costs, self.ends[:-1]))
-            sums, counts = self.parts.total("label_sums")
-        return _means(sums, counts, 0.0 * sums)
-
-    def assign(self, centres: Any) -> tuple[float, int]:
-        return self.parts.total("assign", centres)
-
-    def move(self, centres: Any) -> Any:
-        sums, counts = self.parts.total("label_sums")
-        return _means(sums, counts, centres)
-
-    def keep(self) -> None:
-        self.parts.do("keep")
 
 
 def _learn(
@@ -360,26 +330,11 @@ def _span(
     if rcond >= SMALLEST_RCOND:
         parts.do("whiten", mean, scale, factor)
         return lambda B: solve_upper(factor, B) / scale[:, None]
-    matrix = like(_matrix_by_eigenvectors(to_numpy(G), to_numpy(scale)), G)
+    matrix = like(shortest_basis(to_numpy(G), to_numpy(scale)), G)
     parts.do("project", mean, matrix)
     factor, _ = cholesky(parts.total("gram_of_basis"))  # a second pass makes U orthonormal
     parts.do("turn", factor)
     return lambda B: matrix @ solve_upper(factor, B)
-
-
-def _matrix_by_eigenvectors(G: Array, scale: Array) -> Array:
-    """T for columns that (nearly) depend on each other: the shortest with XT = U."""
-    values, vectors = eigh(G)
-    real = values > RANK_TOLERANCE * values[-1]
-    values, vectors = values[real], vectors[:, real]
-    row_space = interruptible(np.linalg.qr, vectors * scale[:, None])[0]
-    return row_space @ (row_space.T @ (vectors / np.sqrt(values) / scale[:, None]))
-
-
-def _means(sums: Any, counts: Any, before: Any) -> Any:
-    """Sums over counts; a label without rows stays where it was."""
-    empty = (counts == 0)[:, None]
-    return sums / (counts[:, None] + empty) * ~empty + before * empty
 
 
 def _metric_map(
@@ -404,10 +359,6 @@ def _metric_map(
     factor, rcond = cholesky(G)
     if rcond >= SMALLEST_LEFT:
         return to_columns(solve_upper(factor, solve_upper(factor, right, transposed=True)))
-    values, vectors = eigh(to_numpy(G))
-    gone = values < SMALLEST_LEFT
-    kept = vectors[:, ~gone]
-    L = to_columns(like(kept @ ((kept.T @ to_numpy(right)) / values[~gone, None]), G))
-    N, L = to_numpy(to_columns(like(vectors[:, gone], G))), to_numpy(L)
-    shares = interruptible(np.linalg.lstsq, N, L, rcond=None)[0]
-    return L - N @ shares  # the shortest of all T(B + NC)
+    return shortest_map(
+        lambda B: to_numpy(to_columns(like(B, G))), to_numpy(G), to_numpy(right), SMALLEST_LEFT
+    )

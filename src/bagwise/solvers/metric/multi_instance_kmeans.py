@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from bagwise.engines import Checkpoint, Parts
 from bagwise.engines.parts import LocalParts
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["Candidates", "LocalRows", "Rows", "best_of_starts", "cluster_means"]
+__all__ = ["Candidates", "LocalRows", "PlacedRows", "best_of_starts", "cluster_means"]
 
 TIE = 1 - 1e-12
 
@@ -102,30 +102,6 @@ class Candidates:
         first = self.offsets[bag] - np.cumsum(count) + count
         row = np.repeat(first, count) + np.arange(len(weight))
         return _weighted_means(points, np.repeat(self.labels, count), row, weight, self.n_labels)
-
-
-class Rows(Protocol):
-    """Rows with their labels, wherever they are."""
-
-    @property
-    def parts(self) -> Parts:
-        """The rows as parts, for a checkpoint."""
-
-    @property
-    def n_costs(self) -> int:
-        """How many pairs of a row and a candidate label there are."""
-
-    def begin(self, costs: NDArray[np.float64] | None) -> Any:
-        """Centres to start from: of the bags of each label, or of the assignment of given costs."""
-
-    def assign(self, centres: Any) -> tuple[float, int]:
-        """Assign the rows to centres; the cost, and how many rows changed their label."""
-
-    def move(self, centres: Any) -> Any:
-        """The centres of the assigned rows; a label without rows keeps its last one."""
-
-    def keep(self) -> None:
-        """Remember the labels as the best so far."""
 
 
 class LocalRows:
@@ -212,8 +188,49 @@ class LocalRows:
         self.stale = np.ones(self.candidates.n_labels, dtype=bool)
 
 
+class PlacedRows:
+    """Rows on parts, wherever those are; the methods are those of `LocalRows`.
+
+    Parameters
+    ----------
+    parts : Parts
+        Of a class with the methods of `MIMLCAPart`.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.ends = np.cumsum(parts.each("n_costs"))
+
+    @property
+    def n_costs(self) -> int:
+        """How many pairs of a row and a candidate label there are."""
+        return int(self.ends[-1])
+
+    def begin(self, costs: NDArray[np.float64] | None) -> Any:
+        """Centres to start from: of the bags of each label, or of the assignment of given costs."""
+        if costs is None:
+            sums, counts = self.parts.total("bag_sums")
+        else:
+            self.parts.do("choose", own=np.split(costs, self.ends[:-1]))
+            sums, counts = self.parts.total("label_sums")
+        return _means(sums, counts, 0.0 * sums)
+
+    def assign(self, centres: Any) -> tuple[float, int]:
+        """Assign the rows to centres; the cost, and how many rows changed their label."""
+        return self.parts.total("assign", centres)
+
+    def move(self, centres: Any) -> Any:
+        """The centres of the assigned rows; a label without rows keeps its last one."""
+        sums, counts = self.parts.total("label_sums")
+        return _means(sums, counts, centres)
+
+    def keep(self) -> None:
+        """Remember the labels as the best so far."""
+        self.parts.do("keep")
+
+
 def best_of_starts(
-    rows: Rows,
+    rows: LocalRows | PlacedRows,
     *,
     init: str,
     n_init: int,
@@ -225,7 +242,7 @@ def best_of_starts(
 
     Parameters
     ----------
-    rows : Rows
+    rows : LocalRows or PlacedRows
         The rows; for MIMLCA those of the basis of their space.
     init : {"bag-means", "random"}
         The first start; all others are random assignments.
@@ -249,7 +266,8 @@ def best_of_starts(
         by_bags = start == 0 and init == "bag-means"
         return None if by_bags else rng.uniform(size=rows.n_costs)
 
-    now = {"start": 0, "centres": rows.begin(draw(0)), "curve": [], "best": [], "settled": False}
+    now: dict[str, Any] = {"start": 0, "centres": rows.begin(draw(0)), "curve": []}
+    now |= {"best": [], "settled": False}
     if checkpoint is not None and checkpoint.load(now, rows.parts):
         for start in range(1, int(now["start"]) + 1):
             draw(start)  # later starts are those of a search that was not disturbed
@@ -265,7 +283,10 @@ def best_of_starts(
 
 
 def _alternate(
-    rows: Rows, now: dict[str, Any], steps: Iterable[int], checkpoint: Checkpoint | None
+    rows: LocalRows | PlacedRows,
+    now: dict[str, Any],
+    steps: Iterable[int],
+    checkpoint: Checkpoint | None,
 ) -> bool:
     """Lloyd's alternation from where it is, until no row changes its label; tell whether so."""
     for _ in islice(steps, len(now["curve"]), None):
@@ -314,3 +335,9 @@ def _weighted_means(
     member = sparse.csr_array((share, (label, row)), shape=(n_labels, points.shape[0]))
     means = member @ points
     return means.toarray() if sparse.issparse(means) else means
+
+
+def _means(sums: Any, counts: Any, before: Any) -> Any:
+    """Sums over counts; a label without rows stays where it was."""
+    empty = (counts == 0)[:, None]
+    return sums / (counts[:, None] + empty) * ~empty + before * empty
