@@ -73,11 +73,11 @@ def rank_loss_sim(
     best, converged, solved = W, False, True
     curve: list[float] = []
     for _ in track(range(max_iter)):
-        weights = _softmax_weights(rows.scores(W), offsets)
+        weights = compiled.segments.softmax(rows.scores(W), offsets)
         W, exactly = _convex(rows, offsets, bag, carried, weights, penalty, W)
         solved &= exactly
         scores = rows.scores(W)
-        pooled = compiled.segments.sum(_softmax_weights(scores, offsets) * scores, offsets)
+        pooled = compiled.segments.sum(compiled.segments.softmax(scores, offsets) * scores, offsets)
         value = 0.5 * float(np.sum(penalty * W**2)) + _rank_loss(pooled, carried, 0.0)[0]
         if not curve or value < min(curve):
             best = W
@@ -145,10 +145,6 @@ class _Rows:
 def _rank_loss(scores: Vector, carried: NDArray[np.bool_], width: float) -> tuple[float, Vector]:
     gradient = np.empty_like(scores)
     return compiled.label_pairs.rank_loss(scores, carried, width, gradient), gradient
-
-
-def _softmax_weights(scores: Vector, offsets: NDArray[np.int64]) -> Vector:
-    return compiled.segments.softmax(scores, offsets)
 
 
 def _convex(

@@ -17,9 +17,8 @@ from scipy import sparse
 from scipy.special import expit
 
 from bagwise import compiled
-from bagwise.compiled.lapack import with_fixed_signs
-from bagwise.engines.arrays import eigh
 from bagwise.solvers.lbfgs import lbfgs
+from bagwise.solvers.metric.norm_ratio import leading_directions
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.unit_variance import unit_variance
 
@@ -156,7 +155,7 @@ def mildml(
     # is reg, the only weight that has a unit.
     X, _, unit = unit_variance(X)
     reg = reg / unit**2
-    start = _principal_directions(X, n_components)
+    start = leading_directions(X, n_components).T
     Y = X @ start.T
     left, right = compiled.set_distances.closest_instances(Y, offsets, *pairs[:2])
     usual = np.mean(np.square(Y[left] - Y[right]).sum(axis=1))
@@ -185,9 +184,3 @@ def mildml(
     solution = (found.x[:-1].reshape(shape) / unit, found.x[-1])
     # A line search that finds nothing lower has come to an end, if only at a kink.
     return SolverResult(solution, np.array(curve), len(curve), found.nit < max_iter)
-
-
-def _principal_directions(X: Matrix, n: int) -> Matrix:
-    """The n leading principal directions of centred rows."""
-    _, vectors = eigh(X.T @ X)
-    return with_fixed_signs(vectors[:, ::-1][:, :n]).T

@@ -13,7 +13,7 @@ from bagwise.compiled.threads import interruptible
 from bagwise.engines.arrays import eigh
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["minimise_norm_ratio", "widest_directions"]
+__all__ = ["leading_directions", "minimise_norm_ratio", "widest_directions"]
 
 Matrix = NDArray[np.float64]
 
@@ -73,7 +73,7 @@ def minimise_norm_ratio(
     penalty = reg * _lengths(A).sum() / np.sqrt(n_features)
     here = _Place(np.eye(n_features), A, B, penalty)
     if n_components < n_features:
-        U = here.eigenvectors(n_components) if orthonormal else _leading_directions(B, n_components)
+        U = here.eigenvectors(n_components) if orthonormal else leading_directions(B, n_components)
         here = _Place(U, A, B, penalty)
     curve, converged = [here.ratio], False
     while len(curve) < max_iter and not converged:
@@ -145,11 +145,24 @@ def widest_directions(B: Matrix, n_components: int) -> Matrix:
     ndarray of shape (n_features, n_components)
         Orthogonal columns of one length, so that the rows of B become 1 long on average.
     """
-    U = _leading_directions(B, n_components)
+    U = leading_directions(B, n_components)
     return U / _lengths(B @ U).mean()
 
 
-def _leading_directions(B: Matrix, n_components: int) -> Matrix:
+def leading_directions(B: Matrix, n_components: int) -> Matrix:
+    """The leading right singular vectors of a table; principal directions where it is centred.
+
+    Parameters
+    ----------
+    B : ndarray of shape (n_rows, n_features)
+        The table.
+    n_components : int
+        Number of directions.
+
+    Returns
+    -------
+    ndarray of shape (n_features, n_components)
+    """
     return with_fixed_signs(eigh(B.T @ B)[1][:, : -n_components - 1 : -1])
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import expit, xlogy
 
 from bagwise.solvers.line_search import line_search
@@ -63,17 +64,17 @@ def squared_hinge_svm(
     converged : bool
     """
     f = X @ w[:-1] + w[-1]
-    enough = tol * float(np.linalg.norm(_pull(X, up - down)))
+    enough = tol * float(np.linalg.norm(_project(X, up - down)))
     length_of_X = np.sqrt(X.shape[0] * (1 + mean_square(X)))
     for _ in range(max_iter):
         slopes = _slopes(f, up, down)
-        gradient = w - _pull(X, slopes)
+        gradient = w - _project(X, slopes)
         size = float(np.linalg.norm(gradient))
         # No sum is closer to zero than the rounding of its terms.
         if size <= max(enough, EPS * length_of_X * float(np.linalg.norm(slopes))):
             return w, f, True
         curvature = up * (f < 1) + down * (f > -1)
-        step = _conjugate_gradients(X, curvature, -gradient, max(0.1 * size, 0.5 * enough))
+        step = _newton_step(X, curvature, gradient, max(0.1 * size, 0.5 * enough))
         way = X @ step[:-1] + step[-1]
         slope = _slope_along(w, step, f, way, up, down)
         length = line_search(slope, slope(0.0))
@@ -195,29 +196,20 @@ def _slopes(f: Vector, up: Vector, down: Vector) -> Vector:
     return up * np.maximum(0.0, 1 - f) - down * np.maximum(0.0, 1 + f)
 
 
-def _pull(X: Any, v: Vector) -> Vector:
+def _project(X: Any, v: Vector) -> Vector:
     """X' v, with the constant feature."""
     return np.append(X.T @ v, v.sum())
 
 
-def _conjugate_gradients(X: Any, curvature: Vector, right: Vector, enough: float) -> Vector:
-    """Solve (I + X' diag(curvature) X) step = right until the residual is small enough."""
-    step, residual = np.zeros(len(right)), right.copy()
-    direction, square = right.copy(), float(right @ right)
-    for _ in range(10 * len(right)):
-        if np.sqrt(square) <= enough:
-            break
-        f = X @ direction[:-1] + direction[-1]
-        product = direction + _pull(X, curvature * f)
-        along = float(direction @ product)
-        if not along > 0:  # the residual has vanished in rounding
-            break
-        length = square / along
-        step += length * direction
-        residual -= length * product
-        square, last = float(residual @ residual), square
-        direction = residual + (square / last) * direction
-    return step
+def _newton_step(X: Any, curvature: Vector, gradient: Vector, enough: float) -> Vector:
+    """Solve (I + X' diag(curvature) X) step = -gradient until the residual is small enough."""
+    n = len(gradient)
+
+    def hessian(v: Vector) -> Vector:
+        return v + _project(X, curvature * (X @ v[:-1] + v[-1]))
+
+    operator = LinearOperator((n, n), matvec=hessian, dtype=np.float64)
+    return cg(operator, -gradient, rtol=0.0, atol=enough, maxiter=10 * n)[0]
 
 
 def _slope_along(
