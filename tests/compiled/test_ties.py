@@ -9,7 +9,7 @@ from bagwise.annotation import M3MIML, RankLossSIM
 from bagwise.base import RowEstimator
 from bagwise.classification import CitationKNN, InstanceMarginSVM
 from bagwise.cluster import KernelKMeans
-from bagwise.compiled import boosted_trees, ties
+from bagwise.compiled import boosted_trees, threads, ties
 from checks import answers, example, row_answers, row_example
 from estimators import public_estimators
 
@@ -135,10 +135,10 @@ def test_the_tree_does_not_depend_on_the_number_of_threads(monkeypatch):
     columns = np.array([column, column**3, np.exp(column), 2 * column])
     order = np.argsort(columns, axis=1, kind="stable").astype(np.int32)
     weights = np.where(column > 0.3, 1.0, -1.0) * rng.uniform(0.1, 1, 300)
-    monkeypatch.setattr(boosted_trees, "SMALL", 0)
+    monkeypatch.setattr(threads, "SMALL", 0)
     found = []
     for n in (1, 2, 4):
-        monkeypatch.setattr(boosted_trees, "n_threads", lambda n=n: n)
+        monkeypatch.setattr(threads, "n_threads", lambda n=n: n)
         found.append(boosted_trees.grow_tree(columns, order, weights, 2))
     for tree in found[1:]:
         for part, expected in zip(tree, found[0], strict=True):
