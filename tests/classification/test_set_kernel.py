@@ -11,6 +11,7 @@ from bagwise import Bags
 from bagwise.classification import SetKernelSVM
 from bagwise.datasets import load_musk1
 from bagwise.exceptions import InputError, LabelError
+from bagwise.solvers.margin import libsvm
 from checks import example
 
 
@@ -99,7 +100,9 @@ def test_a_huge_bag_is_refused_at_once_where_pairs_of_instances_count():
         SetKernelSVM().fit(bags, [0, 1, 0, 1])
 
 
-def test_a_tolerance_that_is_never_reached_ends_in_a_warning():
-    table = np.random.default_rng(0).normal(size=(40, 1))  # no class is to be told from another
+def test_the_budget_of_libsvm_ends_in_a_warning(monkeypatch):
+    monkeypatch.setattr(libsvm, "LEAST_STEPS", 5)
+    monkeypatch.setattr(libsvm, "STEPS_PER_ROW", 0)
+    table = np.random.default_rng(0).normal(size=(40, 1))  # the classes do not differ
     with pytest.warns(ConvergenceWarning, match=r"did not converge \(tol=1e-100\)"):
         SetKernelSVM(tol=1e-100).fit(table, np.arange(40) % 2)
