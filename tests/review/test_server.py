@@ -393,9 +393,10 @@ def decide(page, key):
 
 
 class TestPage:
+    """Pages are closed before their server ends: a browser complains about what it still loads."""
+
     def test_labels_are_confirmed_and_corrected_by_keyboard(self, open_page, sidecar):
-        with serving(sidecar) as (address, _):
-            page = open_page(address)
+        with serving(sidecar) as (address, _), closing(open_page(address)) as page:
             page.wait_for_selector("#choices button")
             first = page.evaluate("card")
             decide(page, "Enter")
@@ -425,8 +426,7 @@ class TestPage:
             assert len(read_corrections(sidecar)) == 2
 
     def test_mouse_help_and_the_end(self, open_page, sidecar):
-        with serving(sidecar, limit=2) as (address, _):
-            page = open_page(address)
+        with serving(sidecar, limit=2) as (address, _), closing(open_page(address)) as page:
             page.wait_for_selector("#choices button")
             page.keyboard.press("?")
             assert page.is_visible("#keys")
@@ -454,9 +454,12 @@ class TestPage:
         sets = [{bad + bird for bird in names} for names in sets]
         model = ORedLogisticRegression().fit(bags, sets)
         media = kind and ServedMedia(kind, [bad] * bags.n_instances, tmp_path)
-        with reviewing(model, bags, sets, sidecar, media=media, title=bad) as address:
-            # Chromium complains about images and sounds that are not there; scripts are caught.
-            page = open_page(address, quiet=kind in ("image", "audio"))
+        # Chromium complains about images and sounds that are not there; scripts are caught.
+        quiet = kind in ("image", "audio")
+        with (
+            reviewing(model, bags, sets, sidecar, media=media, title=bad) as address,
+            closing(open_page(address, quiet=quiet)) as page,
+        ):
             page.wait_for_selector("#choices button")
             for place in ("title", "name", "status", "choices", "neighbours"):
                 assert bad in page.inner_text(f"#{place}")
@@ -490,8 +493,10 @@ class TestPage:
     def test_media_are_shown(self, open_page, sidecar, tmp_path, kind):
         (tmp_path / "a.png").write_bytes(PIXEL)
         values = ["a.png" if kind == "image" else "<b>chirp</b>"] * 100
-        with serving(sidecar, media=ServedMedia(kind, values, tmp_path)) as (address, _):
-            page = open_page(address, color_scheme="dark")
+        with (
+            serving(sidecar, media=ServedMedia(kind, values, tmp_path)) as (address, _),
+            closing(open_page(address, color_scheme="dark")) as page,
+        ):
             page.wait_for_selector("#choices button")
             if kind == "image":
                 until(page, "document.querySelector('#media img').naturalWidth === 1")
