@@ -6,8 +6,6 @@ from types import FrameType
 
 INTERRUPTED = 130
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command line.

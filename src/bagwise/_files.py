@@ -1,7 +1,5 @@
 """Writing files so that a crash leaves no half: a temporary file is renamed when complete."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -14,8 +12,6 @@ from functools import cache
 from pathlib import Path
 
 from bagwise.exceptions import DataNotFoundError, OutputExistsError
-
-__all__ = ["check_output", "replacing", "temporary_beside"]
 
 
 @contextlib.contextmanager

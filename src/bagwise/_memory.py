@@ -1,7 +1,5 @@
 """How much memory there is, and a refusal before a computation that needs more."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -10,8 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from bagwise.exceptions import InputError, NotEnoughMemoryError
-
-__all__ = ["available_memory", "byte_count", "require_memory"]
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}

@@ -1,11 +1,7 @@
 """Warnings that point at the user's line."""
 
-from __future__ import annotations
-
 import sys
 import warnings
-
-__all__ = ["warn_user"]
 
 WRAPPERS = ("bagwise", "sklearn", "joblib", "contextlib")  # between the user and us
 

@@ -1,7 +1,5 @@
 """Optional packages: imported when first used, and named with their pip command when absent."""
 
-from __future__ import annotations
-
 import importlib
 from types import ModuleType
 

@@ -5,8 +5,6 @@ per pair of bags. Memory is (n_bags x n_bags) plus a block; the matrix of all pa
 never stored.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from numbers import Real

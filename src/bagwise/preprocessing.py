@@ -1,7 +1,5 @@
 """Row transformers of scikit-learn on instances, and pipelines with methods for instances."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Self

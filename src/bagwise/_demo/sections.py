@@ -4,8 +4,6 @@ A section runs on shipped data and returns what the page shows; its tables are p
 terminal too. A new system adds one function.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +35,6 @@ from bagwise.model_selection import compare
 from bagwise.model_selection._evaluation import evaluation_table, make_folds
 from bagwise.persistence import load_model, save_model
 from bagwise.report._page import Code, Figure, Section, Table
-
-__all__ = ["SECTIONS", "Workshop"]
 
 _LEFT_OUT = ("sil", "c2b")  # a baseline below; as slow as all the others together
 

@@ -1,7 +1,5 @@
 """The last table of ``bagwise demo``: the five systems, each beside a plain method."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,8 +21,6 @@ from bagwise.model_selection import compare
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.report._page import Section, Table
 from bagwise.semi_supervised import WellSVMClassifier
-
-__all__ = ["five_systems"]
 
 Answer = tuple[float, float, float]  # ours, the plain method's, seconds of ours
 

@@ -1,7 +1,5 @@
 """The methods by their names on the command line. A new method is one entry of methods.toml."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import importlib.util

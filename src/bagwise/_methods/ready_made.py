@@ -1,7 +1,5 @@
 """Ready-made models: what a name on the command line stands for where one class is not enough."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
@@ -18,17 +16,6 @@ from bagwise.classification import CitationKNN, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity
 from bagwise.metric_learning import MIMLCA
 from bagwise.preprocessing import BagPipeline, InstanceTransformer
-
-__all__ = [
-    "LabelFrequencies",
-    "OnePerLabel",
-    "baselines",
-    "dissimilarity_svm",
-    "instance_scaler",
-    "metric_citation_knn",
-    "single_instance_svm",
-    "standardised",
-]
 
 
 def single_instance_svm(C: float = 1.0, pooling: str = "max", max_iter: int = 10_000) -> Any:

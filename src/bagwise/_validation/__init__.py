@@ -1,7 +1,5 @@
 """The checks of input: anything accepted as X and y becomes `Bags` and `Labels`."""
 
-from __future__ import annotations
-
 from bagwise._validation.instances import check_bags, check_rows, check_similarity, is_table
 from bagwise._validation.labels import (
     check_bag_labels,

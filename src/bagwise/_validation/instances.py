@@ -1,7 +1,5 @@
 """Bags, rows and similarities, as they come in."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -18,8 +16,6 @@ from bagwise.bags import Bags
 from bagwise.engines import check_each, check_place, local_instances
 from bagwise.engines.mapped import check_mapped_size, is_mapped
 from bagwise.exceptions import InputError, InputTypeError, SparseInputError
-
-__all__ = ["check_bags", "check_rows", "check_similarity", "is_table"]
 
 FLOATS = (np.float64, np.float32)
 LARGEST_CONVERTED = 2**28  # bytes of a memory-mapped table that are converted in memory

@@ -1,7 +1,5 @@
 """Checks of y: labels of bags, of rows and of instances become `Labels`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,17 +13,6 @@ from bagwise._sklearn import _check_sample_weight
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels, is_missing, is_unlabelled, short_list
-
-__all__ = [
-    "check_bag_labels",
-    "check_instance_labels",
-    "check_known_labels",
-    "check_label",
-    "check_label_sets",
-    "check_length",
-    "check_partial_labels",
-    "check_sample_weight",
-]
 
 LARGEST_WHOLE = 2**53  # floats beyond it cannot tell neighbouring whole numbers apart
 NO_CLASS = -2  # code of a label that is not among the classes

@@ -1,7 +1,5 @@
 """The values of a table: finite, and neither so large nor so small that squares are lost."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,8 +10,6 @@ from bagwise.bags import Bags
 from bagwise.engines.arrays import extremes
 from bagwise.engines.mapped import is_mapped
 from bagwise.exceptions import InputError
-
-__all__ = ["VALUE_RANGE", "check_values", "extremes"]
 
 # Fourth powers (products of squared norms) stay within float64.
 VALUE_RANGE = (1e-70, 1e70)

@@ -1,7 +1,5 @@
 """What annotators share: labels of instances, with and without the label set of the bag."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -13,8 +11,6 @@ from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin
 from bagwise.base._fitted_state import FittedState, Text
-
-__all__ = ["AnnotatorMixin", "best_threshold"]
 
 
 class AnnotatorMixin(BagClassifierMixin):

@@ -1,15 +1,11 @@
 """Memory that a fit needs, checked before it starts."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from bagwise._memory import require_memory
 from bagwise.bags import Bags
 from bagwise.engines import memory_of_parts
 from bagwise.solvers.annotation.orlr_parts import BLOCK
-
-__all__ = ["check_memory"]
 
 VECTORS = 30  # of the size of W: iterates, gradients and the memory of L-BFGS
 

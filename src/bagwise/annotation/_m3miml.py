@@ -1,7 +1,5 @@
 """M3MIML: a maximum-margin machine per label, scored by the best instance of a bag."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +11,6 @@ from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.annotation.m3miml import m3miml
-
-__all__ = ["M3MIML"]
 
 
 class M3MIML(AnnotatorMixin, KernelMachine):

@@ -1,7 +1,5 @@
 """ORedLogisticRegression (ORLR): exact probabilities of instance labels from bag label sets."""
 
-from __future__ import annotations
-
 from functools import partial
 from numbers import Real
 from typing import Any, Self
@@ -31,8 +29,6 @@ from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.solvers.annotation.orlr import ored_logistic
 from bagwise.solvers.annotation.orlr_parts import Demands, infer
-
-__all__ = ["ORedLogisticRegression"]
 
 # A class of which no bag was seen has probability zero. Where the label set of a bag
 # contains it all the same, its logit is this much lower than the others: in place of the limit.

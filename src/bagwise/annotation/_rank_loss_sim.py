@@ -1,7 +1,5 @@
 """RankLossSIM: support instance machines that rank the labels of a bag."""
 
-from __future__ import annotations
-
 from functools import partial
 from numbers import Real
 from typing import Any, Self
@@ -18,8 +16,6 @@ from bagwise.base import BagEstimator, fit_method, with_known_labels
 from bagwise.base._fitted_state import FittedState, Floats, Number
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.annotation.rank_loss import rank_loss_sim
-
-__all__ = ["RankLossSIM"]
 
 
 class RankLossSIM(AnnotatorMixin, BagEstimator):

@@ -1,15 +1,11 @@
 """Orders that depend on the values of instances alone, not on the order in which they came."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.bags import Bags
 from bagwise.compiled.row_order import row_ranks
 from bagwise.labels import Labels
-
-__all__ = ["in_canonical_order", "order_within_bags"]
 
 
 def order_within_bags(bags: Bags) -> NDArray[np.intp]:

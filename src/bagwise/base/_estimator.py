@@ -1,7 +1,5 @@
 """The roots of all estimators: validation, parameters, progress, declared state."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from functools import partial
 from typing import Any, TypeVar
@@ -22,8 +20,6 @@ from bagwise.engines import over_partitions
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.solvers.result import SolverResult, total_curve
-
-__all__ = ["BagEstimator", "RowEstimator", "fit_method", "with_known_labels"]
 
 BUDGETS = ("max_iter", "max_rounds", "max_epochs", "max_cuts", "tol")  # end an iteration
 

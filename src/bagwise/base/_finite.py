@@ -5,8 +5,6 @@ different scale, can still lead to overflow or to a singular matrix inside a met
 reads about the features and parameters instead of NaN or an error about an internal array.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -18,8 +16,6 @@ from scipy import sparse
 from bagwise._validation import check_bags
 from bagwise._validation.values import extremes
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
-
-__all__ = ["checked_fit", "numerical_errors", "quietly", "require_finite"]
 
 # How scikit-learn and scipy refuse arrays that are not finite.
 REFUSALS = ("contains NaN", "contains infinity", "infs or NaNs", "must be finite", "non-finite")

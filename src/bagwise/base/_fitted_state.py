@@ -25,29 +25,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise.bags import Bags
 
-__all__ = [
-    "Anything",
-    "Axis",
-    "BagsOf",
-    "Classes",
-    "FittedState",
-    "Floats",
-    "Integers",
-    "Kind",
-    "ListOf",
-    "MismatchError",
-    "Model",
-    "Names",
-    "Number",
-    "OrNone",
-    "Sizes",
-    "Table",
-    "Text",
-    "TupleOf",
-    "Values",
-    "Whole",
-]
-
 Axis = int | str | None  # the length of an axis, or its name
 
 # Products of two such weights, and of a weight with data in range, are finite.

@@ -3,8 +3,6 @@
 Rows are instances of bags, or rows of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -19,8 +17,6 @@ from bagwise.base._fitted_state import Axis, FittedState, Floats, Integers, Numb
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.margin.cost_range import check_costs, mean_square
 from bagwise.solvers.margin.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
-
-__all__ = ["KernelMachine", "kernel_params", "kernel_scores"]
 
 BLOCK = 2**22  # kernel values held at once when scoring
 

@@ -1,7 +1,5 @@
 """What the three WellSVM estimators share: the kernel, the machine, and its scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -20,8 +18,6 @@ from bagwise.base._fitted_state import FittedState, Floats, Integers, Model, Num
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.exceptions import InputError
 from bagwise.solvers.wellsvm.well_svm import MixtureResult
-
-__all__ = ["LabelMachine", "TrainingRows"]
 
 LARGEST_GRAM = 20_000  # rows; beyond, the kernel is approximated
 SINGLE_GRAM = 5_000  # rows; beyond, the kernel matrix is kept in single precision

@@ -1,7 +1,5 @@
 """One class against the rest: one problem per class, or a single one for two classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -10,8 +8,6 @@ from numpy.typing import NDArray
 
 from bagwise.base._scoring import BagClassifierMixin
 from bagwise.labels import Labels
-
-__all__ = ["OneVsRestMixin"]
 
 Result = TypeVar("Result")
 

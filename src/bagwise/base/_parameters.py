@@ -5,8 +5,6 @@ nor its description: a line ``{kernel}`` in the docstring becomes the entry of `
 default of the estimator.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable
@@ -17,8 +15,6 @@ from typing import Any
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from bagwise._sklearn import Interval, StrOptions
-
-__all__ = ["CONSTRAINTS", "complete_parameters"]
 
 COUNT = Interval(Integral, 1, None, closed="left")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")

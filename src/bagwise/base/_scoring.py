@@ -1,7 +1,5 @@
 """The scoring template: from `_score` to labels, probabilities and key instances."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 
@@ -18,14 +16,6 @@ from bagwise.base._canonical_order import order_within_bags
 from bagwise.base._finite import require_finite
 from bagwise.base._fitted_state import Classes, FittedState, Text
 from bagwise.exceptions import LabelError
-
-__all__ = [
-    "BagClassifierMixin",
-    "finite_scores",
-    "one_vs_rest_probabilities",
-    "pool",
-    "softmax_probabilities",
-]
 
 SCORE_BITS = 20  # scores of classes that differ by less than 1e-6 of the largest are equal
 

@@ -1,13 +1,9 @@
 """Compare what a fitted model holds with what its estimator declares."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 from bagwise.base._fitted_state import FittedState, MismatchError, Sizes
-
-__all__ = ["compare_state", "fitted_state_problem", "has_fitted_attributes"]
 
 
 def fitted_state_problem(model: Any) -> str | None:

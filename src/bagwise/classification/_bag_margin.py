@@ -1,15 +1,11 @@
 """BagMarginSVM (MI-SVM): a positive bag is represented by its best instance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bagwise._sklearn import StrOptions
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.misvm import bag_margin
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["BagMarginSVM"]
 
 
 class BagMarginSVM(OneVsRestSVM):

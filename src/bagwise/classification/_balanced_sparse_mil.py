@@ -1,7 +1,5 @@
 """BalancedSparseMIL (sbMIL): an SVM on instance labels that sMIL guessed."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any
 
@@ -9,8 +7,6 @@ from bagwise._sklearn import Interval
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.smil import balanced_sparse_mil
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["BalancedSparseMIL"]
 
 
 class BalancedSparseMIL(OneVsRestSVM):

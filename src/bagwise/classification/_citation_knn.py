@@ -1,7 +1,5 @@
 """CitationKNN: nearest bags, and the bags for which this one is near."""
 
-from __future__ import annotations
-
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -16,8 +14,6 @@ from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, with_known_labels
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Integers, Text
 from bagwise.pairwise import DISTANCES, distances_between
-
-__all__ = ["CitationKNN"]
 
 SAME = 1 + 1e-9  # distances up to this multiple of another count as equal to it
 BLOCK = 2**22  # distances held at a time

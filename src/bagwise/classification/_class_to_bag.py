@@ -1,7 +1,5 @@
 """ClassToBag (M-C2B): a metric per class, in which its instances are near its bags."""
 
-from __future__ import annotations
-
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -30,8 +28,6 @@ from bagwise.exceptions import InputError
 from bagwise.pairwise import distances_between
 from bagwise.solvers.metric.norm_ratio import minimise_norm_ratio, widest_directions
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["ClassToBag"]
 
 LARGEST_SEARCH = 6e10  # features compared: about a minute of CPU time
 

@@ -1,14 +1,10 @@
 """DiverseDensity (DD): the point near which every positive bag has an instance, and no other."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bagwise.classification._point_concept import PointConceptClassifier
 from bagwise.solvers.likelihood.diverse_density import diverse_density
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["DiverseDensity"]
 
 
 class DiverseDensity(PointConceptClassifier):

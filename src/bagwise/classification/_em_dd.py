@@ -1,7 +1,5 @@
 """EMDD (EM-DD): diverse density where the nearest instance stands for its bag."""
 
-from __future__ import annotations
-
 from numbers import Integral
 from typing import Any
 
@@ -9,8 +7,6 @@ from bagwise._sklearn import Interval
 from bagwise.classification._point_concept import PointConceptClassifier
 from bagwise.solvers.likelihood.diverse_density import diverse_density
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["EMDD"]
 
 
 class EMDD(PointConceptClassifier):

@@ -1,14 +1,10 @@
 """InstanceMarginSVM (mi-SVM): every instance has a label, those of positive bags are guessed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.misvm import instance_margin
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["InstanceMarginSVM"]
 
 
 class InstanceMarginSVM(OneVsRestSVM):

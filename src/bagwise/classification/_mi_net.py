@@ -1,7 +1,5 @@
 """MINet: mi-Net and MI-Net, neural networks whose instance scores or embeddings are pooled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
@@ -21,8 +19,6 @@ from bagwise.base._fitted_state import FittedState, Floats, ListOf
 from bagwise.base._scoring import pool
 from bagwise.classification._mi_net_training import Architecture, head_inputs, train
 from bagwise.exceptions import InputError
-
-__all__ = ["MINet"]
 
 # Instances whose hidden layers are held in memory at once when predicting.
 BLOCK = 4096

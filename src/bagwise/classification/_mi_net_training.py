@@ -1,7 +1,5 @@
 """Training of MINet: the only module of the package that uses torch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,8 +15,6 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["Architecture", "head_inputs", "train"]
 
 PATIENCE = 20  # epochs without progress that end the training
 

@@ -1,7 +1,5 @@
 """MILBoost: boosted trees on instances whose noisy-or is the probability of the bag."""
 
-from __future__ import annotations
-
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -22,8 +20,6 @@ from bagwise.base import (
 )
 from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf
 from bagwise.solvers.likelihood.mil_boost import mil_boost
-
-__all__ = ["MILBoost"]
 
 
 class MILBoost(OneVsRestMixin, BagEstimator):

@@ -1,7 +1,5 @@
 """MILES: a sparse linear SVM on the similarities of a bag to the training instances."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any, Self
 
@@ -23,8 +21,6 @@ from bagwise.compiled.threads import block_bounds
 from bagwise.embedding._similarity import distinct_instances, similarity_to
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.margin.l1_svm import l1_svm
-
-__all__ = ["MILES"]
 
 BLOCK = 2**22  # similarities held at a time, where bags are not larger
 

@@ -1,7 +1,5 @@
 """One class against the rest: what the classic multi-instance SVMs share."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +13,6 @@ from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["OneVsRestSVM", "class_weights"]
 
 
 class OneVsRestSVM(OneVsRestMixin, KernelMachine):

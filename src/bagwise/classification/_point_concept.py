@@ -1,7 +1,5 @@
 """A point in feature space near which instances are positive: what DD and EM-DD share."""
 
-from __future__ import annotations
-
 from numbers import Integral
 from typing import Any, Self
 
@@ -24,8 +22,6 @@ from bagwise.exceptions import InputError
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.likelihood.diverse_density import starts_at
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["PointConceptClassifier"]
 
 LONGEST_SEARCH = 1e9  # starts x instances: about an hour for ten features on two cores
 NEAREST = 1e-8  # as in compiled.diverse_density: no instance is positive for certain

@@ -1,7 +1,5 @@
 """PrimalDualMISVM (pdMISVM): all classes at once, each bag scored by its best instance."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -28,8 +26,6 @@ from bagwise.pairwise import check_kernel, instance_kernel, kernel_width
 from bagwise.solvers import SolverResult
 from bagwise.solvers.margin.concave_convex import concave_convex
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_dual
-
-__all__ = ["PrimalDualMISVM"]
 
 # Operations of the eigendecompositions (about 9 d^3 each) that "auto" accepts for exact updates.
 AFFORDABLE = 1e11

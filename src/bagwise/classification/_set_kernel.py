@@ -1,7 +1,5 @@
 """SetKernelSVM: a support vector machine on a kernel between bags (NSK, minimax)."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
@@ -24,8 +22,6 @@ from bagwise.pairwise import (
     set_kernel_norms,
 )
 from bagwise.solvers.margin.libsvm import fit_libsvm
-
-__all__ = ["SetKernelSVM"]
 
 
 class SetKernelSVM(OneVsRestMixin, BagEstimator):

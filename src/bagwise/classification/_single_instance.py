@@ -1,7 +1,5 @@
 """SingleInstanceClassifier (SIL): every instance takes the label of its bag."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Self
 
@@ -18,8 +16,6 @@ from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Model
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError, LabelError
-
-__all__ = ["SingleInstanceClassifier"]
 
 
 class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):

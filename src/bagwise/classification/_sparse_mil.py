@@ -1,14 +1,10 @@
 """SparseMIL (sMIL): the mean of a positive bag, as positive as one positive instance makes it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.smil import sparse_mil
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["SparseMIL"]
 
 
 class SparseMIL(OneVsRestSVM):

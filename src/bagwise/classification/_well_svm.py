@@ -1,7 +1,5 @@
 """WellMISVM: a convex multi-instance SVM that weighs several choices of key instances (Li 2013)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -28,8 +26,6 @@ from bagwise.solvers.wellsvm.well_svm import (
     supervised,
     well_svm,
 )
-
-__all__ = ["WellMISVM"]
 
 
 class WellMISVM(OneVsRestMixin, LabelMachine):

@@ -1,7 +1,5 @@
 """``bagwise annotate``: name the instances of bags whose label sets are known."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,8 +32,6 @@ from bagwise.cli.output import (
     refuse_existing,
     some_names,
 )
-
-__all__ = ["annotate"]
 
 
 def annotate(

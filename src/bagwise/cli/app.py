@@ -34,8 +34,6 @@ from bagwise.cli.report import report
 from bagwise.cli.review import review
 from bagwise.exceptions import BagwiseError
 
-__all__ = ["OneLineErrors", "app", "main", "run"]
-
 BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
 _interrupts: list[int] = []  # signals that came
 

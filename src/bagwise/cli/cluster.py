@@ -24,8 +24,6 @@ from bagwise.cli.output import as_records, note, print_json, print_table, progre
 if TYPE_CHECKING:
     pass
 
-__all__ = ["cluster"]
-
 
 def cluster(
     file: File,

@@ -1,7 +1,5 @@
 """The options every command has: ``--config`` and ``--save-config``, which keep a run in a file."""
 
-from __future__ import annotations
-
 import difflib
 import functools
 import inspect
@@ -18,8 +16,6 @@ from bagwise.cli import options as cli_options
 from bagwise.cli.options import parse_parameters
 from bagwise.cli.output import note, refuse_existing
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
-
-__all__ = ["Application"]
 
 _PANEL = "Any command"
 _EXIT_CODES = (

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from bagwise.bags import Bags
     from bagwise.review import Correction
 
-__all__ = ["fit_arguments", "known_labels", "read_known"]
-
 
 def read_known(path: Path | None, estimator: Any, method: str) -> list[Correction] | None:
     """Read corrections, if there is a file of them and the method can use it.

@@ -22,8 +22,6 @@ from bagwise.exceptions import InputError
 if TYPE_CHECKING:
     from bagwise.datasets._registry import DatasetInfo
 
-__all__ = ["datasets"]
-
 datasets = Application(
     name="datasets",
     invoke_without_command=True,

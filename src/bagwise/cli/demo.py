@@ -25,8 +25,6 @@ from bagwise.exceptions import OutputExistsError
 if TYPE_CHECKING:
     from bagwise.report._page import Section, Table
 
-__all__ = ["demo"]
-
 
 def demo(
     output: Annotated[

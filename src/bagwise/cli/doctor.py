@@ -1,7 +1,5 @@
 """``bagwise doctor``: what is installed, what was found on this machine, whether it works."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os
@@ -16,8 +14,6 @@ import typer
 
 from bagwise.cli.options import Json
 from bagwise.cli.output import note, print_json, print_table
-
-__all__ = ["EXTRAS", "doctor"]
 
 _CORE = (
     *("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl"),

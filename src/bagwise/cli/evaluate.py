@@ -1,7 +1,5 @@
 """``bagwise evaluate``: cross-validation, with the plain baselines beside the model."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
@@ -19,8 +17,6 @@ from bagwise.cli.options import (
     parse_parameters,
 )
 from bagwise.cli.output import noting_compilation, print_json, print_table, progress
-
-__all__ = ["evaluate"]
 
 
 def evaluate(

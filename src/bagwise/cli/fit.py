@@ -34,8 +34,6 @@ from bagwise.cli.output import (
 if TYPE_CHECKING:
     from bagwise.cli.reading import ColumnChoice
 
-__all__ = ["fit"]
-
 
 def fit(
     file: File,

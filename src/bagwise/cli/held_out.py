@@ -1,7 +1,5 @@
 """Predictions of a saved model for held-out bags, fold by fold, with the baselines."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -18,8 +16,6 @@ from bagwise.io.contents import Contents
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut, held_out_predictions
 from bagwise.model_selection._evaluation import make_folds
-
-__all__ = ["predict_held_out"]
 
 
 def predict_held_out(

@@ -12,8 +12,6 @@ from bagwise.cli.output import print_json, print_table
 if TYPE_CHECKING:
     from bagwise.io.contents import Contents
 
-__all__ = ["info"]
-
 _SHOWN = 20  # labels in the table
 
 

@@ -1,7 +1,5 @@
 """``bagwise methods``: the methods that ``--method`` takes."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
@@ -10,8 +8,6 @@ from bagwise._methods import METHODS, Method, find_method, search_methods
 from bagwise.cli.options import Json, matching_methods
 from bagwise.cli.output import print_json, print_table
 from bagwise.exceptions import InputError
-
-__all__ = ["methods"]
 
 
 def methods(

@@ -1,7 +1,5 @@
 """From columns of a table to the pictures, sounds and texts of its instances."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +11,6 @@ from bagwise.cli.output import note
 from bagwise.exceptions import InputError
 from bagwise.report import Media
 from bagwise.review.card import ServedMedia
-
-__all__ = ["check_box", "make_media", "make_served"]
 
 
 def check_box(box: str | None, source: str | None) -> list[str]:

@@ -16,17 +16,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as RichTable
 
-__all__ = [
-    "as_records",
-    "note",
-    "noting_compilation",
-    "print_json",
-    "print_table",
-    "progress",
-    "refuse_existing",
-    "some_names",
-]
-
 _WRAPPED = 24  # a column wider than this may be wrapped
 _LEAST = 16  # what is left of it
 _GAP = 2  # between two columns

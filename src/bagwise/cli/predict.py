@@ -1,7 +1,5 @@
 """``bagwise predict``: predictions of a saved model for the bags of a file."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +14,6 @@ from bagwise.cli.options import (
     output_option,
 )
 from bagwise.cli.output import note, print_json, progress, refuse_existing
-
-__all__ = ["predict"]
 
 
 def predict(

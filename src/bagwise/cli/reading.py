@@ -1,7 +1,5 @@
 """From a file and the options of a command to bags and labels."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,15 +20,6 @@ from bagwise.io.memory import Workspace, make_workspace
 from bagwise.io.reading import read_contents
 from bagwise.io.table import open_table
 from bagwise.labels import Labels
-
-__all__ = [
-    "ColumnChoice",
-    "choose_columns",
-    "positive_note",
-    "read_for_model",
-    "read_labelled",
-    "refuse_gaps",
-]
 
 _TABLES = ("csv", "tsv", "parquet")
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from bagwise.io.contents import Contents
     from bagwise.labels import Labels
 
-__all__ = ["report"]
-
 
 def report(
     model: ModelFile,

@@ -1,7 +1,5 @@
 """``bagwise review``: a page where a person corrects what a model is least sure of."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,8 +10,6 @@ import typer
 from bagwise.cli.options import Audio, Bag, File, Force, Image, Json, Labels, Text, flag
 from bagwise.cli.output import note, print_json, progress, refuse_existing
 from bagwise.exceptions import InputError, LabelError
-
-__all__ = ["review"]
 
 
 def review(

@@ -1,7 +1,5 @@
 """A model file as commands use it: the model, and what `bagwise fit` kept beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +9,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise.exceptions import ModelFileError
 from bagwise.persistence import load_model
-
-__all__ = ["open_model"]
 
 
 def open_model(path: Path) -> tuple[Any, dict[str, Any]]:

@@ -29,18 +29,6 @@ from bagwise.compiled.threads import interruptible, run_blocks
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 
-__all__ = [
-    "AFFINITIES",
-    "Affinity",
-    "FactoredSimilarity",
-    "landmark_weights",
-    "local_scaling",
-    "local_scaling_rows",
-    "neighbor_graph",
-    "neighbor_rows",
-    "pick_landmarks",
-]
-
 AFFINITIES = ("auto", "local_scaling", "nearest_neighbors", "landmark", "precomputed")
 MOST_DENSE = 10_000  # instances up to which "auto" compares all pairs
 BLOCK = 512

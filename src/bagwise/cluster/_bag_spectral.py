@@ -1,7 +1,5 @@
 """BagConstrainedSpectralClustering: clusters of instances that respect the label sets of bags."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -37,8 +35,6 @@ from bagwise.solvers.spectral.bag_constraints import CONSTRAINTS, ConstrainedSim
 from bagwise.solvers.spectral.bag_spectral import embed, extension, k_means, nearest_center
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.spectral.class_shares import class_shares
-
-__all__ = ["BagConstrainedSpectralClustering", "known_label_sets", "own_order"]
 
 
 class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):

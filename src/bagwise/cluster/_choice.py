@@ -30,8 +30,6 @@ from bagwise.solvers.spectral.bag_spectral import (
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.spectral.class_shares import class_shares
 
-__all__ = ["ClusterChoice", "choose_clusters"]
-
 
 @dataclass(frozen=True)
 class ClusterChoice:

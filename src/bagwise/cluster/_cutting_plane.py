@@ -1,7 +1,5 @@
 """CuttingPlaneMMC (CPMMC): two clusters far apart, by cutting planes."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any
 
@@ -11,8 +9,6 @@ from bagwise.compiled.threads import one_core_if_small, one_core_if_sparse
 from bagwise.solvers.clustering.cutting_plane_mmc import cutting_plane_mmc
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["CuttingPlaneMMC"]
 
 
 class CuttingPlaneMMC(TwoWayClusterer):

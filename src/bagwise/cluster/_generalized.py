@@ -1,7 +1,5 @@
 """GeneralizedMMC (GMMC): two clusters far apart, by a semi-definite program."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any
 
@@ -12,8 +10,6 @@ from bagwise.exceptions import InputError
 from bagwise.solvers.clustering.generalized_mmc import generalized_mmc
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["GeneralizedMMC"]
 
 MAX_ROWS = 4000
 

@@ -1,7 +1,5 @@
 """IterativeSVR (IterSVR): two clusters far apart, by regression on their own labels."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any
 
@@ -11,8 +9,6 @@ from bagwise.compiled.threads import one_core_if_small, one_core_if_sparse
 from bagwise.solvers.clustering.iterative_svr import iterative_svr
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["IterativeSVR"]
 
 
 class IterativeSVR(TwoWayClusterer):

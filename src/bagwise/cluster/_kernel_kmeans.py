@@ -1,7 +1,5 @@
 """KernelKMeans: k-means in the feature space of a kernel."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +16,6 @@ from bagwise.base._kernel_machine import KernelMachine
 from bagwise.cluster._row_clusterer import check_number_of_rows
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
-
-__all__ = ["KernelKMeans"]
 
 
 class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):

@@ -4,8 +4,6 @@ To compare n rows with n rows is the work, n^2 d operations. It is done where th
 blocks of rows that go round; a few neighbours per row come back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +14,6 @@ from sklearn.neighbors import NearestNeighbors
 
 from bagwise.bags import Bags
 from bagwise.engines import by_place, over_partitions, place, retry
-
-__all__ = ["PlacedRows", "rows_in_order"]
 
 BLOCK = 2**22  # values that go round at once
 

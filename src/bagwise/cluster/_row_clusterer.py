@@ -1,7 +1,5 @@
 """What clusterers of plain rows share."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
@@ -17,8 +15,6 @@ from bagwise.exceptions import InputError
 from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["TwoWayClusterer", "check_number_of_rows"]
 
 MOST_ROWS = 20_000  # of which a method compares all pairs in each round
 

@@ -1,7 +1,5 @@
 """WellSVMClustering: the two clusters that a wide margin separates (Li 2013)."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any, Self
 
@@ -20,8 +18,6 @@ from bagwise.base._label_machine import LabelMachine
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
 from bagwise.solvers.wellsvm.well_svm import BoundedLabels, aligned_start, canonical_order, well_svm
-
-__all__ = ["WellSVMClustering"]
 
 
 class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):

@@ -1,7 +1,5 @@
 """Numba functions on plain arrays; modules load, and functions compile, when first used."""
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

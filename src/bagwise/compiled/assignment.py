@@ -5,8 +5,6 @@ Bag i has the rows ``offsets[i]:offsets[i + 1]`` and the candidate labels
 row, and the blocks of all bags stand one after the other in one flat array.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,6 @@ from numpy.typing import NDArray
 
 from bagwise.compiled import threads
 from bagwise.compiled.compilation import compiled
-
-__all__ = ["assign", "block_offsets", "distances_to_candidates", "nearest", "nearest_rows"]
 
 _compiled = compiled()
 _inlined = compiled(inline="always")

@@ -5,15 +5,11 @@ children of node v are 2v + 1 and 2v + 2), and of ``2^D`` leaf values. An instan
 its feature is not above the threshold; a node that does not split has the threshold infinity.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import even_bounds, run_blocks
-
-__all__ = ["grow_tree", "noisy_or_likelihood", "predict_trees"]
 
 _compiled = compiled()
 

@@ -6,8 +6,6 @@ signature under the name of another. Here a function without a folder is compile
 readers and writers lock the folder, and what cannot be read is compiled again.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,8 +19,6 @@ try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
-
-__all__ = ["cache_folder", "compiled", "n_compilations"]
 
 
 def compiled(**options: Any) -> Callable[[Any], Any]:

@@ -5,15 +5,11 @@ x is positive with probability ``exp(-d)``, ``d = sum_k s_k^2 (x_k - t_k)^2``; a
 ``1 - prod_j (1 - exp(-d_j))``. A bag of one selected instance makes of this the M step of EM-DD.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import run_blocks
-
-__all__ = ["descend_from_all", "value_and_gradient"]
 
 # An instance on the concept itself is positive with probability 1 - 1e-8, not 1: a negative bag
 # may hold a copy of it, and its likelihood should be small then, not zero.

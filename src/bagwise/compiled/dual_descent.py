@@ -14,8 +14,6 @@ a row reads the entries t and m . u with the factors |m|^2 - x_i . m and -1 (`sc
 in a sum adds 1 and x_i . m to them (`sum_factors`).
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +23,6 @@ from sklearn.utils.extmath import row_norms
 
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import even_bounds, run_blocks
-
-__all__ = ["Descent", "Rows", "combine", "descend", "gram_rows", "rows_of", "score", "square"]
 
 _compiled = compiled()
 _summing = compiled(fastmath={"reassoc", "contract"})

@@ -5,13 +5,9 @@ and one for none of them. They share a fixed mass; a step moves mass from the me
 the member of highest gradient, which is exact along that line.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bagwise.compiled.compilation import compiled
-
-__all__ = ["descend"]
 
 _compiled = compiled()
 

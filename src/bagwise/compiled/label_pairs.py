@@ -1,12 +1,8 @@
 """Hinge losses between each label a bag carries and each it does not."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from bagwise.compiled.compilation import compiled
-
-__all__ = ["rank_loss"]
 
 _compiled = compiled()
 

@@ -13,22 +13,9 @@ show and none has to (background): it leaves the state as it is.
 Where the label of an instance is known, its q is a point mass: the recursions are the same.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bagwise.compiled.compilation import compiled
-
-__all__ = [
-    "APPROXIMATE",
-    "EXACT",
-    "FREE",
-    "RESTRICTED",
-    "TABLE",
-    "expect",
-    "is_sparse_lattice",
-    "operations",
-]
 
 # How the posterior of a bag is found.
 FREE = 0  # nothing is known: plain softmax

@@ -8,8 +8,6 @@ is made through `threads.interruptible`. The results are those of SciPy's functi
 Matrices are real, float32 or float64, and in Fortran order; others are copied.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from functools import cache
@@ -20,16 +18,6 @@ from numpy.typing import NDArray
 from scipy.linalg import cython_blas, cython_lapack
 
 from bagwise.compiled.threads import interruptible
-
-__all__ = [
-    "add_product",
-    "cholesky",
-    "cholesky_inverse",
-    "cholesky_solve",
-    "eigenvectors",
-    "solve_upper",
-    "with_fixed_signs",
-]
 
 Matrix = NDArray[Any]
 

@@ -4,13 +4,9 @@ A piecewise linear model max_k (A mu)_k of a convex function of mu: its least va
 point where it is below a level.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bagwise.compiled.compilation import compiled
-
-__all__ = ["least", "nearest_below"]
 
 _compiled = compiled()
 

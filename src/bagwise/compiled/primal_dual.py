@@ -4,13 +4,9 @@ The copies T and U of the scores differ from the scores in one instance per bag 
 do their multipliers. So each (bag, class) keeps one index and one number instead of a column.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from bagwise.compiled.compilation import compiled
-
-__all__ = ["moments", "project", "update_bags"]
 
 _compiled = compiled()
 # Short pieces on many arrays, for which a call would cost as much as they do.

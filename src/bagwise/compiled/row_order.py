@@ -1,14 +1,10 @@
 """An order of rows that depends on their values alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-
-__all__ = ["row_ranks"]
 
 
 def row_ranks(instances: Any) -> NDArray[np.intp]:

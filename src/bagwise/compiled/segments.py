@@ -6,8 +6,6 @@ value of the reduction (``-inf``, ``0``, index ``-1``). NaN is not looked for: v
 it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import over_bags
-
-__all__ = ["argmax", "logsumexp", "maximum", "mean", "noisy_or", "softmax", "sum", "top2"]
 
 _compiled = compiled()
 

@@ -1,7 +1,5 @@
 """Nearest neighbours from rows to bags: the inner loop of every Hausdorff-type distance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,13 +7,6 @@ from numpy.typing import NDArray
 
 from bagwise.compiled import threads
 from bagwise.compiled.compilation import compiled
-
-__all__ = [
-    "closest_instances",
-    "exact_nearest_in_bags",
-    "nearest_in_bags",
-    "nearest_of_pairs",
-]
 
 _compiled = compiled()
 # Sums may be taken in any order, which lets the compiler use vector instructions.

@@ -1,13 +1,9 @@
 """Projection of multipliers: not negative, and no more per group than its cap."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.compiled.compilation import compiled
-
-__all__ = ["project"]
 
 _compiled = compiled()
 

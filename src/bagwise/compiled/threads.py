@@ -31,17 +31,6 @@ from scipy import sparse
 from sklearn import config_context, get_config
 from threadpoolctl import threadpool_limits
 
-__all__ = [
-    "block_bounds",
-    "even_bounds",
-    "interruptible",
-    "n_threads",
-    "one_core_if_small",
-    "one_core_if_sparse",
-    "over_bags",
-    "run_blocks",
-]
-
 # Below this many values the threads cost more than they save.
 SMALL = 100_000
 INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended, as shells count it

@@ -4,14 +4,10 @@ Scores come from matrix products and iterative solvers, whose last digits depend
 and on the number of threads. A decision (a class, a witness, the order of rows) must not.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["settled"]
 
 BITS = {np.dtype(np.float64): 26, np.dtype(np.float32): 16}  # half of the digits; more of few
 

@@ -7,8 +7,6 @@ Each set is a :class:`~sklearn.utils.Bunch` with ``bags`` and ``y`` (or ``label_
 and ``DESCR``; ordinary data have ``X`` instead of ``bags``.
 """
 
-from __future__ import annotations
-
 from bagwise.datasets._bag_sets import load_elephant, load_fox, load_musk1, load_musk2
 from bagwise.datasets._digits import make_digit_bags
 from bagwise.datasets._faces import make_names_and_faces

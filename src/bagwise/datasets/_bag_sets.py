@@ -1,7 +1,5 @@
 """Bag data sets read from a file: shipped with the package or found in the data home."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,17 +17,6 @@ from bagwise.datasets._registry import (
     read_dataset,
 )
 from bagwise.exceptions import InputError
-
-__all__ = [
-    "load_corel5k_blobs",
-    "load_elephant",
-    "load_fox",
-    "load_hja_birdsong",
-    "load_miml_birds",
-    "load_msrcv2",
-    "load_musk1",
-    "load_musk2",
-]
 
 MUSK_FEATURES = [f"f{i}" for i in range(1, 167)]
 

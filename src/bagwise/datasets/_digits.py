@@ -1,7 +1,5 @@
 """Bags of handwritten digits, as in MNIST-bags."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any
 
@@ -13,8 +11,6 @@ from bagwise.bags import Bags
 from bagwise.datasets._draw import check_count, check_number, check_size, random_generator
 from bagwise.datasets._registry import describe_dataset
 from bagwise.exceptions import InputError
-
-__all__ = ["make_digit_bags"]
 
 MOST_DRAWS = 100_000  # per bag; more means that bags of the required label are too rare
 

@@ -1,7 +1,5 @@
 """Parameter checks for generated data sets."""
 
-from __future__ import annotations
-
 import numbers
 from typing import Any
 

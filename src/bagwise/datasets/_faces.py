@@ -1,7 +1,5 @@
 """Names and faces: a substitute for Labeled Yahoo! News, whose features are not available."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -18,8 +16,6 @@ from bagwise.datasets._draw import (
 )
 from bagwise.datasets._registry import describe_dataset
 from bagwise.exceptions import InputError
-
-__all__ = ["make_names_and_faces"]
 
 # Law et al. 2017: numbers of photos, out of 20,071, with 1, 2, ... faces (Table 5), and with 0, 1,
 # 2, ... names that are truly present (Table 6 b) or in the caption (Table 6 c).

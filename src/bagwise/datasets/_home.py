@@ -1,7 +1,5 @@
 """The data home: the folders searched for data sets, and reading of files."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable
@@ -12,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.exceptions import FileFormatError
-
-__all__ = ["data_folders", "find_file", "read_arrays", "user_cache"]
 
 FOLDER_VARIABLE = "BAGWISE_DATA"
 

@@ -1,7 +1,5 @@
 """Letter-Carroll and Letter-Frost: the words of a poem as bags of letters."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -14,8 +12,6 @@ from bagwise.datasets._bag_sets import label_set_bunch
 from bagwise.datasets._draw import indicator, random_generator
 from bagwise.datasets._plain_sets import LETTER_FEATURES, LETTERS, load_letter
 from bagwise.datasets._registry import PACKAGE_DATA, dataset_info, describe_dataset, read_dataset
-
-__all__ = ["load_letter_carroll", "load_letter_carroll_redraw", "load_letter_frost"]
 
 
 def load_letter_carroll(random_state: Any = 0, *, published_words: bool = False) -> Bunch:

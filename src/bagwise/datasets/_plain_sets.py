@@ -1,7 +1,5 @@
 """Data sets without bags: letters, digits, the SSL benchmark and UCI sets."""
 
-from __future__ import annotations
-
 import string
 from typing import Any
 
@@ -19,8 +17,6 @@ from bagwise.datasets._registry import (
     read_dataset,
 )
 from bagwise.exceptions import InputError
-
-__all__ = ["load_isolet", "load_letter", "load_mnist", "load_ssl", "load_uci"]
 
 LETTERS = np.array(list(string.ascii_uppercase))
 LETTER_FEATURES = [

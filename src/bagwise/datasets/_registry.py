@@ -1,7 +1,5 @@
 """The list of data sets: what each is, where it is stored, and whether it is available."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import tomllib
@@ -16,8 +14,6 @@ from sklearn.utils import Bunch
 
 from bagwise.datasets._home import FOLDER_VARIABLE, data_folders, find_file, read_arrays
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
-
-__all__ = ["DatasetInfo", "describe_dataset", "list_datasets", "load_dataset"]
 
 PACKAGE_DATA = Path(__file__).parent / "data"
 

@@ -1,7 +1,5 @@
 """The synthetic bags of the pdMISVM paper: one instance is informative, the others are noise."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,8 +10,6 @@ from bagwise.bags import Bags
 from bagwise.datasets._draw import check_count, check_number, check_size, random_generator
 from bagwise.datasets._registry import describe_dataset
 from bagwise.exceptions import InputError
-
-__all__ = ["make_bags"]
 
 # Radii of the ring data: a disc, a ring around it, and noise between them.
 DISC, GAP, RING = (0.0, 1.0), (2.0, 3.0), (4.0, 5.0)

@@ -1,7 +1,5 @@
 """BagDissimilarity (MInD): represent a bag by its distances to the training bags."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
@@ -15,8 +13,6 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._fitted_state import BagsOf, FittedState
 from bagwise.pairwise import DISTANCES, distances_between
-
-__all__ = ["BagDissimilarity"]
 
 
 class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):

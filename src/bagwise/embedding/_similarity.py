@@ -1,7 +1,5 @@
 """InstanceSimilarity: represent a bag by its similarities to training instances."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any, Self
 
@@ -17,8 +15,6 @@ from bagwise.base import BagEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Number, Table
 from bagwise.compiled.row_order import row_ranks
 from bagwise.pairwise import check_distance_cost, distances_between, kernel_width
-
-__all__ = ["InstanceSimilarity", "distinct_instances", "similarity_to"]
 
 
 class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):

@@ -7,8 +7,6 @@ worker was lost, ``rebuild`` makes the parts anew. `iterate` is the loop around 
 `retry` repeats work that has no loop.
 """
 
-from __future__ import annotations
-
 from bagwise.engines.arrays import to_numpy
 from bagwise.engines.checkpoint import Checkpoint, iterate, retry
 from bagwise.engines.journal import Journal

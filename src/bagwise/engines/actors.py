@@ -1,7 +1,5 @@
 """The parts of a solver on Dask workers, as actors beside the bags."""
 
-from __future__ import annotations
-
 from concurrent.futures import CancelledError
 from typing import Any
 
@@ -14,8 +12,6 @@ from bagwise.engines.partitions import Partitions, workers_in
 from bagwise.engines.parts import Parts
 from bagwise.engines.sending import LOST, aligned, call_guarded, unpack
 from bagwise.exceptions import WorkerLostError
-
-__all__ = ["DaskParts"]
 
 # What Dask raises when the worker of an actor is gone. No error of a part is among them: those
 # come back as values.

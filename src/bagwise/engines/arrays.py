@@ -1,7 +1,5 @@
 """A few operations on arrays that numpy and torch call differently."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,28 +12,6 @@ from bagwise.compiled import lapack
 from bagwise.compiled.threads import interruptible
 from bagwise.engines.mapped import empty_beside
 from bagwise.extras import import_extra
-
-__all__ = [
-    "add",
-    "beside",
-    "centred_blocks",
-    "cholesky",
-    "column_sums",
-    "eigh",
-    "empty",
-    "exp",
-    "extremes",
-    "float64",
-    "gram",
-    "is_tensor",
-    "like",
-    "log_softmax",
-    "product",
-    "solve_upper",
-    "sums_by",
-    "to_numpy",
-    "upper_gram",
-]
 
 # From this size on a factorisation takes noticeable time. NumPy's, unlike SciPy's, releases the GIL
 # meanwhile, so that the thread that waits for it can be interrupted.

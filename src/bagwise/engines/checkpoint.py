@@ -1,7 +1,5 @@
 """The loop of a long fit: it survives lost workers, and with a checkpoint also a killed process."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os
@@ -17,8 +15,6 @@ from bagwise.engines.arrays import is_tensor, like, to_numpy
 from bagwise.engines.losses import LOSSES, retry_work
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError, WorkerLostError
-
-__all__ = ["Checkpoint", "iterate", "retry"]
 
 Result = TypeVar("Result")
 

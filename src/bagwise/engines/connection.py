@@ -7,8 +7,6 @@ gone, for a scheduler that does not reply, for the call of an actor whose worker
 wait here looks each second whether the scheduler and the workers it depends on are alive.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time
@@ -19,19 +17,6 @@ from typing import Any
 
 from bagwise.exceptions import WorkerLostError
 from bagwise.extras import import_extra
-
-__all__ = [
-    "actor_results",
-    "await_reply",
-    "cancel",
-    "holders_of",
-    "memory_limits",
-    "results",
-    "submit",
-    "wait",
-    "worker_addresses",
-    "workers_of",
-]
 
 WATCH = 1.0  # seconds between two looks at whether scheduler and workers are alive
 RECONNECT = 5.0  # seconds in which a client may find its scheduler again

@@ -23,8 +23,6 @@ from bagwise.engines.parts import digest
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 
-__all__ = ["DistributedBags", "distribute", "load_on_workers"]
-
 
 @dataclass(frozen=True)
 class _Shape:

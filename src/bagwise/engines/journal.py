@@ -1,7 +1,5 @@
 """Evaluations of an objective in a checkpoint, from which a killed search is resumed."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +10,6 @@ from numpy.typing import NDArray
 from bagwise.engines.checkpoint import Checkpoint, retry
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import WorkerLostError
-
-__all__ = ["Journal"]
 
 Vector = NDArray[np.float64]
 Evaluation = tuple[float, Vector]

@@ -1,13 +1,9 @@
 """Repeat work when a worker was lost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 
 from bagwise.exceptions import WorkerLostError
-
-__all__ = ["LOSSES", "retry_work"]
 
 Result = TypeVar("Result")
 

@@ -17,8 +17,6 @@ from numpy.typing import DTypeLike, NDArray
 
 from bagwise.exceptions import InputError
 
-__all__ = ["check_mapped_size", "empty_beside", "is_mapped", "mapped_array"]
-
 _PREFIX = "bagwise-"
 _OPEN_FILES = Path("/proc/self/fd")  # Linux
 _NOT_SUPPORTED = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)

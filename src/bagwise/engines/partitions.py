@@ -18,8 +18,6 @@ from bagwise.engines import connection
 from bagwise.engines.losses import retry_work
 from bagwise.engines.sending import SentFunction, call_guarded, copied, unpack
 
-__all__ = ["Loader", "Partitions", "joined", "workers_in"]
-
 Made = tuple[Any, str | None]  # a future of bags, and the worker that makes it
 
 

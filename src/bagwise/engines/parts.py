@@ -1,7 +1,5 @@
 """Parts: blocks of whole bags with their state, here or on a device."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 
@@ -13,15 +11,6 @@ from bagwise.bags import Bags
 from bagwise.engines.arrays import add, to_numpy
 from bagwise.engines.mapped import check_mapped_size
 from bagwise.exceptions import InputError
-
-__all__ = [
-    "LocalParts",
-    "Parts",
-    "codes_by_bag",
-    "codes_of_instances",
-    "digest",
-    "place",
-]
 
 
 class Parts:

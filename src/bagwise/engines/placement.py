@@ -3,8 +3,6 @@
 Only this package compares ``bags.where``; other packages call these functions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -17,21 +15,6 @@ from bagwise.bags import Bags
 from bagwise.compiled import threads
 from bagwise.engines.tensors import free_memory
 from bagwise.exceptions import InputError
-
-__all__ = [
-    "by_place",
-    "check_each",
-    "check_place",
-    "fold_bags",
-    "local_instances",
-    "map_bags",
-    "memory_of_parts",
-    "one_core_for",
-    "over_blocks",
-    "over_partitions",
-    "over_tasks",
-    "require_local",
-]
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

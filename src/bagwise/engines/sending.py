@@ -1,7 +1,5 @@
 """Functions and arrays that are sent to Dask workers, and results that come back."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +10,6 @@ from scipy import sparse
 from bagwise.bags import Bags
 from bagwise.exceptions import WorkerLostError
 from bagwise.extras import import_extra
-
-__all__ = ["LOST", "SentFunction", "aligned", "call_guarded", "copied", "unpack"]
 
 LOST = "lost", None  # the result of a part that has lost its state
 

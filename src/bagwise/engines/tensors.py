@@ -1,7 +1,5 @@
 """torch: bags on a device, and reductions per bag there."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -12,8 +10,6 @@ from bagwise.bags import Bags
 from bagwise.engines.arrays import is_tensor
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
-
-__all__ = ["free_memory", "on_device", "segment_argmax", "segment_max", "top_three"]
 
 
 class _Torch:

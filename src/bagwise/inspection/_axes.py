@@ -1,12 +1,8 @@
 """What all displays share: new axes in a figure of their own, and a plain frame."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bagwise.extras import import_extra
-
-__all__ = ["new_axes", "plain_frame"]
 
 
 def new_axes(ax: Any, width: float, height: float) -> Any:

@@ -1,7 +1,5 @@
 """Displays of clusters: a map of the instances, and the choice of the number of clusters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -13,8 +11,6 @@ from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.inspection._axes import new_axes, plain_frame
 from bagwise.inspection._tables import instance_model
-
-__all__ = ["ClusterChoiceDisplay", "ClusterMapDisplay"]
 
 MOST_SHOWN = 2000
 

@@ -1,7 +1,5 @@
 """ComparisonDisplay: methods side by side, fold by fold."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -9,8 +7,6 @@ from typing import Any, Self
 import numpy as np
 
 from bagwise.inspection._axes import new_axes, plain_frame
-
-__all__ = ["ComparisonDisplay"]
 
 
 @dataclass(eq=False)

@@ -1,7 +1,5 @@
 """KeyInstanceDisplay: the instances of a few bags as images, the key instance framed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -14,8 +12,6 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.inspection._tables import key_instance_table
-
-__all__ = ["KeyInstanceDisplay"]
 
 
 @dataclass(eq=False)

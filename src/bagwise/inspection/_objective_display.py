@@ -1,7 +1,5 @@
 """ObjectiveDisplay: did the fit converge?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -12,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from bagwise.exceptions import InputError
 from bagwise.inspection._axes import new_axes, plain_frame
 from bagwise.inspection._tables import final_estimator
-
-__all__ = ["ObjectiveDisplay"]
 
 
 @dataclass(eq=False)

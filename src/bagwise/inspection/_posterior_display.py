@@ -1,7 +1,5 @@
 """PosteriorDisplay: how sure is the model of the label of each instance?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,8 +13,6 @@ from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.inspection._axes import new_axes
 from bagwise.inspection._tables import _class_names, _with_background, instance_model
-
-__all__ = ["PosteriorDisplay"]
 
 NAMED_COLOURS = 9  # as many as the eye distinguishes; the rest of the labels are drawn in grey
 SMALLEST_NAMED = 0.12  # share of a bar in which a label is written, if all of them fit

@@ -1,7 +1,5 @@
 """InstanceScoreDisplay: the instances of each bag along the axis of their scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -14,8 +12,6 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.inspection._axes import new_axes, plain_frame
 from bagwise.inspection._tables import instance_model
-
-__all__ = ["InstanceScoreDisplay"]
 
 
 @dataclass(eq=False)

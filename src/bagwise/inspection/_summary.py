@@ -1,15 +1,11 @@
 """A summary of bags: how many, how large, which values."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from bagwise.bags import Bags
-
-__all__ = ["summarise"]
 
 
 def summarise(bags: Bags) -> dict[str, Any]:

@@ -4,8 +4,6 @@ Such a dict is at home everywhere: ``pandas.DataFrame(table)``, ``polars.DataFra
 Parquet file, a page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,16 +14,6 @@ from sklearn.pipeline import Pipeline
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
-
-__all__ = [
-    "bag_table",
-    "final_estimator",
-    "instance_model",
-    "instance_table",
-    "key_instance_table",
-    "keys_of_sets",
-    "label_kind",
-]
 
 Columns = dict[str, NDArray[Any]]
 

@@ -1,7 +1,5 @@
 """Reading and writing bags: CSV, Parquet, NumPy archives, HDF5 folders and data frames."""
 
-from __future__ import annotations
-
 from bagwise.io.reading import read_bags, write_bags
 
 __all__ = ["read_bags", "write_bags"]

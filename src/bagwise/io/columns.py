@@ -23,17 +23,6 @@ from bagwise.io.labels import (
 )
 from bagwise.io.sources import Source
 
-__all__ = [
-    "ROLES",
-    "Layout",
-    "Request",
-    "find_columns",
-    "label_bags",
-    "listed",
-    "require_column",
-    "written_values",
-]
-
 ROLES = ("bag", "label", "label_set", "instance_label")
 _NUMERIC = ("number", "vector", "numbers", "vectors")
 

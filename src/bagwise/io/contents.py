@@ -1,7 +1,5 @@
 """The contents of a file: bags and labels, checked for consistency."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,8 +11,6 @@ from sklearn.utils import Bunch
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels, plain_array
-
-__all__ = ["Contents", "check_contents"]
 
 
 @dataclass

@@ -1,7 +1,5 @@
 """Warnings about probable mistakes in a file."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
@@ -14,8 +12,6 @@ from bagwise._warnings import warn_user
 from bagwise.exceptions import DataWarning
 from bagwise.io.contents import Contents
 from bagwise.io.labels import Grouping
-
-__all__ = ["ValueCheck", "warn_of_near_duplicates"]
 
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)")  # 00e1 may be a hexadecimal id
 

@@ -1,15 +1,11 @@
 """File formats, and one error for damaged files."""
 
-from __future__ import annotations
-
 import contextlib
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
-
-__all__ = ["FORMATS", "format_of", "reading"]
 
 FORMATS = {
     "csv": (".csv", ".csv.gz"),

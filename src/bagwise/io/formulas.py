@@ -9,12 +9,8 @@ character gets one more, so that reading restores it. Numbers are not formulas a
 also if a number is a string.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
-
-__all__ = ["escape_array", "escaped", "unescaped"]
 
 _BEGINNING = r"^'*[=+\-@\t\r\n\x{ff1d}\x{ff0b}\x{ff0d}\x{ff20}]"  # and their full-width forms
 _NUMBER = r"^'*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"

@@ -6,8 +6,6 @@ A file contains ``features`` (instances x features, or 1 x instances x features)
 features.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os
@@ -39,8 +37,6 @@ from bagwise.io.files import FORMATS, reading
 from bagwise.io.memory import Workspace, assign
 from bagwise.io.workers import Cluster
 from bagwise.labels import Labels, plain_array
-
-__all__ = ["read_hdf5", "write_hdf5"]
 
 _SIDECAR = "bags.json"
 _VERSION = 1

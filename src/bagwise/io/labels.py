@@ -18,17 +18,6 @@ from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels, is_missing, plain_array, sorted_labels
 
-__all__ = [
-    "Column",
-    "Grouping",
-    "bag_groups",
-    "bag_labels",
-    "constant_in_bags",
-    "encode_columns",
-    "group",
-    "typed_texts",
-]
-
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes it
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}

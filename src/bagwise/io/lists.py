@@ -1,7 +1,5 @@
 """Tables with one row per bag, whose features are lists over the instances of the bag."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,8 +15,6 @@ from bagwise.io.labels import Column, Grouping
 from bagwise.io.memory import Workspace, assign
 from bagwise.io.sources import TableSource
 from bagwise.labels import plain_array
-
-__all__ = ["read_lists"]
 
 
 def read_lists(

@@ -15,8 +15,6 @@ from bagwise._memory import byte_count
 from bagwise.engines.mapped import mapped_array
 from bagwise.exceptions import DataNotFoundError, InputError
 
-__all__ = ["Workspace", "make_workspace"]
-
 _BLOCK = 2**22  # values copied at a time
 
 

@@ -7,8 +7,6 @@ row is a bag; ``y`` or ``Y`` (bags x classes, 0/1, a row of -1 if unknown);
 to `extras`. Nothing is unpickled.
 """
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 from typing import IO, Any
@@ -23,8 +21,6 @@ from bagwise.io.columns import Request, listed
 from bagwise.io.contents import Contents, check_contents
 from bagwise.io.memory import Workspace
 from bagwise.labels import Labels, plain_array
-
-__all__ = ["read_npz", "write_npz"]
 
 _KEYS = {"bag": "bag", "label": "y", "label_set": "Y", "instance_label": "instance_labels"}
 _PARTS = ("X_data", "X_indices", "X_indptr", "X_shape")

@@ -4,12 +4,8 @@ pyarrow does not report whether a value was quoted, which decides whether ``"12"
 Therefore the beginning of the file is scanned a second time, as bytes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Sequence
-
-__all__ = ["quoted_columns"]
 
 
 def quoted_columns(

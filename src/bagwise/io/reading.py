@@ -1,7 +1,5 @@
 """read_bags and write_bags: one function for every format."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,8 +33,6 @@ from bagwise.io.sources import Source
 from bagwise.io.table import open_frame, open_table, read_table
 from bagwise.io.workers import Cluster
 from bagwise.io.write_table import BagTable, write_csv, write_parquet
-
-__all__ = ["read_bags", "write_bags"]
 
 
 def read_bags(

@@ -4,8 +4,6 @@ A source lists its columns and their kinds, returns a column as codes into its d
 yields the features block by block, so that a table need not fit into memory.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,8 +19,6 @@ from bagwise.io.formulas import unescaped
 from bagwise.io.labels import Column, typed_texts
 from bagwise.io.memory import assign
 from bagwise.io.quotes import quoted_columns
-
-__all__ = ["METADATA", "CsvSource", "FrameSource", "ParquetSource", "Source", "TableSource"]
 
 METADATA = b"bagwise"  # key of bagwise's metadata in the schema of a Parquet file
 BLOCK_VALUES = 2**22  # values in one block of features

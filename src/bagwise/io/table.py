@@ -5,8 +5,6 @@ second (Parquet and nested frames), a row is a bag: each feature is a list of nu
 instance, or one column has a list of vectors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -36,8 +34,6 @@ from bagwise.io.lists import read_lists
 from bagwise.io.memory import Workspace
 from bagwise.io.sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
 from bagwise.io.workers import Cluster
-
-__all__ = ["open_frame", "open_table", "read_table", "read_written"]
 
 
 def open_table(path: Path, format: str, request: Request) -> Source:

@@ -1,11 +1,7 @@
 """Files that Dask workers read themselves, each its own part."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
-
-__all__ = ["Cluster"]
 
 
 class Cluster(NamedTuple):

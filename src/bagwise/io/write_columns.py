@@ -1,7 +1,5 @@
 """Tables of results, one column per array, as CSV, TSV or Parquet."""
 
-from __future__ import annotations
-
 import csv
 import itertools
 from collections.abc import Mapping
@@ -12,8 +10,6 @@ from bagwise._files import replacing
 from bagwise.exceptions import FileFormatError
 from bagwise.extras import import_extra
 from bagwise.io.formulas import escaped
-
-__all__ = ["file_beside", "write_columns"]
 
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _PARQUET = (".parquet", ".pq")

@@ -19,9 +19,6 @@ from bagwise.io.formulas import escape_array, escaped
 from bagwise.io.sources import BLOCK_VALUES, METADATA
 from bagwise.labels import Labels
 
-__all__ = ["BagTable", "write_csv", "write_parquet"]
-
-
 _PER_INSTANCE = "instance_label"  # the role whose column has a value per instance
 
 

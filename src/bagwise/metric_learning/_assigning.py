@@ -1,7 +1,5 @@
 """What MIMLCA and its clustering share: candidate labels, starts, the end of the budget."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
@@ -17,8 +15,6 @@ from bagwise.labels import Labels
 from bagwise.metric_learning._base import CentroidPredictor
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, LocalRows, best_of_starts
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["ASSIGNMENT_CONSTRAINTS", "LabelAssigner"]
 
 ASSIGNMENT_CONSTRAINTS: dict[str, Any] = {
     "instances_per_label": [None, Options(Integral, {1})],

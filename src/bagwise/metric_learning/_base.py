@@ -1,7 +1,5 @@
 """What metric learners share: the map, the metric, nearest centroids."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -21,14 +19,6 @@ from bagwise.compiled.threads import interruptible
 from bagwise.engines import to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
-
-__all__ = [
-    "CentroidPredictor",
-    "MetricLearner",
-    "as_few_rows",
-    "best_column",
-    "with_dense_instances",
-]
 
 BLOCK = 2**22  # scores computed at once
 

@@ -1,7 +1,5 @@
 """MildML: bags that share a label have a close pair of instances."""
 
-from __future__ import annotations
-
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -16,8 +14,6 @@ from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
 from bagwise.metric_learning._base import MetricLearner, with_dense_instances
 from bagwise.solvers.metric.mildml import mildml, sample_pairs
-
-__all__ = ["MildML"]
 
 
 class MildML(MetricLearner):

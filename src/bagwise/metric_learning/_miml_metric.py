@@ -1,7 +1,5 @@
 """MIMLMetric: key instances near the centres of their labels (Jin, Wang and Zhou)."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any, Self
 
@@ -18,8 +16,6 @@ from bagwise.metric_learning._base import (
 )
 from bagwise.solvers.metric.miml_metric import miml_metric
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
-
-__all__ = ["MIMLMetric"]
 
 
 class MIMLMetric(CentroidPredictor):

@@ -1,7 +1,5 @@
 """MIMLCA and MLCA: metrics in which instances lie near their own kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from numbers import Real
@@ -34,8 +32,6 @@ from bagwise.solvers.metric.mimlca import instance_span, metric_map, usual_rank
 from bagwise.solvers.metric.mimlca_parts import mimlca_by_parts
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["MIMLCA", "MLCA"]
 
 SPAN_CONSTRAINTS: dict[str, Any] = {
     "kernel": [str, callable],

@@ -1,7 +1,5 @@
 """MultiInstanceKMeans: clusters that are labels, under a metric that is given."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +11,6 @@ from bagwise.base._fitted_state import FittedState, Integers
 from bagwise.exceptions import InputError
 from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
 from bagwise.solvers.metric.multi_instance_kmeans import cluster_means
-
-__all__ = ["MultiInstanceKMeans"]
 
 
 class MultiInstanceKMeans(LabelAssigner):

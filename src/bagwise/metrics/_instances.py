@@ -1,7 +1,5 @@
 """Metrics for one label, or one cluster, per instance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,14 +8,6 @@ from scipy import sparse
 
 from bagwise.exceptions import LabelError
 from bagwise.metrics._labels import as_labels, kind_of
-
-__all__ = [
-    "class_purity",
-    "instance_accuracy",
-    "naming_precision",
-    "normalized_mutual_info",
-    "per_category_accuracy",
-]
 
 
 def instance_accuracy(instance_labels: ArrayLike, predictions: ArrayLike) -> float:

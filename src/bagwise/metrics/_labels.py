@@ -1,15 +1,11 @@
 """Conversion of labels before metrics compare them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bagwise.exceptions import LabelError
-
-__all__ = ["as_labels", "kind_of"]
 
 
 def as_labels(values: ArrayLike, name: str) -> NDArray[Any]:

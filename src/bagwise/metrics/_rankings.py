@@ -1,7 +1,5 @@
 """Metrics for rankings of the labels of each bag."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,8 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from bagwise.exceptions import InputError, LabelError
-
-__all__ = ["average_precision", "coverage", "one_error"]
 
 
 def one_error(label_sets: ArrayLike, scores: ArrayLike) -> float:

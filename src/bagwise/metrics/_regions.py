@@ -1,7 +1,5 @@
 """Metrics for regions of interest: is the key instance of a bag a true one?"""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -11,13 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.metrics._labels import as_labels, kind_of
-
-__all__ = [
-    "roi_hits",
-    "roi_success_rate",
-    "roi_success_rate_predicted",
-    "roi_success_rate_relevant",
-]
 
 
 def roi_hits(

@@ -22,8 +22,6 @@ from bagwise._validation import check_bags, check_length
 from bagwise.exceptions import InputError, LabelError
 from bagwise.model_selection._measures import model_measures
 
-__all__ = ["Evaluation", "HeldOut", "compare", "evaluate", "held_out_predictions", "make_folds"]
-
 Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # positions of training bags, of test bags
 Splitter = int | Iterable[Any] | Any
 

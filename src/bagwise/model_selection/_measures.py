@@ -1,7 +1,5 @@
 """The measures of bag classifiers, for labels and for label sets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -9,8 +7,6 @@ from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, recall_score, roc_auc_score
 
 from bagwise import metrics
-
-__all__ = ["area_under_roc", "label_measures", "label_set_measures", "model_measures"]
 
 
 def label_measures(truth: NDArray[Any], predicted: NDArray[Any] | None) -> dict[str, float]:

@@ -5,8 +5,6 @@ A model file is an ordinary skops archive (``skops.io.load`` opens it too) with 
 ``pickle`` works on every estimator as well; use it only for files you made yourself.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

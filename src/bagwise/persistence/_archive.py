@@ -1,7 +1,5 @@
 """The zip archive of a model file: what it would take to read it, found before it is read."""
 
-from __future__ import annotations
-
 import io
 import json
 import stat
@@ -11,8 +9,6 @@ from typing import IO, Any
 import numpy as np
 
 from bagwise._memory import byte_count
-
-__all__ = ["DamagedError", "check_archive", "inflates_too_much"]
 
 CHUNK = 2**20  # bytes inflated at a time
 USUAL = 2**28  # bytes that a model may need whatever its file's size

@@ -1,7 +1,5 @@
 """What a loaded model holds: compared with declarations, and without paths to other files."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable, Iterator
@@ -31,8 +29,6 @@ from bagwise.base._fitted_state import (
     check_sparse,
 )
 from bagwise.base._state_checks import compare_state, fitted_state_problem, has_fitted_attributes
-
-__all__ = ["forget_paths", "model_problem"]
 
 # Parameters that name a file or a folder, by the last part of their name: scikit-learn's caches
 # (joblib unpickles what it finds there) and our checkpoints.

@@ -1,15 +1,11 @@
 """Short hashes by which a report recognises the bags a model was fitted on."""
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np
 from scipy import sparse
 
 from bagwise.bags import Bags
-
-__all__ = ["MOST_BAGS", "fingerprints"]
 
 MOST_BAGS = 100_000  # whose marks a model file keeps
 

@@ -1,13 +1,9 @@
 """One value of a table as a person reads it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-
-__all__ = ["are_numbers", "cell_text"]
 
 
 def cell_text(value: Any) -> str:

@@ -1,7 +1,5 @@
 """Small plots for a page, drawn in its own colours: histogram, curves, map."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.report._page import Drawing
-
-__all__ = ["Curve", "curves", "histogram", "point_map"]
 
 WIDTH, HEIGHT = 340, 250  # fits a telephone
 RIGHT, TOP, BOTTOM = 12, 10, 40

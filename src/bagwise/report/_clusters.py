@@ -1,7 +1,5 @@
 """The result of a clustering: tables of instances and clusters, and a page with maps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,8 +8,6 @@ import bagwise
 from bagwise.extras import import_extra
 from bagwise.inspection import ClusterMapDisplay
 from bagwise.report._page import Figure, Section, Table, render_page
-
-__all__ = ["cluster_page", "cluster_summary", "clustered_instances"]
 
 
 def clustered_instances(model: Any, bags: Any, known: Any) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """The section of a report about the data: counts, sizes, labels, and what could leak."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 
@@ -14,8 +12,6 @@ from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.report._charts import histogram
 from bagwise.report._page import Numbers, Section, SideBySide, Table
-
-__all__ = ["data_section"]
 
 MOST_COMPARED = 1_000_000  # instances whose copies are looked for
 

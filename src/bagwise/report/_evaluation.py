@@ -1,7 +1,5 @@
 """The evaluation section of a report: predictions compared with labels."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,8 +23,6 @@ from bagwise.report._charts import N_HUES, Curve, curves
 from bagwise.report._page import Section, SideBySide, Table
 from bagwise.report._predictions import Predictions
 from bagwise.report._subject import Subject
-
-__all__ = ["Assessment", "assess", "assess_held_out", "evaluation_section"]
 
 MOST_CLASSES = 16  # of a confusion matrix; beyond, the commonest mistakes are listed
 MOST_ROWS = 60

@@ -1,7 +1,5 @@
 """The sections of a report that have a map: clusters, and learned distances."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,6 @@ from bagwise.report._model_sections import steps_of
 from bagwise.report._page import Section, Table
 from bagwise.report._predictions import Predictions, are_those_of_fit
 from bagwise.report._subject import Subject
-
-__all__ = ["cluster_section", "space_section"]
 
 MOST_ROWS = 40
 MOST_POINTS = 1000

@@ -1,7 +1,5 @@
 """Pictures, sounds and texts of instances, put into a page within a budget."""
 
-from __future__ import annotations
-
 import base64
 import struct
 import zlib
@@ -16,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, InputError
-
-__all__ = ["Embedded", "Media", "embed_media"]
 
 IMAGES = {
     ".png": "image/png",

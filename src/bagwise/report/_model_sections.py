@@ -1,7 +1,5 @@
 """The sections of a report about the model: what it is, what it is least certain of."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +11,6 @@ from bagwise.report._charts import Curve, curves
 from bagwise.report._page import Section, SideBySide, Table
 from bagwise.report._predictions import Predictions
 from bagwise.report._subject import Subject
-
-__all__ = ["annotation_section", "model_section", "row_section", "steps_of"]
 
 MOST_ROWS = 40
 LONGEST = 200  # letters of a parameter

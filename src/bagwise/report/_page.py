@@ -1,7 +1,5 @@
 """One self-contained HTML page of text, tables and plots: it opens from disk, without network."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io
@@ -13,18 +11,6 @@ from typing import Any
 
 from bagwise.extras import import_extra
 from bagwise.report._cells import are_numbers, cell_text
-
-__all__ = [
-    "Code",
-    "Drawing",
-    "Explorer",
-    "Figure",
-    "Numbers",
-    "Section",
-    "SideBySide",
-    "Table",
-    "render_page",
-]
 
 # Black becomes the colour of the text, which is light where the reader prefers dark pages.
 _SVG_STYLE = (

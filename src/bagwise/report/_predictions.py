@@ -1,7 +1,5 @@
 """Predictions of a model for bags and instances, in one form for every kind of model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,8 +10,6 @@ from bagwise.exceptions import InputError
 from bagwise.inspection._tables import keys_of_sets
 from bagwise.labels import Labels
 from bagwise.report._subject import Subject
-
-__all__ = ["Predictions", "are_those_of_fit", "collect_predictions"]
 
 _POOLINGS = {
     "max": "the largest of the scores of its instances",

@@ -1,7 +1,5 @@
 """Report: everything there is to see about a model and bags, as one page."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,8 +28,6 @@ from bagwise.report._model_sections import annotation_section, model_section, ro
 from bagwise.report._page import Explorer, Section, render_page
 from bagwise.report._predictions import Predictions, collect_predictions
 from bagwise.report._subject import Subject, look_into
-
-__all__ = ["Report"]
 
 MOST_INSTANCES = 400_000  # that a page lists
 LEAST_PER_BAG = 20

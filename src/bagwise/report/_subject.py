@@ -1,7 +1,5 @@
 """The model of a report: the step that predicts instances, and the bags as that step sees them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +14,6 @@ from bagwise.base import RowEstimator
 from bagwise.exceptions import InputError
 from bagwise.inspection._tables import final_estimator, instance_model
 from bagwise.labels import Labels
-
-__all__ = ["Subject", "look_into"]
 
 
 @dataclass(frozen=True)

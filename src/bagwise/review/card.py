@@ -1,7 +1,5 @@
 """What the page shows of an instance: plain values that go to the page as JSON."""
 
-from __future__ import annotations
-
 import mimetypes
 import os
 import stat
@@ -17,8 +15,6 @@ from scipy import sparse
 
 from bagwise.bags import Bags
 from bagwise.review.queue import DECIDED, ReviewQueue
-
-__all__ = ["ServedMedia", "Strips", "card"]
 
 MOST_NEIGHBOURS = 60
 MOST_BARS = 128

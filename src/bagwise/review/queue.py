@@ -1,7 +1,5 @@
 """Which instance to look at next: the one the model is least sure of, given all that is known."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,8 +10,6 @@ from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.review.store import Correction, match_corrections, written_names
-
-__all__ = ["ReviewQueue"]
 
 OPEN, DECIDED, PASSED = 0, 1, 2
 

@@ -7,8 +7,6 @@ is refused), and decisions must come from the page itself. Media are requested b
 instance, never by a path.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hmac
 import json
@@ -30,8 +28,6 @@ from bagwise.exceptions import InputError
 from bagwise.review.card import ServedMedia, Strips, card
 from bagwise.review.queue import DECIDED, ReviewQueue
 from bagwise.review.store import ConflictError, Corrections
-
-__all__ = ["ReviewServer"]
 
 HOST = "127.0.0.1"
 LARGEST_REQUEST = 2**16

@@ -5,8 +5,6 @@ view ``corrections`` (bag, row, size, label) is what holds now. Each row is one 
 SQLite writes through to the disk, so that a crash loses nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sqlite3
 import threading
@@ -18,8 +16,6 @@ from typing import Any, Self
 
 from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
-
-__all__ = ["ConflictError", "Correction", "Corrections", "match_corrections", "read_corrections"]
 
 APPLICATION = 0x62616773  # "bags", in the header of the file
 VERSION = 1

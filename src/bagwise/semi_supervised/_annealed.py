@@ -1,7 +1,5 @@
 """AnnealedSVM (the deterministic annealing of SVMlin): labels as probabilities, slowly cooled."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any
@@ -18,8 +16,6 @@ from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, S
 from bagwise.solvers.margin.cost_range import check_costs
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.annealed_svm import annealed_svm
-
-__all__ = ["AnnealedSVM"]
 
 LONG = 1e3  # rows of this length drown the constant feature 1
 

@@ -1,7 +1,5 @@
 """LaplacianSVM: an SVM that is smooth along a graph of all rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
@@ -13,8 +11,6 @@ from bagwise._sklearn import Interval
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.laplacian_svm import graph_laplacian, laplacian_svm
-
-__all__ = ["LaplacianSVM"]
 
 
 class LaplacianSVM(PartlyLabelledMachine):

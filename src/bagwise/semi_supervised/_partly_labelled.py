@@ -1,7 +1,5 @@
 """What semi-supervised classifiers share: -1 is unlabelled, one class against the rest."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -17,8 +15,6 @@ from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["PartlyLabelledClassifier", "PartlyLabelledMachine"]
 
 Signs = NDArray[np.int64]
 

@@ -1,7 +1,5 @@
 """TransductiveSVM (TSVM): an SVM that chooses the labels of unlabelled rows."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any
 
@@ -13,8 +11,6 @@ from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.transductive import transductive_svm
 from bagwise.solvers.wellsvm.label_starts import n_expected
-
-__all__ = ["TransductiveSVM"]
 
 
 class TransductiveSVM(PartlyLabelledMachine):

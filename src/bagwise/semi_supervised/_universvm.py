@@ -1,7 +1,5 @@
 """UniverSVM: an SVM whose margin avoids unlabelled rows, by the concave-convex procedure."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any
 
@@ -10,8 +8,6 @@ from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Sign
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.universvm import ramp_svm
-
-__all__ = ["UniverSVM"]
 
 
 class UniverSVM(PartlyLabelledMachine):

@@ -1,7 +1,5 @@
 """WellSVMClassifier: a convex SVM on rows of which few have a label (Li 2013)."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any, Self
 
@@ -25,8 +23,6 @@ from bagwise.solvers.wellsvm.well_svm import (
     supervised,
     well_svm,
 )
-
-__all__ = ["WellSVMClassifier"]
 
 Z = 2.0  # standard errors by which the threshold may contradict the labelled rows
 

@@ -1,7 +1,5 @@
 """L-BFGS (scipy's L-BFGS-B without bounds), refusing objectives that leave the range of floats."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +8,6 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
 from bagwise.exceptions import InputError
-
-__all__ = ["lbfgs"]
 
 Vector = NDArray[np.float64]
 

@@ -1,10 +1,6 @@
 """Exact line search for convex piecewise quadratic functions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-
-__all__ = ["line_search"]
 
 
 def line_search(slope: Callable[[float], float], slope_at_start: float) -> float:

@@ -1,15 +1,11 @@
 """What every solver returns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["SolverResult", "total_curve"]
 
 
 @dataclass(frozen=True)

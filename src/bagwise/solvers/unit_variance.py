@@ -1,13 +1,9 @@
 """Instances from an origin amid them and in a unit of their own size."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bagwise.exceptions import InputError
-
-__all__ = ["unit_variance"]
 
 Matrix = NDArray[np.float64]
 

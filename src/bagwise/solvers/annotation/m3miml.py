@@ -8,8 +8,6 @@ The score of a bag is its largest f. The mean of a bag that carries the label st
 largest value, which is no smaller, and makes the problem convex.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -18,8 +16,6 @@ from numpy.typing import NDArray
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.max_margin import bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["m3miml"]
 
 TIE = 100.0  # scores this near, in units of tol, count as equal
 TILT = 10.0  # the largest score, in units of tol, of what tells equal ones apart

@@ -13,8 +13,6 @@ label set and of the known labels, log P(Y_b, y_i for i known | X_b, W).
 Value and gradient are sums over parts, blocks of whole bags, wherever they are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -28,8 +26,6 @@ from bagwise.engines import Checkpoint, Journal, Parts, codes_by_bag, place, ret
 from bagwise.solvers.annotation.orlr_parts import ORLRPart
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["ored_logistic"]
 
 Array = NDArray[Any]
 Vector = NDArray[np.float64]

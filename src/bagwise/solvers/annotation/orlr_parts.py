@@ -24,8 +24,6 @@ from bagwise.engines import codes_of_instances, digest, to_numpy
 from bagwise.engines.arrays import column_sums, exp, float64, like, log_softmax, product
 from bagwise.engines.tensors import torch
 
-__all__ = ["Demands", "ORLRPart", "TensorORLRPart", "infer"]
-
 Array = NDArray[Any]
 Vector = NDArray[np.float64]
 

@@ -20,8 +20,6 @@ from bagwise import compiled
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["rank_loss_sim"]
-
 Vector = NDArray[np.float64]
 ROUND = 0.05  # the corner of the hinge is rounded over this width, so that L-BFGS applies
 

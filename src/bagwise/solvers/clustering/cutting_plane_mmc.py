@@ -13,8 +13,6 @@ none is violated by more than `tol`: a few dozen, whatever n is. On centred rows
 the intercept, so the bound is |b| <= l.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -24,8 +22,6 @@ from numpy.typing import NDArray
 from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
 from bagwise.solvers.margin.small_qp import solve_small_qp
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["cutting_plane_mmc", "signed_svm"]
 
 MAX_CUTS = 300
 

@@ -21,8 +21,6 @@ Helmberg, Rendl, Vanderbei, Wolkowicz. An interior-point method for semidefinite
 Journal on Optimization 6, 1996.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np
@@ -36,8 +34,6 @@ from bagwise.compiled.threads import interruptible, one_core_if_small
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import FeatureSpace, Vector, dense_gram
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["diagonal_bound", "generalized_mmc"]
 
 DENSE = 100  # rows up to which all eigenvalues are found
 

@@ -8,8 +8,6 @@ border change. Each round: the regression on the labels, then the intercept, and
 of least loss among those the balance allows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np
@@ -21,8 +19,6 @@ from bagwise import compiled
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, Vector, dense_gram
 from bagwise.solvers.margin.libsvm import fit_libsvm
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["best_threshold", "iterative_svr"]
 
 
 def best_threshold(scores: Vector, balance: float) -> tuple[float, float]:

@@ -8,8 +8,6 @@ Lloyd's rounds: the means of the clusters, then the nearest mean of each row. Ne
 the sum of squares.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.extmath import row_norms
@@ -18,8 +16,6 @@ from bagwise import compiled
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, Vector
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.wellsvm.label_starts import aligned_labels
-
-__all__ = ["first_labels", "kernel_kmeans", "squared_lengths"]
 
 STEP = 256  # rows whose kernel block gives a part of the diagonal
 

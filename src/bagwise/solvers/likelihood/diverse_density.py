@@ -1,14 +1,10 @@
 """Diverse density (Maron and Lozano-Pérez 1998) and EM-DD (Zhang and Goldman 2001)."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bagwise import compiled
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["diverse_density", "starts_at"]
 
 
 def diverse_density(

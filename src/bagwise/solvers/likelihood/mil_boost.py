@@ -1,7 +1,5 @@
 """MILBoost (Viola, Platt, Zhang 2005): trees added one by one to raise a noisy-or likelihood."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -10,8 +8,6 @@ from scipy.optimize import brentq
 
 from bagwise import compiled
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["mil_boost"]
 
 # The longest step of one tree, in log-odds: where a tree separates the bags, longer is always
 # better and infinity best.

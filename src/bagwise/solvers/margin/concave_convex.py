@@ -7,8 +7,6 @@ and its minimum is not above J at the start. The convex problem is solved in the
 instances that ever were the best of a wrong class.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -17,8 +15,6 @@ from sklearn.utils.extmath import row_norms
 
 from bagwise import compiled
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["concave_convex", "objective"]
 
 CAPACITY = 12  # instances remembered per bag and wrong class
 BIAS = 1.0  # squared constant feature that carries b, in mean squared norms of instances

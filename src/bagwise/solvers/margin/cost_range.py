@@ -1,15 +1,11 @@
 """Costs of a machine that its arithmetic can represent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from bagwise.exceptions import InputError
-
-__all__ = ["check_costs", "mean_square"]
 
 SMALLEST, LARGEST = 1e-100, 1e100  # of a cost, and of its product with squared lengths
 

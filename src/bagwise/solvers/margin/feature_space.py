@@ -21,19 +21,6 @@ from bagwise._memory import require_memory
 from bagwise.compiled import lapack
 from bagwise.exceptions import InputError
 
-__all__ = [
-    "FeatureSpace",
-    "GramPoints",
-    "KernelFeatures",
-    "LinearFeatures",
-    "Points",
-    "RowPoints",
-    "Ties",
-    "dense",
-    "dense_gram",
-    "selection",
-]
-
 Vector = NDArray[np.float64]
 
 # Largest number of instances whose kernel matrix is kept (72 MB), and size of a block beyond.

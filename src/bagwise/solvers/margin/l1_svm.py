@@ -1,7 +1,5 @@
 """The 1-norm SVM of MILES, a linear program, by column generation."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -9,8 +7,6 @@ from scipy.optimize import linprog
 
 from bagwise.compiled.threads import interruptible
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["l1_svm"]
 
 
 def l1_svm(

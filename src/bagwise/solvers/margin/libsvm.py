@@ -1,7 +1,5 @@
 """LIBSVM within a budget of steps, and refusing what it cannot represent."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -10,8 +8,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError
-
-__all__ = ["fit_libsvm"]
 
 # LIBSVM's own budget, ten million steps, takes minutes on features of the size of millions.
 LEAST_STEPS, STEPS_PER_ROW = 100_000, 100

@@ -42,8 +42,6 @@ from bagwise.solvers.line_search import line_search
 from bagwise.solvers.margin.feature_space import FeatureSpace, Points, Ties, Vector, selection
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["Machine", "MarginProblem", "Start", "bag_problem", "max_margin"]
-
 GROWTH = 4.0  # of sigma, per proximal step
 RESTART = 1e-3  # share of its last sigma that a warm start begins with
 MAX_PROXIMAL = 60

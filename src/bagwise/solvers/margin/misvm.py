@@ -10,8 +10,6 @@ Both alternate: the machine for given labels or witnesses, then those that suit 
 Neither half raises the objective, so the alternation ends when a guess comes back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -24,8 +22,6 @@ from bagwise import compiled
 from bagwise.solvers.margin.feature_space import FeatureSpace, Vector, selection
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["alternate", "bag_margin", "instance_margin"]
 
 TIE = 100.0  # scores this near, in units of tol, count as equal
 

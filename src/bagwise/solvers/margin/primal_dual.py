@@ -11,8 +11,6 @@ sends a step (K x d) and returns O(K) numbers; the second sends its length and r
 from which the next step follows.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -23,8 +21,6 @@ from bagwise.engines import Checkpoint, Parts, iterate, place, retry, to_numpy
 from bagwise.engines.arrays import eigh, like
 from bagwise.solvers.margin.primal_dual_parts import KernelPart, PrimalDualPart, Problem
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["KernelSpace", "LinearSpace", "primal_dual"]
 
 Array = NDArray[Any]
 

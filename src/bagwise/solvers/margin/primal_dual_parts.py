@@ -4,8 +4,6 @@ Both keep one index and one number per (bag, class) of each copy of the scores, 
 a column of instances. With tensors the loop over bags becomes operations on columns.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +18,6 @@ from bagwise.compiled.threads import SMALL, block_bounds, n_threads, over_bags, 
 from bagwise.engines import digest, to_numpy
 from bagwise.engines.arrays import beside, like, product
 from bagwise.engines.tensors import segment_argmax, segment_max, top_three, torch
-
-__all__ = ["KernelPart", "PrimalDualPart", "Problem", "TensorPrimalDualPart"]
 
 Array = NDArray[Any]
 Vector = NDArray[np.float64]

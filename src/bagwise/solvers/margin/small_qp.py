@@ -3,12 +3,8 @@ r"""A small dense quadratic program: Mehrotra's predictor-corrector interior poi
 .. math:: \min_x \tfrac12 x' H x + q' x \quad\text{s.t.}\quad A x = b, \; x \ge 0
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["solve_small_qp"]
 
 Array = NDArray[np.float64]
 

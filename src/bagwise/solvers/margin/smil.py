@@ -10,8 +10,6 @@ of positive bags by sMIL, calls the top ones positive and the others negative, a
 ordinary SVM.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -21,8 +19,6 @@ from scipy import sparse
 from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["balanced_sparse_mil", "sparse_mil"]
 
 
 def sparse_mil(

@@ -7,8 +7,6 @@ factor. Where that is ill-conditioned, by eigenvectors and a second pass. With f
 columns, by the eigenvectors of XX'.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,8 +20,6 @@ from bagwise.compiled import lapack
 from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible
 from bagwise.engines.arrays import centred_blocks, empty, upper_gram
-
-__all__ = ["ColumnSpan", "column_span", "leading_span", "norm_of_upper", "shortest_basis"]
 
 COLUMNS = 256  # of a square matrix, looked at together
 # Gram matrices hold squares: relative eigenvalues below this are rounding, the rank ends there.

@@ -7,8 +7,6 @@ their two closest instances in the metric itself. Both kinds of pairs have the s
 Smooth but where the closest pair changes; L-BFGS from the principal directions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -21,8 +19,6 @@ from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.metric.norm_ratio import leading_directions
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.unit_variance import unit_variance
-
-__all__ = ["BagPairs", "mildml", "pair_loss", "sample_pairs"]
 
 Matrix = NDArray[np.float64]
 BagPairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]

@@ -8,8 +8,6 @@ Each of the three steps lowers it: Q by nearest instances, A as the solution of 
 the minimum of the numerator on the present level of the denominator.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np
@@ -23,8 +21,6 @@ from bagwise.exceptions import InputError
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.unit_variance import unit_variance
-
-__all__ = ["best_directions", "miml_metric", "move_centres", "spread"]
 
 Matrix = NDArray[np.float64]
 

@@ -9,8 +9,6 @@ length one, the metric is
 With a ridge, X^+ becomes (X'X + ridge I)^(-1) X' in both places.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -29,8 +27,6 @@ from bagwise.solvers.metric.column_span import (
     norm_of_upper,
 )
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, Codes
-
-__all__ = ["instance_span", "metric_map", "shortest_map", "usual_rank"]
 
 SMALLEST_RCOND = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-8}
 

@@ -37,8 +37,6 @@ from bagwise.solvers.metric.mimlca import shortest_map
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, PlacedRows, best_of_starts
 from bagwise.solvers.result import SolverResult
 
-__all__ = ["MIMLCAPart", "TensorMIMLCAPart", "mimlca_by_parts"]
-
 Array = NDArray[Any]
 
 SMALLEST_RCOND = 1e-10  # of X'X with columns of length one, for its Cholesky factor to do

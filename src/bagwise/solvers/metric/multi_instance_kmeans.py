@@ -7,8 +7,6 @@ gets at most one row (or any number of them), as many as can be. Lloyd's alterna
 the assigned rows, then one small assignment problem per bag.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -22,8 +20,6 @@ from bagwise import compiled
 from bagwise.engines import Checkpoint, Parts
 from bagwise.engines.parts import LocalParts
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["Candidates", "LocalRows", "PlacedRows", "best_of_starts", "cluster_means"]
 
 TIE = 1 - 1e-12
 

@@ -1,7 +1,5 @@
 """The ratio of two sums of norms, minimised over a projection (M-C2B, Wang, Nie, Huang 2012)."""
 
-from __future__ import annotations
-
 from functools import cached_property
 
 import numpy as np
@@ -12,8 +10,6 @@ from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
 from bagwise.compiled.threads import interruptible
 from bagwise.engines.arrays import eigh
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["leading_directions", "minimise_norm_ratio", "widest_directions"]
 
 Matrix = NDArray[np.float64]
 

@@ -14,8 +14,6 @@ p has a closed form up to one number, the multiplier of its mean: p = sigmoid((n
 each step a least-squares problem solved by conjugate gradients, by products with X and X'.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -28,8 +26,6 @@ from bagwise.solvers.line_search import line_search
 from bagwise.solvers.margin.cost_range import mean_square
 from bagwise.solvers.margin.feature_space import Vector
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["annealed_svm", "probabilities", "squared_hinge_svm"]
 
 HOT = 10.0
 COOLING = 1.5

@@ -14,8 +14,6 @@ they are, K = X X' and X' Z = (I + X' M X)^-1 X' E: a system in the features whe
 L of a constant is zero, so neither the intercept nor a shift of the rows matters to the graph.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -33,8 +31,6 @@ from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense, dense_gram
 from bagwise.solvers.margin.libsvm import fit_libsvm
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["graph_laplacian", "laplacian_svm"]
 
 
 def graph_laplacian(rows: Any, n_neighbors: int) -> sparse.csr_array:

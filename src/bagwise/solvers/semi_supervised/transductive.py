@@ -9,8 +9,6 @@ unlabelled rows begins at a hundred-thousandth of C2 and doubles up to C2: begun
 labels would hardly ever change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np
@@ -22,8 +20,6 @@ from bagwise.solvers.margin.feature_space import FeatureSpace, Vector, selection
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, max_margin
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.wellsvm.label_starts import balanced_labels
-
-__all__ = ["annealed_costs", "ordinary_svm", "switchable", "transductive_svm"]
 
 FIRST = 1e-5  # share of C2 to begin with
 GROWTH = 2.0

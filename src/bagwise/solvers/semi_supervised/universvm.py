@@ -14,8 +14,6 @@ so it becomes a point of the opposite sign with the margin -1. The balance is ke
 points at the mean of the unlabelled rows, one of each sign, of a cost no multiplier can reach.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -27,8 +25,6 @@ from bagwise.solvers.margin.max_margin import RESTART, Machine, MarginProblem, S
 from bagwise.solvers.margin.misvm import alternate
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.transductive import ordinary_svm
-
-__all__ = ["ramp", "ramp_svm"]
 
 
 def ramp(z: Vector, s: float) -> Vector:

@@ -27,8 +27,6 @@ from scipy import sparse
 
 from bagwise.exceptions import InputError
 
-__all__ = ["CONSTRAINTS", "ConstrainedSimilarity", "GroupTerm", "LowRank", "constrain"]
-
 CONSTRAINTS = (
     "bag",
     "bag_as_printed",

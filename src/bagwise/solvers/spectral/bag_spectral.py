@@ -4,8 +4,6 @@ The matrix whose eigenvectors are taken is made in `bag_constraints`, the eigenv
 `block_eigenvectors`; here the instances are placed in their space and clustered, new ones too.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,6 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise.compiled.threads import interruptible
 from bagwise.solvers.spectral.bag_constraints import ConstrainedSimilarity
-
-__all__ = ["embed", "extension", "k_means", "nearest_center", "unit_rows"]
 
 KMEANS_SAMPLE = 10_000  # rows on which the best of several k-means starts is found
 

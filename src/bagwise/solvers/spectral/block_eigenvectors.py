@@ -1,7 +1,5 @@
 """Leading eigenvectors of a large symmetric matrix whose eigenvalues may repeat."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -11,8 +9,6 @@ from scipy import linalg
 from bagwise.compiled.lapack import with_fixed_signs
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.result import SolverResult
-
-__all__ = ["leading_eigenvectors"]
 
 DEPTH = 6  # blocks that a restart adds
 

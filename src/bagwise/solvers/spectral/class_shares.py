@@ -8,12 +8,8 @@ its bag for sure. The likelihood
 is concave in theta; the iteration below (EM) maximises it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["class_shares"]
 
 
 def class_shares(

@@ -1,14 +1,10 @@
 """Labels to begin with: those that keep a balance, and the best of random ones."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bagwise import compiled
 from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
-
-__all__ = ["aligned_labels", "balanced_labels", "n_expected"]
 
 
 def n_expected(share: float, n: int) -> int:

@@ -33,20 +33,6 @@ from bagwise.solvers.result import SolverResult
 if TYPE_CHECKING:  # numba loads when the first kernel runs
     from bagwise.compiled.dual_descent import Rows
 
-__all__ = [
-    "BoundedLabels",
-    "KeyInstances",
-    "LabelSet",
-    "Mixture",
-    "MixtureResult",
-    "PartialLabels",
-    "aligned_start",
-    "canonical_order",
-    "split",
-    "supervised",
-    "well_svm",
-]
-
 Vector = NDArray[np.float64]
 Column = tuple[NDArray[np.int64], NDArray[np.int8]]  # row and sign of each variable
 
