@@ -12,6 +12,7 @@ ROOT = Path(bagwise.__file__).parent
 
 # In the order data meets them. A package may import itself and the packages it names.
 FOUNDATION = {
+    "_types",
     "exceptions",
     "_sklearn",
     "_warnings",
@@ -27,6 +28,7 @@ FOUNDATION = {
     "base",
 }
 PACKAGES = {
+    "_types": set(),
     "exceptions": set(),
     "_sklearn": set(),
     "_warnings": set(),
@@ -36,9 +38,9 @@ PACKAGES = {
     "labels": {"exceptions"},
     # Bags.to and Bags.distribute call engines
     "bags": {"exceptions", "_sklearn", "labels", "engines"},
-    "compiled": set(),
-    "engines": {"exceptions", "extras", "bags", "compiled"},
-    "solvers": {"exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},
+    "compiled": {"_types"},
+    "engines": {"_types", "exceptions", "extras", "bags", "compiled"},
+    "solvers": {"_types", "exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},
     "_validation": {"exceptions", "_sklearn", "labels", "bags", "engines"},
     "pairwise": FOUNDATION - {"base", "solvers"},
     "base": FOUNDATION,

@@ -147,7 +147,7 @@ class Bags:
                 f"{n_sparse} of {len(tables)} bags are sparse and the others dense: give one kind."
             )
         stack = sparse.vstack(tables, format="csr") if n_sparse else np.concatenate(tables)
-        offsets = np.concatenate([[0], np.cumsum([table.shape[0] for table in tables])])
+        offsets = offsets_of([table.shape[0] for table in tables])
         return cls(stack, offsets, ids, feature_names=feature_names)
 
     @classmethod
@@ -571,13 +571,29 @@ class Bags:
         if key.size and _is_range(key - key[0]):
             return self._slice(slice(int(key[0]), int(key[-1]) + 1))
         sizes = self.sizes[key]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = offsets_of(sizes)
         rows = np.repeat(self._offsets[:-1][key] - offsets[:-1], sizes) + np.arange(offsets[-1])
         return self._sibling(self._instances[rows], offsets, key)
 
     def _sibling(self, instances: Instances, offsets: NDArray[np.int64], key: Any) -> Bags:
         ids = None if self._ids is None else self._ids[key]
         return Bags(instances, offsets, ids, feature_names=self._feature_names)
+
+
+def offsets_of(sizes: ArrayLike) -> NDArray[np.int64]:
+    """Where each bag begins, given the number of instances of each bag.
+
+    Parameters
+    ----------
+    sizes : array-like of int of shape (n_bags,)
+        Instances of each bag.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n_bags + 1,)
+        Starts at 0 and ends with the number of all instances.
+    """
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
 def group_rows(
@@ -620,8 +636,8 @@ def group_rows(
         rank = np.empty_like(by_appearance)
         rank[by_appearance] = np.arange(len(rank))
         codes, ids = rank[inverse.reshape(-1)], distinct[by_appearance]
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(ids)))])
-    return np.argsort(codes, kind="stable"), offsets.astype(np.int64), ids
+    offsets = offsets_of(np.bincount(codes, minlength=len(ids)))
+    return np.argsort(codes, kind="stable"), offsets, ids
 
 
 def _is_everything(key: Any) -> bool:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.row_order import row_ranks
 from bagwise.labels import Labels
 
@@ -57,5 +57,5 @@ def in_canonical_order(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
     order = np.array(sorted(range(len(bags)), key=keys.__getitem__), dtype=np.intp)
     by_bag = bags.split(inside)
     rows = np.concatenate([by_bag[i] for i in order])
-    offsets = np.concatenate([[0], np.cumsum(bags.sizes[order])])
+    offsets = offsets_of(bags.sizes[order])
     return Bags(bags.instances[rows], offsets), labels[order]

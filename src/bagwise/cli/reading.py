@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise._validation import check_bags, is_mapped
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.cli.output import note, progress
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io.columns import Request
@@ -246,7 +246,7 @@ def _chosen(bags: Bags, known: NDArray[np.bool_]) -> Bags:
     if known.all() or not is_mapped(bags.instances):
         return bags[known]
     rows = np.flatnonzero(np.repeat(known, bags.sizes))
-    offsets = np.concatenate([[0], np.cumsum(bags.sizes[known])])
+    offsets = offsets_of(bags.sizes[known])
     ids = None if bags.ids is None else bags.ids[known]
     table = Workspace(limit=0).copy(bags.instances, rows=rows)
     return Bags(table, offsets, ids, feature_names=bags.feature_names)

@@ -8,8 +8,8 @@ row, and the blocks of all bags stand one after the other in one flat array.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.compiled import threads
 from bagwise.compiled.compilation import compiled
 
@@ -18,10 +18,8 @@ _inlined = compiled(inline="always")
 # Sums may be taken in any order, which lets the compiler use vector instructions.
 _vectorised = compiled(fastmath={"reassoc", "contract"})
 
-Offsets = NDArray[np.int64]
 
-
-def block_offsets(offsets: Offsets, label_offsets: Offsets) -> Offsets:
+def block_offsets(offsets: Ints, label_offsets: Ints) -> Ints:
     """Where the block of costs of each bag begins.
 
     Parameters
@@ -36,7 +34,7 @@ def block_offsets(offsets: Offsets, label_offsets: Offsets) -> Offsets:
     return np.concatenate([[0], np.cumsum(np.diff(offsets) * np.diff(label_offsets))])
 
 
-def assign(costs: NDArray[Any], offsets: Offsets, label_offsets: Offsets) -> NDArray[np.int64]:
+def assign(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
     """Pair rows with labels in each bag, as many as can be, so that the costs sum to the least.
 
     A row has at most one label and a label at most one row. Among equal sums the first found
@@ -68,7 +66,7 @@ def assign(costs: NDArray[Any], offsets: Offsets, label_offsets: Offsets) -> NDA
     return places
 
 
-def nearest(costs: NDArray[Any], offsets: Offsets, label_offsets: Offsets) -> NDArray[np.int64]:
+def nearest(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
     """Give each row its cheapest label, however many rows a label then has.
 
     Parameters
@@ -86,9 +84,7 @@ def nearest(costs: NDArray[Any], offsets: Offsets, label_offsets: Offsets) -> ND
     return places
 
 
-def nearest_rows(
-    costs: NDArray[Any], offsets: Offsets, label_offsets: Offsets
-) -> NDArray[np.int64]:
+def nearest_rows(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
     """Give each candidate label the cheapest row of its bag, however many labels a row then has.
 
     Parameters
@@ -107,13 +103,13 @@ def nearest_rows(
 
 
 def distances_to_candidates(
-    points: NDArray[Any],
-    centres: NDArray[Any],
-    offsets: Offsets,
-    labels: NDArray[np.int64],
-    label_offsets: Offsets,
-    stale: NDArray[np.bool_],
-    out: NDArray[np.float64],
+    points: Array,
+    centres: Array,
+    offsets: Ints,
+    labels: Ints,
+    label_offsets: Ints,
+    stale: Bools,
+    out: Floats,
 ) -> None:
     """Squared distances of the rows of each bag to the centres of its candidate labels.
 
@@ -141,13 +137,7 @@ def distances_to_candidates(
     threads.run_blocks(work, threads.block_bounds(cost_offsets, n_blocks))
 
 
-def _over_bags(
-    kernel: Any,
-    costs: NDArray[Any],
-    offsets: Offsets,
-    label_offsets: Offsets,
-    places: NDArray[np.int64],
-) -> None:
+def _over_bags(kernel: Any, costs: Array, offsets: Ints, label_offsets: Ints, places: Ints) -> None:
     cost_offsets = block_offsets(offsets, label_offsets)
     n_blocks = threads.n_threads() if costs.size > threads.SMALL else 1
 

@@ -6,8 +6,8 @@ its feature is not above the threshold; a node that does not split has the thres
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Bools, Floats, Ints
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import even_bounds, run_blocks
 
@@ -15,11 +15,8 @@ _compiled = compiled()
 
 
 def grow_tree(
-    columns: NDArray[np.float64],
-    order: NDArray[np.int32],
-    weights: NDArray[np.float64],
-    depth: int,
-) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
+    columns: Floats, order: Ints, weights: Floats, depth: int
+) -> tuple[Ints, Floats, Floats, Ints]:
     """Grow the tree h that agrees best with the weights, level by level.
 
     The value of a leaf is ``W / A``, W the sum of its weights and A the sum of their moduli:
@@ -72,12 +69,7 @@ def grow_tree(
     return feature, threshold, np.divide(W, A, out=np.zeros_like(W), where=A > 0), place
 
 
-def predict_trees(
-    X: NDArray[np.float64],
-    features: NDArray[np.int32],
-    thresholds: NDArray[np.float64],
-    leaves: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats) -> Floats:
     """Sum of the values of all trees for each instance.
 
     Parameters
@@ -99,9 +91,7 @@ def predict_trees(
     return out
 
 
-def noisy_or_likelihood(
-    scores: NDArray[np.float64], offsets: NDArray[np.int64], positive: NDArray[np.bool_]
-) -> tuple[float, NDArray[np.float64]]:
+def noisy_or_likelihood(scores: Floats, offsets: Ints, positive: Bools) -> tuple[float, Floats]:
     """Negative log-likelihood of bags under noisy-or, and what each instance should change.
 
     Parameters

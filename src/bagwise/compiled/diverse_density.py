@@ -6,8 +6,8 @@ x is positive with probability ``exp(-d)``, ``d = sum_k s_k^2 (x_k - t_k)^2``; a
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Bools, Floats, Ints
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import run_blocks
 
@@ -22,11 +22,8 @@ _compiled = compiled()
 
 
 def value_and_gradient(
-    X: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    positive: NDArray[np.bool_],
-    concept: NDArray[np.float64],
-) -> tuple[float, NDArray[np.float64]]:
+    X: Floats, offsets: Ints, positive: Bools, concept: Floats
+) -> tuple[float, Floats]:
     """Negative log-likelihood of bags under a concept, and its gradient.
 
     Parameters
@@ -51,15 +48,15 @@ def value_and_gradient(
 
 
 def descend_from_all(
-    X: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    positive: NDArray[np.bool_],
-    starts: NDArray[np.float64],
+    X: Floats,
+    offsets: Ints,
+    positive: Bools,
+    starts: Floats,
     *,
     max_rounds: int | None,
     max_iter: int,
     tol: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.bool_]]:
+) -> tuple[Floats, Floats, Ints, Bools]:
     """Descend from many starts, on all cores; with `max_rounds`, in the rounds of EM-DD.
 
     Parameters

@@ -17,10 +17,10 @@ in a sum adds 1 and x_i . m to them (`sum_factors`).
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.extmath import row_norms
 
+from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import even_bounds, run_blocks
 
@@ -36,15 +36,15 @@ class Rows(NamedTuple):
     """Rows as the compiled code reads them: made by `rows_of` or `gram_rows`."""
 
     kind: int
-    values: NDArray[Any]
-    data: NDArray[Any]
-    indices: NDArray[Any]
-    indptr: NDArray[Any]
+    values: Array
+    data: Array
+    indices: Array
+    indptr: Array
     n_rows: int
     n_features: int
-    score_factors: NDArray[np.float64]
-    sum_factors: NDArray[np.float64]
-    squares: NDArray[np.float64]
+    score_factors: Floats
+    sum_factors: Floats
+    squares: Floats
 
     @property
     def width(self) -> int:
@@ -60,7 +60,7 @@ class Descent(NamedTuple):
     gap: float
 
 
-def rows_of(X: Any, constant: float = 0.0, centre: NDArray[np.float64] | None = None) -> Rows:
+def rows_of(X: Any, constant: float = 0.0, centre: Floats | None = None) -> Rows:
     """Present a table of features.
 
     Parameters
@@ -97,7 +97,7 @@ def rows_of(X: Any, constant: float = 0.0, centre: NDArray[np.float64] | None = 
     return Rows(SPARSE, none, *parts, n_rows, n_features, for_score, for_sum, squares)
 
 
-def gram_rows(K: NDArray[Any], constant: float = 0.0) -> Rows:
+def gram_rows(K: Array, constant: float = 0.0) -> Rows:
     """Present a kernel matrix.
 
     Parameters
@@ -118,7 +118,7 @@ def gram_rows(K: NDArray[Any], constant: float = 0.0) -> Rows:
     return Rows(GRAM, K, data, indices, indptr, len(K), len(K), extra, extra, squares)
 
 
-def score(rows: Rows, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+def score(rows: Rows, vector: Floats) -> Floats:
     """Products of all rows with a vector.
 
     Parameters
@@ -143,7 +143,7 @@ def score(rows: Rows, vector: NDArray[np.float64]) -> NDArray[np.float64]:
     return head + rows.score_factors @ vector[rows.n_features :]
 
 
-def combine(rows: Rows, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+def combine(rows: Rows, coef: Floats) -> Floats:
     """The vector v = sum_i coef_i x_i, whose `score` is K coef.
 
     Parameters
@@ -166,7 +166,7 @@ def combine(rows: Rows, coef: NDArray[np.float64]) -> NDArray[np.float64]:
     return out
 
 
-def square(rows: Rows, coef: NDArray[np.float64], vector: NDArray[np.float64]) -> float:
+def square(rows: Rows, coef: Floats, vector: Floats) -> float:
     """|v|^2 of the vector that `coef` combines to.
 
     Parameters
@@ -194,15 +194,15 @@ def square(rows: Rows, coef: NDArray[np.float64], vector: NDArray[np.float64]) -
 
 def descend(
     rows: Rows,
-    pick: NDArray[np.int64],
-    signs: NDArray[np.int8],
-    weights: NDArray[np.float64],
-    costs: NDArray[np.float64],
-    alpha: NDArray[np.float64],
-    f: NDArray[np.float64],
-    E: NDArray[np.float64],
+    pick: Ints,
+    signs: Ints,
+    weights: Floats,
+    costs: Floats,
+    alpha: Floats,
+    f: Floats,
+    E: Floats,
     *,
-    order: NDArray[np.int64],
+    order: Ints,
     tol: float,
     max_passes: int,
     seed: int = 0,
@@ -273,16 +273,14 @@ def descend(
     return Descent(int(at[0]), primal, gap)
 
 
-def _cost_of_visit(
-    rows: Rows, pick: NDArray[np.int64], signs: NDArray[np.int8], same: NDArray[np.bool_]
-) -> int:
+def _cost_of_visit(rows: Rows, pick: Ints, signs: Ints, same: Bools) -> int:
     """About how many multiplications one variable costs."""
     length = len(rows.data) // max(rows.n_rows, 1) if rows.kind == SPARSE else rows.n_features
     n_labels = 1 if same.all() else signs.shape[1]
     return 10 + 2 * length * n_labels * (n_labels if pick.shape[1] > 1 else 1)
 
 
-def _no_parts(dtype: Any) -> tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int32]]:
+def _no_parts(dtype: Any) -> tuple[Array, Ints, Ints]:
     return np.empty(0, dtype), np.empty(0, np.int32), np.empty(0, np.int32)
 
 

@@ -14,20 +14,18 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cython_blas, cython_lapack
 
+from bagwise._types import Array
 from bagwise.compiled.threads import interruptible
-
-Matrix = NDArray[Any]
 
 NEAR = 1e-6  # entries this near to the largest, relative to it, count as equal
 LARGE = 10**7  # multiplications: 10 ms, and much more where BLAS threads wait for each other
 
 
 def cholesky(
-    matrix: Matrix, *, lower: bool = False, clean: bool = True, overwrite: bool = False
-) -> tuple[Matrix, int]:
+    matrix: Array, *, lower: bool = False, clean: bool = True, overwrite: bool = False
+) -> tuple[Array, int]:
     """Triangular R with R'R = matrix, or L with LL' = matrix.
 
     Parameters
@@ -57,8 +55,8 @@ def cholesky(
 
 
 def cholesky_solve(
-    factor: Matrix, right: Matrix, *, lower: bool = False, overwrite: bool = False
-) -> Matrix:
+    factor: Array, right: Array, *, lower: bool = False, overwrite: bool = False
+) -> Array:
     """Solve with the matrix whose `cholesky` factor is given.
 
     Parameters
@@ -83,7 +81,7 @@ def cholesky_solve(
     return found
 
 
-def cholesky_inverse(factor: Matrix) -> Matrix:
+def cholesky_inverse(factor: Array) -> Array:
     """Inverse of the matrix whose lower `cholesky` factor is given.
 
     Parameters
@@ -102,8 +100,8 @@ def cholesky_inverse(factor: Matrix) -> Matrix:
 
 
 def eigenvectors(
-    matrix: Matrix, first: int, last: int, *, lower: bool = True
-) -> tuple[Matrix, Matrix]:
+    matrix: Array, first: int, last: int, *, lower: bool = True
+) -> tuple[Array, Array]:
     """Eigenvalues from number `first` to number `last`, rising, and their eigenvectors.
 
     LAPACK's driver for a part of the spectrum (syevr) fails on some matrices of many equal
@@ -132,14 +130,14 @@ def eigenvectors(
     return values, with_fixed_signs(vectors)
 
 
-def _syevr(matrix: Matrix, first: int, last: int, lower: bool) -> tuple[Matrix, Matrix]:
+def _syevr(matrix: Array, first: int, last: int, lower: bool) -> tuple[Array, Array]:
     """Some eigenvalues and eigenvectors by LAPACK; LinAlgError where it fails."""
     A, n = _own(matrix), len(matrix)
     dtype, k = A.dtype, last - first + 1
     values, vectors = np.empty(n, dtype), np.empty((n, k), dtype, order="F")
     support, found = np.empty(2 * k, _int()), np.zeros(1, _int())
 
-    def call(work: Matrix, n_work: int, integers: NDArray[Any], n_integers: int) -> int:
+    def call(work: Array, n_work: int, integers: Array, n_integers: int) -> int:
         zero = np.zeros(1, dtype)  # bounds by value are not used; nor is a tolerance
         return _call(
             "syevr", 4 * n**3 // 3 if n_work > 0 else 0, dtype,
@@ -157,7 +155,7 @@ def _syevr(matrix: Matrix, first: int, last: int, lower: bool) -> tuple[Matrix, 
     return values[:k], vectors
 
 
-def with_fixed_signs(vectors: NDArray[Any]) -> NDArray[Any]:
+def with_fixed_signs(vectors: Array) -> Array:
     """Give each column the sign that makes its largest entry positive.
 
     An eigenvector has no sign of its own: which one comes out depends on the processor. As
@@ -191,8 +189,8 @@ def with_fixed_signs(vectors: NDArray[Any]) -> NDArray[Any]:
 
 
 def solve_upper(
-    factor: Matrix, right: Matrix, *, transposed: bool = False, overwrite: bool = False
-) -> Matrix:
+    factor: Array, right: Array, *, transposed: bool = False, overwrite: bool = False
+) -> Array:
     """R^-1 right, or with R', for an upper triangular R.
 
     Parameters
@@ -218,7 +216,7 @@ def solve_upper(
     return found
 
 
-def add_product(total: Matrix, block: Matrix, factor: float = 1.0) -> None:
+def add_product(total: Array, block: Array, factor: float = 1.0) -> None:
     """Add factor X'X to the upper triangle of a matrix, in place.
 
     Parameters
@@ -238,19 +236,19 @@ def add_product(total: Matrix, block: Matrix, factor: float = 1.0) -> None:
     _call("syrk", n * n * k, total.dtype, "U", "N", n, k, alpha, rows, n, beta, total, n)
 
 
-def _own(matrix: Matrix, overwrite: bool = False, *with_: Matrix) -> Matrix:
+def _own(matrix: Array, overwrite: bool = False, *with_: Array) -> Array:
     """The matrix in Fortran order, to write into; a copy unless `overwrite`."""
     dtype = np.result_type(matrix, *with_, np.float32)
     return np.array(matrix, dtype, order="F", copy=None if overwrite else True)
 
 
-def _alike(factor: Matrix, right: Matrix, overwrite: bool) -> tuple[Matrix, Matrix]:
+def _alike(factor: Array, right: Array, overwrite: bool) -> tuple[Array, Array]:
     """A factor to read and right-hand sides to write into, of one type."""
     found = _own(right, overwrite, factor)
     return np.asarray(factor, dtype=found.dtype, order="F"), found
 
 
-def _call(name: str, work: int, dtype: Any, *arguments: str | int | Matrix) -> int:
+def _call(name: str, work: int, dtype: Any, *arguments: str | int | Array) -> int:
     """Call a routine; returns its last argument where that is a number: 0 if all went well."""
     function = _routine(("s" if dtype == np.float32 else "d") + name)
     passed = [_by_reference(argument) for argument in arguments]
@@ -264,7 +262,7 @@ def _call(name: str, work: int, dtype: Any, *arguments: str | int | Matrix) -> i
     return int(last[0]) if isinstance(arguments[-1], int) else 0
 
 
-def _by_reference(argument: str | int | Matrix) -> tuple[int, Any]:
+def _by_reference(argument: str | int | Array) -> tuple[int, Any]:
     """The address of an argument, and what keeps it alive."""
     if isinstance(argument, str):
         argument = np.frombuffer(argument.encode(), np.uint8)

@@ -3,11 +3,12 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._types import Ints
 
-def row_ranks(instances: Any) -> NDArray[np.intp]:
+
+def row_ranks(instances: Any) -> Ints:
     """Number the distinct rows of a table in an order that depends on their values alone.
 
     Parameters

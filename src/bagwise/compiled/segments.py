@@ -9,15 +9,16 @@ it.
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bagwise._types import Array, Ints
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import over_bags
 
 _compiled = compiled()
 
 
-def maximum(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+def maximum(values: ArrayLike, offsets: ArrayLike) -> Array:
     """Largest value of each bag.
 
     Parameters
@@ -40,7 +41,7 @@ def maximum(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
     return _reduce(_maximum, values, offsets)
 
 
-def argmax(values: ArrayLike, offsets: ArrayLike) -> NDArray[np.int64]:
+def argmax(values: ArrayLike, offsets: ArrayLike) -> Ints:
     """Row of the largest value inside each bag (0-based; the first of equals; -1 if empty).
 
     Parameters
@@ -63,9 +64,7 @@ def argmax(values: ArrayLike, offsets: ArrayLike) -> NDArray[np.int64]:
     return top2(values, offsets)[2]
 
 
-def top2(
-    values: ArrayLike, offsets: ArrayLike
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+def top2(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Array, Ints]:
     """The largest and second largest value of each bag, and the row of the largest.
 
     Parameters
@@ -95,7 +94,7 @@ def top2(
     return first.reshape(shape), second.reshape(shape), row.reshape(shape)
 
 
-def sum(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+def sum(values: ArrayLike, offsets: ArrayLike) -> Array:
     """Sum of each bag, accumulated in double precision.
 
     Parameters
@@ -118,7 +117,7 @@ def sum(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
     return _reduce(_sum, values, offsets)
 
 
-def mean(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+def mean(values: ArrayLike, offsets: ArrayLike) -> Array:
     """Mean of each bag (0 if empty).
 
     Parameters
@@ -143,7 +142,7 @@ def mean(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
     return totals / sizes.reshape(-1, *[1] * (totals.ndim - 1))
 
 
-def logsumexp(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+def logsumexp(values: ArrayLike, offsets: ArrayLike) -> Array:
     """``log(sum(exp(values)))`` of each bag, without overflow (``-inf`` if empty).
 
     Parameters
@@ -166,7 +165,7 @@ def logsumexp(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
     return _reduce(_logsumexp, values, offsets)
 
 
-def noisy_or(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+def noisy_or(values: ArrayLike, offsets: ArrayLike) -> Array:
     """Log-odds that at least one instance of each bag is positive, from the instances' log-odds.
 
     With ``p = 1 / (1 + exp(-value))`` the bag is positive with ``1 - prod(1 - p)``. Nothing
@@ -199,7 +198,7 @@ def noisy_or(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
     return np.where(total < -30, total, beyond)
 
 
-def softmax(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+def softmax(values: ArrayLike, offsets: ArrayLike) -> Array:
     """Exponentials normalised inside each bag: they sum to 1 over its instances.
 
     Parameters
@@ -225,7 +224,7 @@ def softmax(values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
     return out.reshape(np.shape(values))
 
 
-def _reduce(reduction: Any, values: ArrayLike, offsets: ArrayLike) -> NDArray[Any]:
+def _reduce(reduction: Any, values: ArrayLike, offsets: ArrayLike) -> Array:
     """One value per bag and column, by a compiled reduction."""
     table, ends, shape = _prepare(values, offsets)
     out = np.empty((len(ends) - 1, table.shape[1]), table.dtype)
@@ -233,9 +232,7 @@ def _reduce(reduction: Any, values: ArrayLike, offsets: ArrayLike) -> NDArray[An
     return out.reshape(shape)
 
 
-def _prepare(
-    values: ArrayLike, offsets: ArrayLike
-) -> tuple[NDArray[Any], NDArray[np.int64], tuple[int, ...]]:
+def _prepare(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Ints, tuple[int, ...]]:
     array = np.asarray(values)
     array = np.ascontiguousarray(array, array.dtype if array.dtype == np.float32 else np.float64)
     ends = np.ascontiguousarray(offsets, np.int64)

@@ -1,10 +1,8 @@
 """Nearest neighbours from rows to bags: the inner loop of every Hausdorff-type distance."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array, Floats, Ints
 from bagwise.compiled import threads
 from bagwise.compiled.compilation import compiled
 
@@ -13,9 +11,7 @@ _compiled = compiled()
 _vectorised = compiled(fastmath={"reassoc", "contract"})
 
 
-def nearest_in_bags(
-    distances: NDArray[Any], offsets: NDArray[np.int64]
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def nearest_in_bags(distances: Array, offsets: Ints) -> tuple[Array, Ints]:
     """For each row, the smallest entry among the columns of each bag, and its column.
 
     Parameters
@@ -39,12 +35,8 @@ def nearest_in_bags(
 
 
 def exact_nearest_in_bags(
-    approximate: NDArray[Any],
-    slack: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    X: NDArray[Any],
-    Y: NDArray[Any],
-) -> NDArray[np.float64]:
+    approximate: Array, slack: Floats, offsets: Ints, X: Array, Y: Array
+) -> Floats:
     """Squared Euclidean distance of each row to each bag, to full precision.
 
     A product gives all distances fast, but close pairs suffer cancellation. Whatever lies within
@@ -70,12 +62,7 @@ def exact_nearest_in_bags(
     return out
 
 
-def nearest_of_pairs(
-    X: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    bags: NDArray[np.int64],
-) -> NDArray[np.int64]:
+def nearest_of_pairs(X: Floats, offsets: Ints, rows: Ints, bags: Ints) -> Ints:
     """For each pair of an instance and a bag, the instance of the bag that is nearest.
 
     Parameters
@@ -112,11 +99,8 @@ def _nearest_of_pairs(X, offsets, rows, bags, out):  # type: ignore[no-untyped-d
 
 
 def closest_instances(
-    points: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    first: NDArray[np.int64],
-    second: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    points: Floats, offsets: Ints, first: Ints, second: Ints
+) -> tuple[Ints, Ints]:
     """The two closest instances of each of some pairs of bags.
 
     Parameters

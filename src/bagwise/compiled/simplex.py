@@ -1,16 +1,14 @@
 """Projection of multipliers: not negative, and no more per group than its cap."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Bools, Floats, Ints
 from bagwise.compiled.compilation import compiled
 
 _compiled = compiled()
 
 
-def project(
-    values: NDArray[np.float64], offsets: NDArray[np.int64], caps: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+def project(values: Floats, offsets: Ints, caps: Floats) -> tuple[Floats, Bools, Bools]:
     """Nearest point with entries >= 0 whose sum in each group is at most the group's cap.
 
     Parameters

@@ -26,10 +26,11 @@ from weakref import WeakSet
 
 import joblib
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn import config_context, get_config
 from threadpoolctl import threadpool_limits
+
+from bagwise._types import Array, Ints
 
 # Below this many values the threads cost more than they save.
 SMALL = 100_000
@@ -83,7 +84,7 @@ def one_core_if_sparse(table: Any) -> AbstractContextManager[Any]:
     return threadpool_limits(1, user_api="blas") if sparse.issparse(table) else nullcontext()
 
 
-def block_bounds(offsets: NDArray[np.int64], n_blocks: int) -> NDArray[np.int64]:
+def block_bounds(offsets: Ints, n_blocks: int) -> Ints:
     """Cut bags into at most `n_blocks` runs of whole bags with about equally many instances.
 
     Parameters
@@ -103,7 +104,7 @@ def block_bounds(offsets: NDArray[np.int64], n_blocks: int) -> NDArray[np.int64]
     return np.unique(np.concatenate([[0], inner, [len(offsets) - 1]]))
 
 
-def even_bounds(n_rows: int, n_values: float) -> NDArray[np.int64]:
+def even_bounds(n_rows: int, n_values: float) -> Ints:
     """Cut rows into about equal blocks: one per thread, or one for little work.
 
     Parameters
@@ -122,7 +123,7 @@ def even_bounds(n_rows: int, n_values: float) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, n_rows, n_blocks + 1).astype(np.int64))
 
 
-def run_blocks(work: Callable[[int, int], Any], bounds: NDArray[np.int64]) -> list[Any]:
+def run_blocks(work: Callable[[int, int], Any], bounds: Ints) -> list[Any]:
     """Run ``work(start, stop)`` on each block, on threads when there are several.
 
     Parameters
@@ -176,9 +177,7 @@ def interruptible(function: Callable[..., T], *arguments: Any, **options: Any) -
     return job.wait()[0]
 
 
-def over_bags(
-    kernel: Callable[..., None], offsets: NDArray[np.int64], values: NDArray[Any], *out: Any
-) -> None:
+def over_bags(kernel: Callable[..., None], offsets: Ints, values: Array, *out: Any) -> None:
     """Run a compiled ``kernel(start, stop, offsets, values, *out)`` over all bags.
 
     Parameters

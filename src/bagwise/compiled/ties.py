@@ -4,17 +4,14 @@ Scores come from matrix products and iterative solvers, whose last digits depend
 and on the number of threads. A decision (a class, a witness, the order of rows) must not.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
+
+from bagwise._types import Array
 
 BITS = {np.dtype(np.float64): 26, np.dtype(np.float32): 16}  # half of the digits; more of few
 
 
-def settled(
-    values: NDArray[Any], axis: int | None = None, *, bits: int | None = None
-) -> NDArray[Any]:
+def settled(values: Array, axis: int | None = None, *, bits: int | None = None) -> Array:
     """Round values to some 1.5e-8 of the largest modulus (single precision: 1.5e-5).
 
     ``settled(x).argmax()`` and ``argsort(settled(x), kind="stable")`` then take the first of

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import Bunch
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._registry import (
     DatasetInfo,
     damaged,
@@ -314,7 +314,7 @@ def _bags(
     numbered = bag.ndim == 1 and bag.dtype.kind in "iu" and len(bag) > 0 and bag[0] == 0
     if not numbered or not np.isin(np.diff(bag.astype(np.int64)), (0, 1)).all():
         raise damaged(info, "bags that are not numbered 0, 1, 2, ... in order")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(bag))])
+    offsets = offsets_of(np.bincount(bag))
     try:
         return Bags(X.astype(np.float64), offsets, ids, feature_names=feature_names)
     except ValueError as error:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._draw import check_count, check_number, check_size, random_generator
 from bagwise.datasets._registry import describe_dataset
 from bagwise.exceptions import InputError
@@ -88,7 +88,7 @@ def make_digit_bags(
         )
     rows = [_draw_bag(rng, is_target, bool(positive), mean_size, std_size) for positive in wanted]
     picked = np.concatenate(rows)
-    offsets = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
+    offsets = offsets_of([len(r) for r in rows])
     bags = Bags(X[picked], offsets, feature_names=[f"pixel {i}" for i in range(X.shape[1])])
     return Bunch(
         bags=bags,

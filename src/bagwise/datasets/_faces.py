@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._draw import (
     check_count,
     check_number,
@@ -124,7 +124,7 @@ def make_names_and_faces(
     )
     X = _face_vectors(rng, instance_labels, n_categories, n_features, n_latent, noise, nuisance)
     return Bunch(
-        bags=Bags(X, np.concatenate([[0], np.cumsum(sizes)])),
+        bags=Bags(X, offsets_of(sizes)),
         label_sets=_label_sets(true_names, n_categories),
         automatic_label_sets=_label_sets(captions, n_categories),
         instance_labels=instance_labels,

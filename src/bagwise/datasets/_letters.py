@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._bag_sets import label_set_bunch
 from bagwise.datasets._draw import indicator, random_generator
 from bagwise.datasets._plain_sets import LETTER_FEATURES, LETTERS, load_letter
@@ -136,7 +136,7 @@ def _letters_of(name: str, words: list[str], random_state: Any) -> Bunch:
     for c in np.unique(instance_labels):
         places = np.flatnonzero(instance_labels == c)
         rows[places] = rng.choice(np.flatnonzero(letter.y == c), size=len(places), replace=False)
-    offsets = np.concatenate([[0], np.cumsum([len(word) for word in spelled])])
+    offsets = offsets_of([len(word) for word in spelled])
     bags = Bags(letter.X[rows], offsets, _ids(words), feature_names=LETTER_FEATURES)
     return Bunch(
         bags=bags,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._draw import check_count, check_number, check_size, random_generator
 from bagwise.datasets._registry import describe_dataset
 from bagwise.exceptions import InputError
@@ -87,7 +87,7 @@ def make_bags(
     rng = random_generator(random_state)
     y = rng.permutation(np.arange(n_bags) % n_classes)
     sizes = rng.randint(smallest, largest + 1, size=n_bags)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = offsets_of(sizes)
     if ring:
         X = _annulus(rng, offsets[-1], *GAP)
         X[offsets[:-1]] = _disc_or_ring(rng, y)

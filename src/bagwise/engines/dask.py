@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.threads import block_bounds
 from bagwise.engines import connection
 from bagwise.engines.actors import DaskParts
@@ -203,7 +203,7 @@ class DistributedBags(Bags):
 
     def _gather(self, key: NDArray[Any]) -> Bags:
         key = self._positions(key)
-        offsets = np.concatenate([[0], np.cumsum(self.sizes[key])])
+        offsets = offsets_of(self.sizes[key])
         ids = None if self._ids is None else self._ids[key]
         if not len(key):
             nothing = np.empty((0, self.n_features), self.dtype)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.engines import connection
 from bagwise.engines.losses import retry_work
 from bagwise.engines.sending import SentFunction, call_guarded, copied, unpack
@@ -371,5 +371,5 @@ def _in_order(order: NDArray[np.int64], pieces: list[Bags]) -> Bags:
     """Pieces one after the other, then in an order."""
     sizes = np.concatenate([piece.sizes for piece in pieces])
     ids = None if pieces[0].ids is None else np.concatenate([piece.ids for piece in pieces])
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = offsets_of(sizes)
     return joined(offsets, ids, pieces[0].feature_names, pieces)[order]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels, is_missing, plain_array, sorted_labels
 
@@ -74,7 +74,7 @@ def group(column: Column, name: str) -> Grouping:
             f"({len(missing)} such rows). Fill it or drop these rows."
         )
     counts = np.bincount(column.codes, minlength=len(column.values))
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    offsets = offsets_of(counts)
     order = np.argsort(column.codes, kind="stable")
     return Grouping(column.codes, order, offsets, plain_array(column.values))
 

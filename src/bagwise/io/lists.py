@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
 from bagwise.io.columns import Layout, Request, label_bags, listed
@@ -32,7 +32,7 @@ def read_lists(
         [_lengths(lists, features[0], start) for start, lists in _batches(source, features[0])]
     )
     rows = _one_row_per_bag(source, layout.roles["bag"], len(sizes))
-    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    offsets = offsets_of(sizes)
     width = _vector_width(source, features[0]) if vectors else len(features)
     dtype = request.dtype or source.dtype(features)
     instances = workspace.empty((int(offsets[-1]), width), dtype)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from bagwise.bags import Bags, group_rows
+from bagwise.bags import Bags, group_rows, offsets_of
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.io.columns import Request, listed
 from bagwise.io.contents import Contents, check_contents
@@ -197,7 +197,7 @@ def _bags_of(
                 f"bag names {len(ids)} bags, while there are labels or ids for {n_bags}."
             )
         return offsets, ids, order
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(bag, minlength=n_bags))])
+    offsets = offsets_of(np.bincount(bag, minlength=n_bags))
     together = bool(np.all(bag[:-1] <= bag[1:]))
     return offsets, ids, None if together else np.argsort(bag, kind="stable")
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 import bagwise
 from bagwise._files import replacing
 from bagwise._validation import check_bags, check_known_labels
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
@@ -300,7 +300,7 @@ def _ranked(
     ranks = np.arange(bags.n_instances) - bags.offsets[index]
     most = max(LEAST_PER_BAG, MOST_INSTANCES // len(bags))
     kept = ranks < most
-    offsets = np.concatenate([[0], np.cumsum(np.minimum(bags.sizes, most))])
+    offsets = offsets_of(np.minimum(bags.sizes, most))
     return order[kept], ranks[kept], offsets
 
 

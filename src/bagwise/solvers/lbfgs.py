@@ -4,17 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult, minimize
 
+from bagwise._types import Floats
 from bagwise.exceptions import InputError
-
-Vector = NDArray[np.float64]
 
 
 def lbfgs(
-    objective: Callable[[Vector], tuple[float, Vector]],
-    start: Vector,
+    objective: Callable[[Floats], tuple[float, Floats]],
+    start: Floats,
     *,
     max_iter: int,
     ftol: float,
@@ -48,7 +46,7 @@ def lbfgs(
     """
     shape = start.shape
 
-    def checked(point: Vector) -> tuple[float, Vector]:
+    def checked(point: Floats) -> tuple[float, Floats]:
         value, gradient = objective(point.reshape(shape))
         # A sum of squares overflows before its terms do; scipy would go on with NaN.
         if not (np.isfinite(value) and np.isfinite(np.vdot(gradient, gradient))):

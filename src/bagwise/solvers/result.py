@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from bagwise._types import Array, Floats
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class SolverResult:
         How far the constraints are from holding, where the method has constraints.
     """
 
-    solution: tuple[NDArray[Any], ...]
-    objective_curve: NDArray[Any]
+    solution: tuple[Array, ...]
+    objective_curve: Array
     n_iter: int
     converged: bool
-    residuals: NDArray[Any] | None = None
+    residuals: Array | None = None
 
 
-def total_curve(results: Sequence[SolverResult]) -> NDArray[np.float64]:
+def total_curve(results: Sequence[SolverResult]) -> Floats:
     """Sum the objectives of several machines; one that has settled stays where it is.
 
     Parameters

@@ -1,14 +1,12 @@
 """Instances from an origin amid them and in a unit of their own size."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Floats
 from bagwise.exceptions import InputError
 
-Matrix = NDArray[np.float64]
 
-
-def unit_variance(X: Matrix) -> tuple[Matrix, NDArray[np.float64], float]:
+def unit_variance(X: Floats) -> tuple[Floats, Floats, float]:
     """Centre rows and divide them by one number, so that the mean variance of features is 1.
 
     For methods whose result follows a change of origin and unit exactly, so that only rounding

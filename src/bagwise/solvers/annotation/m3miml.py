@@ -11,8 +11,8 @@ largest value, which is no smaller, and makes the problem convex.
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Bools, Ints
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.max_margin import bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
@@ -22,12 +22,7 @@ TILT = 10.0  # the largest score, in units of tol, of what tells equal ones apar
 
 
 def m3miml(
-    space: FeatureSpace,
-    offsets: NDArray[np.int64],
-    carried: NDArray[np.bool_],
-    *,
-    C: float,
-    tol: float,
+    space: FeatureSpace, offsets: Ints, carried: Bools, *, C: float, tol: float
 ) -> SolverResult:
     """Solve the machine of one label.
 

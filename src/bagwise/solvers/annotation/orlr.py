@@ -19,32 +19,29 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Journal, Parts, codes_by_bag, place, retry
 from bagwise.solvers.annotation.orlr_parts import ORLRPart
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
 
-Array = NDArray[Any]
-Vector = NDArray[np.float64]
-
 
 def ored_logistic(
     bags: Bags,
-    indicator: NDArray[np.int8],
+    indicator: Ints,
     n_classes: int,
     *,
     background: bool,
     max_operations: float,
-    weights: Vector,
+    weights: Floats,
     reg: float,
     fit_intercept: bool,
     solver: str,
     max_iter: int,
     tol: float,
-    instance_labels: NDArray[np.int64] | None = None,
+    instance_labels: Ints | None = None,
     start: tuple[Array, Array] | None = None,
     track: Callable[[range], Any] = iter,
     checkpoint: Any = None,
@@ -129,26 +126,26 @@ class _Problem:
     reg: float
     scale: float
     journal: Journal
-    origin: Vector
+    origin: Floats
 
-    def uncentred(self, theta: Vector) -> Vector:
+    def uncentred(self, theta: Floats) -> Floats:
         """[W b], for instances as they are."""
         theta = theta.copy()
         theta[:, -1] -= theta[:, :-1] @ self.origin
         return theta
 
-    def likelihood(self, theta: Vector) -> tuple[float, Vector]:
+    def likelihood(self, theta: Floats) -> tuple[float, Floats]:
         """Value and gradient."""
         return self._penalised(
             "likelihood", theta, lambda: self.parts.total("likelihood", self.uncentred(theta))
         )
 
-    def surrogate_at(self, theta: Vector) -> Callable[[Vector], tuple[float, Vector]]:
+    def surrogate_at(self, theta: Floats) -> Callable[[Floats], tuple[float, Floats]]:
         """The auxiliary function (Eq. 7) of the posterior at theta."""
         expected = False
 
-        def surrogate(new: Vector) -> tuple[float, Vector]:
-            def find() -> tuple[float, Vector]:
+        def surrogate(new: Floats) -> tuple[float, Floats]:
+            def find() -> tuple[float, Floats]:
                 nonlocal expected
                 known, expected = expected, False  # a lost worker takes its posterior along
                 if not known:
@@ -162,24 +159,24 @@ class _Problem:
         return surrogate
 
     def _penalised(
-        self, kind: str, theta: Vector, find: Callable[[], tuple[float, Vector]]
-    ) -> tuple[float, Vector]:
+        self, kind: str, theta: Floats, find: Callable[[], tuple[float, Floats]]
+    ) -> tuple[float, Floats]:
         value, gradient = self.journal.evaluate(kind, theta, lambda: retry(self.parts, find))
         W, gradient = theta[:, :-1], gradient.copy()
         gradient[:, :-1] += self.reg * W - np.outer(gradient[:, -1], self.origin)
         return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale
 
 
-def _coarse(values: Vector) -> Vector:
+def _coarse(values: Floats) -> Floats:
     """Values to ten digits: sums over other partitions, which round differently, give the same."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.round(mantissa * 2.0**32) / 2.0**32, exponent)
 
 
-Outcome = tuple[Vector, list[float], bool]
+Outcome = tuple[Floats, list[float], bool]
 
 
-def _lbfgs(problem: _Problem, theta: Vector, max_iter: int, tol: float, track: Any) -> Outcome:
+def _lbfgs(problem: _Problem, theta: Floats, max_iter: int, tol: float, track: Any) -> Outcome:
     """L-BFGS on the likelihood of the label sets."""
     steps = iter(track(range(max_iter)))
     curve: list[float] = []
@@ -195,7 +192,7 @@ def _lbfgs(problem: _Problem, theta: Vector, max_iter: int, tol: float, track: A
 
 def _em(
     problem: _Problem,
-    theta: Vector,
+    theta: Floats,
     max_iter: int,
     tol: float,
     track: Any,
@@ -227,9 +224,9 @@ def _em(
 
 
 def _backtrack(
-    surrogate: Callable[[Vector], tuple[float, Vector]],
-    theta: Vector,
-    gradient: Vector,
+    surrogate: Callable[[Floats], tuple[float, Floats]],
+    theta: Floats,
+    gradient: Floats,
     length: float,
 ) -> float:
     """Halve the step until the function falls enough; 0 where rounding is all that is left."""
@@ -243,12 +240,12 @@ def _backtrack(
 
 
 def _minimise(
-    function: Callable[[Vector], tuple[float, Vector]],
-    theta: Vector,
+    function: Callable[[Floats], tuple[float, Floats]],
+    theta: Floats,
     max_iter: int,
     tol: float,
     after: Any = None,
-) -> tuple[Vector, bool]:
+) -> tuple[Floats, bool]:
     found = lbfgs(
         function,
         theta,

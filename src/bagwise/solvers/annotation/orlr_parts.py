@@ -15,17 +15,14 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bagwise import compiled
-from bagwise.bags import Bags
+from bagwise._types import Array, Bools, Floats, Ints
+from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.threads import SMALL, block_bounds, n_threads, run_blocks
 from bagwise.engines import codes_of_instances, digest, to_numpy
 from bagwise.engines.arrays import column_sums, exp, float64, like, log_softmax, product
 from bagwise.engines.tensors import torch
-
-Array = NDArray[Any]
-Vector = NDArray[np.float64]
 
 BLOCK = 2**23  # scores held at once
 LARGEST_TABLE = 2**29  # bytes that exact inference on one bag may hold
@@ -54,23 +51,23 @@ class Demands:
         The class of each instance, -1 where it is not known; empty where none is.
     """
 
-    offsets: NDArray[np.int64]
-    set_offsets: NDArray[np.int64]
-    set_labels: NDArray[np.int64]
-    known: NDArray[np.bool_]
+    offsets: Ints
+    set_offsets: Ints
+    set_labels: Ints
+    known: Bools
     background: bool
     max_operations: float
-    instance_labels: NDArray[np.int64]
+    instance_labels: Ints
 
     @classmethod
     def of(
         cls,
-        offsets: NDArray[np.int64],
-        indicator: NDArray[np.int8],
+        offsets: Ints,
+        indicator: Ints,
         *,
         background: bool,
         max_operations: float,
-        instance_labels: NDArray[np.int64] | None = None,
+        instance_labels: Ints | None = None,
     ) -> Demands:
         """Read label sets given as zeros and ones; a row of -1: nothing is known."""
         if instance_labels is None:
@@ -81,7 +78,7 @@ class Demands:
         return cls(offsets, set_offsets, labels, known, background, max_operations, instance_labels)
 
     @cached_property
-    def impossible(self) -> NDArray[np.bool_]:
+    def impossible(self) -> Bools:
         """Bags whose label set has probability zero: more labels than instances, or none at all.
 
         Labels that a known instance shows, and the known instances, do not count.
@@ -98,21 +95,21 @@ class Demands:
         return self.known & ((k_open > n_open) | ((k == 0) & (not self.background)))
 
     @cached_property
-    def n_known(self) -> NDArray[np.int64]:
+    def n_known(self) -> Ints:
         """How many instances of each bag have a known label."""
         if not len(self.instance_labels):
             return np.zeros(len(self.known), np.int64)
-        counts = np.concatenate([[0], np.cumsum(self.instance_labels >= 0)])
+        counts = offsets_of(self.instance_labels >= 0)
         return counts[self.offsets[1:]] - counts[self.offsets[:-1]]
 
     @property
-    def counts(self) -> NDArray[np.bool_]:
+    def counts(self) -> Bools:
         """Which instances count: those of a known label set, or of a known label."""
         counted = np.repeat(self.known, np.diff(self.offsets))
         return counted | (self.instance_labels >= 0) if len(self.instance_labels) else counted
 
     @cached_property
-    def operations(self) -> Vector:
+    def operations(self) -> Floats:
         """Cost of exact inference per bag: instance x reachable subset x label."""
         pairs = np.column_stack([np.diff(self.offsets), np.diff(self.set_offsets)])
         distinct, which = np.unique(pairs, axis=0, return_inverse=True)
@@ -120,7 +117,7 @@ class Demands:
         return np.array(costs)[which.reshape(-1)]
 
     @cached_property
-    def how(self) -> NDArray[np.int8]:
+    def how(self) -> Ints:
         """How the posterior of each bag is found; exactly, unless time or memory forbid it."""
         n, k = np.diff(self.offsets).astype(float), np.diff(self.set_offsets)
         rows = 2 * np.sqrt(n) + 4  # of the checkpointed table
@@ -132,7 +129,7 @@ class Demands:
         return how.astype(np.int8)
 
     @property
-    def approximate(self) -> NDArray[np.bool_]:
+    def approximate(self) -> Bools:
         """Bags whose posterior is found by belief propagation."""
         return self.how == compiled.label_subsets.APPROXIMATE
 
@@ -145,12 +142,8 @@ class Demands:
 
 
 def infer(
-    demands: Demands,
-    part: slice,
-    scores: Array,
-    *,
-    weights: Vector | None = None,
-) -> tuple[Vector, Vector, NDArray[np.bool_]]:
+    demands: Demands, part: slice, scores: Array, *, weights: Floats | None = None
+) -> tuple[Floats, Floats, Bools]:
     """Find the posterior labels of instances given the label sets of their bags.
 
     Parameters
@@ -233,8 +226,8 @@ class _Part:
     def __init__(
         self,
         bags: Bags,
-        indicator: NDArray[np.int8],
-        weights: Vector,
+        indicator: Ints,
+        weights: Floats,
         known: Any = None,
         *,
         background: bool,
@@ -264,7 +257,7 @@ class _Part:
         weights = None if np.all(self.weights == 1) else np.repeat(self.weights, self.bags.sizes)
         return to_numpy(column_sums(self.X, weights))
 
-    def likelihood(self, theta: Vector) -> tuple[float, Vector]:
+    def likelihood(self, theta: Floats) -> tuple[float, Floats]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
         value, gradient = 0.0, np.zeros_like(theta)
         for bags, rows in self._blocks():
@@ -273,7 +266,7 @@ class _Part:
             self._add_gradient(gradient, residual, rows)
         return value, gradient
 
-    def surrogate(self, theta: Vector) -> tuple[float, Vector]:
+    def surrogate(self, theta: Floats) -> tuple[float, Floats]:
         """Minus the auxiliary function (Eq. 7) for the kept posterior, and its gradient."""
         value, gradient = 0.0, np.zeros_like(theta)
         for _, rows in self._blocks():
@@ -284,15 +277,15 @@ class _Part:
         return value, gradient
 
     @cached_property
-    def _instance_weights(self) -> Vector:
+    def _instance_weights(self) -> Floats:
         return np.repeat(self.weights, self.bags.sizes) * self.demands.counts
 
-    def _scores(self, theta: Vector, rows: slice) -> Any:
+    def _scores(self, theta: Floats, rows: slice) -> Any:
         """X W' + b, in float64."""
         scores = float64(product(self.X[rows], like(theta[:, :-1], self.X)))
         return scores + like(theta[:, -1], scores)
 
-    def _add_gradient(self, gradient: Vector, residual: Any, rows: slice) -> None:
+    def _add_gradient(self, gradient: Floats, residual: Any, rows: slice) -> None:
         gradient[:, :-1] += to_numpy(product(self.X[rows].T, like(residual, self.X).T)).T
         if self.fit_intercept:
             gradient[:, -1] += to_numpy(residual.sum(axis=0))
@@ -301,7 +294,7 @@ class _Part:
         """Bags and their instances, in blocks whose scores are not too large to hold."""
         raise NotImplementedError
 
-    def _residual(self, bags: slice, scores: Any) -> tuple[Any, Vector]:
+    def _residual(self, bags: slice, scores: Any) -> tuple[Any, Floats]:
         """Weighted softmax minus posterior of the instances, and log P(Y | X) of the bags."""
         raise NotImplementedError
 
@@ -311,7 +304,7 @@ class _Group:
     """Bags with k labels each, the longest first."""
 
     k: int
-    bags: NDArray[np.int64]
+    bags: Ints
     rows: Any  # (n_steps, n_bags) row of the j-th instance; the first n_running[j] are valid
     n_running: list[int]
     columns: Any  # (n_bags, k or k + 1 with background)
@@ -333,14 +326,14 @@ class TensorORLRPart(_Part):
             mine = mine[np.argsort(-bags.sizes[mine], kind="stable")]
             self.groups += self._groups_of(int(k), mine)
 
-    def expect(self, theta: Vector) -> None:
+    def expect(self, theta: Floats) -> None:
         """The E-step: keep the posterior labels of all instances."""
         self.posterior = self._infer(self._scores(theta, slice(None)))[0]
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
         yield slice(None), slice(None)
 
-    def _residual(self, bags: slice, scores: Any) -> tuple[Any, Vector]:
+    def _residual(self, bags: slice, scores: Any) -> tuple[Any, Floats]:
         posterior, log_likelihood = self._infer(scores)
         each = like(self._instance_weights[:, None], scores)
         return (exp(log_softmax(scores)) - posterior) * each, to_numpy(log_likelihood)
@@ -393,10 +386,10 @@ class TensorORLRPart(_Part):
         return bags[~(total > UNDERFLOW)]
 
     def _expect_compiled(
-        self, chosen: NDArray[np.int64], scores: Any, posterior: Any, log_likelihood: Any
+        self, chosen: Ints, scores: Any, posterior: Any, log_likelihood: Any
     ) -> None:
         sizes = self.bags.sizes[chosen]
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = offsets_of(sizes)
         rows = np.repeat(self.bags.offsets[:-1][chosen] - offsets[:-1], sizes)
         place = torch.as_tensor(rows + np.arange(offsets[-1]), device=scores.device)
         known = self.instance_labels[place] if len(self.instance_labels) else self.instance_labels
@@ -410,7 +403,7 @@ class TensorORLRPart(_Part):
             value, device=scores.device
         )
 
-    def _groups_of(self, k: int, mine: NDArray[np.int64]) -> list[_Group]:
+    def _groups_of(self, k: int, mine: Ints) -> list[_Group]:
         """Cut bags of k labels, the longest first, so that the table of each group fits."""
         groups, start = [], 0
         sizes = self.bags.sizes[mine]
@@ -420,7 +413,7 @@ class TensorORLRPart(_Part):
             start += fit
         return groups
 
-    def _group(self, k: int, mine: NDArray[np.int64]) -> _Group:
+    def _group(self, k: int, mine: Ints) -> _Group:
         sizes = self.bags.sizes[mine]
         steps = np.arange(sizes[0])
         rows = self.bags.offsets[:-1][mine][None, :] + steps[:, None]
@@ -445,7 +438,7 @@ class ORLRPart(_Part):
 
     tensor_part = TensorORLRPart
 
-    def expect(self, theta: Vector) -> None:
+    def expect(self, theta: Floats) -> None:
         """The E-step: keep the posterior labels of all instances."""
         found = [
             infer(self.demands, bags, self._scores(theta, rows))[0] for bags, rows in self._blocks()
@@ -455,7 +448,7 @@ class ORLRPart(_Part):
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
         return self.demands.parts(self.n_classes)
 
-    def _residual(self, bags: slice, scores: Array) -> tuple[Array, Vector]:
+    def _residual(self, bags: slice, scores: Array) -> tuple[Array, Floats]:
         return infer(self.demands, bags, scores, weights=self.weights[bags])[:2]
 
 

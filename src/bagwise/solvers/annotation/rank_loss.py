@@ -12,22 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise import compiled
+from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.result import SolverResult
 
-Vector = NDArray[np.float64]
 ROUND = 0.05  # the corner of the hinge is rounded over this width, so that L-BFGS applies
 
 
 def rank_loss_sim(
     X: Any,
-    offsets: NDArray[np.int64],
-    label_sets: NDArray[Any],
+    offsets: Ints,
+    label_sets: Array,
     *,
     reg: float,
     fit_intercept: bool,
@@ -96,9 +95,9 @@ class _Rows:
     """
 
     table: Any  # (n_instances, n_features), and a column of ones with intercept
-    scale: Vector
-    origin: Vector  # what the rows were moved by, in their own unit
-    left: Vector  # what is still to be taken off, in the unit of the table
+    scale: Floats
+    origin: Floats  # what the rows were moved by, in their own unit
+    left: Floats  # what is still to be taken off, in the unit of the table
 
     @classmethod
     def of(cls, X: Any, reg: float, fit_intercept: bool) -> _Rows:
@@ -124,15 +123,15 @@ class _Rows:
             np.append(left, 0 * ones),
         )
 
-    def scores(self, W: Vector) -> Vector:
+    def scores(self, W: Floats) -> Floats:
         return safe_sparse_dot(self.table, W.T, dense_output=True) - W @ self.left
 
-    def gradient(self, slopes: Vector) -> Vector:
+    def gradient(self, slopes: Floats) -> Floats:
         """By W, of a function of the scores with these derivatives."""
         product = safe_sparse_dot(self.table.T, slopes, dense_output=True)
         return product.T - np.outer(slopes.sum(axis=0), self.left)
 
-    def planes(self, W: Vector) -> tuple[Vector, Vector]:
+    def planes(self, W: Floats) -> tuple[Floats, Floats]:
         """Weights and intercepts for rows as they came."""
         n_features = len(self.origin)
         weights = W / self.scale
@@ -140,21 +139,21 @@ class _Rows:
         return weights[:, :n_features], intercept
 
 
-def _rank_loss(scores: Vector, carried: NDArray[np.bool_], width: float) -> tuple[float, Vector]:
+def _rank_loss(scores: Floats, carried: Bools, width: float) -> tuple[float, Floats]:
     gradient = np.empty_like(scores)
     return compiled.label_pairs.rank_loss(scores, carried, width, gradient), gradient
 
 
 def _convex(
     rows: _Rows,
-    offsets: NDArray[np.int64],
-    bag: NDArray[np.int64],
-    carried: NDArray[np.bool_],
-    weights: Vector,
-    penalty: Vector,
-    start: Vector,
-) -> tuple[Vector, bool]:
-    def objective(W: Vector) -> tuple[float, Vector]:
+    offsets: Ints,
+    bag: Ints,
+    carried: Bools,
+    weights: Floats,
+    penalty: Floats,
+    start: Floats,
+) -> tuple[Floats, bool]:
+    def objective(W: Floats) -> tuple[float, Floats]:
         pooled = compiled.segments.sum(weights * rows.scores(W), offsets)
         loss, slope = _rank_loss(pooled, carried, ROUND)
         gradient = rows.gradient(weights * slope[bag]) + penalty * W

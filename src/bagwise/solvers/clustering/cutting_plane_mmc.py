@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
+from bagwise._types import Floats, Ints
+from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.small_qp import solve_small_qp
 from bagwise.solvers.result import SolverResult
 
@@ -27,13 +27,7 @@ MAX_CUTS = 300
 
 
 def cutting_plane_mmc(
-    space: FeatureSpace,
-    labels: NDArray[np.int64],
-    *,
-    C: float,
-    balance: float,
-    tol: float,
-    steps: Iterable[int],
+    space: FeatureSpace, labels: Ints, *, C: float, balance: float, tol: float, steps: Iterable[int]
 ) -> SolverResult:
     """Cluster by the concave-convex procedure around cutting planes.
 
@@ -99,16 +93,16 @@ class SignedMachine:
         False when there were too many, or when one came back.
     """
 
-    coef: Vector
+    coef: Floats
     intercept: float
-    scores: Vector
+    scores: Floats
     squared_norm: float
     n_cuts: int
     converged: bool
 
 
 def signed_svm(
-    space: FeatureSpace, signs: NDArray[np.int64], *, C: float, balance: float, tol: float
+    space: FeatureSpace, signs: Ints, *, C: float, balance: float, tol: float
 ) -> SignedMachine:
     """Minimise 1/2 |w|^2 + C sum_i (1 - z_i f_i)_+ with |mean f| <= l, by cutting planes.
 
@@ -155,14 +149,14 @@ class _Cuts:
 
     cost: float
     balance: float
-    coefs: list[Vector] = field(default_factory=list)
-    scores: list[Vector] = field(default_factory=list)
+    coefs: list[Floats] = field(default_factory=list)
+    scores: list[Floats] = field(default_factory=list)
     sides: list[float] = field(default_factory=list)  # 1/n sum c z
     wanted: list[float] = field(default_factory=list)  # 1/n sum c
-    gram: Vector = field(default_factory=lambda: np.zeros((0, 0)))
-    weights: Vector = field(default_factory=lambda: np.zeros(0))
+    gram: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    weights: Floats = field(default_factory=lambda: np.zeros(0))
 
-    def add(self, space: FeatureSpace, chosen: NDArray[np.int64]) -> None:
+    def add(self, space: FeatureSpace, chosen: Ints) -> None:
         """Add the cut of c z = `chosen`."""
         n = len(chosen)
         coef = (chosen - chosen.mean()) / n
@@ -178,7 +172,7 @@ class _Cuts:
         gram[:-1, :-1], gram[-1], gram[:, -1] = self.gram, products, products
         self.gram = gram
 
-    def solve(self) -> tuple[Vector, float, float]:
+    def solve(self) -> tuple[Floats, float, float]:
         """Scores without intercept, intercept and slack of the current problem.
 
         Its dual, over multipliers of cuts, of xi >= 0 and of the two bounds on b:
@@ -196,7 +190,7 @@ class _Cuts:
         self.weights = np.where(x[:t] > 1e-12 * self.cost, x[:t], 0.0)
         return self.combined(self.scores), -float(y[1]), max(0.0, -float(y[0]))
 
-    def combined(self, parts: list[Vector]) -> Vector:
+    def combined(self, parts: list[Floats]) -> Floats:
         """Sum of what belongs to the cuts, by their multipliers; most have none."""
         used = np.flatnonzero(self.weights)
         return sum((self.weights[k] * parts[k] for k in used), np.zeros(len(parts[0])))

@@ -24,15 +24,15 @@ Journal on Optimization 6, 1996.
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, solve_triangular
 from scipy.sparse.linalg import LinearOperator, eigsh
 
+from bagwise._types import Floats
 from bagwise.compiled import lapack
 from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible, one_core_if_small
 from bagwise.exceptions import InputError
-from bagwise.solvers.margin.feature_space import FeatureSpace, Vector, dense_gram
+from bagwise.solvers.margin.feature_space import FeatureSpace, dense_gram
 from bagwise.solvers.result import SolverResult
 
 DENSE = 100  # rows up to which all eigenvalues are found
@@ -68,7 +68,7 @@ def generalized_mmc(
 
 
 def _relaxed(
-    K: NDArray[np.float64], *, C: float, balance: float, tol: float, steps: Iterable[int]
+    K: Floats, *, C: float, balance: float, tol: float, steps: Iterable[int]
 ) -> SolverResult:
     n = len(K)
     K[np.diag_indices(n)] += 1 / C
@@ -90,8 +90,8 @@ def _relaxed(
 
 
 def diagonal_bound(
-    Q: NDArray[np.float64], *, tol: float, steps: Iterable[int]
-) -> tuple[Vector, NDArray[np.float64], Vector, bool]:
+    Q: Floats, *, tol: float, steps: Iterable[int]
+) -> tuple[Floats, Floats, Floats, bool]:
     """Maximise 1/2 sum gamma with Z = Q - diag(gamma) positive semi-definite and gamma >= 0.
 
     Its dual: minimise 1/2 tr(Q W) over positive semi-definite W with diag W - s = 1, s >= 0. Both
@@ -157,14 +157,14 @@ def diagonal_bound(
     return gamma, W, np.array(curve), False
 
 
-def _length(factor: NDArray[np.float64], step: NDArray[np.float64], x: Vector, dx: Vector) -> float:
+def _length(factor: Floats, step: Floats, x: Floats, dx: Floats) -> float:
     """How far A = factor factor' stays positive definite along a step, and x positive; nearly.
 
     The lowest eigenvalue of the step seen from A tells; Lanczos finds it by products.
     """
     n = len(x)
 
-    def seen(v: Vector) -> Vector:
+    def seen(v: Floats) -> Floats:
         back = solve_triangular(factor, v, lower=True, trans=1, check_finite=False)
         return solve_triangular(factor, step @ back, lower=True, check_finite=False)
 
@@ -178,7 +178,7 @@ def _length(factor: NDArray[np.float64], step: NDArray[np.float64], x: Vector, d
     return min(1.0, 0.95 / -lowest) if lowest < 0 else 1.0
 
 
-def _factor(A: NDArray[np.float64]) -> NDArray[np.float64]:
+def _factor(A: Floats) -> Floats:
     """The lower Cholesky factor."""
     factor, failed = lapack.cholesky(A, lower=True)
     if failed:

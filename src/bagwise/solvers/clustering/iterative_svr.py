@@ -11,17 +11,17 @@ of least loss among those the balance allows.
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.svm import SVR
 
 from bagwise import compiled
-from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, Vector, dense_gram
+from bagwise._types import Floats, Ints
+from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense_gram
 from bagwise.solvers.margin.libsvm import fit_libsvm
 from bagwise.solvers.result import SolverResult
 
 
-def best_threshold(scores: Vector, balance: float) -> tuple[float, float]:
+def best_threshold(scores: Floats, balance: float) -> tuple[float, float]:
     """The intercept of least loss sum_i |1 - |s_i + b||, midway between neighbouring scores.
 
     Parameters
@@ -46,7 +46,7 @@ def best_threshold(scores: Vector, balance: float) -> tuple[float, float]:
     b = -0.5 * (s[counts - 1] + s[counts])
     sums = np.concatenate([[0.0], np.cumsum(s)])
 
-    def distance(centre: Vector, start: NDArray[np.intp], stop: NDArray[np.intp]) -> Vector:
+    def distance(centre: Floats, start: Ints, stop: Ints) -> Floats:
         """Sum of |s - centre| over s[start:stop], by sums of sorted values."""
         middle = np.clip(np.searchsorted(s, centre), start, stop)
         below = centre * (middle - start) - (sums[middle] - sums[start])
@@ -59,13 +59,7 @@ def best_threshold(scores: Vector, balance: float) -> tuple[float, float]:
 
 
 def iterative_svr(
-    space: FeatureSpace,
-    labels: NDArray[np.int64],
-    *,
-    C: float,
-    balance: float,
-    tol: float,
-    steps: Iterable[int],
+    space: FeatureSpace, labels: Ints, *, C: float, balance: float, tol: float, steps: Iterable[int]
 ) -> SolverResult:
     """Cluster by rounds of regression, until labels come back; keep the best.
 
@@ -91,12 +85,7 @@ def iterative_svr(
     """
     is_linear = isinstance(space, LinearFeatures)
     table = space.rows if isinstance(space, LinearFeatures) else dense_gram(space)
-    model = SVR(
-        kernel="linear" if is_linear else "precomputed",
-        C=C,
-        epsilon=0.0,
-        tol=tol,
-    )
+    model = SVR(kernel="linear" if is_linear else "precomputed", C=C, epsilon=0.0, tol=tol)
     seen: set[bytes] = set()
     curve: list[float] = []
     settled = False

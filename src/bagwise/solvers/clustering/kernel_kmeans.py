@@ -9,20 +9,18 @@ the sum of squares.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.extmath import row_norms
 
 from bagwise import compiled
-from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, Vector
+from bagwise._types import Floats, Ints
+from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.wellsvm.label_starts import aligned_labels
 
 STEP = 256  # rows whose kernel block gives a part of the diagonal
 
-Codes = NDArray[np.int64]
 
-
-def squared_lengths(space: FeatureSpace) -> Vector:
+def squared_lengths(space: FeatureSpace) -> Floats:
     """K(x, x) of all rows.
 
     Parameters
@@ -42,8 +40,8 @@ def squared_lengths(space: FeatureSpace) -> Vector:
 
 
 def first_labels(
-    space: FeatureSpace, lengths: Vector, n_clusters: int, init: str, rng: np.random.RandomState
-) -> Codes:
+    space: FeatureSpace, lengths: Floats, n_clusters: int, init: str, rng: np.random.RandomState
+) -> Ints:
     """Labels to begin with.
 
     Parameters
@@ -84,7 +82,7 @@ def first_labels(
 
 
 def kernel_kmeans(
-    space: FeatureSpace, lengths: Vector, labels: Codes, n_clusters: int, max_iter: int
+    space: FeatureSpace, lengths: Floats, labels: Ints, n_clusters: int, max_iter: int
 ) -> SolverResult:
     """Run Lloyd's rounds from given labels.
 
@@ -129,7 +127,7 @@ def kernel_kmeans(
     return SolverResult((labels, 2 * means, -squares), np.array(curve), len(curve), converged)
 
 
-def _occupied(labels: Codes, n_clusters: int, lengths: Vector) -> Codes:
+def _occupied(labels: Ints, n_clusters: int, lengths: Floats) -> Ints:
     """Give each empty cluster a row of a cluster that has several, the longest first."""
     labels = labels.copy()
     for k in np.setdiff1d(np.arange(n_clusters), labels):

@@ -1,17 +1,17 @@
 """Diverse density (Maron and Lozano-Pérez 1998) and EM-DD (Zhang and Goldman 2001)."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bagwise import compiled
+from bagwise._types import Bools, Floats, Ints
 from bagwise.solvers.result import SolverResult
 
 
 def diverse_density(
-    X: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    positive: NDArray[np.bool_],
-    starts: NDArray[np.float64],
+    X: Floats,
+    offsets: Ints,
+    positive: Bools,
+    starts: Floats,
     *,
     max_iter: int,
     tol: float,
@@ -59,7 +59,7 @@ def diverse_density(
     )
 
 
-def starts_at(points: NDArray[np.float64], weight: float) -> NDArray[np.float64]:
+def starts_at(points: Floats, weight: float) -> Floats:
     """Concepts at points, with one weight for all features.
 
     Parameters

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from bagwise import compiled
+from bagwise._types import Bools, Floats, Ints
 from bagwise.solvers.result import SolverResult
 
 # The longest step of one tree, in log-odds: where a tree separates the bags, longer is always
@@ -15,9 +15,9 @@ LONGEST = 8.0
 
 
 def mil_boost(
-    X: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    positive: NDArray[np.bool_],
+    X: Floats,
+    offsets: Ints,
+    positive: Bools,
     *,
     n_estimators: int,
     max_depth: int,
@@ -83,7 +83,7 @@ def mil_boost(
     )
 
 
-def _best_constant(sizes: NDArray[np.int64], positive: NDArray[np.bool_]) -> float:
+def _best_constant(sizes: Ints, positive: Bools) -> float:
     """The log-odds that, given to all instances, make the bags most likely.
 
     With u = -log(1 - p) the likelihood is concave in u, and its slope is zero where the negative
@@ -99,12 +99,7 @@ def _best_constant(sizes: NDArray[np.int64], positive: NDArray[np.bool_]) -> flo
     return float(u + np.log(-np.expm1(-u)))
 
 
-def _best_step(
-    scores: NDArray[np.float64],
-    outputs: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    positive: NDArray[np.bool_],
-) -> float:
+def _best_step(scores: Floats, outputs: Floats, offsets: Ints, positive: Bools) -> float:
     """The first step along `outputs` at which the likelihood stops rising, by bisection."""
 
     def still_rising(step: float) -> bool:

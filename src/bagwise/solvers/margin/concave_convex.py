@@ -7,26 +7,18 @@ and its minimum is not above J at the start. The convex problem is solved in the
 instances that ever were the best of a wrong class.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.extmath import row_norms
 
 from bagwise import compiled
+from bagwise._types import Array, Floats, Ints
 from bagwise.solvers.result import SolverResult
 
 CAPACITY = 12  # instances remembered per bag and wrong class
 BIAS = 1.0  # squared constant feature that carries b, in mean squared norms of instances
 
 
-def objective(
-    W: NDArray[Any],
-    best: NDArray[Any],
-    codes: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    C: float,
-) -> float:
+def objective(W: Array, best: Array, codes: Ints, weights: Floats, C: float) -> float:
     """J, from the largest score per bag and class.
 
     Parameters
@@ -52,14 +44,14 @@ def objective(
 
 
 def concave_convex(
-    X: NDArray[Any],
-    offsets: NDArray[np.int64],
-    codes: NDArray[np.int64],
-    W: NDArray[Any],
-    b: NDArray[Any],
+    X: Array,
+    offsets: Ints,
+    codes: Ints,
+    W: Array,
+    b: Array,
     *,
     C: float,
-    weights: NDArray[np.float64],
+    weights: Floats,
     fit_intercept: bool,
     rng: np.random.RandomState,
     max_rounds: int = 20,
@@ -116,11 +108,11 @@ class _ConvexProblem:
 
     def __init__(
         self,
-        X: NDArray[Any],
-        offsets: NDArray[np.int64],
-        codes: NDArray[np.int64],
+        X: Array,
+        offsets: Ints,
+        codes: Ints,
         n_classes: int,
-        costs: NDArray[np.float64],
+        costs: Floats,
         fit_intercept: bool,
         rng: np.random.RandomState,
     ) -> None:
@@ -132,9 +124,7 @@ class _ConvexProblem:
         self.mass = np.zeros((n_bags, n_classes, CAPACITY + 1))
         self.mass[:, :, CAPACITY] = costs[:, None]
 
-    def solve(
-        self, scores: NDArray[Any], tol: float
-    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def solve(self, scores: Array, tol: float) -> tuple[Array, Array, Array]:
         """Fix the own witnesses at the given scores and minimise; return W, b and new scores."""
         own = np.arange(len(self.codes)), self.codes
         witness = (compiled.segments.argmax(scores, self.offsets) + self.offsets[:-1, None])[own]
@@ -154,7 +144,7 @@ class _ConvexProblem:
                 break
         return W, b, scores
 
-    def _primal(self, witness: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _primal(self, witness: Ints) -> tuple[Array, Array]:
         """W and b that belong to the dual variables, for these own witnesses."""
         n_classes = self.mass.shape[1]
         W, b = np.zeros((n_classes, self.X.shape[1])), np.zeros(n_classes)
@@ -166,7 +156,7 @@ class _ConvexProblem:
             b[m] -= step * self.scale
         return W, b
 
-    def _admit(self, scores: NDArray[Any]) -> None:
+    def _admit(self, scores: Array) -> None:
         """Let the best instance of each bag and class into its group."""
         best = compiled.segments.argmax(scores, self.offsets) + self.offsets[:-1, None]
         new = ~(self.members == best[:, :, None]).any(axis=2)
@@ -175,9 +165,7 @@ class _ConvexProblem:
             if len(idle):
                 self.members[i, m, idle[0]] = best[i, m]
 
-    def _gap(
-        self, W: NDArray[Any], b: NDArray[Any], scores: NDArray[Any], witness: NDArray[np.int64]
-    ) -> float:
+    def _gap(self, W: Array, b: Array, scores: Array, witness: Ints) -> float:
         """Relative duality gap of the convex problem (with its penalty on b)."""
         best = compiled.segments.maximum(scores, self.offsets)
         margins = 1.0 + best - scores[witness, self.codes][:, None]

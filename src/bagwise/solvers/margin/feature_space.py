@@ -14,14 +14,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise._memory import require_memory
+from bagwise._types import Array, Floats, Ints
 from bagwise.compiled import lapack
 from bagwise.exceptions import InputError
-
-Vector = NDArray[np.float64]
 
 # Largest number of instances whose kernel matrix is kept (72 MB), and size of a block beyond.
 KEPT = 3000
@@ -42,11 +40,11 @@ class Ties:
         Where each group begins among them, and how many it has.
     """
 
-    points: NDArray[np.intp]
-    starts: NDArray[np.intp]
-    counts: NDArray[np.intp]
+    points: Ints
+    starts: Ints
+    counts: Ints
 
-    def untie(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def untie(self, values: Floats) -> Floats:
         """``P values``, for an array with a row per point."""
         if len(self.points) == 0:
             return values
@@ -56,7 +54,7 @@ class Ties:
         out[self.points] = tied - np.repeat(means, self.counts, axis=0)
         return out
 
-    def totals(self, rows: Any) -> NDArray[np.float64]:
+    def totals(self, rows: Any) -> Floats:
         """``Q rows``, for dense or sparse rows."""
         group = np.repeat(np.arange(len(self.counts)), self.counts)
         shape = (len(self.counts), rows.shape[0])
@@ -88,11 +86,11 @@ class LinearFeatures:
         """Make points, the rows of `combine` times the instances."""
         return RowPoints(combine @ self.rows)
 
-    def scores(self, coef: Vector) -> Vector:
+    def scores(self, coef: Floats) -> Floats:
         """Score all instances by the machine with these coefficients, without intercept."""
         return self.rows @ (self.rows.T @ coef)
 
-    def planes(self, coef: Vector, intercept: Vector) -> tuple[Vector, Vector]:
+    def planes(self, coef: Floats, intercept: Floats) -> tuple[Floats, Floats]:
         """Weights and intercepts of machines, for instances that are not centred.
 
         Parameters
@@ -124,7 +122,7 @@ class KernelFeatures:
 
     at_once = KEPT  # points at a time, for which a Gram matrix may be held
 
-    def __init__(self, instances: Any, kernel: Callable[[Any, Any], NDArray[Any]]) -> None:
+    def __init__(self, instances: Any, kernel: Callable[[Any, Any], Array]) -> None:
         self.rows, self.kernel = instances, kernel
         self._last: tuple[sparse.csr_array, GramPoints] | None = None
 
@@ -143,14 +141,14 @@ class KernelFeatures:
             out += combine[:, block] @ (combine @ part.T).T
         return GramPoints(out)
 
-    def scores(self, coef: Vector) -> Vector:
+    def scores(self, coef: Floats) -> Floats:
         """Score all instances by the machine with these coefficients, without intercept."""
         used = np.flatnonzero(coef)
         everybody = np.arange(self.rows.shape[0])
         blocks = _blocks(len(everybody), max(1, len(used)))
         return np.concatenate([self._between(everybody[b], used) @ coef[used] for b in blocks])
 
-    def _between(self, left: NDArray[np.intp], right: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _between(self, left: Ints, right: Ints) -> Floats:
         if self.rows.shape[0] <= KEPT:
             return self._gram[np.ix_(left, right)]
         if len(right) == 0:
@@ -158,11 +156,11 @@ class KernelFeatures:
         return np.asarray(self.kernel(self.rows[left], self.rows[right]), np.float64)
 
     @cached_property
-    def _gram(self) -> NDArray[np.float64]:
+    def _gram(self) -> Floats:
         return np.asarray(self.kernel(self.rows, self.rows), np.float64)
 
 
-def dense_gram(space: FeatureSpace) -> NDArray[np.float64]:
+def dense_gram(space: FeatureSpace) -> Floats:
     """The whole kernel matrix, for methods that need it at once.
 
     Parameters
@@ -191,11 +189,11 @@ class RowPoints:
     def __init__(self, rows: Any) -> None:
         self.rows = rows
 
-    def product(self, coef: Vector) -> Vector:
+    def product(self, coef: Floats) -> Floats:
         """Multiply the Gram matrix with `coef`."""
         return self.rows @ (self.rows.T @ coef)
 
-    def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
+    def solve(self, chosen: Ints, ties: Ties, ridge: float, right: Floats) -> Floats:
         """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
         rows = self.rows[chosen]
         if len(chosen) <= rows.shape[1]:
@@ -215,17 +213,17 @@ class RowPoints:
 class GramPoints:
     """Points known by their Gram matrix."""
 
-    def __init__(self, gram: NDArray[np.float64]) -> None:
+    def __init__(self, gram: Floats) -> None:
         self.gram = gram
 
-    def product(self, coef: Vector) -> Vector:
+    def product(self, coef: Floats) -> Floats:
         """Multiply the Gram matrix with `coef`."""
         used = np.flatnonzero(coef)
         if len(used) > len(coef) // 4:  # gathering rows costs more than multiplying zeros
             return self.gram @ coef
         return coef[used] @ self.gram[used]
 
-    def solve(self, chosen: NDArray[np.intp], ties: Ties, ridge: float, right: Vector) -> Vector:
+    def solve(self, chosen: Ints, ties: Ties, ridge: float, right: Floats) -> Floats:
         """Solve ``(ridge I + P K P) x = P right`` on chosen points, with the P of `Ties`."""
         return _solve_gram(self.gram[np.ix_(chosen, chosen)], ties, ridge, right)
 
@@ -239,11 +237,11 @@ Points = RowPoints | GramPoints
 FeatureSpace = LinearFeatures | KernelFeatures
 
 
-def _solve_gram(gram: NDArray[np.float64], ties: Ties, ridge: float, right: Vector) -> Vector:
+def _solve_gram(gram: Floats, ties: Ties, ridge: float, right: Floats) -> Floats:
     return _solve(ties.untie(ties.untie(gram).T), ridge, ties.untie(right))
 
 
-def _solve(matrix: NDArray[np.float64], ridge: float, right: Vector) -> Vector:
+def _solve(matrix: Floats, ridge: float, right: Floats) -> Floats:
     matrix = np.array(matrix, order="F")  # a copy, as LAPACK reads it
     matrix[np.diag_indices(len(matrix))] += ridge
     factor, failed = lapack.cholesky(matrix, clean=False, overwrite=True)
@@ -255,7 +253,7 @@ def _solve(matrix: NDArray[np.float64], ridge: float, right: Vector) -> Vector:
     return lapack.cholesky_solve(factor, right)
 
 
-def selection(rows: NDArray[np.intp], n_instances: int) -> sparse.csr_array:
+def selection(rows: Ints, n_instances: int) -> sparse.csr_array:
     """The matrix `combine` whose points are single instances.
 
     Parameters
@@ -279,7 +277,7 @@ def _equal(A: sparse.csr_array, B: sparse.csr_array) -> bool:
     )
 
 
-def dense(matrix: Any) -> NDArray[np.float64]:
+def dense(matrix: Any) -> Floats:
     """A matrix as a dense array.
 
     Parameters

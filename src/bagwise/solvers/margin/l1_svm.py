@@ -1,21 +1,15 @@
 """The 1-norm SVM of MILES, a linear program, by column generation."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import linprog
 
+from bagwise._types import Bools, Floats, Ints
 from bagwise.compiled.threads import interruptible
 from bagwise.solvers.result import SolverResult
 
 
-def l1_svm(
-    M: NDArray[np.float64],
-    positive: NDArray[np.bool_],
-    costs: NDArray[np.float64],
-    *,
-    tol: float = 1e-9,
-) -> SolverResult:
+def l1_svm(M: Floats, positive: Bools, costs: Floats, *, tol: float = 1e-9) -> SolverResult:
     r"""Minimise :math:`|w|_1 + \sum_i C_i (1 - y_i (w \cdot m_i + b))_+` exactly.
 
     Few features carry weight. The program is solved on some of them; its dual prices tell which
@@ -64,9 +58,7 @@ def l1_svm(
     )
 
 
-def _solve(
-    M: NDArray[np.float64], y: NDArray[np.float64], costs: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
+def _solve(M: Floats, y: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
     """The program over w = u - v, u, v >= 0, b and the slacks; also its dual prices."""
     n, k = M.shape
     signed = y[:, None] * M
@@ -84,13 +76,11 @@ def _solve(
     return found.x[:k] - found.x[k : 2 * k], found.fun, -found.ineqlin.marginals
 
 
-def _largest(values: NDArray[np.float64], number: int) -> NDArray[np.intp]:
+def _largest(values: Floats, number: int) -> Ints:
     return np.argsort(-values, kind="stable")[:number]
 
 
-def _middle_intercept(
-    scores: NDArray[np.float64], y: NDArray[np.float64], costs: NDArray[np.float64]
-) -> float:
+def _middle_intercept(scores: Floats, y: Floats, costs: Floats) -> float:
     """The middle of the intercepts that minimise the hinge loss of given scores.
 
     Row i stops paying at ``b = y_i - score_i``; between such points the loss is linear.

@@ -31,15 +31,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise import compiled
+from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.solvers.line_search import line_search
-from bagwise.solvers.margin.feature_space import FeatureSpace, Points, Ties, Vector, selection
+from bagwise.solvers.margin.feature_space import FeatureSpace, Points, Ties, selection
 from bagwise.solvers.result import SolverResult
 
 GROWTH = 4.0  # of sigma, per proximal step
@@ -48,8 +47,6 @@ MAX_PROXIMAL = 60
 MAX_NEWTON = 200
 
 EPS = float(np.finfo(np.float64).eps)
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -71,25 +68,23 @@ class MarginProblem:
     """
 
     combine: sparse.csr_array
-    signs: Vector
-    margins: Vector
-    groups: NDArray[np.int64]
-    costs: Vector
+    signs: Floats
+    margins: Floats
+    groups: Ints
+    costs: Floats
 
     @classmethod
-    def separate(
-        cls, combine: sparse.csr_array, signs: NDArray[Any], costs: Vector
-    ) -> MarginProblem:
+    def separate(cls, combine: sparse.csr_array, signs: Array, costs: Floats) -> MarginProblem:
         """The ordinary SVM: a slack for each point, and the margin 1."""
         n = len(signs)
         return cls(combine, signs.astype(np.float64), np.ones(n), np.arange(n), costs)
 
     @cached_property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Where each group begins."""
         return np.searchsorted(self.groups, np.arange(len(self.costs) + 1))
 
-    def take(self, chosen: NDArray[np.intp]) -> MarginProblem:
+    def take(self, chosen: Ints) -> MarginProblem:
         """Leave out all points but the chosen ones, given in rising order."""
         present, groups = np.unique(self.groups[chosen], return_inverse=True)
         return MarginProblem(
@@ -100,21 +95,21 @@ class MarginProblem:
             self.costs[present],
         )
 
-    def needed(self, plain: Vector) -> Vector:
+    def needed(self, plain: Floats) -> Floats:
         """The largest margin missed in each group, at scores without intercept."""
         return compiled.segments.maximum(self.margins - self.signs * plain, self.offsets)
 
     @cached_property
-    def group_signs(self) -> Vector:
+    def group_signs(self) -> Floats:
         """The sign of each group."""
         return self.signs[self.offsets[:-1]]
 
-    def loss(self, plain: Vector, intercept: float) -> float:
+    def loss(self, plain: Floats, intercept: float) -> float:
         """Cost of all slacks."""
         missed = self.needed(plain) - self.group_signs * intercept
         return float(self.costs @ np.maximum(missed, 0.0))
 
-    def mean_difference(self) -> Vector:
+    def mean_difference(self) -> Floats:
         """Mean of the positive minus mean of the negative points, as coefficients of instances.
 
         The direction of w as the costs go to zero.
@@ -123,7 +118,7 @@ class MarginProblem:
         shares = np.where(positive, 1 / positive.sum(), -1 / (~positive).sum())
         return self.combine.T @ shares
 
-    def best_intercept(self, plain: Vector) -> float:
+    def best_intercept(self, plain: Floats) -> float:
         """The intercept that costs least beside given w; the middle where there is a choice.
 
         The slack of a group is a hinge in b; the slope of the cost, from minus the costs of all
@@ -156,8 +151,8 @@ class Start:
         Length of the first proximal step; at least the natural one is used.
     """
 
-    multipliers: Vector
-    coef: Vector
+    multipliers: Floats
+    coef: Floats
     intercept: float
     sigma: float
 
@@ -186,21 +181,21 @@ class Machine:
         False when the budget ran out.
     """
 
-    coef: Vector
+    coef: Floats
     intercept: float
-    scores: Vector
+    scores: Floats
     squared_norm: float
-    multipliers: Vector
+    multipliers: Floats
     sigma: float
-    objective_curve: Vector
+    objective_curve: Floats
     converged: bool
 
-    def objective(self, signs: NDArray[Any], costs: Vector) -> float:
+    def objective(self, signs: Array, costs: Floats) -> float:
         """1/2 |w|^2 and the hinge loss of all instances, at these signs."""
         slacks = np.maximum(0.0, 1 - signs * self.scores)
         return 0.5 * self.squared_norm + float(costs @ slacks)
 
-    def start(self, multipliers: Vector) -> Start:
+    def start(self, multipliers: Floats) -> Start:
         """A warm start for new signs of the instances, with these multipliers."""
         return Start(multipliers, self.coef, self.intercept, RESTART * self.sigma)
 
@@ -213,7 +208,7 @@ class Machine:
 
 
 def bag_problem(
-    offsets: NDArray[np.int64], positive: Mask, costs: Vector, *, slack_per_bag: bool
+    offsets: Ints, positive: Bools, costs: Floats, *, slack_per_bag: bool
 ) -> MarginProblem:
     """The convex problem in which the mean of its instances stands for a positive bag.
 
@@ -296,7 +291,7 @@ def max_margin(
         start = Start(a, problem.signs * a, b, RESTART * sigma)
 
 
-def _first_choice(problem: MarginProblem, a: Vector, at_once: int) -> NDArray[np.intp]:
+def _first_choice(problem: MarginProblem, a: Floats, at_once: int) -> Ints:
     """All points; of too many those with multipliers, and an even choice of each sign."""
     if len(a) <= at_once:
         return np.arange(len(a))
@@ -305,9 +300,7 @@ def _first_choice(problem: MarginProblem, a: Vector, at_once: int) -> NDArray[np
     return np.unique(np.concatenate([*even, np.flatnonzero(a)]))
 
 
-def _failed(
-    problem: MarginProblem, scores: Vector, chosen: NDArray[np.intp], tol: float
-) -> NDArray[np.intp]:
+def _failed(problem: MarginProblem, scores: Floats, chosen: Ints, tol: float) -> Ints:
     """Points left out that ask for more slack than their group has, and as many that come next."""
     missed = problem.margins - problem.signs * scores
     slacks = np.zeros(len(problem.costs))
@@ -322,7 +315,7 @@ def _failed(
 
 def _proximal_point(
     points: Points, problem: MarginProblem, start: Start, tol: float
-) -> tuple[Vector, float, Vector, bool]:
+) -> tuple[Floats, float, Floats, bool]:
     """Multipliers, the last sigma, the objective after each step, whether `tol` was reached."""
     # A multiplier alone at its margin is about 1 / |phi|^2, and C at most.
     natural = float(problem.costs.max())
@@ -356,8 +349,8 @@ def _proximal_point(
 class _Place:
     """A point (w, b): w by coefficients of the points, and as the scores it gives them."""
 
-    coef: Vector
-    plain: Vector
+    coef: Floats
+    plain: Floats
     b: float
 
     def towards(self, other: _Place, length: float) -> _Place:
@@ -372,8 +365,8 @@ class _Place:
 class _Pieces:
     """Which quadratic piece of the objective: free multipliers and full groups."""
 
-    free: Mask
-    full: Mask
+    free: Bools
+    full: Bools
 
     def equals(self, other: _Pieces) -> bool:
         return np.array_equal(self.free, other.free) and np.array_equal(self.full, other.full)
@@ -385,22 +378,22 @@ class _Step:
 
     points: Points
     problem: MarginProblem
-    a: Vector
+    a: Floats
     b: float
     sigma: float
     rho: float
 
-    def missed(self, here: _Place) -> Vector:
+    def missed(self, here: _Place) -> Floats:
         """How much of its margin each point misses: z."""
         return self.problem.margins - self.problem.signs * (here.plain + here.b)
 
-    def multipliers(self, here: _Place) -> tuple[Vector, _Pieces]:
+    def multipliers(self, here: _Place) -> tuple[Floats, _Pieces]:
         """Proj_A(a + sigma z), and where it is differentiable."""
         target = self.a + self.sigma * self.missed(here)
         a, free, full = compiled.simplex.project(target, self.problem.offsets, self.problem.costs)
         return a, _Pieces(free, full)
 
-    def made(self, here: _Place, a: Vector) -> tuple[_Place, float]:
+    def made(self, here: _Place, a: Floats) -> tuple[_Place, float]:
         """The w that `a` makes, with the gradient in b; and how far from it `here` is."""
         coef = self.problem.signs * a
         plain = self.points.product(coef)
@@ -424,7 +417,7 @@ class _Step:
 
 def _newton(
     step: _Step, here: _Place, last: _Pieces | None, tol: float
-) -> tuple[_Place, Vector, _Pieces, float]:
+) -> tuple[_Place, Floats, _Pieces, float]:
     """Minimise the objective of a proximal step.
 
     Returns the minimiser, its multipliers, its pieces, and how far its scores are from those the
@@ -488,7 +481,7 @@ def _newton_target(step: _Step, here: _Place, made: _Place, pieces: _Pieces) -> 
     return _Place(made.coef - u, made.plain - step.points.product(u), here.b + db)
 
 
-def _chosen(step: _Step, pieces: _Pieces) -> tuple[NDArray[np.intp], Ties]:
+def _chosen(step: _Step, pieces: _Pieces) -> tuple[Ints, Ties]:
     """The free points, and which of them are tied: those of full groups."""
     chosen = np.flatnonzero(pieces.free)
     groups = step.problem.groups[chosen]

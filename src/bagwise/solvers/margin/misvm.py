@@ -15,28 +15,19 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise import compiled
-from bagwise.solvers.margin.feature_space import FeatureSpace, Vector, selection
+from bagwise._types import Bools, Floats, Ints
+from bagwise.solvers.margin.feature_space import FeatureSpace, selection
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
 
 TIE = 100.0  # scores this near, in units of tol, count as equal
 
-Offsets = NDArray[np.int64]
-Guess = NDArray[np.int64]
-
 
 def instance_margin(
-    space: FeatureSpace,
-    offsets: Offsets,
-    positive: NDArray[np.bool_],
-    costs: Vector,
-    *,
-    max_iter: int,
-    tol: float,
+    space: FeatureSpace, offsets: Ints, positive: Bools, costs: Floats, *, max_iter: int, tol: float
 ) -> SolverResult:
     """Learn by mi-SVM: every instance has a label and a slack.
 
@@ -65,12 +56,12 @@ def instance_margin(
     inside, cost = positive[bag], costs[bag]
     everything = sparse.eye_array(len(bag), format="csr")
 
-    def solve(signs: Guess, before: Machine | None) -> Machine:
+    def solve(signs: Ints, before: Machine | None) -> Machine:
         problem = MarginProblem.separate(everything, signs, cost)
         start = None if before is None else before.start(_carried(signs, before, cost))
         return max_margin(space, problem, tol=tol, start=start)
 
-    def judge(machine: Machine) -> tuple[Guess, float]:
+    def judge(machine: Machine) -> tuple[Ints, float]:
         signs = np.where(inside & (machine.scores > tol), 1, -1)
         # Instances held at their margin score alike: of those the least held down is the best.
         tilted = machine.scores + TIE * tol * machine.coef / cost
@@ -83,9 +74,9 @@ def instance_margin(
 
 def bag_margin(
     space: FeatureSpace,
-    offsets: Offsets,
-    positive: NDArray[np.bool_],
-    costs: Vector,
+    offsets: Ints,
+    positive: Bools,
+    costs: Floats,
     *,
     slack_per_bag: bool,
     max_iter: int,
@@ -119,7 +110,7 @@ def bag_margin(
     problem = bag_problem(offsets, positive, costs, slack_per_bag=slack_per_bag)
     negatives = problem.combine[problem.signs < 0]
 
-    def solve(witnesses: Guess, before: Machine | None) -> Machine:
+    def solve(witnesses: Ints, before: Machine | None) -> Machine:
         if before is None:
             return max_margin(space, problem, tol=tol)
         chosen = selection(witnesses, offsets[-1])
@@ -127,12 +118,12 @@ def bag_margin(
         return max_margin(space, replace(problem, combine=combine), tol=tol)
 
     @cache
-    def tilt() -> Vector:
+    def tilt() -> Floats:
         """Scores by the difference of the class means, the machine of vanishing C; at most 1."""
         scores = space.scores(problem.mean_difference())
         return scores / max(float(np.abs(scores).max()), np.finfo(float).tiny)
 
-    def judge(machine: Machine) -> tuple[Guess, float]:
+    def judge(machine: Machine) -> tuple[Ints, float]:
         scores = machine.scores
         first, second, _ = compiled.segments.top2(scores, offsets)
         if np.any(positive & (first - second < TIE * tol)):
@@ -147,9 +138,9 @@ def bag_margin(
 
 
 def alternate(
-    solve: Callable[[Guess, Machine | None], Machine],
-    judge: Callable[[Machine], tuple[Guess, float]],
-    guess: Guess,
+    solve: Callable[[Ints, Machine | None], Machine],
+    judge: Callable[[Machine], tuple[Ints, float]],
+    guess: Ints,
     max_iter: int,
 ) -> SolverResult:
     """Solve for a guess and guess anew, until a guess has been seen before; keep the best.
@@ -191,7 +182,7 @@ def alternate(
     )
 
 
-def _carried(signs: Guess, before: Machine, cost: Vector) -> Vector:
+def _carried(signs: Ints, before: Machine, cost: Floats) -> Floats:
     """Multipliers for new signs: those of an instance that changed sides follow from its slack."""
     changed = signs * before.coef < 0
     inside = signs * before.scores < 1

@@ -14,15 +14,13 @@ from which the next step follows.
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Parts, iterate, place, retry, to_numpy
 from bagwise.engines.arrays import eigh, like
 from bagwise.solvers.margin.primal_dual_parts import KernelPart, PrimalDualPart, Problem
 from bagwise.solvers.result import SolverResult
-
-Array = NDArray[Any]
 
 
 class LinearSpace:
@@ -140,7 +138,7 @@ class KernelSpace(LinearSpace):
 
 def primal_dual(
     space: LinearSpace,
-    codes: NDArray[np.int64],
+    codes: Ints,
     n_classes: int,
     *,
     C: float,
@@ -152,7 +150,7 @@ def primal_dual(
     shared: bool,
     mask_own_class: bool,
     fit_intercept: bool,
-    weights: NDArray[np.float64],
+    weights: Floats,
     rng: np.random.RandomState,
     track: Any = iter,
     checkpoint: Any = None,

@@ -8,28 +8,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise import compiled
-from bagwise.bags import Bags
+from bagwise._types import Array, Floats, Ints
+from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.threads import SMALL, block_bounds, n_threads, over_bags, run_blocks
 from bagwise.engines import digest, to_numpy
 from bagwise.engines.arrays import beside, like, product
 from bagwise.engines.tensors import segment_argmax, segment_max, top_three, torch
-
-Array = NDArray[Any]
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Problem:
     """Bags, classes and weights, and how often each instance is fitted for each class."""
 
-    offsets: NDArray[np.int64]
-    codes: NDArray[np.int64]
-    weights: Vector
+    offsets: Ints
+    codes: Ints
+    weights: Floats
     n_classes: int
     shared: bool
 
@@ -38,7 +35,7 @@ class Problem:
         """How many copies of its own scores (U) a class fits besides T; none when shared."""
         return 0.0 if self.shared else float(self.n_classes)
 
-    def instance_weights(self, m: int) -> Vector:
+    def instance_weights(self, m: int) -> Floats:
         """D_m: the weight of each instance in the fit of w_m."""
         times = self.weights * np.where(self.codes == m, 1.0 + self.extra, 1.0)
         return np.repeat(times, np.diff(self.offsets))
@@ -61,7 +58,7 @@ class Residual:
         n_bags, K, codes = len(problem.codes), problem.n_classes, problem.codes
         per_class = np.bincount(codes, minlength=K)
         lengths = 2 * n_bags + (0 if problem.shared else 2 * K) * per_class
-        self.row_start = np.concatenate([[0], np.cumsum(lengths)])
+        self.row_start = offsets_of(lengths)
         self.rank = np.empty(n_bags, np.int64)  # of each bag among those of its class
         for m in range(K):
             self.rank[codes == m] = np.arange(per_class[m])
@@ -75,7 +72,7 @@ class Residual:
         return sparse.csr_array((self.values, self.rows, self.row_start), shape=shape)
 
     @property
-    def sums(self) -> Vector:
+    def sums(self) -> Floats:
         """The sum over instances for each class."""
         return np.add.reduceat(self.values, self.row_start[:-1])
 
@@ -136,8 +133,8 @@ class _Part:
     def __init__(
         self,
         bags: Bags,
-        codes: NDArray[np.int64],
-        weights: Vector,
+        codes: Ints,
+        weights: Floats,
         *,
         n_classes: int,
         shared: bool,
@@ -214,7 +211,7 @@ class TensorPrimalDualPart(_Part):
 
     STATE = (*_Part.STATE, "R", "residual_sums")
 
-    def __init__(self, bags: Bags, codes: Array, weights: Vector, **options: Any) -> None:
+    def __init__(self, bags: Bags, codes: Array, weights: Floats, **options: Any) -> None:
         super().__init__(bags, codes, weights, **options)
         device = self.X.device
         self.codes = torch.as_tensor(codes, dtype=torch.int64, device=device)
@@ -238,11 +235,11 @@ class TensorPrimalDualPart(_Part):
         self.R = torch.zeros_like(self.scores)
         self.residual_sums = self.max_t.new_zeros(self.problem.n_classes)
 
-    def project(self) -> tuple[Any, Vector]:
+    def project(self) -> tuple[Any, Floats]:
         """R' X and the sums of R, per class."""
         return self.R.T @ self.X, to_numpy(self.residual_sums)
 
-    def change(self, step: Any) -> tuple[Vector, Vector]:
+    def change(self, step: Any) -> tuple[Floats, Floats]:
         """How the scores change with a step of W: weighted sums and sums of squares, per class."""
         self.changed = self.X @ step.T
         weighted = self.changed * self.times[self.bag]
@@ -251,8 +248,8 @@ class TensorPrimalDualPart(_Part):
         return first, second
 
     def update(
-        self, factor: Vector, shift: Vector, mu: float, next_mu: float
-    ) -> tuple[Vector, Any, Vector]:
+        self, factor: Floats, shift: Floats, mu: float, next_mu: float
+    ) -> tuple[Floats, Any, Floats]:
         """Lines 9 to 16 of Algorithm 1: squared gaps, their scale and the hinge; then `project`."""
         self.scores += self.changed * like(factor, self.scores)
         self.scores += like(shift, self.scores)
@@ -411,7 +408,7 @@ class PrimalDualPart(_Part):
         return first.sum(axis=0), second.sum(axis=0)
 
     def update(
-        self, factor: Vector, shift: Vector, mu: float, next_mu: float
+        self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Array, Array, Array]:
         """Lines 9 to 16 of Algorithm 1: squared gaps, their scale and the hinge; then `project`."""
         p, R = self.problem, self.residual

@@ -4,14 +4,13 @@ r"""A small dense quadratic program: Mehrotra's predictor-corrector interior poi
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from bagwise._types import Floats
 
 
 def solve_small_qp(
-    H: Array, q: Array, A: Array, b: Array, *, tol: float = 1e-10, max_iter: int = 100
-) -> tuple[Array, Array]:
+    H: Floats, q: Floats, A: Floats, b: Floats, *, tol: float = 1e-10, max_iter: int = 100
+) -> tuple[Floats, Floats]:
     """Solve a convex quadratic program of a few hundred variables at most.
 
     Parameters
@@ -53,7 +52,7 @@ def solve_small_qp(
             break
         system[:n, :n] = H + np.diag(z / x)
 
-        def step(complement: Array) -> tuple[Array, Array, Array]:
+        def step(complement: Floats) -> tuple[Floats, Floats, Floats]:
             """Newton step towards x z = x z + complement."""
             right = np.concatenate([complement / x - dual, -primal])  # noqa: B023
             found = np.linalg.solve(system, right)
@@ -72,7 +71,7 @@ def solve_small_qp(
     return x, y
 
 
-def _reach(x: Array, dx: Array) -> float:
+def _reach(x: Floats, dx: Floats) -> float:
     """How far x may go along dx, at most 1."""
     shrinking = dx < 0
     return min(1.0, float(np.min(-x[shrinking] / dx[shrinking]))) if shrinking.any() else 1.0

@@ -13,21 +13,16 @@ ordinary SVM.
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
+from bagwise._types import Bools, Floats, Ints
+from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
 
 
 def sparse_mil(
-    space: FeatureSpace,
-    offsets: NDArray[np.int64],
-    positive: NDArray[np.bool_],
-    costs: Vector,
-    *,
-    tol: float,
+    space: FeatureSpace, offsets: Ints, positive: Bools, costs: Floats, *, tol: float
 ) -> SolverResult:
     """Learn by sMIL: the mean of a positive bag is as positive as one positive instance makes it.
 
@@ -53,13 +48,7 @@ def sparse_mil(
 
 
 def balanced_sparse_mil(
-    space: FeatureSpace,
-    offsets: NDArray[np.int64],
-    positive: NDArray[np.bool_],
-    costs: Vector,
-    *,
-    eta: float,
-    tol: float,
+    space: FeatureSpace, offsets: Ints, positive: Bools, costs: Floats, *, eta: float, tol: float
 ) -> SolverResult:
     """Learn by sbMIL: an SVM on labels of instances that sMIL guessed.
 
@@ -96,11 +85,7 @@ def balanced_sparse_mil(
 
 
 def _sparse_machine(
-    space: FeatureSpace,
-    offsets: NDArray[np.int64],
-    positive: NDArray[np.bool_],
-    costs: Vector,
-    tol: float,
+    space: FeatureSpace, offsets: Ints, positive: Bools, costs: Floats, tol: float
 ) -> Machine:
     problem = bag_problem(offsets, positive, costs, slack_per_bag=False)
     margins = problem.margins.copy()

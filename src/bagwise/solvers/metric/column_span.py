@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import qr
 from scipy.linalg.lapack import dpocon
 
+from bagwise._types import Array, Floats
 from bagwise.compiled import lapack
 from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible
@@ -50,11 +50,11 @@ class ColumnSpan:
         Whether a ridge made the columns of U shorter than one.
     """
 
-    basis: NDArray[Any]
-    mean: NDArray[np.float64]
-    scale: NDArray[np.float64] | None = None
-    factor: NDArray[Any] | None = None
-    matrix: NDArray[Any] | None = None
+    basis: Array
+    mean: Floats
+    scale: Floats | None = None
+    factor: Array | None = None
+    matrix: Array | None = None
     shrunk: bool = False
 
     @property
@@ -67,7 +67,7 @@ class ColumnSpan:
         """Effective dimension, the trace of UU'; the rank without ridge."""
         return float(np.vdot(self.basis, self.basis)) if self.shrunk else self.rank
 
-    def to_columns(self, coefficients: NDArray[Any], *, overwrite: bool = False) -> NDArray[Any]:
+    def to_columns(self, coefficients: Array, *, overwrite: bool = False) -> Array:
         """T times coefficients: from the basis back to the columns of X."""
         if self.matrix is not None:
             return self.matrix @ coefficients
@@ -131,9 +131,7 @@ def leading_span(X: Any, *, center: bool, n_components: int | None, ridge: float
     return _with_matrix(X, mean, vectors / np.sqrt(values + ridge), shrunk=ridge > 0)
 
 
-def _span_of_few_rows(
-    X: Any, mean: NDArray[np.float64], keep: int, ridge: float, *, scaled: bool
-) -> ColumnSpan:
+def _span_of_few_rows(X: Any, mean: Floats, keep: int, ridge: float, *, scaled: bool) -> ColumnSpan:
     """Through XX', whose eigenvectors are U; scaled columns decide the rank more surely."""
     scale = np.sqrt(_squares(X, mean)) if scaled else np.ones(X.shape[1])
     scale[scale <= RANK_TOLERANCE * scale.max(initial=0)] = 1.0
@@ -158,7 +156,7 @@ def _span_of_few_rows(
     return ColumnSpan(basis, mean, matrix=back, shrunk=ridge > 0)
 
 
-def _span_by_cholesky(X: Any, mean: NDArray[np.float64], *, double: bool) -> ColumnSpan | None:
+def _span_by_cholesky(X: Any, mean: Floats, *, double: bool) -> ColumnSpan | None:
     """With products in float64, or in the type of X; None where that is not precise enough."""
     gram, scale = _scaled_gram(X, mean, double=double)
     norm = norm_of_upper(gram)
@@ -173,9 +171,7 @@ def _span_by_cholesky(X: Any, mean: NDArray[np.float64], *, double: bool) -> Col
     return span
 
 
-def _scaled_gram(
-    X: Any, mean: NDArray[np.float64], *, double: bool = True
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _scaled_gram(X: Any, mean: Floats, *, double: bool = True) -> tuple[Floats, Floats]:
     """X'X with ones on its diagonal, and what its columns were divided by."""
     gram = upper_gram(X, mean, double=double)
     scale = np.sqrt(gram.diagonal())
@@ -185,7 +181,7 @@ def _scaled_gram(
     return gram, scale
 
 
-def _span_by_eigenvectors(X: Any, mean: NDArray[np.float64]) -> ColumnSpan:
+def _span_by_eigenvectors(X: Any, mean: Floats) -> ColumnSpan:
     """For columns that (nearly) depend on each other; a second pass makes U orthonormal."""
     gram, scale = _scaled_gram(X, mean)
     matrix = shortest_basis(gram, scale)
@@ -199,7 +195,7 @@ def _span_by_eigenvectors(X: Any, mean: NDArray[np.float64]) -> ColumnSpan:
     return _with_matrix(X, mean, matrix)
 
 
-def shortest_basis(gram: NDArray[np.float64], scale: NDArray[np.float64]) -> NDArray[np.float64]:
+def shortest_basis(gram: Floats, scale: Floats) -> Floats:
     """T = X^+ U for columns that (nearly) depend on each other.
 
     It is the shortest of all T with XT = U: it lies in the space of the rows of X.
@@ -220,9 +216,7 @@ def shortest_basis(gram: NDArray[np.float64], scale: NDArray[np.float64]) -> NDA
     return row_space @ (row_space.T @ (vectors / np.sqrt(values) / scale[:, None]))
 
 
-def _with_matrix(
-    X: Any, mean: NDArray[np.float64], matrix: NDArray[np.float64], *, shrunk: bool = False
-) -> ColumnSpan:
+def _with_matrix(X: Any, mean: Floats, matrix: Floats, *, shrunk: bool = False) -> ColumnSpan:
     matrix = matrix.astype(X.dtype)
     basis = empty(X, (X.shape[0], matrix.shape[1]))
     for rows, block in centred_blocks(X, mean):
@@ -230,9 +224,7 @@ def _with_matrix(
     return ColumnSpan(basis, mean, matrix=matrix, shrunk=shrunk)
 
 
-def _leading(
-    gram: NDArray[np.float64], keep: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _leading(gram: Floats, keep: int) -> tuple[Floats, Floats]:
     """The largest eigenvalues that are not rounding, falling, and their eigenvectors."""
     n = len(gram)
     values, vectors = eigenvectors(gram, n - keep, n - 1, lower=False)
@@ -241,13 +233,13 @@ def _leading(
     return values[real], vectors[:, real]
 
 
-def _orthonormal(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+def _orthonormal(columns: Floats) -> Floats:
     if columns.shape[1] == 0:
         return columns
     return interruptible(qr, columns, mode="economic", check_finite=False)[0]
 
 
-def _mean(X: Any, center: bool) -> NDArray[np.float64]:
+def _mean(X: Any, center: bool) -> Floats:
     if not center:
         return np.zeros(X.shape[1])
     if sparse.issparse(X):
@@ -255,16 +247,14 @@ def _mean(X: Any, center: bool) -> NDArray[np.float64]:
     return X.mean(axis=0, dtype=np.float64)
 
 
-def _squares(X: Any, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+def _squares(X: Any, mean: Floats) -> Floats:
     total = np.zeros(X.shape[1])
     for _, block in centred_blocks(X, mean, double=True):
         total += np.einsum("ij,ij->j", block, block)
     return total
 
 
-def _whiten(
-    X: Any, mean: NDArray[np.float64], scale: NDArray[np.float64], factor: NDArray[Any]
-) -> NDArray[Any]:
+def _whiten(X: Any, mean: Floats, scale: Floats, factor: Array) -> Array:
     """(X - mean) diag(1 / scale) factor^(-1), block by block in place."""
     basis = empty(X, X.shape)
     weights = (1 / scale).astype(X.dtype)
@@ -274,13 +264,13 @@ def _whiten(
     return basis
 
 
-def _loss_of_orthogonality(U: NDArray[Any]) -> float:
+def _loss_of_orthogonality(U: Array) -> float:
     """|U'U v - v| / |v| for a few random v: about the largest error of an entry times sqrt(d)."""
     probes = np.random.RandomState(0).standard_normal((U.shape[1], 4)).astype(U.dtype)
     return float(np.linalg.norm(U.T @ (U @ probes) - probes) / np.linalg.norm(probes))
 
 
-def norm_of_upper(gram: NDArray[Any]) -> float:
+def norm_of_upper(gram: Array) -> float:
     """1-norm of the symmetric matrix whose upper triangle is given; the other one is zero.
 
     Parameters

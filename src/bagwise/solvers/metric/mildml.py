@@ -10,23 +10,20 @@ Smooth but where the closest pair changes; L-BFGS from the principal directions.
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 
 from bagwise import compiled
+from bagwise._types import Bools, Floats, Ints
 from bagwise.solvers.lbfgs import lbfgs
 from bagwise.solvers.metric.norm_ratio import leading_directions
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.unit_variance import unit_variance
 
-Matrix = NDArray[np.float64]
-BagPairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]
+BagPairs = tuple[Ints, Ints, Bools]
 
 
-def sample_pairs(
-    label_sets: NDArray[np.int8], n_pairs: int, rng: np.random.RandomState
-) -> BagPairs:
+def sample_pairs(label_sets: Ints, n_pairs: int, rng: np.random.RandomState) -> BagPairs:
     """Pairs of bags, about as many that share a label as that do not; all where they are few.
 
     Parameters
@@ -72,8 +69,8 @@ def sample_pairs(
 
 
 def pair_loss(
-    L: Matrix, b: float, X: Matrix, offsets: NDArray[np.int64], pairs: BagPairs, reg: float
-) -> tuple[float, Matrix, float]:
+    L: Floats, b: float, X: Floats, offsets: Ints, pairs: BagPairs, reg: float
+) -> tuple[float, Floats, float]:
     """The objective, and its gradient in L and b.
 
     Parameters
@@ -111,8 +108,8 @@ def pair_loss(
 
 
 def mildml(
-    X: Matrix,
-    offsets: NDArray[np.int64],
+    X: Floats,
+    offsets: Ints,
     pairs: BagPairs,
     *,
     n_components: int,
@@ -160,7 +157,7 @@ def mildml(
     curve: list[float] = []
     progress = iter(steps())
 
-    def objective(point: Matrix) -> tuple[float, Matrix]:
+    def objective(point: Floats) -> tuple[float, Floats]:
         loss, by_map, by_b = pair_loss(point[:-1].reshape(shape), point[-1], X, offsets, pairs, reg)
         return loss, np.append(by_map.ravel(), by_b)
 

@@ -11,10 +11,10 @@ the minimum of the numerator on the present level of the denominator.
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from bagwise import compiled
+from bagwise._types import Floats, Ints
 from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError
@@ -22,19 +22,12 @@ from bagwise.solvers.metric.multi_instance_kmeans import Candidates, cluster_mea
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.unit_variance import unit_variance
 
-Matrix = NDArray[np.float64]
-
 MAX_ROUNDS = 100  # of the trace ratio, which converges quadratically: a handful do
 COINCIDE = 1e-24  # squared distance of centres, relative to that of instances: rounding only
 
 
 def miml_metric(
-    X: Matrix,
-    candidates: Candidates,
-    *,
-    n_components: int,
-    tol: float,
-    steps: Iterable[int],
+    X: Floats, candidates: Candidates, *, n_components: int, tol: float, steps: Iterable[int]
 ) -> SolverResult:
     """Alternate between key instances, directions and centres.
 
@@ -90,7 +83,7 @@ def miml_metric(
     return SolverResult((A, Z * unit + origin, keys), np.array(curve), len(curve), converged)
 
 
-def spread(Z: Matrix) -> float:
+def spread(Z: Floats) -> float:
     """Sum of the squared distances of all pairs of centres.
 
     Parameters
@@ -105,7 +98,7 @@ def spread(Z: Matrix) -> float:
     return float(len(Z) * np.square(Z - Z.mean(axis=0)).sum())
 
 
-def best_directions(within: Matrix, between: Matrix, n: int, start: Matrix) -> Matrix:
+def best_directions(within: Floats, between: Floats, n: int, start: Floats) -> Floats:
     """Orthonormal A with the largest tr(A' between A) / tr(A' within A).
 
     Parameters
@@ -134,11 +127,11 @@ def best_directions(within: Matrix, between: Matrix, n: int, start: Matrix) -> M
     return A
 
 
-def _ratio(A: Matrix, between: Matrix, within: Matrix) -> float:
+def _ratio(A: Floats, between: Floats, within: Floats) -> float:
     return float(np.trace(A.T @ between @ A) / np.trace(A.T @ within @ A))
 
 
-def move_centres(means: Matrix, centres: Matrix, sizes: NDArray[np.float64]) -> Matrix:
+def move_centres(means: Floats, centres: Floats, sizes: Floats) -> Floats:
     """Centres nearest to the means of their instances whose spread is no smaller than before.
 
     The minimum of ``sum_c a_c |z_c - mean_c|^2`` subject to ``spread(Z) >= spread(centres)``.
@@ -162,7 +155,7 @@ def move_centres(means: Matrix, centres: Matrix, sizes: NDArray[np.float64]) -> 
         return means
     right = sizes[:, None] * means
 
-    def at(multiplier: float) -> Matrix:
+    def at(multiplier: float) -> Floats:
         shrunk = 1 / (sizes - len(sizes) * multiplier)
         solved = shrunk[:, None] * right
         share = multiplier / (1 + multiplier * shrunk.sum())
@@ -178,7 +171,7 @@ def move_centres(means: Matrix, centres: Matrix, sizes: NDArray[np.float64]) -> 
     return middle + (moved - middle) * max(1.0, np.sqrt(target / spread(moved)))
 
 
-def _largest_multiplier(sizes: NDArray[np.float64]) -> float:
+def _largest_multiplier(sizes: Floats) -> float:
     """Where diag(a - m lam) + lam 11' stops being positive definite."""
     m, (low, high) = len(sizes), np.partition(sizes, 1)[:2] / len(sizes)
     if low == high:
@@ -196,7 +189,7 @@ def _largest_multiplier(sizes: NDArray[np.float64]) -> float:
     return below
 
 
-def _key_rows(X: Matrix, Z: Matrix, candidates: Candidates) -> NDArray[np.int64]:
+def _key_rows(X: Floats, Z: Floats, candidates: Candidates) -> Ints:
     """The nearest instance of each bag to the centre of each of its labels."""
     layout = candidates.offsets, candidates.label_offsets
     costs = np.empty(compiled.assignment.block_offsets(*layout)[-1])

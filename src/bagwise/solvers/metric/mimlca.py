@@ -13,20 +13,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, sparse
 
+from bagwise._types import Array, Bools, Ints
 from bagwise._warnings import warn_user
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import interruptible
 from bagwise.engines import arrays
-from bagwise.solvers.metric.column_span import (
-    ColumnSpan,
-    column_span,
-    leading_span,
-    norm_of_upper,
-)
-from bagwise.solvers.metric.multi_instance_kmeans import Candidates, Codes
+from bagwise.solvers.metric.column_span import ColumnSpan, column_span, leading_span, norm_of_upper
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 
 SMALLEST_RCOND = {np.dtype(np.float32): 1e-3, np.dtype(np.float64): 1e-8}
 
@@ -83,7 +78,7 @@ def instance_span(
     keep = usual_rank(candidates)
     warn_user(
         f"{message}The {keep} leading directions are used: set n_components or ridge to say "
-        "how many should be, or give more instances.",
+        "how many should be, or give more instances."
     )
     return leading_span(X, center=center, n_components=keep, ridge=0.0)
 
@@ -105,7 +100,7 @@ def usual_rank(candidates: Candidates) -> int:
     return max(1, min(DIRECTIONS_PER_LABEL * n_present, int(LARGEST_RANK * n_instances)))
 
 
-def metric_map(span: ColumnSpan, assigned: Codes, n_labels: int, *, ridge: float) -> NDArray[Any]:
+def metric_map(span: ColumnSpan, assigned: Ints, n_labels: int, *, ridge: float) -> Array:
     """L = X^+ J on the assigned rows, in whose metric they lie near their own kind.
 
     X = U T^+ gives L = T (U_a'U_a)^(-1) U_a'J, and U_a'U_a is the identity less the rows that
@@ -135,9 +130,7 @@ def metric_map(span: ColumnSpan, assigned: Codes, n_labels: int, *, ridge: float
     return L
 
 
-def _map_of_present(
-    span: ColumnSpan, inside: NDArray[np.bool_], right: NDArray[Any], ridge: float
-) -> NDArray[Any]:
+def _map_of_present(span: ColumnSpan, inside: Bools, right: Array, ridge: float) -> Array:
     """T (U_a'U_a)^(-1) right; `right` is overwritten."""
     if ridge == 0 and inside.all():
         return span.to_columns(right, overwrite=True)
@@ -154,11 +147,8 @@ def _map_of_present(
 
 
 def shortest_map(
-    to_columns: Callable[[NDArray[Any]], NDArray[Any]],
-    gram: NDArray[Any],
-    right: NDArray[Any],
-    smallest: float,
-) -> NDArray[Any]:
+    to_columns: Callable[[Array], Array], gram: Array, right: Array, smallest: float
+) -> Array:
     """L where the rows left out took directions N with them: the shortest of all T(B + NC).
 
     Parameters
@@ -184,7 +174,7 @@ def shortest_map(
     return L - N @ interruptible(np.linalg.lstsq, N, L, rcond=np.finfo(N.dtype).eps)[0]
 
 
-def _gram_of_assigned(span: ColumnSpan, inside: NDArray[np.bool_], ridge: float) -> NDArray[Any]:
+def _gram_of_assigned(span: ColumnSpan, inside: Bools, ridge: float) -> Array:
     """U_a'U_a, upper triangle; a ridge makes |XTB - J|^2 + ridge |TB|^2 of the least squares."""
     U = span.basis
     if ridge > 0:
@@ -197,7 +187,7 @@ def _gram_of_assigned(span: ColumnSpan, inside: NDArray[np.bool_], ridge: float)
     return gram
 
 
-def _product(U: NDArray[Any], chosen: NDArray[np.bool_], factor: float) -> NDArray[Any]:
+def _product(U: Array, chosen: Bools, factor: float) -> Array:
     """The upper triangle of U'U over chosen rows, times a factor."""
     total = np.zeros((U.shape[1], U.shape[1]), dtype=U.dtype, order="F")
     rows = np.flatnonzero(chosen)
@@ -208,7 +198,7 @@ def _product(U: NDArray[Any], chosen: NDArray[np.bool_], factor: float) -> NDArr
     return total
 
 
-def _sums_at_length_one(span: ColumnSpan, assigned: Codes) -> NDArray[Any]:
+def _sums_at_length_one(span: ColumnSpan, assigned: Ints) -> Array:
     """U_a'J: the sum of the rows of each label over the root of their number; labels with rows."""
     U = span.basis
     rows = np.flatnonzero(assigned >= 0)

@@ -12,9 +12,9 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bagwise import compiled
+from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Parts, digest, place, retry, to_numpy
 from bagwise.engines.arrays import (
@@ -36,8 +36,6 @@ from bagwise.solvers.metric.column_span import RANK_TOLERANCE, shortest_basis
 from bagwise.solvers.metric.mimlca import shortest_map
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, PlacedRows, best_of_starts
 from bagwise.solvers.result import SolverResult
-
-Array = NDArray[Any]
 
 SMALLEST_RCOND = 1e-10  # of X'X with columns of length one, for its Cholesky factor to do
 SMALLEST_LEFT = 1e-8  # of U_a'U_a: below, the rows left out took directions with them
@@ -67,7 +65,7 @@ class MIMLCAPart:
 
     tensor_part: type[MIMLCAPart] | None = None
 
-    def __init__(self, bags: Bags, indicator: NDArray[np.int8], *, one_each: bool) -> None:
+    def __init__(self, bags: Bags, indicator: Ints, *, one_each: bool) -> None:
         self.bags, self.X, self.indicator = bags, bags.instances, indicator
         self.candidates = Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
         self.U: Any = None
@@ -133,7 +131,7 @@ class MIMLCAPart:
         before, (self.labels, places) = self.labels, self.candidates.assign(costs)
         return float(costs[places].sum()), int(np.count_nonzero(before != self.labels))
 
-    def _distances(self, centres: Any) -> NDArray[np.float64]:
+    def _distances(self, centres: Any) -> Floats:
         """Squared distances of the rows to the centres of their candidates."""
         c, costs = self.candidates, np.zeros(self.n_costs())
         compiled.assignment.distances_to_candidates(
@@ -156,7 +154,7 @@ class MIMLCAPart:
         """U'U over the rows that have a label, or over the others."""
         return gram(self.U[np.flatnonzero((self.labels >= 0) == assigned)])
 
-    def assignments(self) -> NDArray[np.int64]:
+    def assignments(self) -> Ints:
         """The label of each row, -1 for none."""
         return self.labels
 
@@ -168,11 +166,11 @@ class MIMLCAPart:
         """Go back to the labels of the best start."""
         self.labels = self.kept
 
-    def state(self) -> dict[str, NDArray[np.int64]]:
+    def state(self) -> dict[str, Ints]:
         """The labels, for a checkpoint."""
         return {"labels": self.labels, "kept": self.kept}
 
-    def restore(self, state: dict[str, NDArray[np.int64]]) -> None:
+    def restore(self, state: dict[str, Ints]) -> None:
         """Continue from a checkpoint."""
         self.labels, self.kept = state["labels"], state["kept"]
 
@@ -184,7 +182,7 @@ class TensorMIMLCAPart(MIMLCAPart):
     costs, one per instance and candidate label, are all that leaves the device.
     """
 
-    def __init__(self, bags: Bags, indicator: NDArray[np.int8], *, one_each: bool) -> None:
+    def __init__(self, bags: Bags, indicator: Ints, *, one_each: bool) -> None:
         super().__init__(bags, indicator, one_each=one_each)
         c = self.candidates
         n_candidates = np.diff(c.label_offsets)[bags.bag_index]  # of each row
@@ -195,7 +193,7 @@ class TensorMIMLCAPart(MIMLCAPart):
         self.pair_row = torch.as_tensor(row, dtype=torch.int64, device=device)
         self.pair_label = torch.as_tensor(c.labels[place], dtype=torch.int64, device=device)
 
-    def _distances(self, centres: Any) -> NDArray[np.float64]:
+    def _distances(self, centres: Any) -> Floats:
         centres, costs = like(centres, self.U), self.U.new_empty(len(self.pair_row))
         step = max(1, BLOCK // max(self.U.shape[1], 1))
         for start in range(0, len(costs), step):
@@ -210,7 +208,7 @@ MIMLCAPart.tensor_part = TensorMIMLCAPart
 
 def mimlca_by_parts(
     bags: Bags,
-    indicator: NDArray[np.int8],
+    indicator: Ints,
     *,
     one_each: bool,
     center: bool,

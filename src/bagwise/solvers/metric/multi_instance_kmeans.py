@@ -13,18 +13,16 @@ from itertools import islice
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise import compiled
+from bagwise._types import Array, Bools, Floats, Ints
+from bagwise.bags import offsets_of
 from bagwise.engines import Checkpoint, Parts
 from bagwise.engines.parts import LocalParts
 from bagwise.solvers.result import SolverResult
 
 TIE = 1 - 1e-12
-
-Points = NDArray[Any]
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -45,23 +43,21 @@ class Candidates:
         Whether a label has at most one row of a bag.
     """
 
-    offsets: NDArray[np.int64]
-    labels: Codes
-    label_offsets: NDArray[np.int64]
+    offsets: Ints
+    labels: Ints
+    label_offsets: Ints
     n_labels: int
     one_each: bool
 
     @classmethod
-    def from_indicator(
-        cls, offsets: NDArray[np.int64], indicator: NDArray[np.int8], *, one_each: bool
-    ) -> Self:
+    def from_indicator(cls, offsets: Ints, indicator: Ints, *, one_each: bool) -> Self:
         """Read the candidates off a 0/1 array; a row of -1 (nothing known) has none."""
         bag, label = np.nonzero(indicator == 1)
         counts = np.bincount(bag, minlength=len(indicator))
         return cls(
             offsets,
             label.astype(np.int64),
-            np.concatenate([[0], np.cumsum(counts)]),
+            offsets_of(counts),
             indicator.shape[1],
             one_each,
         )
@@ -73,7 +69,7 @@ class Candidates:
         free = (n_labels > 1) | ((n_labels == 1) & (n_rows > 1) & self.one_each)
         return not free.any()
 
-    def assign(self, costs: NDArray[np.float64]) -> tuple[Codes, NDArray[np.intp]]:
+    def assign(self, costs: Floats) -> tuple[Ints, Ints]:
         """The cheapest assignment: the label of each row (-1 for none), and where its cost is."""
         solve = compiled.assignment.assign if self.one_each else compiled.assignment.nearest
         places = solve(costs, self.offsets, self.label_offsets)
@@ -85,7 +81,7 @@ class Candidates:
         starts = compiled.assignment.block_offsets(self.offsets, self.label_offsets)[bag]
         return assigned, starts + (rows - self.offsets[bag]) * n_labels + places[rows]
 
-    def bag_means(self, points: Points) -> Points:
+    def bag_means(self, points: Array) -> Array:
         """Centres to start from: the mean of all rows of the bags that carry a label.
 
         A row counts 1 / max(rows, candidates) of its bag: as much as it can be expected to have
@@ -116,15 +112,15 @@ class LocalRows:
         The best labels, -1 for none.
     """
 
-    def __init__(self, points: Points, candidates: Candidates) -> None:
+    def __init__(self, points: Array, candidates: Candidates) -> None:
         self.points, self.candidates = points, candidates
         self.n_costs = int(
             compiled.assignment.block_offsets(candidates.offsets, candidates.label_offsets)[-1]
         )
         self.costs = np.zeros(self.n_costs)
-        self.kept: Codes = np.full(len(points), -1, dtype=np.int64)
-        self.labels: Codes
-        self.stale: NDArray[np.bool_]
+        self.kept: Ints = np.full(len(points), -1, dtype=np.int64)
+        self.labels: Ints
+        self.stale: Bools
         self._forget()
 
     @property
@@ -132,7 +128,7 @@ class LocalRows:
         """The rows as a part, made anew: a cycle would keep large rows in memory."""
         return LocalParts(self)
 
-    def begin(self, costs: NDArray[np.float64] | None) -> Points:
+    def begin(self, costs: Floats | None) -> Array:
         """Centres to start from: of the bags of each label, or of the assignment of given costs."""
         self._forget()
         if costs is None:
@@ -140,7 +136,7 @@ class LocalRows:
         assigned = self.candidates.assign(costs)[0]
         return cluster_means(self.points, assigned, self.candidates.n_labels)
 
-    def assign(self, centres: Points) -> tuple[float, int]:
+    def assign(self, centres: Array) -> tuple[float, int]:
         """Assign the rows to centres; the cost, and how many rows changed their label."""
         c = self.candidates
         compiled.assignment.distances_to_candidates(
@@ -153,7 +149,7 @@ class LocalRows:
         self.stale = np.isin(np.arange(c.n_labels), touched)
         return float(self.costs[places].sum()), len(changed)
 
-    def move(self, centres: Points) -> Points:
+    def move(self, centres: Array) -> Array:
         """The centres of the assigned rows, moved in place; one without rows stays."""
         has_rows = np.bincount(self.labels[self.labels >= 0], minlength=len(centres)) > 0
         fresh = np.flatnonzero(self.stale & has_rows)
@@ -170,11 +166,11 @@ class LocalRows:
         """Nothing: the rows follow from instances, which the settings of a checkpoint name."""
         return ""
 
-    def state(self) -> dict[str, Codes]:
+    def state(self) -> dict[str, Ints]:
         """The labels, for a checkpoint."""
         return {"labels": self.labels, "kept": self.kept}
 
-    def restore(self, state: dict[str, Codes]) -> None:
+    def restore(self, state: dict[str, Ints]) -> None:
         """Continue from a checkpoint."""
         self._forget()
         self.labels, self.kept = state["labels"], state["kept"]
@@ -202,7 +198,7 @@ class PlacedRows:
         """How many pairs of a row and a candidate label there are."""
         return int(self.ends[-1])
 
-    def begin(self, costs: NDArray[np.float64] | None) -> Any:
+    def begin(self, costs: Floats | None) -> Any:
         """Centres to start from: of the bags of each label, or of the assignment of given costs."""
         if costs is None:
             sums, counts = self.parts.total("bag_sums")
@@ -258,7 +254,7 @@ def best_of_starts(
         of the best start.
     """
 
-    def draw(start: int) -> NDArray[np.float64] | None:
+    def draw(start: int) -> Floats | None:
         by_bags = start == 0 and init == "bag-means"
         return None if by_bags else rng.uniform(size=rows.n_costs)
 
@@ -297,7 +293,7 @@ def _alternate(
     return False
 
 
-def cluster_means(points: Points, assigned: Codes, n_labels: int) -> Points:
+def cluster_means(points: Array, assigned: Ints, n_labels: int) -> Array:
     """Mean of the rows assigned to each label.
 
     Parameters
@@ -319,12 +315,8 @@ def cluster_means(points: Points, assigned: Codes, n_labels: int) -> Points:
 
 
 def _weighted_means(
-    points: Points,
-    label: NDArray[Any],
-    row: NDArray[Any],
-    weight: NDArray[np.float64],
-    n_labels: int,
-) -> Points:
+    points: Array, label: Array, row: Array, weight: Floats, n_labels: int
+) -> Array:
     """Mean of the rows of each label; 0 where there are none."""
     total = np.bincount(label, weights=weight, minlength=n_labels)
     share = (weight / total[label]).astype(points.dtype)

@@ -3,15 +3,13 @@
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Floats
 from bagwise.compiled import lapack
 from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
 from bagwise.compiled.threads import interruptible
 from bagwise.engines.arrays import eigh
 from bagwise.solvers.result import SolverResult
-
-Matrix = NDArray[np.float64]
 
 # A row shorter than this share of the mean counts as that long, in both sums: its direction is
 # not known. Rows of zeros then cost nothing and pull nowhere.
@@ -19,8 +17,8 @@ SHORTEST = 1e-9
 
 
 def minimise_norm_ratio(
-    A: Matrix,
-    B: Matrix,
+    A: Floats,
+    B: Floats,
     *,
     n_components: int,
     orthonormal: bool,
@@ -91,42 +89,42 @@ def minimise_norm_ratio(
 class _Place:
     """A matrix U, its ratio, and where to go from there."""
 
-    def __init__(self, U: Matrix, A: Matrix, B: Matrix, penalty: float) -> None:
+    def __init__(self, U: Floats, A: Floats, B: Floats, penalty: float) -> None:
         size = np.linalg.norm(U)
         self.U, self.A, self.B, self.shrinkage = U, A, B, penalty / size
         self.short, self.long = _lengths(A @ U), _lengths(B @ U)
         self.ratio = float((self.short.sum() + penalty * size) / self.long.sum())
 
     @cached_property
-    def near(self) -> Matrix:
+    def near(self) -> Floats:
         """N_A, the gradient of the numerator being N_A U."""
         gram = (self.A / self.short[:, None]).T @ self.A
         gram.flat[:: len(gram) + 1] += self.shrinkage
         return gram
 
     @cached_property
-    def far(self) -> Matrix:
+    def far(self) -> Floats:
         """N_B, of the denominator."""
         return (self.B / self.long[:, None]).T @ self.B
 
-    def eigenvectors(self, n_components: int) -> Matrix:
+    def eigenvectors(self, n_components: int) -> Floats:
         difference = self.near - self.ratio * self.far
         return eigenvectors(difference, 0, n_components - 1)[1]
 
-    def polar_factor(self) -> Matrix:
+    def polar_factor(self) -> Floats:
         largest = interruptible(np.linalg.eigvalsh, self.near)[-1]
         target = largest * self.U - self.near @ self.U + self.ratio * self.far @ self.U
         left, _, right = interruptible(np.linalg.svd, target, full_matrices=False)
         return left @ right
 
-    def unconstrained(self) -> Matrix:
+    def unconstrained(self) -> Floats:
         factor, failed = lapack.cholesky(self.near, clean=False)
         if failed:
             raise np.linalg.LinAlgError("the rows that are to be near are not independent")
         return self.ratio * lapack.cholesky_solve(factor, self.far @ self.U)
 
 
-def widest_directions(B: Matrix, n_components: int) -> Matrix:
+def widest_directions(B: Floats, n_components: int) -> Floats:
     """The directions in which rows are longest: where there is nothing to compare them with.
 
     Parameters
@@ -145,7 +143,7 @@ def widest_directions(B: Matrix, n_components: int) -> Matrix:
     return U / _lengths(B @ U).mean()
 
 
-def leading_directions(B: Matrix, n_components: int) -> Matrix:
+def leading_directions(B: Floats, n_components: int) -> Floats:
     """The leading right singular vectors of a table; principal directions where it is centred.
 
     Parameters
@@ -162,5 +160,5 @@ def leading_directions(B: Matrix, n_components: int) -> Matrix:
     return with_fixed_signs(eigh(B.T @ B)[1][:, : -n_components - 1 : -1])
 
 
-def _lengths(rows: Matrix) -> Matrix:
+def _lengths(rows: Floats) -> Floats:
     return np.sqrt((rows**2).sum(axis=1) + SHORTEST**2)

@@ -18,13 +18,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import expit, xlogy
 
+from bagwise._types import Floats, Ints
 from bagwise.solvers.line_search import line_search
 from bagwise.solvers.margin.cost_range import mean_square
-from bagwise.solvers.margin.feature_space import Vector
 from bagwise.solvers.result import SolverResult
 
 HOT = 10.0
@@ -36,8 +35,8 @@ SETTLED = 1e-6  # divergence of probabilities between turns, entropy at the end
 
 
 def squared_hinge_svm(
-    X: Any, up: Vector, down: Vector, w: Vector, *, tol: float, max_iter: int = 200
-) -> tuple[Vector, Vector, bool]:
+    X: Any, up: Floats, down: Floats, w: Floats, *, tol: float, max_iter: int = 200
+) -> tuple[Floats, Floats, bool]:
     """Minimise 1/2 |w|^2 + 1/2 sum up (1 - f)_+^2 + 1/2 sum down (1 + f)_+^2, f = X w[:-1] + w[-1].
 
     Parameters
@@ -80,7 +79,7 @@ def squared_hinge_svm(
     return w, f, False
 
 
-def probabilities(f: Vector, temperature: float, share: float) -> Vector:
+def probabilities(f: Floats, temperature: float, share: float) -> Floats:
     """The probabilities of being positive, of given mean, at a temperature.
 
     Parameters
@@ -114,13 +113,7 @@ def probabilities(f: Vector, temperature: float, share: float) -> Vector:
 
 
 def annealed_svm(
-    X: Any,
-    signs: NDArray[np.int64],
-    *,
-    C1: float,
-    C2: float,
-    share: float,
-    tol: float,
+    X: Any, signs: Ints, *, C1: float, C2: float, share: float, tol: float
 ) -> SolverResult:
     """Learn by deterministic annealing.
 
@@ -176,32 +169,32 @@ def annealed_svm(
     )
 
 
-def _entropy(p: Vector) -> Vector:
+def _entropy(p: Floats) -> Floats:
     return -xlogy(p, p) - xlogy(1 - p, 1 - p)
 
 
-def _divergence(p: Vector, q: Vector) -> float:
+def _divergence(p: Floats, q: Floats) -> float:
     """Mean Kullback-Leibler divergence of p from q."""
     tiny = np.finfo(np.float64).tiny
     q = np.clip(q, tiny, 1 - 1e-16)
     return float(np.mean(xlogy(p, p / q) + xlogy(1 - p, (1 - p) / (1 - q))))
 
 
-def _slopes(f: Vector, up: Vector, down: Vector) -> Vector:
+def _slopes(f: Floats, up: Floats, down: Floats) -> Floats:
     """Minus the derivative of the loss by f."""
     return up * np.maximum(0.0, 1 - f) - down * np.maximum(0.0, 1 + f)
 
 
-def _project(X: Any, v: Vector) -> Vector:
+def _project(X: Any, v: Floats) -> Floats:
     """X' v, with the constant feature."""
     return np.append(X.T @ v, v.sum())
 
 
-def _newton_step(X: Any, curvature: Vector, gradient: Vector, enough: float) -> Vector:
+def _newton_step(X: Any, curvature: Floats, gradient: Floats, enough: float) -> Floats:
     """Solve (I + X' diag(curvature) X) step = -gradient until the residual is small enough."""
     n = len(gradient)
 
-    def hessian(v: Vector) -> Vector:
+    def hessian(v: Floats) -> Floats:
         return v + _project(X, curvature * (X @ v[:-1] + v[-1]))
 
     operator = LinearOperator((n, n), matvec=hessian, dtype=np.float64)
@@ -209,7 +202,7 @@ def _newton_step(X: Any, curvature: Vector, gradient: Vector, enough: float) -> 
 
 
 def _slope_along(
-    w: Vector, step: Vector, f: Vector, way: Vector, up: Vector, down: Vector
+    w: Floats, step: Floats, f: Floats, way: Floats, up: Floats, down: Floats
 ) -> Callable[[float], float]:
     """The derivative of the objective at w + t step, as a function of t."""
     at_w, along = float(w @ step), float(step @ step)

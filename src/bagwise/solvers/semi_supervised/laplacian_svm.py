@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg.lapack import dgesv
 from sklearn.neighbors import kneighbors_graph
 from sklearn.svm import SVC
 
 from bagwise._memory import require_memory
+from bagwise._types import Floats, Ints
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError
@@ -57,7 +57,7 @@ def graph_laplacian(rows: Any, n_neighbors: int) -> sparse.csr_array:
 def laplacian_svm(
     space: FeatureSpace,
     laplacian: sparse.csr_array,
-    signs: Sequence[NDArray[np.int64]],
+    signs: Sequence[Ints],
     *,
     C: float,
     manifold_weight: float,
@@ -118,9 +118,7 @@ def laplacian_svm(
     return results
 
 
-def _deformed(
-    space: FeatureSpace, penalty: sparse.csr_array, known: NDArray[np.intp]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _deformed(space: FeatureSpace, penalty: sparse.csr_array, known: Ints) -> tuple[Floats, Floats]:
     """Z of shape (n_rows, n_labelled), and the deformed kernel of the labelled rows."""
     n = penalty.shape[0]
     if isinstance(space, LinearFeatures) and space.rows.shape[1] < n:

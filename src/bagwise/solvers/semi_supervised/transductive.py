@@ -12,19 +12,17 @@ labels would hardly ever change.
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise import compiled
-from bagwise.solvers.margin.feature_space import FeatureSpace, Vector, selection
+from bagwise._types import Floats, Ints
+from bagwise.solvers.margin.feature_space import FeatureSpace, selection
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, max_margin
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.wellsvm.label_starts import balanced_labels
 
 FIRST = 1e-5  # share of C2 to begin with
 GROWTH = 2.0
-
-Signs = NDArray[np.int64]
 
 
 def annealed_costs(last: float) -> Iterator[float]:
@@ -53,7 +51,7 @@ def annealed_costs(last: float) -> Iterator[float]:
     yield last
 
 
-def switchable(labels: Signs, scores: Vector, slack: float = 0.0) -> tuple[Signs, Signs]:
+def switchable(labels: Ints, scores: Floats, slack: float = 0.0) -> tuple[Ints, Ints]:
     """Rows whose labels should be exchanged: one list of positive, one of negative rows.
 
     Parameters
@@ -82,7 +80,7 @@ def switchable(labels: Signs, scores: Vector, slack: float = 0.0) -> tuple[Signs
     return up[:good], down[:good]
 
 
-def ordinary_svm(space: FeatureSpace, signs: Signs, cost: float, tol: float) -> Machine:
+def ordinary_svm(space: FeatureSpace, signs: Ints, cost: float, tol: float) -> Machine:
     """The SVM of the labelled rows, with a free intercept.
 
     Parameters
@@ -108,7 +106,7 @@ def ordinary_svm(space: FeatureSpace, signs: Signs, cost: float, tol: float) -> 
 
 def transductive_svm(
     space: FeatureSpace,
-    signs: Signs,
+    signs: Ints,
     *,
     C1: float,
     C2: float,
@@ -170,7 +168,7 @@ def transductive_svm(
 
 
 def _solve(
-    space: FeatureSpace, labels: Signs, costs: Vector, before: Machine, tol: float
+    space: FeatureSpace, labels: Ints, costs: Floats, before: Machine, tol: float
 ) -> Machine:
     """The SVM of all rows at these labels, begun at the machine before."""
     everything = sparse.eye_array(len(labels), format="csr")

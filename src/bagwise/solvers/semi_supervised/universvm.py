@@ -17,17 +17,17 @@ points at the mean of the unlabelled rows, one of each sign, of a cost no multip
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from bagwise.solvers.margin.feature_space import FeatureSpace, Vector, selection
+from bagwise._types import Floats, Ints
+from bagwise.solvers.margin.feature_space import FeatureSpace, selection
 from bagwise.solvers.margin.max_margin import RESTART, Machine, MarginProblem, Start, max_margin
 from bagwise.solvers.margin.misvm import alternate
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.transductive import ordinary_svm
 
 
-def ramp(z: Vector, s: float) -> Vector:
+def ramp(z: Floats, s: float) -> Floats:
     """R_s(z): the hinge at 1, cut off at z = s.
 
     Parameters
@@ -46,7 +46,7 @@ def ramp(z: Vector, s: float) -> Vector:
 
 def ramp_svm(
     space: FeatureSpace,
-    signs: NDArray[np.int64],
+    signs: Ints,
     *,
     C1: float,
     C2: float,
@@ -93,11 +93,11 @@ def ramp_svm(
     copies = np.repeat([1, -1], len(unknown))
     at_copies = slice(len(known), len(known) + len(copies))
 
-    def tangents(machine: Machine) -> NDArray[np.int64]:
+    def tangents(machine: Machine) -> Ints:
         """1 for the copies that lie on the flat part."""
         return (copies * np.tile(machine.scores[unknown], 2) < s).astype(np.int64)
 
-    def solve(flat: NDArray[np.int64], before: Machine | None) -> Machine:
+    def solve(flat: Ints, before: Machine | None) -> Machine:
         signs, margins = problem.signs.copy(), problem.margins.copy()
         signs[at_copies] *= 1 - 2 * flat
         margins[at_copies] = 1 - 2 * flat
@@ -107,20 +107,15 @@ def ramp_svm(
         starts[:] = [signs, machine.multipliers]
         return machine
 
-    def judge(machine: Machine) -> tuple[NDArray[np.int64], float]:
+    def judge(machine: Machine) -> tuple[Ints, float]:
         return tangents(machine), objective(machine)
 
-    starts: list[Vector] = []
+    starts: list[Floats] = []
     return alternate(solve, judge, tangents(first), max_iter)
 
 
 def _problem(
-    y: NDArray[np.int64],
-    known: NDArray[np.intp],
-    unknown: NDArray[np.intp],
-    C1: float,
-    C2: float,
-    mean_score: float,
+    y: Ints, known: Ints, unknown: Ints, C1: float, C2: float, mean_score: float
 ) -> MarginProblem:
     """Labelled rows, unlabelled rows as positive and as negative, their mean as both."""
     u, n_rows = len(unknown), len(known) + len(unknown)
@@ -142,7 +137,7 @@ def _problem(
     )
 
 
-def _carried(task: MarginProblem, before: Machine, starts: list[Vector]) -> Start:
+def _carried(task: MarginProblem, before: Machine, starts: list[Floats]) -> Start:
     """Multipliers of the machine before; of a point that changed sides, by its slack."""
     signs, multipliers = starts
     missed = task.margins - task.signs * (task.combine @ before.scores)

@@ -22,23 +22,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._types import Bools, Floats, Ints
 from bagwise.exceptions import InputError
 
-CONSTRAINTS = (
-    "bag",
-    "bag_as_printed",
-    "bag_only_ambiguous",
-    "spectral_learning",
-    "regularization",
-)
+CONSTRAINTS = ("bag", "bag_as_printed", "bag_only_ambiguous", "spectral_learning", "regularization")
 # A matrix between this many label sets takes 3 GB.
 MOST_GROUPS = 20_000
 BLOCK = 512  # rows of a dense similarity handled at once
-
-Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -55,15 +47,15 @@ class LowRank:
         What is added to the diagonal.
     """
 
-    factor: Vector
-    weights: Vector
+    factor: Floats
+    weights: Floats
     diagonal: float = 0.0
 
-    def __matmul__(self, z: Vector) -> Vector:
+    def __matmul__(self, z: Floats) -> Floats:
         """Multiply by vectors."""
         return (self.factor * self.weights) @ (self.factor.T @ z) + self.diagonal * z
 
-    def toarray(self) -> Vector:
+    def toarray(self) -> Floats:
         """Write the matrix out."""
         dense = (self.factor * self.weights) @ self.factor.T
         return dense + self.diagonal * np.eye(len(dense))
@@ -81,10 +73,10 @@ class GroupTerm:
         The entry for each pair of groups.
     """
 
-    groups: NDArray[np.intp]
+    groups: Ints
     core: Any
 
-    def __matmul__(self, z: Vector) -> Vector:
+    def __matmul__(self, z: Floats) -> Floats:
         """Multiply by vectors, at the cost of adding them up by groups."""
         return (self.core @ (self._members @ z))[self.groups]
 
@@ -96,7 +88,7 @@ class GroupTerm:
         entries = np.ones(n), (self.groups, np.arange(n))
         return sparse.csr_array(entries, shape=(n_groups, n))
 
-    def toarray(self) -> Vector:
+    def toarray(self) -> Floats:
         """Write the matrix out, n_instances x n_instances."""
         core = self.core.toarray() if isinstance(self.core, LowRank) else self.core
         return core[np.ix_(self.groups, self.groups)]
@@ -126,10 +118,10 @@ class ConstrainedSimilarity:
 
     similarity: Any
     term: GroupTerm | None
-    diagonal: Vector | None
-    scale: Vector
-    shift: Vector | None
-    degrees: Vector
+    diagonal: Floats | None
+    scale: Floats
+    shift: Floats | None
+    degrees: Floats
     alpha: float
 
     @property
@@ -142,7 +134,7 @@ class ConstrainedSimilarity:
         """The precision of the similarity, in which products are made."""
         return self.similarity.dtype
 
-    def __matmul__(self, v: Vector) -> Vector:
+    def __matmul__(self, v: Floats) -> Floats:
         """Multiply by vectors, one or several in columns; the cost is that of W."""
         column = (-1, *[1] * (v.ndim - 1))
         scale = self.scale.astype(self.dtype).reshape(column)
@@ -157,7 +149,7 @@ class ConstrainedSimilarity:
             product += self.shift.astype(self.dtype).reshape(column) * v
         return product
 
-    def toarray(self) -> Vector:
+    def toarray(self) -> Floats:
         """Write the matrix out; for few instances."""
         W = self.similarity
         dense = np.array(W if isinstance(W, np.ndarray) else W.toarray(), dtype=float)
@@ -171,8 +163,8 @@ class ConstrainedSimilarity:
 
 def constrain(
     similarity: Any,
-    bag_index: NDArray[np.intp],
-    label_sets: NDArray[np.int8] | None,
+    bag_index: Ints,
+    label_sets: Ints | None,
     *,
     constraints: str | None,
     alpha: float,
@@ -239,29 +231,29 @@ def constrain(
 class _LabelSetGroups:
     """Instances grouped by the label set of their bag; unlabelled ones are a group, too."""
 
-    groups: NDArray[np.intp]  # (n_instances,)
-    indicator: Vector  # (n_groups, n_classes), of zeros where unknown
-    known: NDArray[np.bool_]  # (n_groups,)
-    n_bags: NDArray[np.int64]  # (n_groups,) bags in each
+    groups: Ints  # (n_instances,)
+    indicator: Floats  # (n_groups, n_classes), of zeros where unknown
+    known: Bools  # (n_groups,)
+    n_bags: Ints  # (n_groups,) bags in each
     n_classes: int  # that occur
 
     @classmethod
-    def of(cls, bag_index: NDArray[np.intp], label_sets: NDArray[np.int8]) -> _LabelSetGroups:
+    def of(cls, bag_index: Ints, label_sets: Ints) -> _LabelSetGroups:
         found, group_of_bag, n_bags = np.unique(
             label_sets, axis=0, return_inverse=True, return_counts=True
         )
-        known: NDArray[np.bool_] = np.all(found >= 0, axis=1)
+        known: Bools = np.all(found >= 0, axis=1)
         indicator = np.where(known[:, None], found, 0).astype(float)
         n_classes = int(indicator.any(axis=0).sum())
         return cls(group_of_bag.ravel()[bag_index], indicator, known, n_bags, n_classes)
 
     @property
-    def sizes(self) -> Vector:
+    def sizes(self) -> Floats:
         """How many labels each group has."""
         return self.indicator.sum(axis=1)
 
     @property
-    def profiles(self) -> Vector:
+    def profiles(self) -> Floats:
         """The y of each group: its labels, which add up to 1."""
         return self.indicator / np.maximum(self.sizes, 1)[:, None]
 
@@ -277,11 +269,11 @@ class _LabelSetGroups:
         total = n_instances @ self.profiles
         return float(total @ total) / len(self.groups)
 
-    def single(self) -> Vector:
+    def single(self) -> Floats:
         """Columns that mark the groups with one label, that of the column."""
         return self.indicator * (self.sizes == 1)[:, None]
 
-    def pairs(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def pairs(self) -> tuple[Bools, Bools]:
         """Which pairs of groups are a must-link and which a cannot-link (Table 1)."""
         if len(self.known) > MOST_GROUPS:
             raise InputError(
@@ -299,9 +291,7 @@ def _corrected(sets: _LabelSetGroups) -> LowRank:
     return LowRank(factor, np.append(np.ones(sets.profiles.shape[1]), -sets.mu))
 
 
-def _as_printed(
-    bag_index: NDArray[np.intp], label_sets: NDArray[np.int8]
-) -> tuple[NDArray[np.intp], LowRank]:
+def _as_printed(bag_index: Ints, label_sets: Ints) -> tuple[Ints, LowRank]:
     """Eq. 12: all bags count, each a group of its own."""
     indicator = np.maximum(label_sets, 0).astype(float)
     profiles = indicator / np.maximum(indicator.sum(axis=1), 1)[:, None]
@@ -310,7 +300,7 @@ def _as_printed(
     return bag_index, LowRank(profiles, np.ones(profiles.shape[1]), -mu)
 
 
-def _only_ambiguous(sets: _LabelSetGroups) -> Vector:
+def _only_ambiguous(sets: _LabelSetGroups) -> Floats:
     """The corrected matrix without the pairs that must-links and cannot-links know (w.o. clml)."""
     must, cannot = sets.pairs()
     ambiguous = np.outer(sets.known, sets.known) & ~must & ~cannot
@@ -361,7 +351,7 @@ def _regularized(
     )
 
 
-def _without(similarity: Any, groups: NDArray[np.intp], left_out: NDArray[np.bool_]) -> Any:
+def _without(similarity: Any, groups: Ints, left_out: Bools) -> Any:
     """A similarity without the pairs of instances whose groups are left out."""
     if sparse.issparse(similarity):
         entries = similarity.tocoo()
@@ -379,11 +369,11 @@ def _without(similarity: Any, groups: NDArray[np.intp], left_out: NDArray[np.boo
     return left
 
 
-def _degrees(similarity: Any) -> Vector:
+def _degrees(similarity: Any) -> Floats:
     return _positive(np.asarray(similarity.sum(axis=1), dtype=float).ravel())
 
 
-def _positive(degrees: Vector) -> Vector:
+def _positive(degrees: Floats) -> Floats:
     """Degrees, of a hundredth of the mean at least.
 
     The labels of an instance count with the inverse of its degree: an instance far from all others

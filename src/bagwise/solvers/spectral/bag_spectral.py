@@ -7,20 +7,17 @@ The matrix whose eigenvectors are taken is made in `bag_constraints`, the eigenv
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise._types import Array, Floats, Ints
 from bagwise.compiled.threads import interruptible
 from bagwise.solvers.spectral.bag_constraints import ConstrainedSimilarity
 
 KMEANS_SAMPLE = 10_000  # rows on which the best of several k-means starts is found
 
-Array = NDArray[Any]
-Vector = NDArray[np.float64]
 
-
-def embed(vectors: Vector, values: Vector, *, weighted: bool) -> Vector:
+def embed(vectors: Floats, values: Floats, *, weighted: bool) -> Floats:
     """Place the instances in the space of the eigenvectors, on the unit sphere (steps 4 and 5).
 
     Parameters
@@ -41,8 +38,8 @@ def embed(vectors: Vector, values: Vector, *, weighted: bool) -> Vector:
 
 
 def extension(
-    operator: ConstrainedSimilarity, vectors: Vector, values: Vector, *, weighted: bool
-) -> Vector:
+    operator: ConstrainedSimilarity, vectors: Floats, values: Floats, *, weighted: bool
+) -> Floats:
     """Prepare the Nyström extension: what the similarities of a new instance are multiplied by.
 
     An eigenvector at x is sum_p w(x, p) v_p / (lambda sqrt(d_x d_p)); d_x is the same for all
@@ -70,8 +67,8 @@ def extension(
 
 
 def k_means(
-    embedding: Vector, n_clusters: int, n_init: int, rng: np.random.RandomState
-) -> tuple[NDArray[np.int64], Vector]:
+    embedding: Floats, n_clusters: int, n_init: int, rng: np.random.RandomState
+) -> tuple[Ints, Floats]:
     """Cluster the embedding (step 6); of many rows, the best start is found on a sample.
 
     Parameters
@@ -102,7 +99,7 @@ def k_means(
     return model.labels_.astype(np.int64), model.cluster_centers_
 
 
-def nearest_center(similarities: Any, at_anchors: Array, centers: Array) -> NDArray[np.int64]:
+def nearest_center(similarities: Any, at_anchors: Array, centers: Array) -> Ints:
     """Place new instances by the Nyström extension, and find the nearest centre of each.
 
     Parameters
@@ -123,7 +120,7 @@ def nearest_center(similarities: Any, at_anchors: Array, centers: Array) -> NDAr
     return (squares - 2 * placed @ centers.T).argmin(axis=1)
 
 
-def _floored(values: Vector) -> Vector:
+def _floored(values: Floats) -> Floats:
     """Eigenvalues, of a hundredth of the largest at least: small and negative ones are noise."""
     return np.maximum(values, 0.01 * values[0]) if values[0] > 0 else np.ones_like(values)
 

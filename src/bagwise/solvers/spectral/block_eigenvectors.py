@@ -3,25 +3,18 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
+from bagwise._types import Array
 from bagwise.compiled.lapack import with_fixed_signs
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.result import SolverResult
 
 DEPTH = 6  # blocks that a restart adds
 
-Array = NDArray[Any]
-
 
 def leading_eigenvectors(
-    operator: Any,
-    n_vectors: int,
-    rng: np.random.RandomState,
-    *,
-    tol: float,
-    max_iter: int = 100,
+    operator: Any, n_vectors: int, rng: np.random.RandomState, *, tol: float, max_iter: int = 100
 ) -> SolverResult:
     """Find the eigenvectors of the largest (algebraic) eigenvalues, by block Krylov-Schur.
 

@@ -9,17 +9,13 @@ is concave in theta; the iteration below (EM) maximises it.
 """
 
 import numpy as np
-from numpy.typing import NDArray
+
+from bagwise._types import Bools, Floats, Ints
 
 
 def class_shares(
-    clusters: NDArray[np.intp],
-    candidates: NDArray[np.bool_],
-    n_clusters: int,
-    *,
-    max_iter: int = 100,
-    tol: float = 1e-3,
-) -> NDArray[np.float64]:
+    clusters: Ints, candidates: Bools, n_clusters: int, *, max_iter: int = 100, tol: float = 1e-3
+) -> Floats:
     """Estimate the shares of the classes in each cluster by maximum likelihood.
 
     Parameters

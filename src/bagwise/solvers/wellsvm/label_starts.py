@@ -1,10 +1,10 @@
 """Labels to begin with: those that keep a balance, and the best of random ones."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bagwise import compiled
-from bagwise.solvers.margin.feature_space import FeatureSpace, Vector
+from bagwise._types import Floats, Ints
+from bagwise.solvers.margin.feature_space import FeatureSpace
 
 
 def n_expected(share: float, n: int) -> int:
@@ -24,7 +24,7 @@ def n_expected(share: float, n: int) -> int:
     return int(np.clip(np.floor(share * n + 0.5), min(1, n - 1), max(n - 1, 1)))
 
 
-def balanced_labels(scores: Vector, n_positive: int) -> NDArray[np.int64]:
+def balanced_labels(scores: Floats, n_positive: int) -> Ints:
     """Call the highest scores 1, the others -1; of scores equal up to rounding, the first.
 
     Parameters
@@ -52,7 +52,7 @@ def balanced_labels(scores: Vector, n_positive: int) -> NDArray[np.int64]:
 
 def aligned_labels(
     space: FeatureSpace, n: int, n_clusters: int, rng: np.random.RandomState, draws: int = 20
-) -> NDArray[np.int64]:
+) -> Ints:
     """Of random balanced labels, those whose indicator kernel is aligned best with the kernel.
 
     Parameters

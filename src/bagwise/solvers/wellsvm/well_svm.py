@@ -23,18 +23,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from bagwise import compiled
+from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.compiled.lapack import with_fixed_signs
 from bagwise.solvers.result import SolverResult
 
 if TYPE_CHECKING:  # numba loads when the first kernel runs
     from bagwise.compiled.dual_descent import Rows
 
-Vector = NDArray[np.float64]
-Column = tuple[NDArray[np.int64], NDArray[np.int8]]  # row and sign of each variable
+Column = tuple[Ints, Ints]  # row and sign of each variable
 
 TINY = np.finfo(float).tiny
 INEXACT = 0.1  # how exactly a problem is solved, in units of the gap of the one it serves
@@ -64,12 +63,12 @@ class Mixture(NamedTuple):
         Distance of the objective to the lowest bound met, relative.
     """
 
-    f: Vector
-    coef: Vector
-    picks: NDArray[np.int64]
-    signs: NDArray[np.int8]
-    weights: Vector
-    gap: Vector
+    f: Floats
+    coef: Floats
+    picks: Ints
+    signs: Ints
+    weights: Floats
+    gap: Floats
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class MixtureResult(SolverResult):
 class LabelSet(Protocol):
     """B: the label vectors among which the machine may choose."""
 
-    def choose(self, scores: Vector, alpha: Vector, tie: Vector) -> Column:
+    def choose(self, scores: Floats, alpha: Floats, tie: Floats) -> Column:
         """The label vector of B best for the linear score a_i (x_i . v); ties go by `tie`."""
 
 
@@ -98,15 +97,15 @@ class PartialLabels:
         How many of the unknown labels are -1.
     """
 
-    signs: NDArray[np.int8]
+    signs: Ints
     n_negative: int
 
     @cached_property
-    def unknown(self) -> NDArray[np.intp]:
+    def unknown(self) -> Ints:
         """The rows without label."""
         return np.flatnonzero(self.signs == 0)
 
-    def choose(self, scores: Vector, alpha: Vector, tie: Vector) -> Column:
+    def choose(self, scores: Floats, alpha: Floats, tie: Floats) -> Column:
         """Known labels stay; of the others the lowest are negative."""
         signs, u = self.signs.copy(), self.unknown
         signs[u] = split(alpha[u] * scores[u], tie[u], self.n_negative)
@@ -128,7 +127,7 @@ class BoundedLabels:
     n_rows: int
     n_least: int
 
-    def choose(self, scores: Vector, alpha: Vector, tie: Vector) -> Column:
+    def choose(self, scores: Floats, alpha: Floats, tie: Floats) -> Column:
         """The sign of each row, or of the order where too few have one sign."""
         r = alpha * scores
         negative = int(np.sum((r < 0) | ((r == 0) & (tie < 0))))
@@ -148,15 +147,15 @@ class KeyInstances:
         Which bags are positive.
     """
 
-    offsets: NDArray[np.int64]
-    positive: NDArray[np.bool_]
+    offsets: Ints
+    positive: Bools
 
     @cached_property
-    def negatives(self) -> NDArray[np.intp]:
+    def negatives(self) -> Ints:
         """The instances of negative bags."""
         return np.flatnonzero(~np.repeat(self.positive, np.diff(self.offsets)))
 
-    def choose(self, scores: Vector, alpha: Vector, tie: Vector) -> Column:
+    def choose(self, scores: Floats, alpha: Floats, tie: Floats) -> Column:
         """The instance of highest score in each positive bag (r = H s + tau / 2 of Eq. 25)."""
         rows = compiled.segments.argmax(compiled.ties.settled(scores), self.offsets)
         best = self.offsets[:-1] + rows
@@ -165,7 +164,7 @@ class KeyInstances:
         return np.concatenate([keys, self.negatives]), signs
 
 
-def split(r: Vector, tie: Vector, n_negative: int) -> NDArray[np.int8]:
+def split(r: Floats, tie: Floats, n_negative: int) -> Ints:
     """Signs with given numbers that maximise r'y: the lowest by (r, tie) are negative.
 
     Parameters
@@ -190,7 +189,7 @@ def split(r: Vector, tie: Vector, n_negative: int) -> NDArray[np.int8]:
     return signs
 
 
-def canonical_order(rows: Rows, group: NDArray[Any]) -> NDArray[np.int64]:
+def canonical_order(rows: Rows, group: Array) -> Ints:
     """An order of the rows that does not depend on the order they came in.
 
     Parameters
@@ -213,9 +212,7 @@ def canonical_order(rows: Rows, group: NDArray[Any]) -> NDArray[np.int64]:
     return np.lexsort((key, group)).astype(np.int64)
 
 
-def aligned_start(
-    rows: Rows, labels: LabelSet, order: NDArray[np.int64], n_starts: int, seed: int
-) -> Column:
+def aligned_start(rows: Rows, labels: LabelSet, order: Ints, n_starts: int, seed: int) -> Column:
     """Of random labels, and the sides of the first principal component, the best by alignment.
 
     Rows of many features are nearly orthogonal: each then holds on to its own label, and a search
@@ -254,10 +251,10 @@ def aligned_start(
     return labels.choose(best, np.ones(n), best)
 
 
-def _principal(rows: Rows, start: Vector) -> Vector:
+def _principal(rows: Rows, start: Floats) -> Floats:
     """Scores of the rows by their first principal component, as far as signs need it."""
 
-    def gram(scores: Vector) -> Vector:
+    def gram(scores: Floats) -> Floats:
         return compiled.dual_descent.score(
             rows, compiled.dual_descent.combine(rows, scores.ravel())
         )
@@ -272,15 +269,8 @@ def _principal(rows: Rows, start: Vector) -> Vector:
 
 
 def supervised(
-    rows: Rows,
-    pick: NDArray[np.int64],
-    signs: NDArray[np.int8],
-    costs: Vector,
-    *,
-    order: NDArray[np.int64],
-    tol: float,
-    seed: int,
-) -> tuple[Vector, Vector]:
+    rows: Rows, pick: Ints, signs: Ints, costs: Floats, *, order: Ints, tol: float, seed: int
+) -> tuple[Floats, Floats]:
     """The ordinary SVM without offset: its vector f and its dual variables.
 
     Parameters
@@ -318,11 +308,11 @@ def supervised(
 def well_svm(
     rows: Rows,
     labels: LabelSet,
-    costs: Vector,
+    costs: Floats,
     first: Column,
     *,
-    alpha: Vector | None = None,
-    order: NDArray[np.int64],
+    alpha: Floats | None = None,
+    order: Ints,
     tol: float,
     max_cuts: int,
     n_random: int = 0,
@@ -398,13 +388,7 @@ class _Master:
     """
 
     def __init__(
-        self,
-        rows: Rows,
-        costs: Vector,
-        order: NDArray[np.int64],
-        first: Column,
-        alpha: Vector | None,
-        seed: int,
+        self, rows: Rows, costs: Floats, order: Ints, first: Column, alpha: Floats | None, seed: int
     ) -> None:
         self.rows, self.costs, self.order, self.seed = rows, costs, order, seed
         self.alpha = np.zeros(len(costs)) if alpha is None else alpha.copy()
@@ -421,7 +405,7 @@ class _Master:
         """Whether the variables were visited so often that the machine is left as it is."""
         return self.n_passes >= MOST_PASSES
 
-    def coef(self) -> Vector:
+    def coef(self) -> Floats:
         """Weight of each row in f."""
         total = np.zeros(self.rows.n_rows)
         for t, weight in enumerate(self.mu):
@@ -432,17 +416,17 @@ class _Master:
         """Label vector t of the working set."""
         return self.pick[:, t % self.pick.shape[1]], self.signs[:, t]
 
-    def spread(self, column: Column) -> Vector:
+    def spread(self, column: Column) -> Floats:
         """a_i y_i, added up on the rows of the variables."""
         total = np.zeros(self.rows.n_rows)
         np.add.at(total, column[0], self.alpha * column[1])
         return total
 
-    def vector(self, column: Column) -> Vector:
+    def vector(self, column: Column) -> Floats:
         """v(a, y)."""
         return compiled.dual_descent.combine(self.rows, self.spread(column))
 
-    def square(self, column: Column, v: Vector) -> float:
+    def square(self, column: Column, v: Floats) -> float:
         """|v(a, y)|^2."""
         return compiled.dual_descent.square(self.rows, self.spread(column), v)
 
@@ -460,7 +444,7 @@ class _Master:
 
     def solve(self, tol: float) -> float:
         """Move mu and a to their saddle point, to a relative gap; return the objective there."""
-        planes: list[Vector] = []
+        planes: list[Floats] = []
         if len(self.mu) > 1:
             planes.append(self._plane())
         highest, best, apart = np.inf, self.mu, 1.0
@@ -492,11 +476,11 @@ class _Master:
             self.squares[t] = self.square(self.column(t), self.f + self.E[:, t])
         return found.primal
 
-    def _plane(self) -> Vector:
+    def _plane(self) -> Floats:
         """1'a - |v_t|^2 / 2 of each t: the plane in mu that the present a makes."""
         return self.alpha.sum() - self.squares / 2
 
-    def _move(self, mu: Vector) -> None:
+    def _move(self, mu: Floats) -> None:
         """Change the weights: the v_t stay, their mean does not."""
         shift = self.E @ mu
         self.mu = mu
