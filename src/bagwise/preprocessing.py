@@ -20,6 +20,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._finite import numerical_errors, quietly, require_finite
 from bagwise.base._fitted_state import FittedState, Model
+from bagwise.base._parameters import with_parameters
 from bagwise.engines import by_place, fold_bags, map_bags
 from bagwise.engines.mapped import mapped_array
 from bagwise.exceptions import InputError
@@ -36,7 +37,10 @@ def _inner_has(name: str) -> Any:
     return lambda self: hasattr(self._inner, name)
 
 
-class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
+@with_parameters
+class InstanceTransformer(  # type: ignore[call-arg]
+    TransformerMixin, BagEstimator, auto_wrap_output_keys=None
+):
     """Apply a scikit-learn transformer to the instances: ``InstanceTransformer(StandardScaler())``.
 
     The transformer is fitted on the flat table of instances; bags stay whole and keep their ids.
@@ -72,12 +76,9 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
     _runs_elsewhere = ("cluster",)
     _value_range = (0.0, np.inf)  # its use is to scale values that others refuse
 
-    _parameter_constraints: dict[str, Any] = {
-        "transformer": [None, HasMethods(["fit", "transform"])]
-    }
+    _parameter_constraints = {"transformer": [None, HasMethods(["fit", "transform"])]}
 
-    def __init__(self, transformer: Any = None) -> None:
-        self.transformer = transformer
+    transformer: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -91,9 +92,7 @@ class InstanceTransformer(TransformerMixin, BagEstimator, auto_wrap_output_keys=
         return tags
 
     def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "transformer_": Model("transform"),
-        }
+        return super()._fitted_state() | {"transformer_": Model("transform")}
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -1,5 +1,6 @@
 """M3MIML: a maximum-margin machine per label, scored by the best instance of a bag."""
 
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -9,10 +10,12 @@ from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.base import fit_method, with_known_labels
 from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.base._kernel_machine import KernelMachine
+from bagwise.base._parameters import with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.annotation.m3miml import m3miml
 
 
+@with_parameters
 class M3MIML(AnnotatorMixin, KernelMachine):
     r"""A maximum-margin machine per label; a bag has the score of its best instance (Zhang 2008).
 
@@ -81,24 +84,14 @@ class M3MIML(AnnotatorMixin, KernelMachine):
 
     instance_pooling = "max"
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        tol: float = 1e-6,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    tol: float = 1e-6
+    verbose: int = 0
 
     @property
     def _n_machines(self) -> str:

@@ -1,7 +1,7 @@
 """ORedLogisticRegression (ORLR): exact probabilities of instance labels from bag label sets."""
 
+from dataclasses import KW_ONLY
 from functools import partial
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import compiled
-from bagwise._sklearn import Interval, StrOptions
+from bagwise._sklearn import StrOptions
 from bagwise._validation import (
     check_bags,
     check_instance_labels,
@@ -23,6 +23,7 @@ from bagwise.annotation._cost import check_memory
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._fitted_state import Anything, FittedState, Floats, Integers
+from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.engines import one_core_for, over_blocks, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError
@@ -35,6 +36,7 @@ from bagwise.solvers.annotation.orlr_parts import Demands, infer
 UNSEEN = 1e4
 
 
+@with_parameters
 class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     r"""Logistic regression of instances, learned from the label sets of bags (Pham 2014).
 
@@ -134,40 +136,26 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
 
     _runs_elsewhere = ("cluster", "device")
 
-    _parameter_constraints: dict[str, Any] = {
-        "reg": [Interval(Real, 0, None, closed="left")],
+    _parameter_constraints = {
+        "reg": [NOT_NEGATIVE],
         "background": "no_validation",  # a label may be anything
         "solver": [StrOptions({"lbfgs", "em", "gem"})],
-        "max_operations": [Interval(Real, 0, None, closed="left")],
+        "max_operations": [NOT_NEGATIVE],
         "warm_start": ["boolean"],
     }
 
-    def __init__(
-        self,
-        reg: float = 1.0,
-        *,
-        background: Any = False,
-        solver: str = "lbfgs",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        max_iter: int = 1000,
-        tol: float = 1e-5,
-        max_operations: float = 1e9,
-        warm_start: bool = False,
-        checkpoint: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.reg = reg
-        self.background = background
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_operations = max_operations
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    reg: float = 1.0
+    _: KW_ONLY
+    background: Any = False
+    solver: str = "lbfgs"
+    fit_intercept: bool = True
+    class_weight: Any = None
+    max_iter: int = 1000
+    tol: float = 1e-5
+    max_operations: float = 1e9
+    warm_start: bool = False
+    checkpoint: Any = None
+    verbose: int = 0
 
     @property
     def instance_pooling(self) -> str:  # type: ignore[override]

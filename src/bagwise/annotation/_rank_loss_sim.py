@@ -1,23 +1,24 @@
 """RankLossSIM: support instance machines that rank the labels of a bag."""
 
+from dataclasses import KW_ONLY
 from functools import partial
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
 
-from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method, with_known_labels
 from bagwise.base._fitted_state import FittedState, Floats, Number
+from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.annotation.rank_loss import rank_loss_sim
 
 
+@with_parameters
 class RankLossSIM(AnnotatorMixin, BagEstimator):
     r"""Linear scores of instances that rank the labels of each bag (rank-loss SIM, Briggs 2012).
 
@@ -82,25 +83,17 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
 
     instance_pooling = "softmax"
 
-    _parameter_constraints: dict[str, Any] = {
-        "reg": [Interval(Real, 0, None, closed="neither")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+    _parameter_constraints = {
+        "reg": [POSITIVE],
+        "tol": [NOT_NEGATIVE],
     }
 
-    def __init__(
-        self,
-        reg: float = 1e-3,
-        *,
-        fit_intercept: bool = True,
-        max_iter: int = 20,
-        tol: float = 1e-3,
-        verbose: int = 0,
-    ) -> None:
-        self.reg = reg
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    reg: float = 1e-3
+    _: KW_ONLY
+    fit_intercept: bool = True
+    max_iter: int = 20
+    tol: float = 1e-3
+    verbose: int = 0
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {

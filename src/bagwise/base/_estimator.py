@@ -15,7 +15,7 @@ from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._finite import checked_fit, numerical_errors, quietly, require_finite
 from bagwise.base._fitted_state import FittedState, Floats, Names, Whole
-from bagwise.base._parameters import CONSTRAINTS, complete_parameters
+from bagwise.base._parameters import CONSTRAINTS
 from bagwise.engines import over_partitions
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
@@ -70,10 +70,6 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
     _parameter_constraints: dict[str, Any] = CONSTRAINTS
     _runs_elsewhere: tuple[str, ...] = ()  # "device", "cluster": where else bags may be
     _value_range: tuple[float, float] = VALUE_RANGE  # of the largest magnitude in X
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        complete_parameters(cls)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

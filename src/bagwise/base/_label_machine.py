@@ -1,7 +1,6 @@
 """What the three WellSVM estimators share: the kernel, the machine, and its scores."""
 
 from collections.abc import Sequence
-from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +12,10 @@ from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise import compiled
 from bagwise._memory import require_memory
-from bagwise._sklearn import Interval, StrOptions
+from bagwise._sklearn import StrOptions
 from bagwise.base._fitted_state import FittedState, Floats, Integers, Model, Number
 from bagwise.base._kernel_machine import KernelMachine
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE
 from bagwise.exceptions import InputError
 from bagwise.solvers.wellsvm.well_svm import MixtureResult
 
@@ -42,8 +42,8 @@ class LabelMachine(KernelMachine):
 
     _parameter_constraints: dict[str, Any] = {
         "kernel": [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable],
-        "offset": [Interval(Real, 0, None, closed="left")],
-        "max_cuts": [Interval(Integral, 1, None, closed="left")],
+        "offset": [NOT_NEGATIVE],
+        "max_cuts": [COUNT],
     }
 
     center: bool

@@ -8,13 +8,16 @@ default of the estimator.
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 
 from bagwise._sklearn import Interval, StrOptions
+
+Estimator = TypeVar("Estimator")
 
 COUNT = Interval(Integral, 1, None, closed="left")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
@@ -69,24 +72,36 @@ DESCRIPTIONS = {
 ENTRY = re.compile(r"^( *)\{(\w+)\}$", flags=re.MULTILINE)
 
 
-def complete_parameters(cls: type[Any]) -> None:
-    """Add shared constraints and descriptions to a new estimator class.
+@dataclass_transform(eq_default=False)
+def with_parameters(cls: type[Estimator]) -> type[Estimator]:
+    """Decorate an estimator: its annotated attributes are the parameters of the constructor.
+
+    Shared parameters receive their constraints and descriptions.
 
     Parameters
     ----------
     cls : type
-        A subclass of `BagEstimator`; without a constructor it is a base of others.
+        The class of the estimator; a default for each annotated attribute.
+
+    Returns
+    -------
+    type
+        The same class, with a constructor that stores its parameters and does nothing else.
     """
+    dataclass(eq=False, repr=False, match_args=False)(cls)
+    names = sorted(field.name for field in fields(cls))  # type: ignore[arg-type]
+    for name in names:
+        delattr(cls, name)  # a parameter belongs to the estimator, its default to the constructor
     known: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         known |= vars(base).get("_parameter_constraints", {})
-    names = cls._get_param_names()
-    cls._parameter_constraints = {name: known[name] for name in names if name in known} or known
+    cls._parameter_constraints = {name: known[name] for name in names}  # type: ignore[attr-defined]
     _describe(cls, cls)
     for base in cls.__mro__:
         for method in vars(base).values():
             if inspect.isfunction(method):
                 _describe(method, cls)
+    return cls
 
 
 def _describe(target: Any, cls: Callable[..., Any]) -> None:

@@ -1,13 +1,16 @@
 """BagMarginSVM (MI-SVM): a positive bag is represented by its best instance."""
 
+from dataclasses import KW_ONLY
 from typing import Any
 
 from bagwise._sklearn import StrOptions
+from bagwise.base._parameters import with_parameters
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.misvm import bag_margin
 from bagwise.solvers.result import SolverResult
 
 
+@with_parameters
 class BagMarginSVM(OneVsRestSVM):
     r"""SVM on bags, each scored by its best instance (MI-SVM, Andrews 2003).
 
@@ -90,34 +93,19 @@ class BagMarginSVM(OneVsRestSVM):
     array([1])
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "negatives": [StrOptions({"bag", "instance"})],
-    }
+    _parameter_constraints = {"negatives": [StrOptions({"bag", "instance"})]}
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        negatives: str = "bag",
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        class_weight: Any = None,
-        max_iter: int = 100,
-        tol: float = 1e-8,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.negatives = negatives
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    negatives: str = "bag"
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    class_weight: Any = None
+    max_iter: int = 100
+    tol: float = 1e-8
+    verbose: int = 0
 
     def _solve(self, *problem: Any) -> SolverResult:
         return bag_margin(

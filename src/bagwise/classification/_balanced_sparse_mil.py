@@ -1,14 +1,17 @@
 """BalancedSparseMIL (sbMIL): an SVM on instance labels that sMIL guessed."""
 
+from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any
 
 from bagwise._sklearn import Interval
+from bagwise.base._parameters import with_parameters
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.smil import balanced_sparse_mil
 from bagwise.solvers.result import SolverResult
 
 
+@with_parameters
 class BalancedSparseMIL(OneVsRestSVM):
     r"""SVM on the top instances of positive bags, ranked by sMIL (sbMIL, Bunescu and Mooney 2007).
 
@@ -83,32 +86,18 @@ class BalancedSparseMIL(OneVsRestSVM):
     array([1])
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "eta": [Interval(Real, 0, 1, closed="both")],
-    }
+    _parameter_constraints = {"eta": [Interval(Real, 0, 1, closed="both")]}
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        eta: float = 0.1,
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        class_weight: Any = None,
-        tol: float = 1e-8,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.eta = eta
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.tol = tol
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    eta: float = 0.1
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    class_weight: Any = None
+    tol: float = 1e-8
+    verbose: int = 0
 
     def _solve(self, *problem: Any) -> SolverResult:
         return balanced_sparse_mil(*problem, eta=self.eta, tol=self.tol)

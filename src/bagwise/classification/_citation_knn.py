@@ -1,5 +1,6 @@
 """CitationKNN: nearest bags, and the bags for which this one is near."""
 
+from dataclasses import KW_ONLY
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -13,12 +14,14 @@ from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, with_known_labels
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Integers, Text
+from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.pairwise import DISTANCES, distances_between
 
 SAME = 1 + 1e-9  # distances up to this multiple of another count as equal to it
 BLOCK = 2**22  # distances held at a time
 
 
+@with_parameters
 class CitationKNN(BagClassifierMixin, BagEstimator):
     """Classify a bag by its references and its citers (Wang and Zucker 2000).
 
@@ -81,24 +84,17 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
     array(['yes'], dtype='<U3')
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "n_references": [Interval(Integral, 1, None, closed="left")],
+    _parameter_constraints = {
+        "n_references": [COUNT],
         "n_citers": [Interval(Integral, 0, None, closed="left")],
         "kind": [StrOptions(set(DISTANCES))],
     }
 
-    def __init__(
-        self,
-        n_references: int = 2,
-        n_citers: int = 4,
-        *,
-        kind: str = "minmin",
-        metric: Any = "euclidean",
-    ) -> None:
-        self.n_references = n_references
-        self.n_citers = n_citers
-        self.kind = kind
-        self.metric = metric
+    n_references: int = 2
+    n_citers: int = 4
+    _: KW_ONLY
+    kind: str = "minmin"
+    metric: Any = "euclidean"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

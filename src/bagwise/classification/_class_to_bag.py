@@ -1,7 +1,7 @@
 """ClassToBag (M-C2B): a metric per class, in which its instances are near its bags."""
 
+from dataclasses import KW_ONLY
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +11,6 @@ from sklearn.utils.random import sample_without_replacement
 
 from bagwise import compiled
 from bagwise._memory import require_memory
-from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import (
@@ -23,6 +22,7 @@ from bagwise.base import (
     with_known_labels,
 )
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Integers, Text
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
 from bagwise.pairwise import distances_between
@@ -32,6 +32,7 @@ from bagwise.solvers.result import SolverResult
 LARGEST_SEARCH = 6e10  # features compared: about a minute of CPU time
 
 
+@with_parameters
 class ClassToBag(BagClassifierMixin, BagEstimator):
     r"""Distance of a class to a bag, in a metric learned for the class (M-C2B, Wang 2012).
 
@@ -112,33 +113,22 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     array(['yes', 'no'], dtype='<U3')
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints = {
         "orthonormal": ["boolean"],
-        "reg": [Interval(Real, 0, None, closed="left")],
-        "max_pairs": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "reg": [NOT_NEGATIVE],
+        "max_pairs": [COUNT],
+        "tol": [NOT_NEGATIVE],
     }
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        orthonormal: bool = True,
-        reg: float = 0.3,
-        max_pairs: int = 10_000,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.orthonormal = orthonormal
-        self.reg = reg
-        self.max_pairs = max_pairs
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    orthonormal: bool = True
+    reg: float = 0.3
+    max_pairs: int = 10_000
+    max_iter: int = 100
+    tol: float = 1e-4
+    random_state: Any = None
+    verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,12 +1,15 @@
 """DiverseDensity (DD): the point near which every positive bag has an instance, and no other."""
 
+from dataclasses import KW_ONLY
 from typing import Any
 
+from bagwise.base._parameters import with_parameters
 from bagwise.classification._point_concept import PointConceptClassifier
 from bagwise.solvers.likelihood.diverse_density import diverse_density
 from bagwise.solvers.result import SolverResult
 
 
+@with_parameters
 class DiverseDensity(PointConceptClassifier):
     r"""The most likely point concept under noisy-or (DD, Maron and Lozano-Pérez 1998).
 
@@ -75,22 +78,13 @@ class DiverseDensity(PointConceptClassifier):
 
     instance_pooling = "noisy-or"
 
-    def __init__(
-        self,
-        n_start_bags: int | None = None,
-        *,
-        gamma: Any = "scale",
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_start_bags = n_start_bags
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    n_start_bags: int | None = None
+    _: KW_ONLY
+    gamma: Any = "scale"
+    max_iter: int = 200
+    tol: float = 1e-4
+    random_state: Any = None
+    verbose: int = 0
 
     def _solve(self, *problem: Any) -> SolverResult:
         return diverse_density(*problem, max_iter=self.max_iter, tol=self.tol)

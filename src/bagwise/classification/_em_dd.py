@@ -1,14 +1,15 @@
 """EMDD (EM-DD): diverse density where the nearest instance stands for its bag."""
 
-from numbers import Integral
+from dataclasses import KW_ONLY
 from typing import Any
 
-from bagwise._sklearn import Interval
+from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.classification._point_concept import PointConceptClassifier
 from bagwise.solvers.likelihood.diverse_density import diverse_density
 from bagwise.solvers.result import SolverResult
 
 
+@with_parameters
 class EMDD(PointConceptClassifier):
     r"""The most likely point concept, a bag being its best instance (EM-DD, Zhang, Goldman 2001).
 
@@ -82,28 +83,16 @@ class EMDD(PointConceptClassifier):
 
     instance_pooling = "max"
 
-    _parameter_constraints: dict[str, Any] = {
-        "max_rounds": [Interval(Integral, 1, None, closed="left")],
-    }
+    _parameter_constraints = {"max_rounds": [COUNT]}
 
-    def __init__(
-        self,
-        n_start_bags: int | None = None,
-        *,
-        gamma: Any = "scale",
-        max_rounds: int = 50,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_start_bags = n_start_bags
-        self.gamma = gamma
-        self.max_rounds = max_rounds
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    n_start_bags: int | None = None
+    _: KW_ONLY
+    gamma: Any = "scale"
+    max_rounds: int = 50
+    max_iter: int = 100
+    tol: float = 1e-4
+    random_state: Any = None
+    verbose: int = 0
 
     def _solve(self, *problem: Any) -> SolverResult:
         return diverse_density(

@@ -1,12 +1,15 @@
 """InstanceMarginSVM (mi-SVM): every instance has a label, those of positive bags are guessed."""
 
+from dataclasses import KW_ONLY
 from typing import Any
 
+from bagwise.base._parameters import with_parameters
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.misvm import instance_margin
 from bagwise.solvers.result import SolverResult
 
 
+@with_parameters
 class InstanceMarginSVM(OneVsRestSVM):
     r"""SVM on instances whose labels in positive bags are learned too (mi-SVM, Andrews 2003).
 
@@ -86,28 +89,16 @@ class InstanceMarginSVM(OneVsRestSVM):
     array([1])
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        class_weight: Any = None,
-        max_iter: int = 100,
-        tol: float = 1e-8,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    class_weight: Any = None
+    max_iter: int = 100
+    tol: float = 1e-8
+    verbose: int = 0
 
     def _solve(self, *problem: Any) -> SolverResult:
         return instance_margin(*problem, max_iter=self.max_iter, tol=self.tol)

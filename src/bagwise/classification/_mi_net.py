@@ -1,9 +1,10 @@
 """MINet: mi-Net and MI-Net, neural networks whose instance scores or embeddings are pooled."""
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY
 from functools import partial
 from itertools import pairwise
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, softmax_probabilities
 from bagwise.base._fitted_state import FittedState, Floats, ListOf
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.base._scoring import pool
 from bagwise.classification._mi_net_training import Architecture, head_inputs, train
 from bagwise.exceptions import InputError
@@ -24,6 +26,7 @@ from bagwise.exceptions import InputError
 BLOCK = 4096
 
 
+@with_parameters
 class MINet(BagClassifierMixin, BagEstimator):
     r"""Multi-instance neural networks, mi-Net and MI-Net (Wang 2018).
 
@@ -123,55 +126,37 @@ class MINet(BagClassifierMixin, BagEstimator):
 
     _probabilities = staticmethod(softmax_probabilities)
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints = {
         "hidden_layer_sizes": [list, tuple, np.ndarray],
         "level": [StrOptions({"instance", "embedding"})],
         "pooling": [StrOptions({"max", "mean", "lse"})],
         "deep_supervision": ["boolean"],
         "optimizer": [StrOptions({"adam", "sgd"})],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [POSITIVE],
         "momentum": [Interval(Real, 0, 1, closed="left")],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "max_epochs": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left"), None],
+        "weight_decay": [NOT_NEGATIVE],
+        "max_epochs": [COUNT],
+        "batch_size": [COUNT],
+        "tol": [NOT_NEGATIVE, None],
         "device": [str, None],
     }
 
-    def __init__(
-        self,
-        hidden_layer_sizes: Any = (256, 128, 64),
-        *,
-        level: str = "instance",
-        pooling: str = "max",
-        deep_supervision: bool = False,
-        optimizer: str = "adam",
-        learning_rate: float = 0.001,
-        momentum: float = 0.9,
-        weight_decay: float = 0.005,
-        max_epochs: int = 300,
-        batch_size: int = 32,
-        tol: float | None = 0.02,
-        class_weight: Any = None,
-        device: str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.level = level
-        self.pooling = pooling
-        self.deep_supervision = deep_supervision
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.momentum = momentum
-        self.weight_decay = weight_decay
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.tol = tol
-        self.class_weight = class_weight
-        self.device = device
-        self.random_state = random_state
-        self.verbose = verbose
+    hidden_layer_sizes: Any = (256, 128, 64)
+    _: KW_ONLY
+    level: str = "instance"
+    pooling: str = "max"
+    deep_supervision: bool = False
+    optimizer: str = "adam"
+    learning_rate: float = 0.001
+    momentum: float = 0.9
+    weight_decay: float = 0.005
+    max_epochs: int = 300
+    batch_size: int = 32
+    tol: float | None = 0.02
+    class_weight: Any = None
+    device: str | None = None
+    random_state: Any = None
+    verbose: int = 0
 
     @property
     def instance_pooling(self) -> str | None:  # type: ignore[override]

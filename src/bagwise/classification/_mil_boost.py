@@ -1,5 +1,6 @@
 """MILBoost: boosted trees on instances whose noisy-or is the probability of the bag."""
 
+from dataclasses import KW_ONLY
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
@@ -19,9 +20,11 @@ from bagwise.base import (
     one_vs_rest_probabilities,
 )
 from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.solvers.likelihood.mil_boost import mil_boost
 
 
+@with_parameters
 class MILBoost(OneVsRestMixin, BagEstimator):
     r"""Boosted trees on instances, fitted to the noisy-or of their bag (MILBoost, Viola 2005).
 
@@ -94,27 +97,19 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     _keys_by_value = True  # instances in the same leaves have equal scores
     _value_range = (0.0, np.inf)  # trees compare values and never multiply them
 
-    _parameter_constraints: dict[str, Any] = {
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+    _parameter_constraints = {
+        "n_estimators": [COUNT],
         "max_depth": [Interval(Integral, 1, 12, closed="both")],
         "learning_rate": [Interval(Real, 0, 1, closed="right")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "tol": [NOT_NEGATIVE],
     }
 
-    def __init__(
-        self,
-        n_estimators: int = 100,
-        *,
-        max_depth: int = 1,
-        learning_rate: float = 0.5,
-        tol: float = 1e-6,
-        verbose: int = 0,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.max_depth = max_depth
-        self.learning_rate = learning_rate
-        self.tol = tol
-        self.verbose = verbose
+    n_estimators: int = 100
+    _: KW_ONLY
+    max_depth: int = 1
+    learning_rate: float = 0.5
+    tol: float = 1e-6
+    verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

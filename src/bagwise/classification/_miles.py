@@ -1,6 +1,7 @@
 """MILES: a sparse linear SVM on the similarities of a bag to the training instances."""
 
 import itertools
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +17,7 @@ from bagwise.base import (
     in_canonical_order,
 )
 from bagwise.base._fitted_state import FittedState, Floats, Number, Table
+from bagwise.base._parameters import with_parameters
 from bagwise.classification._one_vs_rest import class_weights
 from bagwise.compiled.threads import block_bounds
 from bagwise.embedding._similarity import distinct_instances, similarity_to
@@ -25,6 +27,7 @@ from bagwise.solvers.margin.l1_svm import l1_svm
 BLOCK = 2**22  # similarities held at a time, where bags are not larger
 
 
+@with_parameters
 class MILES(OneVsRestMixin, BagEstimator):
     r"""Sparse SVM on similarities to training instances (MILES, Chen, Bi and Wang 2006).
 
@@ -98,22 +101,13 @@ class MILES(OneVsRestMixin, BagEstimator):
     instance_pooling = "mean"
     _keys_by_value = True  # instances that are nearest to no prototype have equal scores
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        gamma: Any = "scale",
-        n_prototypes: int | None = None,
-        class_weight: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.gamma = gamma
-        self.n_prototypes = n_prototypes
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    gamma: Any = "scale"
+    n_prototypes: int | None = None
+    class_weight: Any = None
+    random_state: Any = None
+    verbose: int = 0
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {

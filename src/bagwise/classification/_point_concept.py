@@ -1,13 +1,11 @@
 """A point in feature space near which instances are positive: what DD and EM-DD share."""
 
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from bagwise._sklearn import Interval
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import (
@@ -18,6 +16,7 @@ from bagwise.base import (
     one_vs_rest_probabilities,
 )
 from bagwise.base._fitted_state import FittedState, Floats
+from bagwise.base._parameters import COUNT
 from bagwise.exceptions import InputError
 from bagwise.pairwise import kernel_width
 from bagwise.solvers.likelihood.diverse_density import starts_at
@@ -35,7 +34,7 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        "n_start_bags": [None, Interval(Integral, 1, None, closed="left")],
+        "n_start_bags": [None, COUNT],
     }
 
     _probabilities = staticmethod(one_vs_rest_probabilities)

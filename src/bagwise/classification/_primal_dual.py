@@ -1,6 +1,6 @@
 """PrimalDualMISVM (pdMISVM): all classes at once, each bag scored by its best instance."""
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import partial
 from numbers import Real
 from typing import Any, Self
@@ -19,6 +19,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.base._kernel_machine import kernel_params, kernel_scores
+from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.engines import one_core_for, require_local, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
@@ -31,6 +32,7 @@ from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_
 AFFORDABLE = 1e11
 
 
+@with_parameters
 class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     r"""Multi-instance SVM for many bags, features and classes (pdMISVM, Brand 2021).
 
@@ -137,57 +139,36 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     instance_pooling = "max"
     _runs_elsewhere = ("cluster", "device")
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints = {
         "solver": [StrOptions({"auto", "exact", "inexact"})],
         "kernel": [str, callable],
-        "mu": [Interval(Real, 0, None, closed="neither"), None],
+        "mu": [POSITIVE, None],
         "rho": [Interval(Real, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "tol": [NOT_NEGATIVE],
         "polish": ["boolean"],
         "splitting": [StrOptions({"paper", "shared"})],
         "mask_own_class": ["boolean"],
     }
 
-    def __init__(
-        self,
-        C: float = 0.01,
-        *,
-        solver: str = "auto",
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        mu: float | None = None,
-        rho: float = 1.2,
-        max_iter: int = 500,
-        tol: float = 1e-4,
-        polish: bool = False,
-        splitting: str = "paper",
-        mask_own_class: bool = True,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        random_state: Any = None,
-        checkpoint: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.solver = solver
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.mu = mu
-        self.rho = rho
-        self.max_iter = max_iter
-        self.tol = tol
-        self.polish = polish
-        self.splitting = splitting
-        self.mask_own_class = mask_own_class
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    C: float = 0.01
+    _: KW_ONLY
+    solver: str = "auto"
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    mu: float | None = None
+    rho: float = 1.2
+    max_iter: int = 500
+    tol: float = 1e-4
+    polish: bool = False
+    splitting: str = "paper"
+    mask_own_class: bool = True
+    fit_intercept: bool = True
+    class_weight: Any = None
+    random_state: Any = None
+    checkpoint: Any = None
+    verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

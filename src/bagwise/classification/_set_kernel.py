@@ -1,5 +1,6 @@
 """SetKernelSVM: a support vector machine on a kernel between bags (NSK, minimax)."""
 
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +15,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, fit_method
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.base._kernel_machine import kernel_params
+from bagwise.base._parameters import with_parameters
 from bagwise.pairwise import (
     BAG_KERNELS,
     check_kernel,
@@ -24,6 +26,7 @@ from bagwise.pairwise import (
 from bagwise.solvers.margin.libsvm import fit_libsvm
 
 
+@with_parameters
 class SetKernelSVM(OneVsRestMixin, BagEstimator):
     r"""Classify bags by an SVM on a bag kernel: the normalised set kernel (NSK) or minimax.
 
@@ -86,36 +89,23 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
     array([1])
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints = {
         "bag_kernel": [StrOptions(set(BAG_KERNELS))],
         "kernel": [str, callable],
         "normalization": [StrOptions({"feature", "average"}), None],
     }
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        bag_kernel: str = "nsk",
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        normalization: str | None = "feature",
-        class_weight: Any = None,
-        tol: float = 1e-3,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.bag_kernel = bag_kernel
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.normalization = normalization
-        self.class_weight = class_weight
-        self.tol = tol
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    bag_kernel: str = "nsk"
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    normalization: str | None = "feature"
+    class_weight: Any = None
+    tol: float = 1e-3
+    verbose: int = 0
 
     @property
     def instance_pooling(self) -> str | None:  # type: ignore[override]

@@ -14,10 +14,12 @@ from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Model
+from bagwise.base._parameters import with_parameters
 from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError, LabelError
 
 
+@with_parameters
 class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
     """Train an ordinary classifier on instances that inherit the label of their bag (SIL).
 
@@ -64,14 +66,13 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
     array([1])
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints = {
         "estimator": [None, HasMethods(["fit", "predict"])],
         "pooling": [StrOptions({"max", "mean"})],
     }
 
-    def __init__(self, estimator: Any = None, pooling: str = "max") -> None:
-        self.estimator = estimator
-        self.pooling = pooling
+    estimator: Any = None
+    pooling: str = "max"
 
     @property
     def instance_pooling(self) -> str:  # type: ignore[override]
@@ -79,9 +80,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         return self.pooling
 
     def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "estimator_": Model("predict", n_classes="n_classes"),
-        }
+        return super()._fitted_state() | {"estimator_": Model("predict", n_classes="n_classes")}
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

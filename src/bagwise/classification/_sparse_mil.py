@@ -1,12 +1,15 @@
 """SparseMIL (sMIL): the mean of a positive bag, as positive as one positive instance makes it."""
 
+from dataclasses import KW_ONLY
 from typing import Any
 
+from bagwise.base._parameters import with_parameters
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.smil import sparse_mil
 from bagwise.solvers.result import SolverResult
 
 
+@with_parameters
 class SparseMIL(OneVsRestSVM):
     r"""SVM that expects few positive instances in a positive bag (sMIL, Bunescu and Mooney 2007).
 
@@ -83,26 +86,15 @@ class SparseMIL(OneVsRestSVM):
     array([1])
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        class_weight: Any = None,
-        tol: float = 1e-8,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.tol = tol
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    class_weight: Any = None
+    tol: float = 1e-8
+    verbose: int = 0
 
     def _solve(self, *problem: Any) -> SolverResult:
         return sparse_mil(*problem, tol=self.tol)

@@ -1,8 +1,7 @@
 """WellMISVM: a convex multi-instance SVM that weighs several choices of key instances (Li 2013)."""
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import partial
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -11,12 +10,13 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
-from bagwise._sklearn import Interval, StrOptions
+from bagwise._sklearn import StrOptions
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import OneVsRestMixin, fit_method
 from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf
 from bagwise.base._label_machine import LabelMachine, TrainingRows
+from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import by_place, local_instances, over_partitions, over_tasks, require_local
 from bagwise.solvers.wellsvm.well_svm import (
@@ -28,6 +28,7 @@ from bagwise.solvers.wellsvm.well_svm import (
 )
 
 
+@with_parameters
 class WellMISVM(OneVsRestMixin, LabelMachine):
     r"""Weakly labelled SVM for multi-instance learning (WellSVM, Li 2013).
 
@@ -127,41 +128,25 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     instance_pooling = "max"
     _runs_elsewhere = ("cluster",)
 
-    _parameter_constraints: dict[str, Any] = {
-        "C2": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    _parameter_constraints = {
+        "C2": [StrOptions({"auto"}), POSITIVE],
         "threshold": [StrOptions({"bags", "zero"})],
     }
 
-    def __init__(
-        self,
-        C1: float = 1.0,
-        C2: Any = "auto",
-        *,
-        threshold: str = "bags",
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        center: bool = True,
-        offset: float = 1.0,
-        tol: float = 1e-2,
-        max_cuts: int = 50,
-        random_state: Any = 0,
-        verbose: int = 0,
-    ) -> None:
-        self.C1 = C1
-        self.C2 = C2
-        self.threshold = threshold
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.center = center
-        self.offset = offset
-        self.tol = tol
-        self.max_cuts = max_cuts
-        self.random_state = random_state
-        self.verbose = verbose
+    C1: float = 1.0
+    C2: Any = "auto"
+    _: KW_ONLY
+    threshold: str = "bags"
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    center: bool = True
+    offset: float = 1.0
+    tol: float = 1e-2
+    max_cuts: int = 50
+    random_state: Any = 0
+    verbose: int = 0
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {

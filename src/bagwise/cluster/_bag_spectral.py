@@ -1,8 +1,7 @@
 """BagConstrainedSpectralClustering: clusters of instances that respect the label sets of bags."""
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from functools import partial
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state, gen_batches
 
-from bagwise._sklearn import Interval, StrOptions
+from bagwise._sklearn import StrOptions
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
@@ -26,6 +25,7 @@ from bagwise.base._fitted_state import (
     Text,
     Values,
 )
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.cluster._affinity import AFFINITIES, Affinity
 from bagwise.cluster._placed_rows import rows_in_order
 from bagwise.engines import over_partitions
@@ -37,6 +37,7 @@ from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.spectral.class_shares import class_shares
 
 
+@with_parameters
 class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     r"""Cluster instances so that clusters respect, or refine, the labels of their bags.
 
@@ -162,56 +163,37 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
 
     _runs_elsewhere = ("cluster",)
 
-    _parameter_constraints: dict[str, Any] = {
-        "alpha": [Interval(Real, 0, None, closed="left")],
+    _parameter_constraints = {
+        "alpha": [NOT_NEGATIVE],
         "constraints": [StrOptions(set(CONSTRAINTS)), None],
         "affinity": [StrOptions(set(AFFINITIES)), callable],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "n_neighbors": [COUNT],
         "neighbor_search": [StrOptions({"exact", "approximate"})],
-        "scale_neighbor": [Interval(Integral, 1, None, closed="left")],
-        "n_landmarks": [Interval(Integral, 1, None, closed="left")],
+        "scale_neighbor": [COUNT],
+        "n_landmarks": [COUNT],
         "normalization": [StrOptions({"symmetric", "additive"})],
-        "beta": [Interval(Real, 0, None, closed="left")],
+        "beta": [NOT_NEGATIVE],
         "weight_eigenvectors": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="left")],
+        "tol": [NOT_NEGATIVE],
     }
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        alpha: float = 0.7,
-        *,
-        constraints: str | None = "bag",
-        affinity: Any = "auto",
-        n_neighbors: int = 10,
-        neighbor_search: str = "exact",
-        scale_neighbor: int = 7,
-        n_landmarks: int = 1000,
-        normalization: str = "symmetric",
-        beta: float = 20.0,
-        weight_eigenvectors: bool = True,
-        n_init: int = 10,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.alpha = alpha
-        self.constraints = constraints
-        self.affinity = affinity
-        self.n_neighbors = n_neighbors
-        self.neighbor_search = neighbor_search
-        self.scale_neighbor = scale_neighbor
-        self.n_landmarks = n_landmarks
-        self.normalization = normalization
-        self.beta = beta
-        self.weight_eigenvectors = weight_eigenvectors
-        self.n_init = n_init
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    n_clusters: int = 8
+    alpha: float = 0.7
+    _: KW_ONLY
+    constraints: str | None = "bag"
+    affinity: Any = "auto"
+    n_neighbors: int = 10
+    neighbor_search: str = "exact"
+    scale_neighbor: int = 7
+    n_landmarks: int = 1000
+    normalization: str = "symmetric"
+    beta: float = 20.0
+    weight_eigenvectors: bool = True
+    n_init: int = 10
+    tol: float = 1e-3
+    max_iter: int = 100
+    random_state: Any = None
+    verbose: int = 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

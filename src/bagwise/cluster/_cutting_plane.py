@@ -1,9 +1,10 @@
 """CuttingPlaneMMC (CPMMC): two clusters far apart, by cutting planes."""
 
-from numbers import Real
+from dataclasses import KW_ONLY
 from typing import Any
 
-from bagwise._sklearn import Interval, StrOptions
+from bagwise._sklearn import StrOptions
+from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.cluster._row_clusterer import TwoWayClusterer
 from bagwise.compiled.threads import one_core_if_small, one_core_if_sparse
 from bagwise.solvers.clustering.cutting_plane_mmc import cutting_plane_mmc
@@ -11,6 +12,7 @@ from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 
 
+@with_parameters
 class CuttingPlaneMMC(TwoWayClusterer):
     r"""Two clusters with a wide margin, by cutting planes (CPMMC, Zhao 2008).
 
@@ -83,37 +85,23 @@ class CuttingPlaneMMC(TwoWayClusterer):
     [True, True, True, False, False, False]
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "balance": [Interval(Real, 0, None, closed="left")],
+    _parameter_constraints = {
+        "balance": [NOT_NEGATIVE],
         "init": [StrOptions({"kmeans", "alignment"})],
     }
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        balance: float = 0.3,
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        init: str = "kmeans",
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.balance = balance
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    balance: float = 0.3
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    init: str = "kmeans"
+    max_iter: int = 100
+    tol: float = 1e-4
+    random_state: Any = None
+    verbose: int = 0
 
     def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
         with one_core_if_small(rows), one_core_if_sparse(rows):

@@ -1,10 +1,10 @@
 """GeneralizedMMC (GMMC): two clusters far apart, by a semi-definite program."""
 
-from numbers import Real
+from dataclasses import KW_ONLY
 from typing import Any
 
-from bagwise._sklearn import Interval
 from bagwise.base._fitted_state import FittedState, Number
+from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.cluster._row_clusterer import TwoWayClusterer
 from bagwise.exceptions import InputError
 from bagwise.solvers.clustering.generalized_mmc import generalized_mmc
@@ -14,6 +14,7 @@ from bagwise.solvers.result import SolverResult
 MAX_ROWS = 4000
 
 
+@with_parameters
 class GeneralizedMMC(TwoWayClusterer):
     r"""Two clusters with a wide margin, by a convex relaxation (GMMC, Valizadegan and Jin 2006).
 
@@ -85,37 +86,21 @@ class GeneralizedMMC(TwoWayClusterer):
     [True, True, True, False, False, False]
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "balance": [Interval(Real, 0, None, closed="neither")],
-    }
+    _parameter_constraints = {"balance": [POSITIVE]}
 
     def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "lower_bound_": Number(any_value=True),
-        }
+        return super()._fitted_state() | {"lower_bound_": Number(any_value=True)}
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        balance: float = 1.0,
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        max_iter: int = 300,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.balance = balance
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    balance: float = 1.0
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    max_iter: int = 300
+    tol: float = 1e-4
+    verbose: int = 0
 
     def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
         n_rows = rows.shape[0]

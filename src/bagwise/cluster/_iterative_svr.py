@@ -1,9 +1,11 @@
 """IterativeSVR (IterSVR): two clusters far apart, by regression on their own labels."""
 
+from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any
 
 from bagwise._sklearn import Interval, StrOptions
+from bagwise.base._parameters import with_parameters
 from bagwise.cluster._row_clusterer import TwoWayClusterer, check_number_of_rows
 from bagwise.compiled.threads import one_core_if_small, one_core_if_sparse
 from bagwise.solvers.clustering.iterative_svr import iterative_svr
@@ -11,6 +13,7 @@ from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 
 
+@with_parameters
 class IterativeSVR(TwoWayClusterer):
     r"""Two clusters with a wide margin, by support vector regression (IterSVR, Zhang 2007).
 
@@ -80,37 +83,23 @@ class IterativeSVR(TwoWayClusterer):
     [True, True, True, False, False, False]
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    _parameter_constraints = {
         "balance": [Interval(Real, 0, 1, closed="both")],
         "init": [StrOptions({"kmeans", "alignment"})],
     }
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        balance: float = 0.3,
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        init: str = "kmeans",
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.balance = balance
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    C: float = 1.0
+    _: KW_ONLY
+    balance: float = 0.3
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    init: str = "kmeans"
+    max_iter: int = 100
+    tol: float = 1e-4
+    random_state: Any = None
+    verbose: int = 0
 
     def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
         check_number_of_rows("IterativeSVR", rows.shape[0])  # LIBSVM, also where it is linear

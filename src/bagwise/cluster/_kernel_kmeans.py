@@ -1,5 +1,6 @@
 """KernelKMeans: k-means in the feature space of a kernel."""
 
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -13,11 +14,13 @@ from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Integers, Number
 from bagwise.base._kernel_machine import KernelMachine
+from bagwise.base._parameters import with_parameters
 from bagwise.cluster._row_clusterer import check_number_of_rows
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 
 
+@with_parameters
 class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
     r"""k-means in the feature space of a kernel.
 
@@ -88,34 +91,19 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
     [True, True, True, False, False, False]
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "init": [StrOptions({"k-means++", "random", "alignment"})],
-    }
+    _parameter_constraints = {"init": [StrOptions({"k-means++", "random", "alignment"})]}
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        *,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        init: str = "k-means++",
-        n_init: int = 10,
-        max_iter: int = 300,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    n_clusters: int = 8
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    init: str = "k-means++"
+    n_init: int = 10
+    max_iter: int = 300
+    random_state: Any = None
+    verbose: int = 0
 
     @property
     def _n_machines(self) -> int:

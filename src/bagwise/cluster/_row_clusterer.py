@@ -43,9 +43,7 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
     max_iter: int
 
     def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "labels_": Integers(None, low=0, below=2),
-        }
+        return super()._fitted_state() | {"labels_": Integers(None, low=0, below=2)}
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -1,5 +1,6 @@
 """WellSVMClustering: the two clusters that a wide margin separates (Li 2013)."""
 
+from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any, Self
 
@@ -15,11 +16,13 @@ from bagwise.base import RowEstimator, fit_method
 from bagwise.base._finite import require_finite
 from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf, Model, TupleOf, Whole
 from bagwise.base._label_machine import LabelMachine
+from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
 from bagwise.solvers.wellsvm.well_svm import BoundedLabels, aligned_start, canonical_order, well_svm
 
 
+@with_parameters
 class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     r"""Maximum margin clustering, relaxed to a convex problem (WellSVM, Li 2013).
 
@@ -115,43 +118,26 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     array([ True,  True,  True, False, False, False])
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "C": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    _parameter_constraints = {
+        "C": [StrOptions({"auto"}), POSITIVE],
         "balance": [Interval(Real, 0, 1, closed="left")],
     }
 
-    def __init__(
-        self,
-        n_clusters: int = 2,
-        *,
-        C: Any = "auto",
-        balance: float = 0.3,
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        center: bool = True,
-        offset: float = 0.0,
-        n_init: int = 20,
-        tol: float = 1e-2,
-        max_cuts: int = 50,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.C = C
-        self.balance = balance
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.center = center
-        self.offset = offset
-        self.n_init = n_init
-        self.tol = tol
-        self.max_cuts = max_cuts
-        self.random_state = random_state
-        self.verbose = verbose
+    n_clusters: int = 2
+    _: KW_ONLY
+    C: Any = "auto"
+    balance: float = 0.3
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    center: bool = True
+    offset: float = 0.0
+    n_init: int = 20
+    tol: float = 1e-2
+    max_cuts: int = 50
+    random_state: Any = None
+    verbose: int = 0
 
     def _fitted_state(self) -> FittedState:
         # A further cut of a precomputed kernel has a column for each row inside.

@@ -12,9 +12,11 @@ from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._fitted_state import BagsOf, FittedState
+from bagwise.base._parameters import with_parameters
 from bagwise.pairwise import DISTANCES, distances_between
 
 
+@with_parameters
 class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
     """Represent each bag by its distances to prototype bags (MInD, Cheplygina 2015).
 
@@ -56,26 +58,15 @@ class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEst
            [2. , 0. ]])
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "kind": [StrOptions(set(DISTANCES))],
-    }
+    _parameter_constraints = {"kind": [StrOptions(set(DISTANCES))]}
 
-    def __init__(
-        self,
-        kind: str = "meanmin",
-        metric: Any = "euclidean",
-        n_prototypes: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kind = kind
-        self.metric = metric
-        self.n_prototypes = n_prototypes
-        self.random_state = random_state
+    kind: str = "meanmin"
+    metric: Any = "euclidean"
+    n_prototypes: int | None = None
+    random_state: Any = None
 
     def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "prototypes_": BagsOf("n_prototypes"),
-        }
+        return super()._fitted_state() | {"prototypes_": BagsOf("n_prototypes")}
 
     @fit_method
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -13,10 +13,12 @@ from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Number, Table
+from bagwise.base._parameters import with_parameters
 from bagwise.compiled.row_order import row_ranks
 from bagwise.pairwise import check_distance_cost, distances_between, kernel_width
 
 
+@with_parameters
 class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
     r"""Represent each bag by its similarities to training instances (the embedding of MILES, 2006).
 
@@ -60,15 +62,9 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
            [0.41, 0.67, 1.  ]])
     """
 
-    def __init__(
-        self,
-        gamma: Any = "scale",
-        n_prototypes: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.gamma = gamma
-        self.n_prototypes = n_prototypes
-        self.random_state = random_state
+    gamma: Any = "scale"
+    n_prototypes: int | None = None
+    random_state: Any = None
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {

@@ -23,7 +23,9 @@ from bagwise.exceptions import InputError
 BLOCK = 2**22  # scores computed at once
 
 
-class MetricLearner(TransformerMixin, BagEstimator, auto_wrap_output_keys=None):
+class MetricLearner(  # type: ignore[call-arg]
+    TransformerMixin, BagEstimator, auto_wrap_output_keys=None
+):
     """A linear map of the instances, in which their Euclidean distance is the learned one."""
 
     components_: NDArray[Any]

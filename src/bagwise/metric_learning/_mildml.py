@@ -1,6 +1,7 @@
 """MildML: bags that share a label have a close pair of instances."""
 
-from numbers import Integral, Real
+from dataclasses import KW_ONLY
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -10,12 +11,14 @@ from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.base import fit_method, in_canonical_order, with_known_labels
 from bagwise.base._fitted_state import FittedState, Number
+from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
 from bagwise.metric_learning._base import MetricLearner, with_dense_instances
 from bagwise.solvers.metric.mildml import mildml, sample_pairs
 
 
+@with_parameters
 class MildML(MetricLearner):
     r"""Learn a metric in which bags that share a label have a close pair (Guillaumin 2010).
 
@@ -83,34 +86,22 @@ class MildML(MetricLearner):
     True
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "reg": [Interval(Real, 0, None, closed="left")],
+    _parameter_constraints = {
+        "reg": [NOT_NEGATIVE],
         "n_pairs": [Interval(Integral, 2, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        reg: float = 1e-3,
-        n_pairs: int = 20_000,
-        max_iter: int = 500,
-        tol: float = 1e-6,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.reg = reg
-        self.n_pairs = n_pairs
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    reg: float = 1e-3
+    n_pairs: int = 20_000
+    max_iter: int = 500
+    tol: float = 1e-6
+    random_state: Any = None
+    verbose: int = 0
 
     def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "threshold_": Number(),
-        }
+        return super()._fitted_state() | {"threshold_": Number()}
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

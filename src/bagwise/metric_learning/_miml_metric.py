@@ -1,13 +1,13 @@
 """MIMLMetric: key instances near the centres of their labels (Jin, Wang and Zhou)."""
 
-from numbers import Real
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
 
-from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.base import fit_method
+from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
 from bagwise.metric_learning._base import (
@@ -18,6 +18,7 @@ from bagwise.solvers.metric.miml_metric import miml_metric
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 
 
+@with_parameters
 class MIMLMetric(CentroidPredictor):
     r"""Learn a metric from bags with label sets, around key instances (Jin 2009).
 
@@ -76,22 +77,13 @@ class MIMLMetric(CentroidPredictor):
     array([[1., 0.]])
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
+    _parameter_constraints = {"tol": [NOT_NEGATIVE]}
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        max_iter: int = 100,
-        tol: float = 1e-6,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    max_iter: int = 100
+    tol: float = 1e-6
+    verbose: int = 0
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -1,9 +1,8 @@
 """MIMLCA and MLCA: metrics in which instances lie near their own kind."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY
 from functools import partial
-from numbers import Real
-from os import PathLike
 from typing import Any, Self
 
 import numpy as np
@@ -12,13 +11,13 @@ from scipy.sparse.linalg import eigsh
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._memory import require_memory
-from bagwise._sklearn import Interval
 from bagwise._validation import check_bag_labels, check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import fit_method
 from bagwise.base._fitted_state import FittedState, Floats, Integers, Table
 from bagwise.base._kernel_machine import kernel_params
+from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.compiled.lapack import eigenvectors, with_fixed_signs
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import Checkpoint, digest, local_instances
@@ -35,8 +34,8 @@ from bagwise.solvers.result import SolverResult
 
 SPAN_CONSTRAINTS: dict[str, Any] = {
     "kernel": [str, callable],
-    "gamma": [None, Interval(Real, 0, None, closed="neither")],
-    "ridge": [Interval(Real, 0, None, closed="left")],
+    "gamma": [None, POSITIVE],
+    "ridge": [NOT_NEGATIVE],
 }
 
 
@@ -192,6 +191,7 @@ def _leading_eigenvectors(gram: NDArray[np.float64], keep: int) -> Any:
     return eigenvectors(gram, n - keep, n - 1)
 
 
+@with_parameters
 class MIMLCA(_ClusterMetric, LabelAssigner):
     r"""Learn a metric and the label of each instance from the label sets of bags (Law 2017).
 
@@ -293,42 +293,23 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
 
     _runs_elsewhere = ("cluster", "device")
 
-    _parameter_constraints: dict[str, Any] = (
-        SPAN_CONSTRAINTS | ASSIGNMENT_CONSTRAINTS | {"checkpoint": [str, PathLike, None]}
-    )
+    _parameter_constraints = SPAN_CONSTRAINTS | ASSIGNMENT_CONSTRAINTS
 
-    def __init__(
-        self,
-        kernel: Any = "linear",
-        *,
-        instances_per_label: int | None = 1,
-        n_components: int | None = None,
-        ridge: float = 0.0,
-        center: bool = True,
-        init: str = "bag-means",
-        n_init: int = 1,
-        max_iter: int = 100,
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-        random_state: Any = None,
-        checkpoint: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.instances_per_label = instances_per_label
-        self.n_components = n_components
-        self.ridge = ridge
-        self.center = center
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
+    kernel: Any = "linear"
+    _: KW_ONLY
+    instances_per_label: int | None = 1
+    n_components: int | None = None
+    ridge: float = 0.0
+    center: bool = True
+    init: str = "bag-means"
+    n_init: int = 1
+    max_iter: int = 100
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    random_state: Any = None
+    checkpoint: Any = None
+    verbose: int = 0
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
@@ -403,6 +384,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         return result, {"classes_": labels.classes, **state}
 
 
+@with_parameters
 class MLCA(_ClusterMetric):
     r"""Learn a metric from instances whose labels are known (Law 2016).
 
@@ -466,26 +448,16 @@ class MLCA(_ClusterMetric):
     """
 
     label_kind_ = "single"
-    _parameter_constraints: dict[str, Any] = SPAN_CONSTRAINTS
+    _parameter_constraints = SPAN_CONSTRAINTS
 
-    def __init__(
-        self,
-        kernel: Any = "linear",
-        *,
-        n_components: int | None = None,
-        ridge: float = 0.0,
-        center: bool = True,
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1.0,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.ridge = ridge
-        self.center = center
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
+    kernel: Any = "linear"
+    _: KW_ONLY
+    n_components: int | None = None
+    ridge: float = 0.0
+    center: bool = True
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1.0
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -1,5 +1,6 @@
 """MultiInstanceKMeans: clusters that are labels, under a metric that is given."""
 
+from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
@@ -8,11 +9,13 @@ from scipy import sparse
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.base import fit_method
 from bagwise.base._fitted_state import FittedState, Integers
+from bagwise.base._parameters import with_parameters
 from bagwise.exceptions import InputError
 from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
 from bagwise.solvers.metric.multi_instance_kmeans import cluster_means
 
 
+@with_parameters
 class MultiInstanceKMeans(LabelAssigner):
     r"""Assign instances to the labels of their bags so that those of a label lie together.
 
@@ -74,33 +77,21 @@ class MultiInstanceKMeans(LabelAssigner):
     array([0, 1, 1, 0, 1, 0])
     """
 
-    _parameter_constraints: dict[str, Any] = ASSIGNMENT_CONSTRAINTS | {
+    _parameter_constraints = ASSIGNMENT_CONSTRAINTS | {
         "components": [None, "array-like"],
     }
 
-    def __init__(
-        self,
-        components: Any = None,
-        *,
-        instances_per_label: int | None = 1,
-        init: str = "bag-means",
-        n_init: int = 1,
-        max_iter: int = 100,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.components = components
-        self.instances_per_label = instances_per_label
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
+    components: Any = None
+    _: KW_ONLY
+    instances_per_label: int | None = 1
+    init: str = "bag-means"
+    n_init: int = 1
+    max_iter: int = 100
+    random_state: Any = None
+    verbose: int = 0
 
     def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "assignments_": Integers(None, low=-1, below="n_classes"),
-        }
+        return super()._fitted_state() | {"assignments_": Integers(None, low=-1, below="n_classes")}
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -1,6 +1,7 @@
 """AnnealedSVM (the deterministic annealing of SVMlin): labels as probabilities, slowly cooled."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from bagwise._sklearn import Interval
 from bagwise._warnings import warn_user
 from bagwise.base._fitted_state import FittedState, Floats
+from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_sparse
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, Signs
 from bagwise.solvers.margin.cost_range import check_costs
@@ -20,6 +22,7 @@ from bagwise.solvers.semi_supervised.annealed_svm import annealed_svm
 LONG = 1e3  # rows of this length drown the constant feature 1
 
 
+@with_parameters
 class AnnealedSVM(PartlyLabelledClassifier):
     r"""Linear SVM for many rows, most of them unlabelled (SVMlin, Sindhwani and Keerthi 2006).
 
@@ -86,8 +89,8 @@ class AnnealedSVM(PartlyLabelledClassifier):
     ['no', 'no', 'no', 'yes', 'yes', 'yes']
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "C2": [Interval(Real, 0, None, closed="neither"), None],
+    _parameter_constraints = {
+        "C2": [POSITIVE, None],
         "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
     }
 
@@ -97,20 +100,12 @@ class AnnealedSVM(PartlyLabelledClassifier):
             "intercept_": Floats("n_machines"),
         }
 
-    def __init__(
-        self,
-        C1: float = 1.0,
-        C2: float | None = None,
-        *,
-        positive_share: float | None = None,
-        tol: float = 1e-4,
-        verbose: int = 0,
-    ) -> None:
-        self.C1 = C1
-        self.C2 = C2
-        self.positive_share = positive_share
-        self.tol = tol
-        self.verbose = verbose
+    C1: float = 1.0
+    C2: float | None = None
+    _: KW_ONLY
+    positive_share: float | None = None
+    tol: float = 1e-4
+    verbose: int = 0
 
     def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
         length = float(np.sqrt(row_norms(rows, squared=True).mean()))

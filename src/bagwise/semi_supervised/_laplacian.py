@@ -1,18 +1,19 @@
 """LaplacianSVM: an SVM that is smooth along a graph of all rows."""
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY
 from functools import partial
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from bagwise._sklearn import Interval
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.laplacian_svm import graph_laplacian, laplacian_svm
 
 
+@with_parameters
 class LaplacianSVM(PartlyLabelledMachine):
     r"""SVM that varies little between neighbours, labelled or not (Belkin 2006).
 
@@ -90,33 +91,21 @@ class LaplacianSVM(PartlyLabelledMachine):
     ['no', 'no', 'no', 'yes', 'yes', 'yes']
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "manifold_weight": [Interval(Real, 0, None, closed="left")],
-        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+    _parameter_constraints = {
+        "manifold_weight": [NOT_NEGATIVE],
+        "n_neighbors": [COUNT],
     }
 
-    def __init__(
-        self,
-        C: float = 100.0,
-        manifold_weight: float = 1.0,
-        *,
-        n_neighbors: int = 5,
-        kernel: Any = "rbf",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        tol: float = 1e-6,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.manifold_weight = manifold_weight
-        self.n_neighbors = n_neighbors
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.tol = tol
-        self.verbose = verbose
+    C: float = 100.0
+    manifold_weight: float = 1.0
+    _: KW_ONLY
+    n_neighbors: int = 5
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    tol: float = 1e-6
+    verbose: int = 0
 
     def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
         space = self._space(rows)

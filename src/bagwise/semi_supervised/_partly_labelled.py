@@ -31,9 +31,7 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
     _score_rows: Any  # scores of checked rows by each machine: shape (n_rows, n_machines)
 
     def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "transduction_": Values(None),
-        }
+        return super()._fitted_state() | {"transduction_": Values(None)}
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

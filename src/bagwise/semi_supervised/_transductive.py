@@ -1,11 +1,13 @@
 """TransductiveSVM (TSVM): an SVM that chooses the labels of unlabelled rows."""
 
+from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from bagwise._sklearn import Interval
+from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
@@ -13,6 +15,7 @@ from bagwise.solvers.semi_supervised.transductive import transductive_svm
 from bagwise.solvers.wellsvm.label_starts import n_expected
 
 
+@with_parameters
 class TransductiveSVM(PartlyLabelledMachine):
     r"""SVM that also chooses the labels of unlabelled rows (TSVM, Joachims 1999).
 
@@ -91,35 +94,22 @@ class TransductiveSVM(PartlyLabelledMachine):
     ['no', 'no', 'no', 'yes', 'yes', 'yes']
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "C2": [Interval(Real, 0, None, closed="neither")],
+    _parameter_constraints = {
+        "C2": [POSITIVE],
         "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
     }
 
-    def __init__(
-        self,
-        C1: float = 1.0,
-        C2: float = 1.0,
-        *,
-        positive_share: float | None = None,
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        verbose: int = 0,
-    ) -> None:
-        self.C1 = C1
-        self.C2 = C2
-        self.positive_share = positive_share
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    C1: float = 1.0
+    C2: float = 1.0
+    _: KW_ONLY
+    positive_share: float | None = None
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    max_iter: int = 1000
+    tol: float = 1e-6
+    verbose: int = 0
 
     def _solve(self, space: FeatureSpace, signs: Signs) -> SolverResult:
         return transductive_svm(

@@ -1,15 +1,18 @@
 """UniverSVM: an SVM whose margin avoids unlabelled rows, by the concave-convex procedure."""
 
+from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any
 
 from bagwise._sklearn import Interval
+from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.universvm import ramp_svm
 
 
+@with_parameters
 class UniverSVM(PartlyLabelledMachine):
     r"""SVM whose margin avoids unlabelled rows (the TSVM of UniverSVM, Collobert 2006).
 
@@ -87,38 +90,24 @@ class UniverSVM(PartlyLabelledMachine):
     ['no', 'no', 'no', 'yes', 'yes', 'yes']
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "C2": [Interval(Real, 0, None, closed="neither")],
+    _parameter_constraints = {
+        "C2": [POSITIVE],
         "s": [Interval(Real, -1, 0, closed="right")],
         "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
     }
 
-    def __init__(
-        self,
-        C1: float = 1.0,
-        C2: float = 1.0,
-        *,
-        s: float = -0.3,
-        positive_share: float | None = None,
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        max_iter: int = 100,
-        tol: float = 1e-6,
-        verbose: int = 0,
-    ) -> None:
-        self.C1 = C1
-        self.C2 = C2
-        self.s = s
-        self.positive_share = positive_share
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.max_iter = max_iter
-        self.tol = tol
-        self.verbose = verbose
+    C1: float = 1.0
+    C2: float = 1.0
+    _: KW_ONLY
+    s: float = -0.3
+    positive_share: float | None = None
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    max_iter: int = 100
+    tol: float = 1e-6
+    verbose: int = 0
 
     def _solve(self, space: FeatureSpace, signs: Signs) -> SolverResult:
         return ramp_svm(

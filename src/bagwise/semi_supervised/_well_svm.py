@@ -1,5 +1,6 @@
 """WellSVMClassifier: a convex SVM on rows of which few have a label (Li 2013)."""
 
+from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf, Values
 from bagwise.base._label_machine import LabelMachine
+from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
@@ -27,6 +29,7 @@ from bagwise.solvers.wellsvm.well_svm import (
 Z = 2.0  # standard errors by which the threshold may contradict the labelled rows
 
 
+@with_parameters
 class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     r"""Weakly labelled SVM for semi-supervised learning (WellSVM, Li 2013).
 
@@ -129,44 +132,27 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     """
 
     label_kind_ = "partial"
-    _parameter_constraints: dict[str, Any] = {
-        "C2": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+    _parameter_constraints = {
+        "C2": [StrOptions({"auto"}), POSITIVE],
         "balance": [None, Interval(Real, 0, 1, closed="both"), "array-like"],
         "threshold": [StrOptions({"auto", "zero", "balanced"})],
     }
 
-    def __init__(
-        self,
-        C1: float = 1.0,
-        C2: Any = "auto",
-        *,
-        balance: Any = None,
-        threshold: str = "auto",
-        kernel: Any = "linear",
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1.0,
-        center: bool = True,
-        offset: float = 0.2,
-        tol: float = 1e-2,
-        max_cuts: int = 50,
-        random_state: Any = 0,
-        verbose: int = 0,
-    ) -> None:
-        self.C1 = C1
-        self.C2 = C2
-        self.balance = balance
-        self.threshold = threshold
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.center = center
-        self.offset = offset
-        self.tol = tol
-        self.max_cuts = max_cuts
-        self.random_state = random_state
-        self.verbose = verbose
+    C1: float = 1.0
+    C2: Any = "auto"
+    _: KW_ONLY
+    balance: Any = None
+    threshold: str = "auto"
+    kernel: Any = "linear"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    center: bool = True
+    offset: float = 0.2
+    tol: float = 1e-2
+    max_cuts: int = 50
+    random_state: Any = 0
+    verbose: int = 0
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
