@@ -11,7 +11,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
@@ -21,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from bagwise import compiled
 from bagwise._memory import require_memory
+from bagwise._types import Array, Floats, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.compiled import threads
@@ -66,7 +66,7 @@ Metric = str | Callable[..., float]
 
 def bag_distances(
     X: Any, Y: Any = None, *, kind: str = "minmin", metric: Metric = "euclidean"
-) -> NDArray[np.float64]:
+) -> Floats:
     r"""Distances between bags, from the distances :math:`d(a, b)` between their instances.
 
     ========== =========================================== ================================
@@ -119,7 +119,7 @@ def bag_distances(
 
 def distances_between(
     A: Bags, B: Bags | None = None, *, kind: str, metric: Metric = "euclidean"
-) -> NDArray[np.float64]:
+) -> Floats:
     """Distances between validated bags, as in `bag_distances`.
 
     Parameters
@@ -172,7 +172,7 @@ def bag_kernel(
     degree: float = 3,
     coef0: float = 1.0,
     normalization: str | None = "feature",
-) -> NDArray[np.float64]:
+) -> Floats:
     r"""Kernels between bags.
 
     The normalised set kernel (NSK) sums the kernel over all pairs of instances,
@@ -231,7 +231,7 @@ def kernel_between(
     normalization: str | None,
     kind: str = "nsk",
     **params: Any,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Kernel between validated bags, as in `bag_kernel`.
 
     Parameters
@@ -277,7 +277,7 @@ def set_kernel_norms(
     gamma: float | None = None,
     degree: float = 3,
     coef0: float = 1.0,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Norm by which NSK divides each bag.
 
     Parameters
@@ -317,7 +317,7 @@ def _kernel_total(bag: Any, kernel: str | Callable[..., float], params: dict[str
     return float(_over_pairs(whole, whole, sums, np.add, symmetric=True)[0, 0])
 
 
-def _root_or_one(squared: NDArray[np.float64]) -> NDArray[np.float64]:
+def _root_or_one(squared: Floats) -> Floats:
     return np.sqrt(np.where(squared > 0, squared, 1.0))
 
 
@@ -325,9 +325,7 @@ def _n_inner_pairs(bags: Bags) -> float:
     return float(np.square(bags.sizes.astype(np.float64)).sum())
 
 
-def kernel_width(
-    gamma: str | float, bags: Bags, weights: NDArray[np.float64] | None = None
-) -> float:
+def kernel_width(gamma: str | float, bags: Bags, weights: Floats | None = None) -> float:
     """Width of a kernel between instances, by scikit-learn's names "scale" and "auto".
 
     Parameters
@@ -360,7 +358,7 @@ def kernel_width(
     return 1.0 / bags.n_features
 
 
-def _variance(instances: Any, weights: NDArray[np.float64] | None) -> float:
+def _variance(instances: Any, weights: Floats | None) -> float:
     """Variance of all values of a table, with weighted rows."""
     if sparse.issparse(instances):
         means, variances = mean_variance_axis(instances, axis=0, weights=weights)
@@ -372,7 +370,7 @@ def _variance(instances: Any, weights: NDArray[np.float64] | None) -> float:
     return float(variances.mean() + means.var())
 
 
-def minimax_statistics(bags: Bags) -> NDArray[Any]:
+def minimax_statistics(bags: Bags) -> Array:
     """The smallest and the largest value of each feature in each bag.
 
     Parameters
@@ -396,13 +394,13 @@ def minimax_statistics(bags: Bags) -> NDArray[Any]:
     return np.hstack([smallest, largest])
 
 
-def _per_bag_maximum(bags: Bags, sign: float) -> NDArray[Any]:
+def _per_bag_maximum(bags: Bags, sign: float) -> Array:
     if not sparse.issparse(bags.instances):
         return compiled.segments.maximum(sign * bags.instances, bags.offsets)
     return np.vstack([(sign * bag).max(axis=0).toarray() for bag in bags])
 
 
-def _bag_sums(bags: Bags) -> NDArray[np.float64]:
+def _bag_sums(bags: Bags) -> Floats:
     if not sparse.issparse(bags.instances):
         return compiled.segments.sum(bags.instances, bags.offsets).astype(np.float64)
     member = sparse.csr_array(
@@ -427,13 +425,13 @@ def _two_sets(X: Any, Y: Any) -> tuple[Bags, Bags | None]:
 def _over_pairs(
     A: Bags,
     B: Bags,
-    reduce_columns: Callable[[int, int, int], NDArray[np.float64]],
+    reduce_columns: Callable[[int, int, int], Floats],
     gather: np.ufunc,
     *,
     symmetric: bool,
     zero_diagonal: bool = False,
     n_columns: int | None = None,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Compute one number per pair of bags, from blocks of rows of A and the bags of B.
 
     ``reduce_columns(start, stop, bag)`` returns, for the rows start:stop of A, one number per bag
@@ -480,7 +478,7 @@ def _over_pairs(
     return out
 
 
-def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np.float64]]:
+def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:
     if sparse.issparse(A.instances) or sparse.issparse(B.instances):
         return _sparse_nearest(A, B)
     X, Y = A.instances, B.instances
@@ -491,7 +489,7 @@ def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np
     unit = 4 * (X.shape[1] + 4) * np.finfo(np.float64).eps
     trees = _trees(B)
 
-    def nearest(start: int, stop: int, bag: int) -> NDArray[np.float64]:
+    def nearest(start: int, stop: int, bag: int) -> Floats:
         left = X[start:stop] - centre
         lengths = row_norms(left, squared=True)
         out = np.empty((stop - start, len(B) - bag))
@@ -522,7 +520,7 @@ def _trees(bags: Bags) -> dict[int, Any]:
     return {i: cKDTree(np.asarray(bags[i], dtype=np.float64)) for i in large}
 
 
-def _searched_by_trees(bags: Bags) -> NDArray[np.intp]:
+def _searched_by_trees(bags: Bags) -> Ints:
     if bags.n_features > TREE_FEATURES:
         return np.empty(0, np.intp)
     return np.flatnonzero(bags.sizes > TREE_SIZE)
@@ -548,7 +546,7 @@ def _runs(first: int, last: int, alone: Iterable[int]) -> Iterator[tuple[int, in
     return itertools.pairwise(cuts)
 
 
-def _nearest_by_tree(tree: Any, X: NDArray[Any], Y: NDArray[Any]) -> NDArray[np.float64]:
+def _nearest_by_tree(tree: Any, X: Array, Y: Array) -> Floats:
     """Squared distances of rows to their nearest row, summed in the same order as all others."""
     nearest = Y[tree.query(X)[1]]
     out = np.zeros(len(X))
@@ -557,12 +555,12 @@ def _nearest_by_tree(tree: Any, X: NDArray[Any], Y: NDArray[Any]) -> NDArray[np.
     return out
 
 
-def _sparse_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np.float64]]:
+def _sparse_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:
     """As for dense instances, but not centred, which would fill in zeros; one candidate each."""
     X, Y = (sparse.csr_array(bags.instances, dtype=np.float64) for bags in (A, B))
     squared = row_norms(Y, squared=True)
 
-    def nearest(start: int, stop: int, bag: int) -> NDArray[np.float64]:
+    def nearest(start: int, stop: int, bag: int) -> Floats:
         columns = slice(B.offsets[bag], B.n_instances)
         product = safe_sparse_dot(X[start:stop], Y[columns].T, dense_output=True)
         product *= -2
@@ -576,10 +574,10 @@ def _sparse_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], NDArray[np.fl
     return nearest
 
 
-def _nearest(A: Bags, B: Bags, metric: Metric) -> Callable[[int, int, int], NDArray[np.float64]]:
+def _nearest(A: Bags, B: Bags, metric: Metric) -> Callable[[int, int, int], Floats]:
     X, Y = A.instances, B.instances
 
-    def nearest(start: int, stop: int, bag: int) -> NDArray[np.float64]:
+    def nearest(start: int, stop: int, bag: int) -> Floats:
         distances = pairwise_distances(X[start:stop], Y[B.offsets[bag] :], metric=metric)
         return compiled.set_distances.nearest_in_bags(distances, B.offsets[bag:] - B.offsets[bag])[
             0
@@ -590,10 +588,10 @@ def _nearest(A: Bags, B: Bags, metric: Metric) -> Callable[[int, int, int], NDAr
 
 def _kernel_sums(
     A: Bags, B: Bags, kernel: str | Callable[..., float], params: dict[str, Any]
-) -> Callable[[int, int, int], NDArray[np.float64]]:
+) -> Callable[[int, int, int], Floats]:
     X, Y = (_for_kernel(bags.instances, kernel) for bags in (A, B))
 
-    def sums(start: int, stop: int, bag: int) -> NDArray[np.float64]:
+    def sums(start: int, stop: int, bag: int) -> Floats:
         values = instance_kernel(X[start:stop], Y[B.offsets[bag] :], kernel, params)
         begins = B.offsets[bag:-1] - B.offsets[bag]
         return np.add.reduceat(values, begins, axis=1, dtype=np.float64)
@@ -603,7 +601,7 @@ def _kernel_sums(
 
 def instance_kernel(
     X: Any, Y: Any, kernel: str | Callable[..., float], params: dict[str, Any]
-) -> NDArray[Any]:
+) -> Array:
     """Kernel between two tables of instances, by scikit-learn's names.
 
     Parameters

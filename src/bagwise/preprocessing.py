@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import TransformerMixin, clone
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -15,6 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise._sklearn import HasMethods
+from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
@@ -116,9 +116,7 @@ class InstanceTransformer(  # type: ignore[call-arg]
             y_instances = check_length(np.asarray(y), bags)[bags.bag_index]
         fresh = clone(given)
         self.transformer_ = by_place(
-            bags,
-            partial(_fitted_here, fresh, y_instances),
-            partial(_fitted_on_workers, fresh),
+            bags, partial(_fitted_here, fresh, y_instances), partial(_fitted_on_workers, fresh)
         )
         return self
 
@@ -185,7 +183,7 @@ class InstanceTransformer(  # type: ignore[call-arg]
         return rows if is_table(X) else bags.with_instances(rows)
 
     @available_if(_inner_has("get_feature_names_out"))
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Names of the columns that `transform` gives.
 
         Parameters
@@ -252,7 +250,7 @@ class BagPipeline(Pipeline):
     """
 
     @_last_step_has("key_instances")
-    def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
+    def key_instances(self, X: Any, label: Any = None) -> Ints:
         """Find the instance that decided the label of each bag.
 
         Parameters
@@ -270,7 +268,7 @@ class BagPipeline(Pipeline):
         return self._final_estimator.key_instances(self._before_last(X), label=label)
 
     @_last_step_has("score_instances")
-    def score_instances(self, X: Any) -> NDArray[Any]:
+    def score_instances(self, X: Any) -> Array:
         """Score the instances.
 
         Parameters
@@ -285,7 +283,7 @@ class BagPipeline(Pipeline):
         return self._final_estimator.score_instances(self._before_last(X))
 
     @_last_step_has("predict_instances")
-    def predict_instances(self, X: Any, **params: Any) -> NDArray[Any]:
+    def predict_instances(self, X: Any, **params: Any) -> Array:
         """Predict a label for each instance.
 
         Parameters
@@ -302,7 +300,7 @@ class BagPipeline(Pipeline):
         return self._final_estimator.predict_instances(self._before_last(X), **params)
 
     @_last_step_has("predict_proba_instances")
-    def predict_proba_instances(self, X: Any) -> NDArray[Any]:
+    def predict_proba_instances(self, X: Any) -> Array:
         """Estimate the probability of each class for each instance.
 
         Parameters
@@ -317,7 +315,7 @@ class BagPipeline(Pipeline):
         return self._final_estimator.predict_proba_instances(self._before_last(X))
 
     @_last_step_has("annotate")
-    def annotate(self, X: Any, label_sets: Any, **params: Any) -> NDArray[Any]:
+    def annotate(self, X: Any, label_sets: Any, **params: Any) -> Array:
         """Label each instance, given the label set of its bag.
 
         Parameters
@@ -336,7 +334,7 @@ class BagPipeline(Pipeline):
         return self._final_estimator.annotate(self._before_last(X), label_sets, **params)
 
     @_last_step_has("annotate_proba")
-    def annotate_proba(self, X: Any, label_sets: Any, **params: Any) -> NDArray[Any]:
+    def annotate_proba(self, X: Any, label_sets: Any, **params: Any) -> Array:
         """Estimate class probabilities of each instance, given the label set of its bag.
 
         Parameters

@@ -4,9 +4,9 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bagwise import compiled
+from bagwise._types import Array
 from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin
@@ -24,7 +24,7 @@ class AnnotatorMixin(BagClassifierMixin):
         tags.classifier_tags.multi_label = True
         return tags
 
-    def annotate(self, X: Any, label_sets: Any) -> NDArray[Any]:
+    def annotate(self, X: Any, label_sets: Any) -> Array:
         """Name each instance by one of the labels its bag is known to carry (transductive).
 
         Parameters
@@ -41,7 +41,7 @@ class AnnotatorMixin(BagClassifierMixin):
         """
         return self._evaluate(X, partial(self._annotated, label_sets=label_sets))
 
-    def _annotated(self, bags: Bags, label_sets: Any) -> NDArray[Any]:
+    def _annotated(self, bags: Bags, label_sets: Any) -> Array:
         """The label of each instance with the highest score, among those of its bag."""
         sets = check_label_sets(label_sets, bags, classes=self.classes_).indicator
         allowed = (sets == 1) | ~(sets == 1).any(axis=1, keepdims=True)
@@ -49,7 +49,7 @@ class AnnotatorMixin(BagClassifierMixin):
         return self._labels_of(scores)
 
 
-def best_threshold(scores: NDArray[Any], label_sets: NDArray[Any]) -> float:
+def best_threshold(scores: Array, label_sets: Array) -> float:
     """Find the score above which predicting a label is wrong least often.
 
     Parameters

@@ -5,12 +5,12 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import compiled
 from bagwise._sklearn import StrOptions
+from bagwise._types import Array, Ints
 from bagwise._validation import (
     check_bags,
     check_instance_labels,
@@ -253,7 +253,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         self.left_out_ = np.flatnonzero(demands.impossible)
         return self
 
-    def predict_instances(self, X: Any, *, background_above: float | None = None) -> NDArray[Any]:
+    def predict_instances(self, X: Any, *, background_above: float | None = None) -> Array:
         """Predict the class of each instance, its bag unseen (inductive, Eq. 15).
 
         Parameters
@@ -269,13 +269,13 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         """
         return self._named(self.predict_proba_instances(X), background_above)
 
-    def _score(self, bags: Bags) -> NDArray[Any]:
+    def _score(self, bags: Bags) -> Array:
         """Log-probabilities of the classes; log-odds for a model fitted on label sets."""
         log_p = self._log_probabilities(bags)
         scores = log_p - _log_of_others(log_p) if self._has_label_sets else log_p
         return scores[:, : len(self.classes_)]
 
-    def _bag_scores(self, bags: Bags) -> NDArray[Any]:
+    def _bag_scores(self, bags: Bags) -> Array:
         if self._has_label_sets or self.background_label_ is None:
             return super()._bag_scores(bags)
         log_p = self._log_probabilities(bags)
@@ -287,17 +287,17 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             nothing = compiled.segments.sum(log_p[:, n_classes:], bags.offsets)
             return nothing + beyond + np.log(-np.expm1(-beyond))
 
-    def _probabilities(self, scores: NDArray[Any]) -> NDArray[Any]:
+    def _probabilities(self, scores: Array) -> Array:
         return expit(scores) if self._has_label_sets else softmax(scores, axis=1)
 
-    def _instance_probabilities(self, bags: Bags) -> NDArray[Any]:
+    def _instance_probabilities(self, bags: Bags) -> Array:
         """With `background` one more column, the last."""
         return softmax(self._logits(bags), axis=1)
 
-    def _log_probabilities(self, bags: Bags) -> NDArray[np.float64]:
+    def _log_probabilities(self, bags: Bags) -> Array:
         return log_softmax(self._logits(bags).astype(np.float64), axis=1)
 
-    def _logits(self, bags: Bags) -> NDArray[Any]:
+    def _logits(self, bags: Bags) -> Array:
         return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
 
     def annotate(
@@ -307,7 +307,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         *,
         instance_labels: Any = None,
         background_above: float | None = None,
-    ) -> NDArray[Any]:
+    ) -> Array:
         """Name each instance by its likeliest label, given the label set of its bag (Eq. 16).
 
         Parameters
@@ -332,9 +332,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         posterior, _ = self._posterior(X, label_sets, instance_labels)
         return np.concatenate([self._named(part, background_above) for part in posterior])
 
-    def annotate_proba(
-        self, X: Any, label_sets: Any, *, instance_labels: Any = None
-    ) -> NDArray[np.float64]:
+    def annotate_proba(self, X: Any, label_sets: Any, *, instance_labels: Any = None) -> Array:
         """Probability of each label for each instance, given the label set of its bag.
 
         Parameters
@@ -353,9 +351,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         """
         return np.concatenate(self._posterior(X, label_sets, instance_labels)[0])
 
-    def log_likelihood(
-        self, X: Any, label_sets: Any, *, instance_labels: Any = None
-    ) -> NDArray[np.float64]:
+    def log_likelihood(self, X: Any, label_sets: Any, *, instance_labels: Any = None) -> Array:
         """Log-probability of each label set.
 
         Parameters
@@ -374,7 +370,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         """
         return np.concatenate(self._posterior(X, label_sets, instance_labels)[1])
 
-    def _named(self, proba: NDArray[Any], background_above: float | None) -> NDArray[Any]:
+    def _named(self, proba: Array, background_above: float | None) -> Array:
         """The likeliest label of each row, or background."""
         labels = proba[:, : len(self.classes_)]
         named = self.classes_[labels.argmax(axis=1)]
@@ -387,14 +383,14 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
 
     def _posterior(
         self, X: Any, label_sets: Any, instance_labels: Any
-    ) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+    ) -> tuple[list[Array], list[Array]]:
         """Posterior labels of the instances and log-likelihoods of the bags, block by block."""
         infer_labels = partial(self._infer, label_sets=label_sets, instance_labels=instance_labels)
         return self._evaluate(X, infer_labels, by_partition=False, like="intercept_")
 
     def _infer(
         self, bags: Bags, label_sets: Any, instance_labels: Any
-    ) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+    ) -> tuple[list[Array], list[Array]]:
         sets = check_label_sets(label_sets, bags, classes=self.classes_)
         background = self.background_label_
         given = check_instance_labels(instance_labels, bags, sets, background=background)
@@ -421,20 +417,14 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         return posterior, log_likelihood
 
     def _demands(
-        self,
-        bags: Bags,
-        indicator: NDArray[np.int8],
-        background: bool,
-        known: NDArray[np.int64] | None,
+        self, bags: Bags, indicator: Ints, background: bool, known: Ints | None
     ) -> Demands:
         return Demands.of(
             bags.offsets, indicator, background=background, max_operations=self.max_operations,
             instance_labels=known,
         )  # fmt: skip
 
-    def _start(
-        self, classes: NDArray[Any], columns: NDArray[np.intp], background: bool
-    ) -> tuple[NDArray[Any], NDArray[Any]] | None:
+    def _start(self, classes: Array, columns: Ints, background: bool) -> tuple[Array, Array] | None:
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
         same = np.array_equal(self.classes_, classes) and self.coef_.shape == (
@@ -446,7 +436,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         intercept = self.intercept_[columns]
         return self.coef_[columns], np.where(np.isfinite(intercept), intercept, 0.0)
 
-    def _background_label(self, classes: NDArray[Any]) -> Any:
+    def _background_label(self, classes: Array) -> Any:
         if self.background is False:
             return None
         numeric = classes.dtype.kind in "iufb"
@@ -457,7 +447,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             )
         return name
 
-    def _label_weights(self, labels: Labels) -> NDArray[np.float64]:
+    def _label_weights(self, labels: Labels) -> Array:
         """Weight of each bag: the mean of its labels' weights."""
         carried = labels.indicator == 1
         counts = carried.sum(axis=0)
@@ -471,7 +461,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         return np.where(n_labels > 0, carried @ each / np.maximum(n_labels, 1), 1.0)
 
 
-def _log_of_others(log_p: NDArray[np.float64]) -> NDArray[np.float64]:
+def _log_of_others(log_p: Array) -> Array:
     """Logarithm of 1 - p; for the likeliest class, where that cancels, as a sum of the others."""
     with np.errstate(divide="ignore"):
         others = np.log(-np.expm1(log_p))
@@ -504,6 +494,6 @@ def _warn_of_approximation(demands: Demands, bags: Bags) -> None:
         )
 
 
-def _names_of(chosen: NDArray[np.intp], bags: Bags) -> str:
+def _names_of(chosen: Ints, bags: Bags) -> str:
     names = ", ".join(bags.name_of(i) for i in chosen[:5])
     return names if len(chosen) <= 5 else f"{names} and {len(chosen) - 5} more"

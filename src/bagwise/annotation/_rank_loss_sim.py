@@ -4,10 +4,9 @@ from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
 from bagwise.bags import Bags
@@ -83,10 +82,7 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
 
     instance_pooling = "softmax"
 
-    _parameter_constraints = {
-        "reg": [POSITIVE],
-        "tol": [NOT_NEGATIVE],
-    }
+    _parameter_constraints = {"reg": [POSITIVE], "tol": [NOT_NEGATIVE]}
 
     reg: float = 1e-3
     _: KW_ONLY
@@ -138,8 +134,8 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
             self.threshold_ = best_threshold(self._bag_scores(bags), labels.indicator)
         return self
 
-    def _score(self, bags: Bags) -> NDArray[np.float64]:
+    def _score(self, bags: Bags) -> Array:
         return safe_sparse_dot(bags.instances, self.coef_.T, dense_output=True) + self.intercept_
 
-    def _pool(self, values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
+    def _pool(self, values: Array, offsets: Ints) -> Array:
         return super()._pool(values, offsets) - self.threshold_

@@ -1,14 +1,14 @@
 """Orders that depend on the values of instances alone, not on the order in which they came."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.row_order import row_ranks
 from bagwise.labels import Labels
 
 
-def order_within_bags(bags: Bags) -> NDArray[np.intp]:
+def order_within_bags(bags: Bags) -> Ints:
     """Order the instances of each bag by their features, compared one after the other.
 
     Parameters

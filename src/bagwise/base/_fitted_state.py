@@ -221,11 +221,7 @@ class Integers(Array):
     noun = "whole numbers"
 
     def __init__(
-        self,
-        *shape: Axis,
-        low: int | None = None,
-        below: Axis = None,
-        optional: bool = False,
+        self, *shape: Axis, low: int | None = None, below: Axis = None, optional: bool = False
     ) -> None:
         super().__init__(*shape, optional=optional)
         self.low, self.below = low, below

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise._types import Array
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator
 from bagwise.base._fitted_state import Axis, FittedState, Floats, Integers, Number, Table
@@ -67,7 +67,7 @@ class KernelMachine(BagEstimator):
         width = self._width(rows)
         return KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, width))
 
-    def _keep(self, space: FeatureSpace, coef: NDArray[Any], intercept: NDArray[Any]) -> None:
+    def _keep(self, space: FeatureSpace, coef: Array, intercept: Array) -> None:
         """Keep machines as fitted state; rows of `coef` are weights of the training rows."""
         self._drop_machine()
         if isinstance(space, LinearFeatures):
@@ -79,20 +79,20 @@ class KernelMachine(BagEstimator):
         self.dual_coef_, self.intercept_ = coef[:, self.support_], intercept
         self.gamma_ = self._width(space.rows)
 
-    def _kernel_values(self, A: Any, B: Any, gamma: float) -> NDArray[Any]:
+    def _kernel_values(self, A: Any, B: Any, gamma: float) -> Array:
         if B.shape[0] == 0:
             return np.zeros((A.shape[0], 0))
         return instance_kernel(A, B, self.kernel, kernel_params(self, gamma))
 
-    def _score(self, bags: Bags) -> NDArray[np.float64]:
+    def _score(self, bags: Bags) -> Array:
         return self._score_rows(bags.instances)
 
-    def _score_rows(self, rows: Any) -> NDArray[np.float64]:
+    def _score_rows(self, rows: Any) -> Array:
         """Score checked rows by each machine: shape (n_rows, n_machines)."""
         if hasattr(self, "coef_"):
             return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_
 
-        def values(block: Any) -> NDArray[Any]:
+        def values(block: Any) -> Array:
             return self._kernel_values(block, self.support_vectors_, self.gamma_)
 
         return kernel_scores(rows, values, self.dual_coef_) + self.intercept_
@@ -103,9 +103,7 @@ def kernel_params(model: Any, gamma: float | None) -> dict[str, Any]:
     return {"gamma": gamma, "degree": model.degree, "coef0": model.coef0}
 
 
-def kernel_scores(
-    rows: Any, kernel: Callable[[Any], NDArray[Any]], dual_coef: NDArray[Any]
-) -> NDArray[Any]:
+def kernel_scores(rows: Any, kernel: Callable[[Any], Array], dual_coef: Array) -> Array:
     """Weighted sums of kernel values, a block of rows at a time.
 
     Parameters

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
@@ -13,6 +12,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from bagwise import compiled
 from bagwise._memory import require_memory
 from bagwise._sklearn import StrOptions
+from bagwise._types import Array
 from bagwise.base._fitted_state import FittedState, Floats, Integers, Model, Number
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE
@@ -28,7 +28,7 @@ class TrainingRows(NamedTuple):
     """The training rows as the solver reads them."""
 
     rows: Any  # dense, sparse or a kernel matrix: see `compiled.dual_descent`
-    centre: NDArray[np.float64]  # subtracted from the features, or from the kernel values
+    centre: Array  # subtracted from the features, or from the kernel values
     gamma: float | None = None  # width of the kernel
     nystroem: Nystroem | None = None  # approximation of the kernel
 
@@ -106,7 +106,7 @@ class LabelMachine(KernelMachine):
         rows = self._with_offset(compiled.dual_descent.rows_of(X, centre=centre))
         return TrainingRows(rows, centre, gamma, nystroem)
 
-    def _present_gram(self, K: NDArray[Any]) -> tuple[Any, NDArray[np.float64]]:
+    def _present_gram(self, K: Array) -> tuple[Any, Array]:
         kind = np.float64 if len(K) <= SINGLE_GRAM else np.float32
         K = K.astype(kind, copy=self.center)
         centre = np.zeros(len(K))
@@ -170,7 +170,7 @@ class LabelMachine(KernelMachine):
         if self.kernel != "precomputed":
             self.support_vectors_ = X[self.support_]
 
-    def _score_rows(self, X: Any) -> NDArray[np.float64]:
+    def _score_rows(self, X: Any) -> Array:
         """Score checked rows by each machine: shape (n_rows, n_machines)."""
         if hasattr(self, "nystroem_"):
             X = self.nystroem_.transform(X)

@@ -3,9 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from bagwise._types import Ints
 from bagwise.base._scoring import BagClassifierMixin
 from bagwise.labels import Labels
 
@@ -19,11 +17,7 @@ class OneVsRestMixin(BagClassifierMixin):
     """
 
     def _one_vs_rest(
-        self,
-        labels: Labels,
-        solve: Callable[[NDArray[np.int64]], Result],
-        *,
-        task: str | None = "class",
+        self, labels: Labels, solve: Callable[[Ints], Result], *, task: str | None = "class"
     ) -> list[Result]:
         """Solve the problem of each class.
 

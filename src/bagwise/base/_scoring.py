@@ -4,12 +4,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, log_expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from bagwise import compiled
+from bagwise._types import Array, Ints
 from bagwise._validation import check_label
 from bagwise.bags import Bags
 from bagwise.base._canonical_order import order_within_bags
@@ -20,7 +20,7 @@ from bagwise.exceptions import LabelError
 SCORE_BITS = 20  # scores of classes that differ by less than 1e-6 of the largest are equal
 
 
-def finite_scores(scores: NDArray[Any]) -> NDArray[Any]:
+def finite_scores(scores: Array) -> Array:
     """Replace infinite scores by the largest that can still be compared with others.
 
     A class that no training bag carries has the score minus infinity; scikit-learn's metrics
@@ -39,7 +39,7 @@ def finite_scores(scores: NDArray[Any]) -> NDArray[Any]:
     return np.clip(scores, -largest, largest)
 
 
-def one_vs_rest_probabilities(log_odds: NDArray[Any]) -> NDArray[Any]:
+def one_vs_rest_probabilities(log_odds: Array) -> Array:
     """Probabilities from the log-odds of the positive class, or of each class against the rest.
 
     Parameters
@@ -57,7 +57,7 @@ def one_vs_rest_probabilities(log_odds: NDArray[Any]) -> NDArray[Any]:
     return softmax(log_expit(log_odds), axis=1)
 
 
-def softmax_probabilities(logits: NDArray[Any]) -> NDArray[Any]:
+def softmax_probabilities(logits: Array) -> Array:
     """Probabilities from one logit for two classes, or one per class.
 
     Parameters
@@ -102,7 +102,7 @@ class BagClassifierMixin(ClassifierMixin):
     """
 
     instance_pooling: str | None = None
-    classes_: NDArray[Any]
+    classes_: Array
     label_kind_: str = "single"  # as in `Labels.kind`; a class that accepts both kinds sets it
 
     _score: Any  # function of validated bags, see above
@@ -119,7 +119,7 @@ class BagClassifierMixin(ClassifierMixin):
     def _has_label_sets(self) -> bool:
         return self.label_kind_ == "sets"
 
-    def decision_function(self, X: Any) -> NDArray[Any]:
+    def decision_function(self, X: Any) -> Array:
         """Score each bag.
 
         Parameters
@@ -135,7 +135,7 @@ class BagClassifierMixin(ClassifierMixin):
         """
         return self._evaluate(X, self._decision)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """Predict the class of each bag.
 
         Parameters
@@ -152,7 +152,7 @@ class BagClassifierMixin(ClassifierMixin):
         return (scores > 0).astype(int) if self._has_label_sets else self._labels_of(scores)
 
     @available_if(_has_probabilities)
-    def predict_proba(self, X: Any) -> NDArray[Any]:
+    def predict_proba(self, X: Any) -> Array:
         """Probability of each class for each bag.
 
         Parameters
@@ -169,7 +169,7 @@ class BagClassifierMixin(ClassifierMixin):
         return self._evaluate(X, self._bag_probabilities)
 
     @available_if(_scores_instances)
-    def score_instances(self, X: Any) -> NDArray[Any]:
+    def score_instances(self, X: Any) -> Array:
         """Score each instance; pooled by `instance_pooling` they give the score of the bag.
 
         Parameters
@@ -186,7 +186,7 @@ class BagClassifierMixin(ClassifierMixin):
         return self._one_column_for_two(self._evaluate(X, self._score, like="intercept_"))
 
     @available_if(_scores_instances)
-    def predict_instances(self, X: Any) -> NDArray[Any]:
+    def predict_instances(self, X: Any) -> Array:
         """Predict the class of each instance, from its own score.
 
         Parameters
@@ -202,7 +202,7 @@ class BagClassifierMixin(ClassifierMixin):
         return self._labels_of(self.score_instances(X))
 
     @available_if(_has_instance_probabilities)
-    def predict_proba_instances(self, X: Any) -> NDArray[Any]:
+    def predict_proba_instances(self, X: Any) -> Array:
         """Probability of each class for each instance, as if it were a bag of its own.
 
         Parameters
@@ -217,7 +217,7 @@ class BagClassifierMixin(ClassifierMixin):
         return self._evaluate(X, self._instance_probabilities)
 
     @available_if(_scores_instances)
-    def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
+    def key_instances(self, X: Any, label: Any = None) -> Ints:
         """Find the instance of each bag with the highest score for a class.
 
         Parameters
@@ -237,7 +237,7 @@ class BagClassifierMixin(ClassifierMixin):
         """
         return self._evaluate(X, partial(self._key_rows, label=label))
 
-    def _decision(self, bags: Bags) -> NDArray[Any]:
+    def _decision(self, bags: Bags) -> Array:
         """What ``decision_function`` returns, of validated bags."""
         scores = self._bag_scores(bags)
         if scores.shape[1] == 2 and len(self.classes_) == 2 and not self._has_label_sets:
@@ -247,28 +247,28 @@ class BagClassifierMixin(ClassifierMixin):
             scores = self._one_column_for_two(scores)
         return finite_scores(scores) if self._may_be_infinite("intercept_") else scores
 
-    def _bag_scores(self, bags: Bags) -> NDArray[Any]:
+    def _bag_scores(self, bags: Bags) -> Array:
         """Scores of shape (n_bags, n_columns)."""
         scores = self._score(bags)
         return scores if self.instance_pooling is None else self._pool(scores, bags.offsets)
 
-    def _checked_scores(self, bags: Bags) -> NDArray[Any]:
+    def _checked_scores(self, bags: Bags) -> Array:
         infinite = self._may_be_infinite("intercept_")  # -inf: no training bag carries the class
         return require_finite(self._score(bags), "the score", infinite=infinite)
 
-    def _pool(self, values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[Any]:
+    def _pool(self, values: Array, offsets: Ints) -> Array:
         return pool(values, offsets, str(self.instance_pooling))
 
     def _has_probabilities(self) -> bool:
         return self._probabilities is not None
 
-    def _bag_probabilities(self, bags: Bags) -> NDArray[Any]:
+    def _bag_probabilities(self, bags: Bags) -> Array:
         return self._probabilities(self._one_column_for_two(self._bag_scores(bags)))
 
-    def _instance_probabilities(self, bags: Bags) -> NDArray[Any]:
+    def _instance_probabilities(self, bags: Bags) -> Array:
         return self._probabilities(self._one_column_for_two(self._score(bags)))
 
-    def _key_rows(self, bags: Bags, label: Any) -> NDArray[np.int64]:
+    def _key_rows(self, bags: Bags, label: Any) -> Ints:
         """Rows inside their bags, of the key instances for a class."""
         column = self._column_of(label)
         if not self._keys_by_value:
@@ -278,7 +278,7 @@ class BagClassifierMixin(ClassifierMixin):
         rows = self._best_rows(bags.with_instances(bags.instances[order]), column)
         return order[first + rows] - first
 
-    def _best_rows(self, bags: Bags, column: int | None) -> NDArray[np.int64]:
+    def _best_rows(self, bags: Bags, column: int | None) -> Ints:
         scores = self._checked_scores(bags)
         if scores.shape[1] == 1 and len(self.classes_) == 2:
             scores = scores[:, 0]
@@ -297,14 +297,14 @@ class BagClassifierMixin(ClassifierMixin):
             raise LabelError("a model of label sets needs label=...: which label's key instances?")
         return None
 
-    def _labels_of(self, scores: NDArray[Any]) -> NDArray[Any]:
+    def _labels_of(self, scores: Array) -> Array:
         return self.classes_[_columns(scores)]
 
-    def _one_column_for_two(self, scores: NDArray[Any]) -> NDArray[Any]:
+    def _one_column_for_two(self, scores: Array) -> Array:
         return scores[:, 0] if scores.shape[1] == 1 and len(self.classes_) == 2 else scores
 
 
-def _columns(scores: NDArray[Any]) -> NDArray[np.intp]:
+def _columns(scores: Array) -> Ints:
     """The class of the highest score; of scores equal up to the accuracy of solvers, the first.
 
     A machine whose solution is w = 0 has scores that differ by the error of its solver, about 1e-9.
@@ -314,7 +314,7 @@ def _columns(scores: NDArray[Any]) -> NDArray[np.intp]:
     return compiled.ties.settled(scores, axis=1, bits=SCORE_BITS).argmax(axis=1)
 
 
-def pool(values: NDArray[Any], offsets: NDArray[np.int64], how: str) -> NDArray[Any]:
+def pool(values: Array, offsets: Ints, how: str) -> Array:
     """Pool values of instances to values of their bags.
 
     Parameters

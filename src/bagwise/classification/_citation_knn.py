@@ -6,10 +6,10 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bagwise import compiled
 from bagwise._sklearn import Interval, StrOptions
+from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, with_known_labels
@@ -130,7 +130,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         return self
 
-    def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
+    def key_instances(self, X: Any, label: Any = None) -> Ints:
         """Find the instance that, as a bag of its own, gets most votes for a class (CkNN-ROI).
 
         Ties go to the instance nearest to a training bag of the class.
@@ -148,22 +148,20 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         """
         return self._evaluate(X, partial(self._key_rows, label=label))
 
-    def _score(self, bags: Bags) -> NDArray[np.float64]:
+    def _score(self, bags: Bags) -> Array:
         """Share of the votes of each class; for label sets, above one half."""
         return self._bag_probabilities(bags) - (0.5 if self._has_label_sets else 0.0)
 
     def _has_probabilities(self) -> bool:
         return True
 
-    def _bag_probabilities(self, bags: Bags) -> NDArray[np.float64]:
+    def _bag_probabilities(self, bags: Bags) -> Array:
         return self._shares(*self._votes(bags)[:2])
 
-    def _shares(
-        self, votes_for: NDArray[np.float64], votes: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _shares(self, votes_for: Array, votes: Array) -> Array:
         return (votes_for + 1) / (votes + 2) if self._has_label_sets else votes_for / votes
 
-    def _key_rows(self, bags: Bags, label: Any) -> NDArray[np.int64]:
+    def _key_rows(self, bags: Bags, label: Any) -> Ints:
         column = self._column_of(label)
         if column is None:
             columns = self._bag_probabilities(bags).argmax(axis=1)[bags.bag_index]
@@ -185,7 +183,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         rank[order] = np.arange(bags.n_instances)
         return compiled.segments.argmax(-rank, bags.offsets)
 
-    def _citation_radius(self, bags: Bags) -> NDArray[np.float64]:
+    def _citation_radius(self, bags: Bags) -> Array:
         if self.n_citers == 0:
             return np.full(len(bags), -np.inf)
         if self.n_citers >= len(bags):
@@ -194,9 +192,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         np.fill_diagonal(between, np.inf)
         return np.partition(between, self.n_citers - 1, axis=1)[:, self.n_citers - 1]
 
-    def _votes(
-        self, bags: Bags
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    def _votes(self, bags: Bags) -> tuple[Array, Array, Array]:
         """Votes for each label, all votes, and the distances to the training bags behind them."""
         there = distances_between(bags, self.training_bags_, kind=self.kind, metric=self.metric)
         back = there
@@ -210,9 +206,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
         return voices @ self.label_sets_, voices.sum(axis=1, keepdims=True), there
 
 
-def _nearest_of_each_label(
-    distances: NDArray[np.float64], label_sets: NDArray[np.int8]
-) -> NDArray[np.float64]:
+def _nearest_of_each_label(distances: Array, label_sets: Ints) -> Array:
     """Distance of each bag to the nearest training bag with each label; inf where there is none."""
     nearest = np.full((len(distances), label_sets.shape[1]), np.inf)
     for k in range(label_sets.shape[1]):

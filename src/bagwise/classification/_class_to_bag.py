@@ -5,12 +5,12 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from bagwise import compiled
 from bagwise._memory import require_memory
+from bagwise._types import Array, Bools, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import (
@@ -176,7 +176,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         self.thresholds_ = self._thresholds()
         return self
 
-    def key_instances(self, X: Any, label: Any = None) -> NDArray[np.int64]:
+    def key_instances(self, X: Any, label: Any = None) -> Ints:
         """Find the instance that, as a bag of its own, is nearest to a class.
 
         Parameters
@@ -192,12 +192,12 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         """
         return self._evaluate(X, partial(self._key_rows, label=label))
 
-    def _score(self, bags: Bags) -> NDArray[np.float64]:
+    def _score(self, bags: Bags) -> Array:
         """Threshold of each class less its distance; never infinite."""
         thresholds = np.where(np.isfinite(self.thresholds_), self.thresholds_, 0.0)
         return finite_scores(thresholds - self._distances(bags))
 
-    def _key_rows(self, bags: Bags, label: Any) -> NDArray[np.int64]:
+    def _key_rows(self, bags: Bags, label: Any) -> Ints:
         column = self._column_of(label)
         if column is None:
             scores = compiled.ties.settled(self._score(bags), axis=1)
@@ -211,9 +211,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             near[rows] = -self._distances_of_class(c, alone)
         return compiled.segments.argmax(near, bags.offsets)
 
-    def _learn(
-        self, bags: Bags, carries: NDArray[np.bool_], rng: np.random.RandomState
-    ) -> SolverResult:
+    def _learn(self, bags: Bags, carries: Bools, rng: np.random.RandomState) -> SolverResult:
         """The metric of one class; the widest directions where there is nothing to compare."""
         rows = np.flatnonzero(carries[bags.bag_index])
         differences = partial(self._differences, bags, rows, rng=rng)
@@ -237,13 +235,8 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         )
 
     def _differences(
-        self,
-        bags: Bags,
-        rows: NDArray[np.intp],
-        others: NDArray[np.intp],
-        *,
-        rng: np.random.RandomState,
-    ) -> NDArray[np.float64]:
+        self, bags: Bags, rows: Ints, others: Ints, *, rng: np.random.RandomState
+    ) -> Array:
         """``x - x_B`` for the rows x and the other bags B, but not for a row and its own bag."""
         n_pairs = len(rows) * len(others)
         require_memory(
@@ -268,12 +261,12 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             )
         return X[x] - X[compiled.set_distances.nearest_of_pairs(X, bags.offsets, x, other)]
 
-    def _distances(self, bags: Bags) -> NDArray[np.float64]:
+    def _distances(self, bags: Bags) -> Array:
         """Distance of each class to each bag, of shape (n_bags, n_classes)."""
         each = [self._distances_of_class(c, bags) for c in range(len(self.classes_))]
         return np.column_stack(each)
 
-    def _distances_of_class(self, c: int, bags: Bags) -> NDArray[np.float64]:
+    def _distances_of_class(self, c: int, bags: Bags) -> Array:
         """Distance of one class to each bag; infinite where no bag has the class."""
         train, components = self.training_bags_, self.components_[c]
         own = train.instances[self.label_sets_[train.bag_index, c] == 1]
@@ -283,7 +276,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         moved = bags.with_instances(bags.instances @ components.T)
         return distances_between(together, moved, kind="meanmin")[0]
 
-    def _thresholds(self) -> NDArray[np.float64]:
+    def _thresholds(self) -> Array:
         train, carries = self.training_bags_, self.label_sets_ == 1
         distances = self._distances(train)
         # A bag is at distance zero from its own instances: they are left out of the mean.

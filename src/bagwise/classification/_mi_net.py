@@ -8,11 +8,11 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import check_random_state, compute_sample_weight
 
 from bagwise._sklearn import Interval, StrOptions
+from bagwise._types import Array
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, softmax_probabilities
@@ -227,11 +227,11 @@ class MINet(BagClassifierMixin, BagEstimator):
             )
         return Architecture(sizes, self.level, self.pooling, self.deep_supervision)
 
-    def _score(self, bags: Bags) -> NDArray[Any]:
+    def _score(self, bags: Bags) -> Array:
         """Logits of the instances, or of the bags where embeddings are pooled."""
         return np.concatenate([self._mean_over_heads(block) for block in _blocks(bags)])
 
-    def _mean_over_heads(self, bags: Bags) -> NDArray[Any]:
+    def _mean_over_heads(self, bags: Bags) -> Array:
         n_heads = self._architecture().n_heads
         layers = head_inputs(bags.instances, self.coefs_, self.intercepts_, n_heads)
         if self.level == "embedding":
@@ -248,5 +248,5 @@ def _blocks(bags: Bags) -> Iterator[Bags]:
         yield bags[start:stop]
 
 
-def _dense(layer: Any) -> NDArray[Any]:
+def _dense(layer: Any) -> Array:
     return layer.toarray() if sparse.issparse(layer) else layer

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
@@ -56,7 +56,7 @@ class Architecture:
 
     def start(
         self, n_features: int, n_outputs: int, rng: np.random.RandomState, dtype: Any
-    ) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+    ) -> tuple[list[Array], list[Array]]:
         """Draw weights as Glorot and Bengio do: hidden layers first, then the heads."""
         shapes = self.shapes(n_features, n_outputs)
         bounds = [np.sqrt(6 / sum(shape)) for shape in shapes]
@@ -93,9 +93,9 @@ def head_inputs(X: Any, coefs: Sequence[Any], intercepts: Sequence[Any], n_heads
 def train(
     architecture: Architecture,
     bags: Bags,
-    codes: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    start: tuple[list[NDArray[Any]], list[NDArray[Any]]],
+    codes: Ints,
+    weights: Floats,
+    start: tuple[list[Array], list[Array]],
     *,
     optimizer: str,
     learning_rate: float,
@@ -193,8 +193,8 @@ class _Batches:
         self,
         torch: Torch,
         bags: Bags,
-        codes: NDArray[np.int64],
-        weights: NDArray[np.float64],
+        codes: Ints,
+        weights: Floats,
         batch_size: int,
         dtype: Any,
         place: Any,

@@ -6,10 +6,10 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bagwise import compiled
 from bagwise._sklearn import Interval
+from bagwise._types import Array
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import (
@@ -168,7 +168,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
         )
         return self
 
-    def _score(self, bags: Bags) -> NDArray[np.float64]:
+    def _score(self, bags: Bags) -> Array:
         """Log-odds that each instance is positive, by the trees of each class."""
         rows = np.ascontiguousarray(bags.instances, np.float64)
         trees = zip(self.features_, self.thresholds_, self.leaves_, strict=True)

@@ -5,17 +5,12 @@ from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bagwise import compiled
+from bagwise._types import Array
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
-from bagwise.base import (
-    BagEstimator,
-    OneVsRestMixin,
-    fit_method,
-    in_canonical_order,
-)
+from bagwise.base import BagEstimator, OneVsRestMixin, fit_method, in_canonical_order
 from bagwise.base._fitted_state import FittedState, Floats, Number, Table
 from bagwise.base._parameters import with_parameters
 from bagwise.classification._one_vs_rest import class_weights
@@ -147,7 +142,7 @@ class MILES(OneVsRestMixin, BagEstimator):
         self._keep_progress(results, "lower C")
         return self
 
-    def _score(self, bags: Bags) -> NDArray[np.float64]:
+    def _score(self, bags: Bags) -> Array:
         """Shares of the instances in the score of their bag; the mean is the bag score."""
         shares = np.zeros((bags.n_instances, len(self.coef_)))
         n_chosen = self.coef_.shape[1]
@@ -159,7 +154,7 @@ class MILES(OneVsRestMixin, BagEstimator):
                 shares[rows] = self._brought(bags[start:stop]) @ self.coef_.T
         return shares * bags.sizes[bags.bag_index, None] + self.intercept_
 
-    def _brought(self, bags: Bags) -> NDArray[np.float64]:
+    def _brought(self, bags: Bags) -> Array:
         """Similarity to each prototype, of its nearest instances in each bag; 0 of the others."""
         alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
         similar = similarity_to(self.prototypes_, alone, self.gamma_)  # (n_instances, n_chosen)

@@ -3,9 +3,9 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import compute_sample_weight
 
+from bagwise._types import Floats
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.base import OneVsRestMixin, fit_method
 from bagwise.base._kernel_machine import KernelMachine
@@ -73,7 +73,7 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         raise NotImplementedError
 
 
-def class_weights(class_weight: Any, labels: Labels) -> NDArray[np.float64]:
+def class_weights(class_weight: Any, labels: Labels) -> Floats:
     """The weight of each bag by its class; all positive."""
     names = labels.classes[labels.codes]
     weights = compute_sample_weight(class_weight, names)

@@ -3,9 +3,9 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from bagwise._types import Array, Bools, Ints
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import (
@@ -33,9 +33,7 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
     rest. A subclass offers its parameters, its pooling and `_solve`.
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "n_start_bags": [None, COUNT],
-    }
+    _parameter_constraints: dict[str, Any] = {"n_start_bags": [None, COUNT]}
 
     _probabilities = staticmethod(one_vs_rest_probabilities)
 
@@ -80,7 +78,7 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
         weight = kernel_width(self.gamma, bags)
         rng = check_random_state(self.random_state)
 
-        def solve(signs: NDArray[np.int64]) -> SolverResult:
+        def solve(signs: Ints) -> SolverResult:
             points = rows[np.isin(bags.bag_index, self._start_bags(signs > 0, rng))]
             starts = starts_at(np.unique(points, axis=0), weight)
             self._check_cost(len(starts), len(rows))
@@ -104,15 +102,13 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
                 "bags, or start from few bags of few instances (n_start_bags)."
             )
 
-    def _start_bags(
-        self, positive: NDArray[np.bool_], rng: np.random.RandomState
-    ) -> NDArray[np.intp]:
+    def _start_bags(self, positive: Bools, rng: np.random.RandomState) -> Ints:
         found = np.flatnonzero(positive)
         if self.n_start_bags is None or self.n_start_bags >= len(found):
             return found
         return rng.choice(found, self.n_start_bags, replace=False)
 
-    def _score(self, bags: Bags) -> NDArray[np.float64]:
+    def _score(self, bags: Bags) -> Array:
         """Log-odds that each instance is positive, by the concept of each class."""
         concepts = zip(self.concepts_, self.weights_, strict=True)
         # Direct differences, column by column: what is near the concept keeps its digits.

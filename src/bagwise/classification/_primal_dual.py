@@ -6,13 +6,13 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
 
 from bagwise._memory import require_memory
 from bagwise._sklearn import Interval, StrOptions
+from bagwise._types import Array, Ints
 from bagwise._validation import check_bag_labels, check_bags, check_sample_weight
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
@@ -256,14 +256,14 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         self.residuals_ = result.residuals
         return self
 
-    def _score(self, bags: Bags) -> NDArray[Any]:
+    def _score(self, bags: Bags) -> Array:
         if self.kernel == "linear":
             return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
         gram = partial(self._gram, training=self.training_bags_, gamma=self.gamma_)
         rows = bags.to("numpy").instances
         return kernel_scores(rows, gram, self.dual_coef_) + self.intercept_
 
-    def _check_options(self, bags: Bags, classes: NDArray[Any], codes: NDArray[np.int64]) -> None:
+    def _check_options(self, bags: Bags, classes: Array, codes: Ints) -> None:
         absent = np.setdiff1d(np.arange(len(classes)), codes)
         if len(absent):
             raise InputError(
@@ -296,7 +296,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         )
         return KernelSpace(bags.with_instances(self._gram(bags.instances, bags, gamma)))
 
-    def _gram(self, rows: Any, training: Bags, gamma: float) -> NDArray[Any]:
+    def _gram(self, rows: Any, training: Bags, gamma: float) -> Array:
         if self.kernel == "precomputed":
             return rows
         return instance_kernel(rows, training.instances, self.kernel, kernel_params(self, gamma))
@@ -305,8 +305,8 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         self,
         result: SolverResult,
         bags: Bags,
-        codes: NDArray[np.int64],
-        weights: NDArray[np.float64],
+        codes: Ints,
+        weights: Array,
         rng: np.random.RandomState,
     ) -> SolverResult:
         after = concave_convex(

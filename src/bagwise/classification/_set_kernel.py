@@ -4,12 +4,12 @@ from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.svm import SVC
 from sklearn.utils import compute_sample_weight
 
 from bagwise._memory import require_memory
 from bagwise._sklearn import StrOptions
+from bagwise._types import Array, Ints
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, OneVsRestMixin, fit_method
@@ -146,7 +146,7 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
         gamma = kernel_width(self.gamma, bags)
         gram = kernel_between(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
 
-        def solve(signs: NDArray[np.int64]) -> tuple[SVC, bool]:
+        def solve(signs: Ints) -> tuple[SVC, bool]:
             machine = SVC(C=self.C, kernel="precomputed", tol=self.tol)
             return machine, fit_libsvm(machine, gram, signs > 0, weight)
 
@@ -162,12 +162,12 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
         self.intercept_ = np.concatenate([machine.intercept_ for machine in machines])
         return self
 
-    def _bag_scores(self, bags: Bags) -> NDArray[np.float64]:
+    def _bag_scores(self, bags: Bags) -> Array:
         options = self._kernel_options(self.gamma_)
         gram = kernel_between(bags, self.support_bags_, kind=self.bag_kernel, **options)
         return gram @ self.dual_coef_.T + self.intercept_
 
-    def _score(self, bags: Bags) -> NDArray[np.float64]:
+    def _score(self, bags: Bags) -> Array:
         """Shares of the instances in the score of their bag; the mean is the bag score."""
         options = self._kernel_options(self.gamma_)
         norms = set_kernel_norms(bags, **options)

@@ -4,12 +4,12 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.svm import LinearSVC
 
 from bagwise._sklearn import HasMethods, StrOptions
+from bagwise._types import Array
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
@@ -118,7 +118,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         self.classes_ = classes
         return self
 
-    def _score(self, bags: Bags) -> NDArray[Any]:
+    def _score(self, bags: Bags) -> Array:
         """Scores by the instance classifier: its decision function, or probabilities."""
         if hasattr(self.estimator_, "decision_function"):
             scores = self.estimator_.decision_function(bags.instances)
@@ -137,10 +137,10 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         inner = getattr(self, "estimator_", self.estimator)
         return inner is not None and hasattr(inner, "predict_proba")
 
-    def _instance_probabilities(self, bags: Bags) -> NDArray[Any]:
+    def _instance_probabilities(self, bags: Bags) -> Array:
         return self.estimator_.predict_proba(bags.instances)
 
-    def _bag_probabilities(self, bags: Bags) -> NDArray[Any]:
+    def _bag_probabilities(self, bags: Bags) -> Array:
         """Pooled instance probabilities; for two classes that of ``classes_[1]``."""
         shares = self._pool(self._instance_probabilities(bags), bags.offsets)
         if len(self.classes_) == 2:

@@ -5,12 +5,12 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
 from bagwise._sklearn import StrOptions
+from bagwise._types import Array, Bools, Ints
 from bagwise._validation import check_bag_labels, check_bags
 from bagwise.bags import Bags
 from bagwise.base import OneVsRestMixin, fit_method
@@ -255,7 +255,7 @@ def _machines_there(
     return training._replace(rows=rows), results
 
 
-def _threshold(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> float:
+def _threshold(scores: Array, positive: Bools) -> float:
     """The middle of the widest gap of highest balanced accuracy between scores of bags."""
     order = np.argsort(scores, kind="stable")
     ranked, sides = scores[order], positive[order]
@@ -270,7 +270,7 @@ def _threshold(scores: NDArray[np.float64], positive: NDArray[np.bool_]) -> floa
     return float((ranked[at] + ranked[at + 1]) / 2)
 
 
-def _variable_order(order: NDArray[np.int64], choices: KeyInstances) -> NDArray[np.int64]:
+def _variable_order(order: Ints, choices: KeyInstances) -> Ints:
     """The variables by the place of their last instance in an order of the instances."""
     place = np.empty(len(order))
     place[order] = np.arange(len(order))
@@ -278,7 +278,7 @@ def _variable_order(order: NDArray[np.int64], choices: KeyInstances) -> NDArray[
     return np.argsort(np.concatenate([bags, place[choices.negatives]])).astype(np.int64)
 
 
-def _keys(result: MixtureResult, choices: KeyInstances) -> NDArray[np.int64]:
+def _keys(result: MixtureResult, choices: KeyInstances) -> Ints:
     """The choices of a result, as rows inside the positive bags."""
     starts = choices.offsets[:-1][choices.positive]
     picks = np.broadcast_to(result.solution.picks, result.solution.signs.shape)

@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -23,6 +22,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
+from bagwise._types import Array
 from bagwise._validation import check_similarity
 from bagwise.cluster._placed_rows import PlacedRows
 from bagwise.compiled.threads import interruptible, run_blocks
@@ -36,8 +36,6 @@ BLOCK = 512
 # fraction of the mean.
 NEAREST = 1e-3
 SAMPLE = 20_000  # instances that landmarks are found among
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)

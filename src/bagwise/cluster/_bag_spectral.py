@@ -5,11 +5,11 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state, gen_batches
 
 from bagwise._sklearn import StrOptions
+from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
@@ -272,7 +272,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         self._name_clusters(bags, labels)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> NDArray[np.int64]:
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> Ints:
         """Cluster the instances, and return the cluster of each.
 
         Parameters
@@ -290,7 +290,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         """
         return self.fit(X, y, **kwargs).labels_
 
-    def predict_instances(self, X: Any) -> NDArray[np.int64]:
+    def predict_instances(self, X: Any) -> Ints:
         """Find the cluster of new instances, by the Nyström extension of the eigenvectors.
 
         The labels of their bags are not needed.
@@ -308,7 +308,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         """
         return self._evaluate(X, self._clusters)
 
-    def _clusters(self, bags: Bags) -> NDArray[np.int64]:
+    def _clusters(self, bags: Bags) -> Ints:
         affinity = replace(self._affinity(0), kind=self.affinity_)
         found = np.empty(bags.n_instances, dtype=np.int64)
         for rows in gen_batches(bags.n_instances, 4096):
@@ -326,7 +326,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         ).resolved(n_instances)
 
     def _constrain(
-        self, similarity: Any, bag_index: NDArray[np.intp], labels: Labels | None
+        self, similarity: Any, bag_index: Ints, labels: Labels | None
     ) -> ConstrainedSimilarity:
         # A dense similarity is one of all pairs, whose row sums grow with the instances as Q's do.
         return constrain(
@@ -369,7 +369,7 @@ def known_label_sets(y: Any, bags: Bags) -> Labels | None:
     return labels if labels.known.any() and labels.indicator.shape[1] else None
 
 
-def own_order(bags: Bags, labels: Labels | None, *, pairwise: bool) -> NDArray[np.intp]:
+def own_order(bags: Bags, labels: Labels | None, *, pairwise: bool) -> Ints:
     """An order of the instances that does not depend on the order in which they came.
 
     The random start and k-means then give the same result whatever the order of the bags is.
@@ -384,5 +384,5 @@ def own_order(bags: Bags, labels: Labels | None, *, pairwise: bool) -> NDArray[n
     return np.lexsort((by_labels, place))
 
 
-def _projected(bags: Bags, direction: NDArray[np.float64]) -> NDArray[np.float64]:
+def _projected(bags: Bags, direction: Array) -> Array:
     return np.asarray(bags.instances @ direction)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils import check_random_state
 
+from bagwise._types import Array, Floats, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.cluster._bag_spectral import (
@@ -21,12 +21,7 @@ from bagwise.cluster._bag_spectral import (
 )
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.solvers.spectral.bag_spectral import (
-    embed,
-    extension,
-    k_means,
-    nearest_center,
-)
+from bagwise.solvers.spectral.bag_spectral import embed, extension, k_means, nearest_center
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.spectral.class_shares import class_shares
 
@@ -52,7 +47,7 @@ class ClusterChoice:
         standard error of the most stable one, that with the largest eigengap.
     """
 
-    table: dict[str, NDArray[Any]]
+    table: dict[str, Array]
     n_clusters: int
     alpha: float
     best: int
@@ -183,7 +178,7 @@ class _Clusterings:
         estimator: BagConstrainedSpectralClustering,
         bags: Bags,
         labels: Labels | None,
-        chosen: NDArray[np.intp],
+        chosen: Ints,
         weights: list[float],
         counts: list[int],
         rng: np.random.RandomState,
@@ -191,9 +186,9 @@ class _Clusterings:
         self.bags, self.labels, self.counts = bags, labels, counts
         self.rows = _rows_of(bags, chosen)
         self.others = np.setdiff1d(np.arange(bags.n_instances), self.rows)
-        self.spectra: list[NDArray[Any]] = []
-        self.clusters: dict[Any, NDArray[np.int64]] = {}
-        self.predicted: dict[Any, NDArray[np.int64]] = {}
+        self.spectra: list[Array] = []
+        self.clusters: dict[Any, Ints] = {}
+        self.predicted: dict[Any, Ints] = {}
         drawn, known = bags[chosen], None if labels is None else labels[chosen]
         affinity = estimator._affinity(bags.n_instances)
         pairwise = affinity.kind == "precomputed"
@@ -224,7 +219,7 @@ class _Clusterings:
                 if near is not None:
                     self.predicted[i, j] = nearest_center(near, at_anchors[:, :k], centers)
 
-    def stability(self, everything: _Clusterings) -> NDArray[np.float64]:
+    def stability(self, everything: _Clusterings) -> Floats:
         """Likeness to the clusterings of all bags, for each weight and count."""
         return self._table(
             lambda cell: adjusted_rand_score(
@@ -232,7 +227,7 @@ class _Clusterings:
             )
         )
 
-    def agreement(self) -> NDArray[np.float64]:
+    def agreement(self) -> Floats:
         """How many instances of left-out bags fall into a cluster of one of their labels."""
         if self.labels is None:
             return self._table(lambda cell: np.nan)
@@ -249,7 +244,7 @@ class _Clusterings:
 
         return self._table(right)
 
-    def _table(self, value: Callable[[tuple[int, int]], float]) -> NDArray[np.float64]:
+    def _table(self, value: Callable[[tuple[int, int]], float]) -> Floats:
         shape = len(self.spectra), len(self.counts)
         return np.array([[value((i, j)) for j in range(shape[1])] for i in range(shape[0])])
 
@@ -258,13 +253,13 @@ def _n_drawn(n_bags: int, share: float) -> int:
     return max(1, round(share * n_bags))
 
 
-def _rows_of(bags: Bags, chosen: NDArray[np.intp]) -> NDArray[np.intp]:
+def _rows_of(bags: Bags, chosen: Ints) -> Ints:
     inside = np.zeros(len(bags), dtype=bool)
     inside[chosen] = True
     return np.flatnonzero(inside[bags.bag_index])
 
 
-def _best_row(table: dict[str, NDArray[Any]], n_resamples: int) -> int:
+def _best_row(table: dict[str, Array], n_resamples: int) -> int:
     means = {a: table["agreement"][table["alpha"] == a].mean() for a in np.unique(table["alpha"])}
     best_alpha = max(means, key=lambda a: -np.inf if np.isnan(means[a]) else means[a])
     stability = np.where(table["alpha"] == best_alpha, table["stability"], -np.inf)

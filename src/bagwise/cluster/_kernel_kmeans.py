@@ -4,12 +4,12 @@ from dataclasses import KW_ONLY
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
 from bagwise._sklearn import StrOptions
+from bagwise._types import Ints
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Integers, Number
@@ -150,7 +150,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         self.inertia_ = float(best.objective_curve[-1])
         return self
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: Any) -> Ints:
         """Predict the nearest cluster of each row.
 
         Parameters

@@ -8,19 +8,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
+from bagwise._types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.engines import by_place, over_partitions, place, retry
 
 BLOCK = 2**22  # values that go round at once
 
-Array = NDArray[Any]
 
-
-def rows_in_order(bags: Bags, order: NDArray[np.intp]) -> Any:
+def rows_in_order(bags: Bags, order: Ints) -> Any:
     """The instances in an order: a table, or rows that stay on their workers.
 
     Parameters
@@ -48,7 +46,7 @@ class PlacedRows:
         The instance that each row is.
     """
 
-    def __init__(self, bags: Bags, order: NDArray[np.intp]) -> None:
+    def __init__(self, bags: Bags, order: Ints) -> None:
         self.bags, self.order = bags, order
         self.shape, self.dtype = (bags.n_instances, bags.n_features), bags.dtype
         self._parts = place(bags, NeighborPart, bags.offsets[:-1])
@@ -72,7 +70,7 @@ class PlacedRows:
         """
         return over_partitions(_OnInstances(function), self.bags)[self.order]
 
-    def nearest(self, k: int) -> tuple[Array, NDArray[np.intp]]:
+    def nearest(self, k: int) -> tuple[Array, Ints]:
         """Find the k nearest other rows of each row.
 
         Parameters
@@ -102,7 +100,7 @@ class PlacedRows:
             row_of[np.concatenate(neighbors)[self.order]],
         )
 
-    def _rows_at(self, rows: NDArray[np.intp]) -> Any:
+    def _rows_at(self, rows: Ints) -> Any:
         """Bring instances here, by rising numbers; fails with a worker, as a step of a search."""
         found = self._parts.each("rows_at", rows)
         in_csr = sparse.issparse(found[0])
@@ -120,11 +118,11 @@ class NeighborPart:
         The number of the first instance of each bag, among all bags.
     """
 
-    def __init__(self, bags: Bags, first_rows: NDArray[np.int64]) -> None:
+    def __init__(self, bags: Bags, first_rows: Ints) -> None:
         self.X = bags.instances
         self.numbers = first_rows[0] + np.arange(bags.n_instances)
 
-    def rows_at(self, rows: NDArray[np.intp]) -> Any:
+    def rows_at(self, rows: Ints) -> Any:
         """The instances of these numbers, as far as they are here."""
         first, last = self.numbers[0], self.numbers[-1]
         return self.X[rows[(rows >= first) & (rows <= last)] - first]
@@ -147,7 +145,7 @@ class NeighborPart:
         self.distances = np.take_along_axis(distances, nearest, axis=1)
         self.neighbors = np.take_along_axis(neighbors, nearest, axis=1)
 
-    def found(self) -> tuple[Array, NDArray[np.intp]]:
+    def found(self) -> tuple[Array, Ints]:
         """Distances and numbers of the nearest rows."""
         return self.distances, self.neighbors
 

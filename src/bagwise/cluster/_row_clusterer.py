@@ -3,10 +3,10 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClusterMixin
 from sklearn.utils import check_random_state
 
+from bagwise._types import Floats, Ints
 from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Integers
@@ -70,7 +70,7 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
         self.labels_ = (self._score_rows(rows)[:, 0] > 0).astype(np.int64)
         return self
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Floats:
         """Score each row: positive in cluster 1.
 
         Parameters
@@ -83,7 +83,7 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
         """
         return self._evaluate(X, self._score)[:, 0]
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: Any) -> Ints:
         """Predict the cluster of each row.
 
         Parameters
@@ -102,7 +102,7 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
         raise NotImplementedError
 
     @staticmethod
-    def _start(space: FeatureSpace, init: str, random_state: Any) -> NDArray[np.int64]:
+    def _start(space: FeatureSpace, init: str, random_state: Any) -> Ints:
         """Labels 1 and -1 to begin with: of kernel k-means, or of the best random ones."""
         rng = check_random_state(random_state)
         lengths = squared_lengths(space)

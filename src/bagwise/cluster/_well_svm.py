@@ -5,11 +5,11 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClusterMixin, clone
 from sklearn.utils import check_random_state
 
 from bagwise._sklearn import Interval, StrOptions
+from bagwise._types import Array, Ints
 from bagwise._validation import check_rows
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator, fit_method
@@ -187,7 +187,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         self.labels_ = np.minimum(labels, self.n_clusters - 1)
         return self
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Array:
         """Score each row by the first cut.
 
         Parameters
@@ -202,7 +202,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         """
         return self._evaluate(X, self._score)[:, 0]
 
-    def predict(self, X: Any) -> NDArray[np.int64]:
+    def predict(self, X: Any) -> Ints:
         """Predict the cluster of each row.
 
         Parameters
@@ -215,7 +215,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         """
         return self._evaluate(X, self._clusters)
 
-    def _clusters(self, bags: Bags) -> NDArray[np.int64]:
+    def _clusters(self, bags: Bags) -> Ints:
         X = bags.instances
         scores = require_finite(self._score(bags), "the score")
         labels = (scores[:, 0] > 0).astype(np.int64)
@@ -225,11 +225,11 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
                 labels[inside[model.predict(self._part(X[inside], rows)) == 1]] = new
         return np.minimum(labels, self.n_clusters - 1)
 
-    def _part(self, X: Any, columns: NDArray[np.intp]) -> Any:
+    def _part(self, X: Any, columns: Ints) -> Any:
         """Rows as a further cut sees them: a precomputed kernel has fewer columns there."""
         return X[:, columns] if self.kernel == "precomputed" else X
 
-    def _bisect(self, X: Any, rng: np.random.RandomState) -> NDArray[np.int64]:
+    def _bisect(self, X: Any, rng: np.random.RandomState) -> Ints:
         """Split all rows in two and keep the machine."""
         seed, n = int(rng.randint(2**31 - 1)), X.shape[0]
         # ceil((N - beta) / 2) of each sign, but not of rounding noise, nor more than there are

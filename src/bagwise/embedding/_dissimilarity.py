@@ -3,11 +3,11 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
 from bagwise._sklearn import StrOptions
+from bagwise._types import Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
@@ -89,7 +89,7 @@ class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEst
         self.prototypes_ = bags
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: Any) -> Floats:
         """Compute the distance of each bag to each prototype.
 
         Parameters
@@ -102,7 +102,7 @@ class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEst
         """
         return self._evaluate(X, self._distances)
 
-    def _distances(self, bags: Bags) -> NDArray[np.float64]:
+    def _distances(self, bags: Bags) -> Floats:
         return distances_between(bags, self.prototypes_, kind=self.kind, metric=self.metric)
 
     @property

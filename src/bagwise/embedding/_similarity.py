@@ -4,11 +4,11 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 
 from bagwise._memory import require_memory
+from bagwise._types import Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
@@ -91,7 +91,7 @@ class InstanceSimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagE
         self.prototypes_ = distinct_instances(bags, self.n_prototypes, self.random_state)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: Any) -> Floats:
         """Compute the similarity of each bag to each prototype.
 
         Parameters
@@ -132,7 +132,7 @@ def distinct_instances(bags: Bags, n_most: int | None, random_state: Any) -> Any
     return bags.instances[distinct]
 
 
-def similarity_to(prototypes: Any, bags: Bags, gamma: float) -> NDArray[np.float64]:
+def similarity_to(prototypes: Any, bags: Bags, gamma: float) -> Floats:
     """Similarity of the nearest instance of each bag to each prototype.
 
     Parameters

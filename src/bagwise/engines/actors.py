@@ -3,8 +3,7 @@
 from concurrent.futures import CancelledError
 from typing import Any
 
-from numpy.typing import NDArray
-
+from bagwise._types import Array
 from bagwise.bags import Bags
 from bagwise.engines import connection
 from bagwise.engines.losses import retry_work
@@ -39,7 +38,7 @@ class DaskParts(Parts):
         self,
         partitions: Partitions,
         part: type[Any],
-        per_bag: tuple[NDArray[Any], ...],
+        per_bag: tuple[Array, ...],
         options: dict[str, Any],
     ) -> None:
         self.partitions, self.part = partitions, part

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg, sparse, special
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise._types import Array, Floats, Ints
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import interruptible
 from bagwise.engines.mapped import empty_beside
@@ -69,7 +69,7 @@ def like(array: Any, other: Any) -> Any:
     return np.asarray(array, dtype=other.dtype)
 
 
-def beside(array: NDArray[Any], other: Any) -> Any:
+def beside(array: Array, other: Any) -> Any:
     """Bring a numpy array to where another one is, in its own type, to be written into.
 
     Parameters
@@ -107,7 +107,7 @@ def product(X: Any, W: Any) -> Any:
     return safe_sparse_dot(X, W.T, dense_output=True)
 
 
-def column_sums(X: Any, weights: NDArray[np.float64] | None = None) -> Any:
+def column_sums(X: Any, weights: Floats | None = None) -> Any:
     """Sum of the rows in float64, block by block: a block is converted, not the whole table.
 
     Parameters
@@ -222,7 +222,7 @@ def empty(X: Any, shape: tuple[int, ...]) -> Any:
 
 
 def centred_blocks(
-    X: Any, mean: NDArray[np.float64] | None = None, *, double: bool = False
+    X: Any, mean: Floats | None = None, *, double: bool = False
 ) -> Iterator[tuple[slice, Any]]:
     """Blocks of centred rows, dense.
 
@@ -249,7 +249,7 @@ def centred_blocks(
         yield rows, block if mean is None or not mean.any() else block - like(mean, block)
 
 
-def upper_gram(X: Any, mean: NDArray[np.float64], *, double: bool = True) -> NDArray[np.float64]:
+def upper_gram(X: Any, mean: Floats, *, double: bool = True) -> Floats:
     """Upper triangle of X'X of centred rows; sums over blocks are in float64.
 
     Parameters
@@ -277,7 +277,7 @@ def upper_gram(X: Any, mean: NDArray[np.float64], *, double: bool = True) -> NDA
     return total
 
 
-def gram(X: Any, mean: NDArray[np.float64] | None = None) -> Any:
+def gram(X: Any, mean: Floats | None = None) -> Any:
     """X'X of centred rows in float64, where X is.
 
     Parameters
@@ -299,7 +299,7 @@ def gram(X: Any, mean: NDArray[np.float64] | None = None) -> Any:
     return upper + np.triu(upper, 1).T
 
 
-def sums_by(table: Any, codes: NDArray[np.int64], n_codes: int) -> Any:
+def sums_by(table: Any, codes: Ints, n_codes: int) -> Any:
     """Sum of the rows of each code, in float64.
 
     Parameters

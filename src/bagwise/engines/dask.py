@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.threads import block_bounds
 from bagwise.engines import connection
@@ -54,9 +54,9 @@ class DistributedBags(Bags):
     def __init__(
         self,
         partitions: Partitions,
-        offsets: NDArray[np.int64],
+        offsets: Ints,
         features: tuple[int, Any],
-        ids: NDArray[Any] | None,
+        ids: Array | None,
         feature_names: list[str] | None,
     ) -> None:
         n_features, dtype = features
@@ -180,7 +180,7 @@ class DistributedBags(Bags):
             sample.feature_names,
         )
 
-    def place(self, part: type[Any], *per_bag: NDArray[Any], **options: Any) -> DaskParts:
+    def place(self, part: type[Any], *per_bag: Array, **options: Any) -> DaskParts:
         """Make the parts of a solver on the workers.
 
         Parameters
@@ -201,7 +201,7 @@ class DistributedBags(Bags):
     def _slice(self, key: slice) -> Bags:
         return self._gather(np.array(self._range(key), np.int64))
 
-    def _gather(self, key: NDArray[Any]) -> Bags:
+    def _gather(self, key: Array) -> Bags:
         key = self._positions(key)
         offsets = offsets_of(self.sizes[key])
         ids = None if self._ids is None else self._ids[key]
@@ -268,9 +268,9 @@ def load_on_workers(
     client: Any,
     npartitions: int | None,
     load: Callable[..., Bags],
-    offsets: NDArray[np.int64],
+    offsets: Ints,
     features: tuple[int, Any],
-    ids: NDArray[Any] | None,
+    ids: Array | None,
     feature_names: list[str] | None,
 ) -> DistributedBags:
     """Bags that the workers read from files themselves, each its own partitions.
@@ -306,9 +306,7 @@ def load_on_workers(
     )
 
 
-def partition_bounds(
-    client: Any, offsets: NDArray[np.int64], npartitions: int | None
-) -> NDArray[np.int64]:
+def partition_bounds(client: Any, offsets: Ints, npartitions: int | None) -> Ints:
     """Cut bags into partitions with about equally many instances.
 
     Parameters
@@ -378,8 +376,8 @@ class _MappedRows:
     position: int
     shape: tuple[int, int]
     dtype: Any
-    offsets: NDArray[np.int64]
-    ids: NDArray[Any] | None
+    offsets: Ints
+    ids: Array | None
     feature_names: list[str] | None
     sample: str
 

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Floats
 from bagwise.engines.checkpoint import Checkpoint, retry
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import WorkerLostError
 
-Vector = NDArray[np.float64]
-Evaluation = tuple[float, Vector]
+Evaluation = tuple[float, Floats]
 
 
 class Journal:
@@ -40,7 +39,7 @@ class Journal:
             self._points = saved["points"].tolist()
             self._evaluations = list(zip(saved["values"].tolist(), saved["gradients"], strict=True))
 
-    def evaluate(self, kind: str, x: Vector, compute: Callable[[], Evaluation]) -> Evaluation:
+    def evaluate(self, kind: str, x: Floats, compute: Callable[[], Evaluation]) -> Evaluation:
         """Value and gradient of a function at x: as stored, or computed now.
 
         Parameters

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from bagwise._types import Array
 from bagwise.exceptions import InputError
 
 _PREFIX = "bagwise-"
@@ -42,7 +43,7 @@ def is_mapped(table: Any) -> bool:
     return False
 
 
-def check_mapped_size(table: NDArray[Any]) -> None:
+def check_mapped_size(table: Array) -> None:
     """Refuse a mapped table whose file has become too short for it.
 
     Reading a page that is not in the file any more ends the process with SIGBUS, which Python
@@ -68,7 +69,7 @@ def check_mapped_size(table: NDArray[Any]) -> None:
         )
 
 
-def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """An array to be filled, in a temporary file where the table it goes with is in a file.
 
     Parameters
@@ -89,7 +90,7 @@ def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> NDArra
 
 def mapped_array(
     shape: tuple[int, ...], dtype: DTypeLike, folder: str | os.PathLike[str] | None = None
-) -> tuple[NDArray[Any], weakref.finalize[Any, Any]]:
+) -> tuple[Array, weakref.finalize[Any, Any]]:
     """An array in a new file, which is removed when nothing refers to it any more.
 
     Parameters

@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.engines import connection
 from bagwise.engines.losses import retry_work
@@ -37,11 +37,7 @@ class Partitions:
     """
 
     def __init__(
-        self,
-        client: Any,
-        loaders: list[Loader],
-        bounds: NDArray[np.int64],
-        made: list[Made] | None = None,
+        self, client: Any, loaders: list[Loader], bounds: Ints, made: list[Made] | None = None
     ) -> None:
         self.client, self.loaders, self.bounds = client, loaders, bounds
         made = [(None, None)] * len(loaders) if made is None else made
@@ -145,7 +141,7 @@ class Partitions:
         loaders = [loader.then(sent) for loader in self.loaders]
         return Partitions(self.client, loaders, self.bounds, retry_work(submit, self.restore))
 
-    def take(self, bags: NDArray[np.int64], bounds: NDArray[np.int64]) -> Partitions:
+    def take(self, bags: Ints, bounds: Ints) -> Partitions:
         """Some of the bags, cut at `bounds`; those in the order of their partitions stay there.
 
         Parameters
@@ -255,7 +251,7 @@ class _JoinedLoader(Loader):
         Where each bag is in the concatenated pieces.
     """
 
-    def __init__(self, pieces: list[Loader], order: NDArray[np.int64]) -> None:
+    def __init__(self, pieces: list[Loader], order: Ints) -> None:
         self.pieces, self.order = pieces, order
 
     on_worker = True
@@ -277,16 +273,16 @@ class _Pieces:
         Where each bag is in the concatenated pieces.
     """
 
-    bags: dict[int, NDArray[np.int64]]
-    order: NDArray[np.int64]
+    bags: dict[int, Ints]
+    order: Ints
 
     @classmethod
-    def of(cls, partition: NDArray[np.int64], position: NDArray[np.int64]) -> _Pieces:
+    def of(cls, partition: Ints, position: Ints) -> _Pieces:
         """Sort the bags of a new partition by the partition they come from."""
         bags = {int(p): position[partition == p] for p in np.unique(partition)}
         return cls(bags, np.argsort(np.argsort(partition, kind="stable"), kind="stable"))
 
-    def loader(self, loaders: list[Loader], n_bags: NDArray[np.int64]) -> Loader:
+    def loader(self, loaders: list[Loader], n_bags: Ints) -> Loader:
         """How they are loaded again, after a loss."""
         pieces = [
             loaders[p] if _is_all(chosen, n_bags[p]) else loaders[p].then(partial(_take, chosen))
@@ -295,11 +291,7 @@ class _Pieces:
         return pieces[0] if len(pieces) == 1 else _JoinedLoader(pieces, self.order)
 
     def submit(
-        self,
-        client: Any,
-        futures: list[Any],
-        places: list[dict[str, Any]],
-        n_bags: NDArray[np.int64],
+        self, client: Any, futures: list[Any], places: list[dict[str, Any]], n_bags: Ints
     ) -> Made:
         """Make them from partitions that workers hold."""
         pieces = [
@@ -331,10 +323,7 @@ def workers_in(places: list[dict[str, Any]]) -> set[str]:
 
 
 def joined(
-    offsets: NDArray[np.int64],
-    ids: NDArray[Any] | None,
-    feature_names: list[str] | None,
-    partitions: list[Bags],
+    offsets: Ints, ids: Array | None, feature_names: list[str] | None, partitions: list[Bags]
 ) -> Bags:
     """The bags of several partitions, one after the other.
 
@@ -359,15 +348,15 @@ def _first_worker(where: dict[str, Any]) -> str | None:
     return next(iter(where.get("workers", ())), None)
 
 
-def _is_all(chosen: NDArray[np.int64], n_bags: int) -> bool:
+def _is_all(chosen: Ints, n_bags: int) -> bool:
     return bool(np.array_equal(chosen, np.arange(n_bags)))
 
 
-def _take(chosen: NDArray[np.int64], bags: Bags) -> Bags:
+def _take(chosen: Ints, bags: Bags) -> Bags:
     return bags[chosen]
 
 
-def _in_order(order: NDArray[np.int64], pieces: list[Bags]) -> Bags:
+def _in_order(order: Ints, pieces: list[Bags]) -> Bags:
     """Pieces one after the other, then in an order."""
     sizes = np.concatenate([piece.sizes for piece in pieces])
     ids = None if pieces[0].ids is None else np.concatenate([piece.ids for piece in pieces])

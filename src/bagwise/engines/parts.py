@@ -4,9 +4,9 @@ import hashlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.engines.arrays import add, to_numpy
 from bagwise.engines.mapped import check_mapped_size
@@ -70,7 +70,7 @@ class LocalParts(Parts):
         """Keep the part: nothing is lost in one process."""
 
 
-def place(bags: Bags, part: type[Any], *per_bag: NDArray[Any], **options: Any) -> Parts:
+def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts:
     """Make the parts of a solver where the bags are.
 
     Parameters
@@ -101,7 +101,7 @@ def place(bags: Bags, part: type[Any], *per_bag: NDArray[Any], **options: Any) -
     return LocalParts(part(bags, *per_bag, **options))
 
 
-def codes_by_bag(codes: NDArray[np.int64], offsets: NDArray[np.int64]) -> sparse.csr_array:
+def codes_by_bag(codes: Ints, offsets: Ints) -> sparse.csr_array:
     """Turn codes of few instances into a row per bag, which `place` cuts like the bags.
 
     Parameters
@@ -122,7 +122,7 @@ def codes_by_bag(codes: NDArray[np.int64], offsets: NDArray[np.int64]) -> sparse
     return sparse.csr_array((codes[rows] + 1, (bag, rows - offsets[bag])), shape=shape)
 
 
-def codes_of_instances(by_bag: sparse.csr_array, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+def codes_of_instances(by_bag: sparse.csr_array, offsets: Ints) -> Ints:
     """Undo `codes_by_bag`.
 
     Parameters
@@ -142,7 +142,7 @@ def codes_of_instances(by_bag: sparse.csr_array, offsets: NDArray[np.int64]) -> 
     return codes
 
 
-def digest(bags: Bags, *arrays: NDArray[Any]) -> str:
+def digest(bags: Bags, *arrays: Array) -> str:
     """A short text that tells these bags from others: offsets, some of the rows, and `arrays`.
 
     Parameters

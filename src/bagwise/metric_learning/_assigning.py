@@ -4,10 +4,10 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from bagwise._sklearn import Options, StrOptions
+from bagwise._types import Array
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint
 from bagwise.exceptions import LabelError
@@ -39,7 +39,7 @@ class LabelAssigner(CentroidPredictor):
         return candidates
 
     def _best_assignment(
-        self, points: NDArray[Any], candidates: Candidates, checkpoint: Checkpoint | None = None
+        self, points: Array, candidates: Candidates, checkpoint: Checkpoint | None = None
     ) -> SolverResult:
         """The labels of the rows, as ``solution``."""
         rows = LocalRows(points, candidates)

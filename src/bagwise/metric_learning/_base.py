@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
+from bagwise._types import Array, Ints
 from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
@@ -28,7 +29,7 @@ class MetricLearner(  # type: ignore[call-arg]
 ):
     """A linear map of the instances, in which their Euclidean distance is the learned one."""
 
-    components_: NDArray[Any]
+    components_: Array
     label_kind_: str = "sets"
 
     def __sklearn_tags__(self) -> Any:
@@ -89,10 +90,10 @@ class MetricLearner(  # type: ignore[call-arg]
         """What the components multiply: the instances, or their kernel features."""
         return instances
 
-    def _map(self, instances: Any) -> NDArray[Any]:
+    def _map(self, instances: Any) -> Array:
         return self._project(self._features(instances), self.components_)
 
-    def _project(self, features: Any, components: NDArray[Any]) -> NDArray[Any]:
+    def _project(self, features: Any, components: Array) -> Array:
         rows = to_numpy(product(features, components))
         offset = getattr(self, "mean_", None)
         return rows if offset is None else rows - components @ offset
@@ -118,9 +119,9 @@ def with_dense_instances(bags: Bags) -> Bags:
 class CentroidPredictor(MetricLearner):
     """A metric learner that names an instance after the nearest centroid."""
 
-    classes_: NDArray[Any]
-    centroids_: NDArray[Any]
-    category_sizes_: NDArray[np.int64]
+    classes_: Array
+    centroids_: Array
+    category_sizes_: Ints
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
@@ -129,7 +130,7 @@ class CentroidPredictor(MetricLearner):
             "category_sizes_": Integers("n_classes", low=0),
         }
 
-    def predict_instances(self, X: Any) -> NDArray[Any]:
+    def predict_instances(self, X: Any) -> Array:
         """Name each instance after the nearest centroid (Eq. 15).
 
         Parameters
@@ -144,7 +145,7 @@ class CentroidPredictor(MetricLearner):
         """
         return self.classes_[self._evaluate(X, self._nearest_centroid)]
 
-    def _nearest_centroid(self, bags: Bags) -> NDArray[np.intp]:
+    def _nearest_centroid(self, bags: Bags) -> Ints:
         components = as_few_rows(self.components_)
         centroids = self._project(self.centroids_, components)
         # From an origin amid the centroids: |a|^2 - 2ab of vectors far from 0 is rounding only.
@@ -152,19 +153,19 @@ class CentroidPredictor(MetricLearner):
         centroids -= origin
         penalty = self._penalty(centroids)
 
-        def score(block: Any) -> NDArray[Any]:
+        def score(block: Any) -> Array:
             return penalty - 2 * ((self._project(block, components) - origin) @ centroids.T)
 
         return best_column(score, self._features(bags.instances), len(penalty), np.argmin)
 
-    def _penalty(self, mapped_centroids: NDArray[Any], weight: float = 1.0) -> NDArray[Any]:
+    def _penalty(self, mapped_centroids: Array, weight: float = 1.0) -> Array:
         """The squared length of each centroid; infinite for a label without instances."""
         penalty = weight * row_norms(mapped_centroids, squared=True)
         penalty[self.category_sizes_ == 0] = np.inf
         return penalty
 
 
-def as_few_rows(components: NDArray[Any]) -> NDArray[Any]:
+def as_few_rows(components: Array) -> Array:
     """Map to no more dimensions than there are features, at the same distances: R of L' = QR.
 
     Parameters
@@ -182,9 +183,7 @@ def as_few_rows(components: NDArray[Any]) -> NDArray[Any]:
     return interruptible(linalg.qr, components, mode="r", check_finite=False)[0][:n_columns]
 
 
-def best_column(
-    score: Callable[[Any], NDArray[Any]], rows: Any, n_columns: int, choose: Any
-) -> NDArray[np.intp]:
+def best_column(score: Callable[[Any], Array], rows: Any, n_columns: int, choose: Any) -> Ints:
     """Find the best column for each row, a block of rows at a time.
 
     Parameters

@@ -10,10 +10,7 @@ from bagwise.base import fit_method
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
-from bagwise.metric_learning._base import (
-    CentroidPredictor,
-    with_dense_instances,
-)
+from bagwise.metric_learning._base import CentroidPredictor, with_dense_instances
 from bagwise.solvers.metric.miml_metric import miml_metric
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 

@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._memory import require_memory
+from bagwise._types import Array, Ints
 from bagwise._validation import check_bag_labels, check_bags, check_label_sets
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
@@ -50,8 +50,8 @@ class _ClusterMetric(CentroidPredictor):
     ridge: float
     center: bool
     training_instances_: Any
-    kernel_map_: NDArray[Any]
-    mean_: NDArray[np.float64]
+    kernel_map_: Array
+    mean_: Array
 
     def _fitted_state(self) -> FittedState:
         features, kernel = "n_features_in_", FittedState()
@@ -69,7 +69,7 @@ class _ClusterMetric(CentroidPredictor):
             **kernel,
         }
 
-    def predict_instances(self, X: Any, rule: str = "centroid", alpha: float = 0.5) -> NDArray[Any]:
+    def predict_instances(self, X: Any, rule: str = "centroid", alpha: float = 0.5) -> Array:
         r"""Name each instance, by the nearest centroid or by the largest projection.
 
         Parameters
@@ -95,11 +95,11 @@ class _ClusterMetric(CentroidPredictor):
         largest = partial(self._largest_projection, alpha=alpha)
         return self.classes_[self._evaluate(X, largest)]
 
-    def _largest_projection(self, bags: Bags, alpha: float) -> NDArray[np.intp]:
+    def _largest_projection(self, bags: Bags, alpha: float) -> Ints:
         centroids = self._project(self.centroids_, as_few_rows(self.components_))
         penalty = self._penalty(centroids, alpha)
 
-        def score(block: Any) -> NDArray[Any]:
+        def score(block: Any) -> Array:
             return self._project(block, self.components_) - penalty
 
         return best_column(score, self._features(bags.instances), len(penalty), np.argmax)
@@ -115,7 +115,7 @@ class _ClusterMetric(CentroidPredictor):
     def _learn(
         self,
         instances: Any,
-        classes: NDArray[Any],
+        classes: Array,
         candidates: Candidates,
         assign: Callable[[ColumnSpan], SolverResult],
     ) -> tuple[SolverResult, dict[str, Any]]:
@@ -147,9 +147,7 @@ class _ClusterMetric(CentroidPredictor):
         }
         return result, state
 
-    def _kernel_features(
-        self, instances: Any, candidates: Candidates
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _kernel_features(self, instances: Any, candidates: Candidates) -> tuple[Array, Array]:
         """Features whose products are the kernel, and the map to them from kernel values."""
         check_kernel(self.kernel)
         n_rows = instances.shape[0]
@@ -176,13 +174,13 @@ class _ClusterMetric(CentroidPredictor):
                 f"the kernel spreads the {n_instances} instances over more than {len(values)} "
                 "dimensions; with all of them nearly every assignment of labels costs the same. "
                 f"The {len(values)} leading ones are used: set n_components or ridge to say how "
-                "many should be.",
+                "many should be."
             )
         features, back = vectors * np.sqrt(values), vectors / np.sqrt(values)
         return features.astype(gram.dtype, copy=False), back.astype(gram.dtype, copy=False)
 
 
-def _leading_eigenvectors(gram: NDArray[np.float64], keep: int) -> Any:
+def _leading_eigenvectors(gram: Array, keep: int) -> Any:
     """The largest eigenvalues, rising, and their vectors; a few of many by Lanczos."""
     n = len(gram)
     if n > 1000 and 10 * keep < n:

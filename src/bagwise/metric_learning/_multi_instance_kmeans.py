@@ -77,9 +77,7 @@ class MultiInstanceKMeans(LabelAssigner):
     array([0, 1, 1, 0, 1, 0])
     """
 
-    _parameter_constraints = ASSIGNMENT_CONSTRAINTS | {
-        "components": [None, "array-like"],
-    }
+    _parameter_constraints = ASSIGNMENT_CONSTRAINTS | {"components": [None, "array-like"]}
 
     components: Any = None
     _: KW_ONLY

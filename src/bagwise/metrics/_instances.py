@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.exceptions import LabelError
 from bagwise.metrics._labels import as_labels, kind_of
 
@@ -209,7 +210,7 @@ def normalized_mutual_info(instance_labels: ArrayLike, clusters: ArrayLike) -> f
     return min(max(2 * information / entropies, 0.0), 1.0)
 
 
-def _entropy(shares: NDArray[np.float64]) -> float:
+def _entropy(shares: Floats) -> float:
     return float(-np.sum(shares * np.log(shares)))
 
 
@@ -223,7 +224,7 @@ def _contingency(instance_labels: ArrayLike, clusters: ArrayLike) -> Any:
 
 def _large_categories(
     instance_labels: ArrayLike, predictions: ArrayLike, min_category_size: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+) -> tuple[Ints, Bools]:
     """Category (renumbered) and correctness of the instances in large enough categories."""
     truth, predicted = _known_pairs(instance_labels, predictions, "predictions")
     _, category, sizes = np.unique(truth, return_inverse=True, return_counts=True)
@@ -240,7 +241,7 @@ def _large_categories(
 
 def _known_pairs(
     instance_labels: ArrayLike, other: ArrayLike, name: str, *, same_kind: bool = True
-) -> tuple[NDArray[Any], NDArray[Any]]:
+) -> tuple[Array, Array]:
     """Check both arrays and keep the instances whose true label is known."""
     truth, values = as_labels(instance_labels, "instance_labels"), as_labels(other, name)
     if len(truth) != len(values):

@@ -1,14 +1,13 @@
 """Conversion of labels before metrics compare them."""
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bagwise._types import Array
 from bagwise.exceptions import LabelError
 
 
-def as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
+def as_labels(values: ArrayLike, name: str) -> Array:
     """Convert labels to a 1-D array of integers or strings."""
     try:
         array = np.asarray(values)
@@ -30,7 +29,7 @@ def as_labels(values: ArrayLike, name: str) -> NDArray[Any]:
     )
 
 
-def _from_objects(labels: NDArray[Any]) -> NDArray[Any]:
+def _from_objects(labels: Array) -> Array:
     """Convert Python objects to integers, or to strings; the integer -1 becomes "-1" (unknown)."""
     integers = [isinstance(v, int | np.integer) for v in labels]
     if all(integers) and all(abs(int(v)) < 2**63 for v in labels):
@@ -40,6 +39,6 @@ def _from_objects(labels: NDArray[Any]) -> NDArray[Any]:
     return labels
 
 
-def kind_of(labels: NDArray[Any]) -> str:
+def kind_of(labels: Array) -> str:
     """Name the type of the labels for an error message."""
     return "strings" if labels.dtype.kind == "U" else "integers"

@@ -3,9 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from bagwise._types import Array, Bools, Floats
 from bagwise.exceptions import InputError, LabelError
 
 
@@ -128,16 +129,14 @@ def average_precision(label_sets: ArrayLike, scores: ArrayLike) -> float:
     return float(per_bag.mean())
 
 
-def _ranks(scores: NDArray[Any]) -> NDArray[Any]:
+def _ranks(scores: Array) -> Array:
     """Rank 1 for the highest score of each row; tied scores all get the last of their ranks."""
     from scipy.stats import rankdata  # slow to import
 
     return rankdata(-scores, method="max", axis=1)
 
 
-def _ranked_bags(
-    label_sets: ArrayLike, scores: ArrayLike
-) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+def _ranked_bags(label_sets: ArrayLike, scores: ArrayLike) -> tuple[Bools, Floats]:
     """Check label sets and scores, and leave out bags with unknown labels."""
     sets = _numbers(label_sets, "label_sets", LabelError)
     score = _numbers(scores, "scores", InputError)
@@ -165,7 +164,7 @@ def _ranked_bags(
     return sets[known] == 1, score[known]
 
 
-def _numbers(values: Any, name: str, error: type[InputError]) -> NDArray[np.float64]:
+def _numbers(values: Any, name: str, error: type[InputError]) -> Floats:
     if sparse.issparse(values):
         values = values.toarray()
     try:

@@ -4,8 +4,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bagwise._types import Array, Bools
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.metrics._labels import as_labels, kind_of
@@ -13,7 +14,7 @@ from bagwise.metrics._labels import as_labels, kind_of
 
 def roi_hits(
     bags: Bags, key_instances: ArrayLike, instance_labels: ArrayLike, *, label: Any = 1
-) -> NDArray[np.bool_]:
+) -> Bools:
     """Whether the key instance of each bag is a true region of interest.
 
     Parameters
@@ -202,7 +203,7 @@ def _roi_counts(
     return int(successes.sum()), int(relevant.sum()), int(predicted.sum())
 
 
-def _carries(labels: NDArray[Any], label: Any, name: str) -> NDArray[np.bool_]:
+def _carries(labels: Array, label: Any, name: str) -> Bools:
     """Where `labels` equal `label`; a string is never compared with a number."""
     if len(labels) and isinstance(label, str) != (labels.dtype.kind == "U"):
         raise LabelError(

@@ -6,10 +6,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from bagwise._sklearn import Interval
+from bagwise._types import Array
 from bagwise._warnings import warn_user
 from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.base._parameters import POSITIVE, with_parameters
@@ -134,5 +134,5 @@ class AnnealedSVM(PartlyLabelledClassifier):
         self.intercept_ = np.array([float(result.solution[1]) for result in results])
         return results
 
-    def _score_rows(self, rows: Any) -> NDArray[np.float64]:
+    def _score_rows(self, rows: Any) -> Array:
         return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_

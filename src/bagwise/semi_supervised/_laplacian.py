@@ -91,10 +91,7 @@ class LaplacianSVM(PartlyLabelledMachine):
     ['no', 'no', 'no', 'yes', 'yes', 'yes']
     """
 
-    _parameter_constraints = {
-        "manifold_weight": [NOT_NEGATIVE],
-        "n_neighbors": [COUNT],
-    }
+    _parameter_constraints = {"manifold_weight": [NOT_NEGATIVE], "n_neighbors": [COUNT]}
 
     C: float = 100.0
     manifold_weight: float = 1.0

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Floats, Ints
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
@@ -16,7 +16,7 @@ from bagwise.exceptions import LabelError
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 
-Signs = NDArray[np.int64]
+Signs = Ints
 
 
 class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
@@ -66,7 +66,7 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
         self.transduction_ = np.where(labels.known, labels.classes[labels.codes], predicted)
         return self
 
-    def _score(self, bags: Bags) -> NDArray[np.float64]:
+    def _score(self, bags: Bags) -> Floats:
         return self._score_rows(bags.instances)
 
     def _share(self, signs: Signs) -> float:

@@ -5,11 +5,11 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
 from bagwise._sklearn import Interval, StrOptions
+from bagwise._types import Array
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Floats, Integers, ListOf, Values
@@ -216,7 +216,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
             max_cuts=self.max_cuts, seed=seed,
         )  # fmt: skip
 
-    def _thresholds(self, X: Any, labels: list[PartialLabels]) -> NDArray[np.float64]:
+    def _thresholds(self, X: Any, labels: list[PartialLabels]) -> Array:
         """Per machine, a score between the negatives and the positives of its balance."""
         found = []
         for scores, each in zip(self._score_rows(X).T, labels, strict=True):
@@ -228,7 +228,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         return np.array(found)
 
 
-def _shares(balance: Any, labels: Labels) -> NDArray[np.float64]:
+def _shares(balance: Any, labels: Labels) -> Array:
     """Share of each class among the unlabelled rows."""
     if balance is None:
         return labels.counts / labels.known.sum()
@@ -265,7 +265,7 @@ def _plausible(labels: PartialLabels) -> tuple[int, int]:
     return int(np.ceil(n_unknown * (middle - error))), int(n_unknown * (middle + error))
 
 
-def _between(values: NDArray[np.float64], n_negative: int) -> float:
+def _between(values: Array, n_negative: int) -> float:
     """0 where it has so many values below, else the middle between those values and the others."""
     if n_negative == np.sum(values <= 0) or not 0 < n_negative < len(values):
         return 0.0
