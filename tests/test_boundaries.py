@@ -51,7 +51,7 @@ PACKAGES = {
     "semi_supervised": FOUNDATION,
     "annotation": FOUNDATION,
     "metric_learning": FOUNDATION,
-    "metrics": {"exceptions", "bags"},
+    "metrics": {"_types", "exceptions", "bags"},
     "datasets": {"exceptions", "_files", "_memory", "extras", "bags"},
     "io": {"exceptions", "_files", "_warnings", "_memory", "extras", "labels", "bags", "engines"},
     "persistence": {"exceptions", "base", "_memory", "extras", "bags", "_files"},
