@@ -19,7 +19,6 @@ from bagwise.exceptions import (
 )
 from bagwise.io import read_bags
 from bagwise.io.columns import Request
-from bagwise.io.memory import make_workspace
 from bagwise.io.reading import read_contents
 from bagwise.io.table import open_table
 
@@ -371,8 +370,7 @@ def test_groups_and_further_columns_are_read_with_the_bags(tmp_path, ending, mon
 
     monkeypatch.setattr("bagwise.io.reading.open_table", open_once)
     roles = {"bag": "slide", "label": "grade"}
-    request = Request(roles, group="patient", columns=("image",))
-    contents = read_contents(path, request, make_workspace(None, None))
+    contents = read_contents(path, Request(**roles, group="patient", columns=["image"]))
     assert opened == [path]
     assert contents.bags.feature_names == ["red"]
     assert contents.groups.tolist() == [7, 8]
@@ -380,19 +378,19 @@ def test_groups_and_further_columns_are_read_with_the_bags(tmp_path, ending, mon
     assert contents.labels.kind == "partial"
     assert contents.labels.tolist() == ["high", None]
     with pytest.raises(InputError, match="no column 'case'"):
-        read_contents(path, Request(roles, group="case"), make_workspace(None, None))
-    unlabelled = Request({"bag": "slide"}, group="grade", columns=("image",))
+        read_contents(path, Request(**roles, group="case"))
+    unlabelled = Request(bag="slide", group="grade", columns=["image"])
     with pytest.raises(InputError, match=r"bag 1 \('s2'\) has no value in the column 'grade'"):
-        read_contents(path, unlabelled, make_workspace(None, None))
+        read_contents(path, unlabelled)
 
 
 def test_groups_are_read_from_the_table_of_labels():
     labels = pd.DataFrame({"slide": ["s2", "s1"], "site": ["x", None], "grade": [1, 0]})
     bags = pd.DataFrame({"slide": ["s1", "s2"], "red": [0.1, 0.2]})
-    request = Request({"bag": "slide", "label": "grade"}, group="site")
+    request = Request(bag="slide", label="grade", group="site", labels=labels)
     with pytest.raises(InputError, match=r"bag 0 \('s1'\) has no value in the column 'site'"):
-        read_contents(bags, request, make_workspace(None, None), labels=labels)
+        read_contents(bags, request)
     labels["site"] = ["x", "y"]
-    contents = read_contents(bags, request, make_workspace(None, None), labels=labels)
+    contents = read_contents(bags, request)
     assert contents.groups.tolist() == ["y", "x"]
     assert contents.labels.values.tolist() == [0, 1]

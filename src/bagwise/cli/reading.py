@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,61 +15,20 @@ from bagwise.cli.output import note, progress
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io.columns import Request
 from bagwise.io.contents import Contents
-from bagwise.io.files import format_of, reading
-from bagwise.io.memory import Workspace, make_workspace
+from bagwise.io.files import TABLES, format_errors, format_of
+from bagwise.io.memory import Workspace
 from bagwise.io.reading import read_contents
 from bagwise.io.table import open_table
 from bagwise.labels import Labels
 
-_TABLES = ("csv", "tsv", "parquet")
 
-
-@dataclass(frozen=True)
-class ColumnChoice:
-    """The columns of a file as the options of a command name them.
-
-    Attributes
-    ----------
-    bag, label, label_set, group : str or None
-        Names of columns; None for the usual ones, and for no groups.
-    features : list of str or None
-        The feature columns; None for all that are left.
-    exclude : list of str
-        Columns to leave out.
-    separator : str
-        What separates the labels of a set.
-    labels : Path or None
-        The table with labels and groups, where it is not the file itself.
-    memory_limit : str or None
-        The size from which instances are kept in a file instead of memory.
-    columns : list of str
-        Further columns to read as they are written.
-    """
-
-    bag: str | None = None
-    label: str | None = None
-    label_set: str | None = None
-    group: str | None = None
-    features: list[str] | None = None
-    exclude: list[str] = field(default_factory=list)
-    separator: str = ";"
-    labels: Path | None = None
-    memory_limit: str | None = None
-    columns: list[str] = field(default_factory=list)
+class ColumnChoice(Request):
+    """The columns of a file as the options of a command name them."""
 
     def read(self, path: Path) -> Contents:
         """Read these columns of a file."""
-        request = Request(
-            {"bag": self.bag, "label": self.label, "label_set": self.label_set},
-            None if self.features is None else tuple(self.features),
-            tuple(self.exclude),
-            separator=self.separator,
-            group=self.group,
-            columns=tuple(dict.fromkeys(self.columns)),
-        )
         with progress(f"Reading {path.name}"), _naming(path):
-            workspace = make_workspace(self.memory_limit, None)
-            return read_contents(path, request, workspace, labels=self.labels)
+            return read_contents(path, self)
 
 
 def choose_columns(
@@ -284,10 +243,10 @@ def _split(names: Iterable[str] | None) -> list[str]:
 
 def _column_names(path: Path) -> list[str]:
     """The columns of a table; none for other files."""
-    if not path.exists() or format_of(path, None) not in _TABLES:
+    if not path.exists() or format_of(path, None) not in TABLES:
         return []
-    with reading(path):
-        return open_table(path, format_of(path, None), Request({})).names
+    with format_errors(path):
+        return open_table(path, format_of(path, None), Request()).names
 
 
 def _in_order(bags: Bags, names: list[str]) -> Bags:

@@ -1,7 +1,8 @@
-"""Find the columns with the bag, the labels and the features of a table."""
+"""The columns of a table: which holds the bag, the labels, the features?"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,18 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bagwise._warnings import warn_user
-from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError
-from bagwise.io.contents import Contents, check_contents
-from bagwise.io.labels import (
-    Column,
-    Grouping,
-    bag_groups,
-    bag_labels,
-    constant_in_bags,
-    encode_columns,
-)
+from bagwise.io.contents import Contents
+from bagwise.io.files import Cluster
+from bagwise.io.labels import Column, Grouping, bag_labels, constant_in_bags, encode_columns
 from bagwise.io.sources import Source
+from bagwise.labels import plain_array
 
 ROLES = ("bag", "label", "label_set", "instance_label")
 _NUMERIC = ("number", "vector", "numbers", "vectors")
@@ -29,106 +24,104 @@ _NUMERIC = ("number", "vector", "numbers", "vectors")
 
 @dataclass(frozen=True)
 class Request:
-    """The columns to read from a file, and how."""
+    """What to read from a file, and how: the arguments of `read_bags`, and two more.
 
-    roles: dict[str, str | None]
-    features: tuple[str, ...] | None = None
-    exclude: tuple[str, ...] = ()
+    `group` names the column with the group of each bag, `columns` further columns that are read as
+    strings.
+    """
+
+    bag: str | None = None
+    label: str | None = None
+    label_set: str | None = None
+    instance_label: str | None = None
+    group: str | None = None
+    features: Sequence[str] | None = None
+    exclude: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    labels: Any = None
     classes: Sequence[Any] | NDArray[Any] | None = None
     separator: str = ";"
     dtype: np.dtype[Any] | None = None
-    group: str | None = None  # the column with the group of each bag
-    columns: tuple[str, ...] = ()  # further columns, read as strings
+    format: str | None = None
+    memory_limit: int | float | str | None = None
+    scratch: str | os.PathLike[str] | None = None
+    cluster: Cluster | None = None
+    allow_external: bool = False
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def roles(self) -> dict[str, str | None]:
+        """The name of the column of each role; None where it was not given or not found."""
+        return {role: getattr(self, role) for role in ROLES}
+
+    @property
+    def beside(self) -> list[str]:
         """Columns that are read but are neither features nor labels."""
-        return self.columns if self.group is None else (self.group, *self.columns)
-
-    def without(self, *roles: str) -> Request:
-        """Return the same request without names for these roles."""
-        return replace(self, roles=self.roles | dict.fromkeys(roles))
+        return [*self.columns] if self.group is None else [self.group, *self.columns]
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The columns of a table: name for each role (or None), and the features in order."""
-
-    roles: dict[str, str | None]
-    features: list[str]
-
-
-def find_columns(source: Source, request: Request) -> Layout:
-    """Find the role of every column, or raise an error if it is ambiguous."""
+def find_columns(source: Source, request: Request) -> Request:
+    """Complete a request by the columns of a table: those of all roles, and the features."""
     for name in [*request.exclude, *(request.features or ()), *request.beside]:
         require_column(source, name)
-    roles = find_roles(source, request)
-    return Layout(roles, _features(source, request, roles))
+    found = find_roles(source, request)
+    return replace(found, features=_features(source, found))
 
 
-def find_roles(
-    source: Source, request: Request, among: Sequence[str] = ROLES
-) -> dict[str, str | None]:
+def find_roles(source: Source, request: Request, among: Sequence[str] = ROLES) -> Request:
     """Find the bag and label columns: as requested, as noted in the file, or by usual names."""
+    taken = {*request.exclude, *request.beside, *(request.features or ()), *request.roles.values()}
     roles: dict[str, str | None] = {}
     for role in among:
-        name = request.roles.get(role)
+        name = getattr(request, role)
         if name is not None:
             require_column(source, name, f" (asked for with {role}=)")
         else:
             usual = source.notes.get(role, role)
-            free = usual in source.names and usual not in (
-                *request.exclude,
-                *request.beside,
-                *(request.features or ()),
-                *request.roles.values(),
-            )
-            name = usual if free else None
+            name = usual if usual in source.names and usual not in taken else None
         roles[role] = name
     given = [name for name in roles.values() if name is not None]
     twice = next((name for name in given if given.count(name) > 1), None)
     if twice is not None:
         raise InputError(f"the column {twice!r} cannot be two of {', '.join(roles)} at once.")
-    return roles
+    separator = source.notes.get("separator", request.separator)
+    return replace(request, separator=separator, **roles)  # type: ignore[arg-type]
+
+
+def bag_columns(source: Source, request: Request, rows: Grouping) -> dict[str, Column]:
+    """Read the label, the label set and the group of each bag, where there are such columns."""
+    return {
+        role: constant_in_bags(source.column(name, role), rows, name)
+        for role in ("label", "label_set", "group")
+        if (name := getattr(request, role)) is not None
+    }
 
 
 def label_bags(
-    bags: Bags,
-    source: Source,
-    request: Request,
-    layout: Layout,
-    rows: Grouping,
-    instances: Column | None,
-) -> Contents:
-    """Read all columns but the features."""
-    of_bags = {
-        role: constant_in_bags(source.column(name, role), rows, name)
-        for role in ("label", "label_set")
-        if (name := layout.roles[role]) is not None
-    }
-    label = of_bags.get("label")
-    known = request.classes if request.classes is not None else source.notes.get("classes")
-    label_sets, instance_labels, classes = encode_columns(
-        of_bags.get("label_set"),
+    contents: Contents, columns: dict[str, Column], request: Request, instances: Column | None
+) -> None:
+    """Add the columns of a table, or of a dict, with a value per bag or per instance."""
+    label, group = columns.get("label"), columns.get("group")
+    sets, instance_labels, classes = encode_columns(
+        columns.get("label_set"),
         instances,
         bag_values=[] if label is None else label.values,
-        classes=known,
-        separator=source.notes.get("separator", request.separator),
+        classes=contents.classes if request.classes is None else request.classes,
+        separator=request.separator,
     )
-    contents = check_contents(
-        bags,
-        y=None if label is None else bag_labels(label, str(layout.roles["label"])),
-        label_sets=label_sets,
-        instance_labels=instance_labels,
-        classes=classes,
-    )
-    if request.group is not None:
-        groups = constant_in_bags(source.column(request.group, "label"), rows, request.group)
-        contents.groups = bag_groups(groups, bags, request.group)
-    for name in request.columns:
-        values = written_values(source, name)
-        contents.columns[name] = [values[row] for row in rows.order]
-    return contents
+    if label is not None:
+        contents.labels = bag_labels(label, request.label or "labels")
+    if sets is not None:
+        contents.label_sets = sets
+    if instance_labels is not None:
+        contents.instance_labels = instance_labels
+    if classes is not None:
+        contents.classes = classes
+    if group is not None:
+        missing = np.flatnonzero(group.codes < 0)
+        if len(missing):
+            bag = contents.bags.name_of(int(missing[0]))
+            raise InputError(f"{bag} has no value in the column {request.group!r}.")
+        contents.groups = plain_array(group.values)[group.codes]
 
 
 def written_values(source: Source, name: str) -> list[Any]:
@@ -177,8 +170,8 @@ def _with_names(source: Source, names: list[str]) -> list[str]:
     return names
 
 
-def _features(source: Source, request: Request, roles: dict[str, str | None]) -> list[str]:
-    taken = {name for name in roles.values() if name is not None}
+def _features(source: Source, request: Request) -> list[str]:
+    taken = {name for name in request.roles.values() if name is not None}
     if request.features is None:
         out = taken | {*request.exclude, *request.beside}
         left = _with_names(source, [n for n in source.names if n not in out])

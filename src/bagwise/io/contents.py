@@ -47,6 +47,18 @@ class Contents:
     groups: NDArray[Any] | None = None
     columns: dict[str, list[Any]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Refuse ids that are equal as strings: labels and predictions are matched by them."""
+        place: dict[str, int] = {}
+        for i, name in enumerate([] if self.bags.ids is None else self.bags.ids.tolist()):
+            first = place.setdefault(str(name), i)
+            if first != i:
+                raise InputError(
+                    f"{self.bags.name_of(first)} and {self.bags.name_of(i)} have ids that are "
+                    "written the same, and labels, predictions and review decisions are matched by "
+                    "the written id: give each bag its own id, or leave the ids out."
+                )
+
     def to_bunch(self) -> Bunch:
         """Return the contents in the form of scikit-learn's data sets."""
         sets = self.label_sets
@@ -70,47 +82,48 @@ def check_contents(
     y: Any = None,
     label_sets: Any = None,
     instance_labels: ArrayLike | None = None,
-    classes: ArrayLike | None = None,
+    classes: Any = None,
     coords: ArrayLike | None = None,
     extras: Mapping[str, ArrayLike] | None = None,
 ) -> Contents:
     """Check that all labels match the bags, and convert them to one form."""
-    bags = bags if isinstance(bags, Bags) else Bags.from_arrays(bags)
-    _refuse_namesakes(bags)
-    names = None if classes is None else _classes(classes)
-    sets = None if label_sets is None else _label_sets(label_sets, names, bags)
-    if sets is not None and names is None and not hasattr(label_sets, "ndim"):
-        names = sets.classes
-    return Contents(
-        bags,
-        None if y is None else _bag_labels(y, len(bags)),
-        sets,
-        None if instance_labels is None else _instance_labels(instance_labels, names, bags),
-        names,
-        None if coords is None else _coords(coords, bags),
-        {name: np.asarray(values) for name, values in (extras or {}).items()},
-    )
-
-
-def _refuse_namesakes(bags: Bags) -> None:
-    """Refuse ids that are equal as strings: labels and predictions are matched by them."""
-    if bags.ids is None:
-        return
-    place: dict[str, int] = {}
-    for i, name in enumerate(bags.ids.tolist()):
-        first = place.setdefault(str(name), i)
-        if first != i:
-            raise InputError(
-                f"{bags.name_of(first)} and {bags.name_of(i)} have ids that are written the same, "
-                "and labels, predictions and review decisions are matched by the written id: give "
-                "each bag its own id, or leave the ids out."
+    contents = Contents(bags if isinstance(bags, Bags) else Bags.from_arrays(bags))
+    bags = contents.bags
+    if classes is not None:
+        contents.classes = _array(classes)
+        if contents.classes.ndim != 1 or len(set(contents.classes.tolist())) != len(classes):
+            raise LabelError(f"classes must be a list of distinct labels, got {list(classes)}.")
+    if y is not None:
+        labels = _array(y)
+        if labels.shape != (len(bags),):
+            hint = " Several labels per bag go into label_sets." if labels.ndim == 2 else ""
+            raise LabelError(
+                f"y has shape {labels.shape} for {len(bags)} bags: give one label per bag.{hint}"
             )
+        contents.labels = Labels.from_values(labels)
+    if label_sets is not None:
+        contents.label_sets = _label_sets(label_sets, contents.classes, bags)
+        if contents.classes is None and not hasattr(label_sets, "ndim"):
+            contents.classes = contents.label_sets.classes
+    if instance_labels is not None:
+        contents.instance_labels = _instance_labels(instance_labels, contents.classes, bags)
+    if coords is not None:
+        contents.coords = np.asarray(coords)
+        if contents.coords.shape[:1] != (bags.n_instances,):
+            raise InputError(
+                f"coords has shape {contents.coords.shape} for {bags.n_instances} instances: give "
+                "one row each."
+            )
+    contents.extras = {name: np.asarray(values) for name, values in (extras or {}).items()}
+    return contents
+
+
+def _array(values: Any) -> NDArray[Any]:
+    return plain_array(values if isinstance(values, np.ndarray) else list(values))
 
 
 def _label_sets(label_sets: Any, classes: NDArray[Any] | None, bags: Bags) -> Labels:
     """Label sets from a 0/1 array or a list of sets."""
-    if isinstance(label_sets, Labels):
-        return label_sets
     is_array = hasattr(label_sets, "ndim")
     sets: Any = label_sets if is_array else list(label_sets)
     n_sets = sets.shape[0] if is_array else len(sets)
@@ -128,53 +141,21 @@ def _label_sets(label_sets: Any, classes: NDArray[Any] | None, bags: Bags) -> La
     return Labels.from_sets(sets, classes, name_of=bags.name_of)
 
 
-def _classes(classes: ArrayLike) -> NDArray[Any]:
-    names = plain_array(classes if isinstance(classes, np.ndarray) else list(classes))  # type: ignore[arg-type]
-    if names.ndim != 1 or len(set(names.tolist())) != len(names):
-        raise LabelError(f"classes must be a list of distinct labels, got {names.tolist()}.")
-    return names
-
-
-def _bag_labels(y: Any, n_bags: int) -> Labels:
-    if isinstance(y, Labels):
-        return y
-    labels = plain_array(y if isinstance(y, np.ndarray) else list(y))
-    if labels.shape != (n_bags,):
-        hint = " Several labels per bag go into label_sets." if labels.ndim == 2 else ""
-        raise LabelError(
-            f"y has shape {labels.shape} for {n_bags} bags: give one label per bag.{hint}"
-        )
-    return Labels.from_values(labels)
-
-
 def _instance_labels(
     labels: ArrayLike, classes: NDArray[Any] | None, bags: Bags
 ) -> NDArray[np.integer[Any]]:
     array = np.asarray(labels)
     if array.dtype == bool:
         array = array.astype(np.int64)
+    wrong = None
     if array.shape != (bags.n_instances,):
-        raise LabelError(
-            f"instance_labels has shape {array.shape} for {bags.n_instances} instances: give one "
-            "each, -1 where unknown."
-        )
-    if array.dtype.kind not in "iu":
-        raise LabelError(
-            f"instance_labels has type {array.dtype}: expected integers, indices into classes, -1 "
-            "where unknown."
-        )
-    if classes is not None and array.size and not (-1 <= array.min() <= array.max() < len(classes)):
-        raise LabelError(
-            f"instance_labels go from {array.min()} to {array.max()}: expected indices into the "
-            f"{len(classes)} classes, -1 where unknown."
-        )
-    return array
-
-
-def _coords(coords: ArrayLike, bags: Bags) -> NDArray[Any]:
-    array = np.asarray(coords)
-    if array.ndim == 0 or array.shape[0] != bags.n_instances:
-        raise InputError(
-            f"coords has shape {array.shape} for {bags.n_instances} instances: give one row each."
-        )
+        wrong = f"shape {array.shape} for {bags.n_instances} instances: give one each"
+    elif array.dtype.kind not in "iu":
+        wrong = f"type {array.dtype}: expected integers, indices into classes"
+    elif classes is not None and array.size:
+        low, high = array.min(), array.max()
+        if low < -1 or high >= len(classes):
+            wrong = f"{low} to {high}: expected indices into the {len(classes)} classes"
+    if wrong is not None:
+        raise LabelError(f"instance_labels has {wrong}, -1 where unknown.")
     return array

@@ -1,9 +1,10 @@
-"""File formats, and one error for damaged files."""
+"""File formats, one error for damaged files, and files that Dask workers read themselves."""
 
 import contextlib
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
 
@@ -14,6 +15,24 @@ FORMATS = {
     "npz": (".npz",),
     "hdf5": (".h5", ".hdf5"),
 }
+TABLES = ("csv", "tsv", "parquet")
+
+
+class Cluster(NamedTuple):
+    """Dask workers and the number of partitions."""
+
+    client: Any
+    npartitions: int | None
+
+    def sees(self, path: Path) -> bool:
+        """Whether every worker sees this file, with the same size."""
+        path = path.resolve()
+        found = self.client.run(_size_of, path)
+        return all(size == _size_of(path) for size in found.values())
+
+
+def _size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else -1
 
 
 def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
@@ -36,7 +55,7 @@ def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[None]:
+def format_errors(path: Path) -> Iterator[None]:
     """Convert the errors of the libraries on damaged files to one FileFormatError."""
     _refuse_special(path)
     try:

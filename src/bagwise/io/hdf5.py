@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,8 @@ from bagwise.exceptions import (
 from bagwise.extras import import_extra
 from bagwise.io.columns import Request, listed
 from bagwise.io.contents import Contents, check_contents
-from bagwise.io.files import FORMATS, reading
+from bagwise.io.files import FORMATS, format_errors
 from bagwise.io.memory import Workspace, assign
-from bagwise.io.workers import Cluster
 from bagwise.labels import Labels, plain_array
 
 _SIDECAR = "bags.json"
@@ -45,27 +44,20 @@ _RATIO = 10_000  # upper bound on the compression of a dataset
 _MOST_LINKS = 16  # HDF5's limit on consecutive soft links
 
 
+_Arrays = dict[str, NDArray[Any]]  # by the name of the dataset, one row per instance
+
+
 @dataclass(frozen=True)
 class _BagFile:
-    """Metadata of the file of a bag: shape per instance and type of its datasets."""
+    """The file of a bag: shape and type of its datasets, and their values if they were read."""
 
     path: Path
-    n_instances: int
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, np.dtype[Any]]
+    values: _Arrays | None
 
 
-_Values = dict[str, NDArray[Any]]  # of the datasets of a file, one row per instance
-
-
-def read_hdf5(
-    path: Path,
-    request: Request,
-    workspace: Workspace,
-    cluster: Cluster | None = None,
-    *,
-    allow_external: bool = False,
-) -> Contents:
+def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     """Read a folder of HDF5 files, or one of them, as bags.
 
     Opening a file takes longer than reading a small one, so each is opened once while the values
@@ -76,54 +68,49 @@ def read_hdf5(
             "in HDF5 files features= names the one dataset with the features, and exclude= "
             "has no meaning."
         )
-    odd = [role for role, name in request.roles.items() if name is not None]
+    odd = [role for role, name in (*request.roles.items(), ("group", request.group)) if name]
     if odd:
         raise InputError(
             f"{odd[0]}= names a column, but HDF5 files have none: give the labels as a dict or a "
             "table with labels=."
         )
-    dataset = "features" if request.features is None else request.features[0]
     notes = _read_notes(path)
     paths = _bag_paths(path, notes)
-    reader = _Reader(dataset, allow_external)
-    left = 0 if cluster is not None else workspace.limit // 2  # the values are copied once more
+    reader = _Reader((request.features or ["features"])[0], request.allow_external)
+    left = 0 if request.cluster is not None else workspace.limit // 2  # values are copied once more
     files: list[_BagFile] = []
-    early: list[_Values | None] = []
     for p in paths:
-        file, values = reader.load(p, left)
-        left -= sum(part.nbytes for part in (values or {}).values())
-        files.append(file)
-        early.append(values)
+        files.append(reader.load(p, left))
+        left -= sum(part.nbytes for part in (files[-1].values or {}).values())
     _check_same_shapes(files)
     offsets = _offsets(files)
-    dtype = request.dtype or np.result_type(*(f.dtypes["features"] for f in files))
-    tables = _tables_beside_features(files, int(offsets[-1]))
-    if cluster is None:
-        shape = int(offsets[-1]), *files[0].shapes["features"]
-        tables["features"] = workspace.empty(shape, dtype)
-    if tables:
-        for i, file in enumerate(files):
-            _fill(tables, file, early[i] or reader.load(file.path)[1], offsets[i])
-            early[i] = None
     names = notes["ids"] if notes else [p.stem for p in paths]
     ids = None if names is None else plain_array(names)
     columns = notes.get("feature_names")
-    if cluster is not None:
-        dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
-        load = partial(_read_some, files, reader, dtype, columns)
+    dtype = request.dtype or np.result_type(*(f.dtypes["features"] for f in files))
+    tables = _tables_beside_features(files, int(offsets[-1]))
+    if request.cluster is None:
+        shape = int(offsets[-1]), files[0].shapes["features"][1]
+        tables["features"] = workspace.empty(shape, dtype)
+    if tables:
+        for i, file in enumerate(files):
+            _fill(tables, reader.load(file.path) if file.values is None else file, offsets[i])
+            files[i] = replace(file, values=None)
+    if request.cluster is None:
+        bags = Bags(tables["features"], offsets, ids, feature_names=columns)
+    else:
         from bagwise.engines.dask import load_on_workers
 
-        width = files[0].shapes["features"][0]
-        bags: Bags = load_on_workers(*cluster, load, offsets, (width, dtype), ids, columns)
-    else:
-        bags = Bags(tables["features"], offsets, ids, feature_names=columns)
-    classes = notes.get("classes") if request.classes is None else request.classes
+        dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+        load = partial(_read_some, files, reader, dtype, columns)
+        features = files[0].shapes["features"][1], dtype
+        bags = load_on_workers(*request.cluster, load, offsets, features, ids, columns)
     return check_contents(
         bags,
         y=None if notes.get("y") is None else plain_array(notes["y"]),
         label_sets=_sets(notes, bags),
         instance_labels=tables.get("instance_labels"),
-        classes=classes,
+        classes=notes.get("classes") if request.classes is None else request.classes,
         coords=tables.get("coords"),
     )
 
@@ -209,10 +196,10 @@ class _Reader:
     dataset: str
     allow_external: bool
 
-    def load(self, path: Path, limit: float = math.inf) -> tuple[_BagFile, _Values | None]:
-        """Return the metadata of a file, and its values if they take at most `limit` bytes."""
+    def load(self, path: Path, limit: float = math.inf) -> _BagFile:
+        """Read shapes and types of a file, and its values if they take at most `limit` bytes."""
         h5py = import_extra("h5py", extra="io")
-        with reading(path), h5py.File(path, "r") as file:
+        with format_errors(path), h5py.File(path, "r") as file:
             found = {"features": self._found(file, self.dataset, path)}
             found |= {name: self._found(file, name, path) for name in _BESIDE}
             if found["features"] is None:
@@ -221,19 +208,16 @@ class _Reader:
                     "Name the one with the features with features=."
                 )
             parts = {name: part for name, part in found.items() if part is not None}
-            bag = self._described(path, parts)
-            if sum(part.size * part.dtype.itemsize for part in parts.values()) > limit:
-                return bag, None
-            shapes = {name: (bag.n_instances, *shape) for name, shape in bag.shapes.items()}
-            return bag, {name: part[()].reshape(shapes[name]) for name, part in parts.items()}
+            shapes = self._checked_shapes(path, parts)
+            values = None
+            if sum(part.size * part.dtype.itemsize for part in parts.values()) <= limit:
+                values = {name: part[()].reshape(shapes[name]) for name, part in parts.items()}
+            return _BagFile(path, shapes, {n: part.dtype for n, part in parts.items()}, values)
 
     def _found(self, file: Any, name: str, path: Path) -> Any:
         """The dataset of a name, or None; refuses one stored in another file unless allowed."""
         h5py = import_extra("h5py", extra="io")
-        if self.allow_external:
-            values = file.get(name)
-        else:
-            values = _inside(h5py, file, file, name, path)
+        values = file.get(name) if self.allow_external else _inside(h5py, file, file, name, path)
         if not isinstance(values, h5py.Dataset):
             return None
         if not self.allow_external:
@@ -244,7 +228,7 @@ class _Reader:
                 raise FileFormatError(f"{path}: {name!r} claims more than the file can hold.")
         return values
 
-    def _described(self, path: Path, parts: dict[str, Any]) -> _BagFile:
+    def _checked_shapes(self, path: Path, parts: dict[str, Any]) -> dict[str, tuple[int, ...]]:
         """Check shapes and types; the shapes may begin with a 1, as in 1 x instances x features."""
         values = parts["features"]
         if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[0] != 1):
@@ -261,8 +245,8 @@ class _Reader:
                 raise FileFormatError(
                     f"{path}: {name} has shape {shape} for {n_instances} instances."
                 )
-            shapes[name] = shape[1:]
-        return _BagFile(path, n_instances, shapes, {n: part.dtype for n, part in parts.items()})
+            shapes[name] = shape
+        return shapes
 
 
 def _inside(h5py: Any, file: Any, group: Any, name: str, path: Path, depth: int = 0) -> Any:
@@ -295,40 +279,41 @@ def _elsewhere(path: Path, name: str) -> str:
 def _check_same_shapes(files: Sequence[_BagFile]) -> None:
     first = files[0]
     for file in files:
-        (width,), (expected,) = file.shapes["features"], first.shapes["features"]
+        width, expected = file.shapes["features"][1], first.shapes["features"][1]
         if width != expected:
             raise FileFormatError(
                 f"{file.path.name} has {width} features, while {first.path.name} has {expected}: "
                 "all bags need the same columns."
             )
-        if file.shapes.get("coords") != first.shapes.get("coords"):
+        coords, expected_coords = (f.shapes.get("coords", (0, None))[1:] for f in (file, first))
+        if coords != expected_coords:
             raise FileFormatError(
-                f"{file.path.name} has coords of shape {file.shapes.get('coords')} per instance, "
-                f"while {first.path.name} has {first.shapes.get('coords')}."
+                f"{file.path.name} has coords of shape {coords} per instance, while "
+                f"{first.path.name} has {expected_coords}."
             )
 
 
-def _tables_beside_features(files: Sequence[_BagFile], n_instances: int) -> _Values:
+def _tables_beside_features(files: Sequence[_BagFile], n_instances: int) -> _Arrays:
     """Arrays for the coords and labels of all instances; a file may have no labels."""
     tables = {}
     if "coords" in files[0].shapes:
         dtype = np.result_type(*(f.dtypes["coords"] for f in files))
-        tables["coords"] = np.zeros((n_instances, *files[0].shapes["coords"]), dtype)
+        tables["coords"] = np.zeros((n_instances, *files[0].shapes["coords"][1:]), dtype)
     if any("instance_labels" in f.shapes for f in files):
         tables["instance_labels"] = np.full(n_instances, -1)
     return tables
 
 
-def _fill(tables: _Values, file: _BagFile, values: _Values | None, start: int) -> None:
+def _fill(tables: _Arrays, file: _BagFile, start: int) -> None:
     """Copy the values of a bag to its rows."""
-    values = values or {}
-    with reading(file.path):
+    values = file.values or {}
+    with format_errors(file.path):
         for name in tables.keys() & values.keys():
-            assign(tables[name][start : start + file.n_instances], values[name])
+            assign(tables[name][start : start + len(values[name])], values[name])
 
 
 def _offsets(files: Sequence[_BagFile]) -> NDArray[np.int64]:
-    return np.cumsum([0, *(f.n_instances for f in files)], dtype=np.int64)
+    return np.cumsum([0, *(f.shapes["features"][0] for f in files)], dtype=np.int64)
 
 
 def _read_some(
@@ -343,9 +328,9 @@ def _read_some(
     """Read the files of some bags, on a Dask worker."""
     mine = files[first:last]
     offsets = _offsets(mine)
-    instances = np.empty((int(offsets[-1]), *files[0].shapes["features"]), dtype)
+    instances = np.empty((int(offsets[-1]), files[0].shapes["features"][1]), dtype)
     for file, start in zip(mine, offsets[:-1], strict=True):
-        _fill({"features": instances}, file, reader.load(file.path)[1], start)
+        _fill({"features": instances}, reader.load(file.path), start)
     return Bags(instances, offsets, ids, feature_names=columns)
 
 
@@ -420,7 +405,7 @@ def _check_folder(path: Path, *, force: bool) -> None:
         raise OutputExistsError(f"{path} exists already: pass force=True to overwrite it.")
     if not path.is_dir():
         raise OutputExistsError(f"{path} is a file: remove it, or give another folder.")
-    with reading(path):
+    with format_errors(path):
         ours = {_SIDECAR, *_read_notes(path).get("files", ())}
     foreign = sorted(p.name for p in path.iterdir() if p.name not in ours)
     if foreign:

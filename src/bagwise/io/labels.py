@@ -7,14 +7,14 @@ million rows has few labels, and only those are parsed and compared.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.bags import Bags, offsets_of
+from bagwise.bags import offsets_of
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels, is_missing, plain_array, sorted_labels
 
@@ -40,8 +40,9 @@ class Column:
         ]
         return cls(np.array(codes, dtype=np.int64), list(position))
 
-    def __len__(self) -> int:
-        return len(self.codes)
+    def take(self, rows: NDArray[np.int64]) -> Column:
+        """Select rows of the column."""
+        return Column(self.codes[rows], self.values)
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,7 @@ def group(column: Column, name: str) -> Grouping:
             f"row {missing[0]} belongs to no bag: the bag column {name!r} is empty there "
             f"({len(missing)} such rows). Fill it or drop these rows."
         )
-    counts = np.bincount(column.codes, minlength=len(column.values))
-    offsets = offsets_of(counts)
+    offsets = offsets_of(np.bincount(column.codes, minlength=len(column.values)))
     order = np.argsort(column.codes, kind="stable")
     return Grouping(column.codes, order, offsets, plain_array(column.values))
 
@@ -93,7 +93,7 @@ def constant_in_bags(column: Column, rows: Grouping, name: str) -> Column:
             f"{values[expected[bag]]!r} in row {first[bag]} and {values[column.codes[row]]!r} in "
             f"row {row}. A bag has one; a label per row goes into instance_label=."
         )
-    return Column(expected, column.values)
+    return column.take(first)
 
 
 def bag_labels(column: Column, name: str) -> Labels:
@@ -116,27 +116,17 @@ def bag_labels(column: Column, name: str) -> Labels:
             f"the label column {name!r} has both -1 and missing values (bag {bag}): missing labels "
             "are read as -1. Rename the class -1, for example to 0."
         )
-    found = values.tolist()
-    position = {label: k for k, label in enumerate(sorted_labels(found))}
-    places = np.array([*(position[label] for label in found), -1])
-    return Labels.from_codes(list(position), places[codes])
-
-
-def bag_groups(column: Column, bags: Bags, name: str) -> NDArray[Any]:
-    """The group of each bag; none may be missing."""
-    missing = np.flatnonzero(column.codes < 0)
-    if len(missing):
-        raise InputError(f"{bags.name_of(int(missing[0]))} has no value in the column {name!r}.")
-    return plain_array(column.values)[column.codes]
+    listed = [*values.tolist(), None]  # code -1 selects the last
+    return Labels.from_values([listed[code] for code in codes], classes=listed[:-1])
 
 
 def encode_columns(
     sets: Column | None,
     instances: Column | None,
     *,
-    bag_values: Sequence[Any] = (),
-    classes: Sequence[Any] | NDArray[Any] | None = None,
-    separator: str = ";",
+    bag_values: Sequence[Any],
+    classes: Sequence[Any] | NDArray[Any] | None,
+    separator: str,
 ) -> tuple[Labels | None, NDArray[np.int64] | None, NDArray[Any] | None]:
     """Turn label sets and instance labels of a table into indices into common classes.
 
@@ -151,7 +141,7 @@ def encode_columns(
         The label of each instance; missing and -1 are unknown.
     bag_values : sequence
         The labels of the bags, which are added to the classes if instance labels are not numbers.
-    classes : sequence, default=None
+    classes : sequence or None
         The classes, if they are known; any other label is then an error.
     separator : str
         Separator of the labels of a set.
@@ -162,20 +152,25 @@ def encode_columns(
     instance_labels : ndarray of shape (n_rows,) or None
     classes : ndarray or None
     """
-    parsed = None if sets is None else [_labels_of(value, separator) for value in sets.values]
-    if classes is None:
-        if sets is None and (instances is None or _are_integers(instances.values)):
-            return None, _integers(instances), None
-        classes = _common_classes(parsed or [], instances, bag_values)
-    position = {_written(label): k for k, label in enumerate(classes)}
-    if len(position) < len(classes):
-        raise LabelError(f"two of the classes {list(classes)} are written the same in a table.")
-    names = plain_array(list(classes))
-    return (
-        None if sets is None else _label_sets(sets.codes, parsed or [], position, names),
-        None if instances is None else _indices(instances, position),
-        names,
-    )
+    members = [] if sets is None else [_labels_of(value, separator) for value in sets.values]
+    values = [] if instances is None else instances.values
+    names = None
+    if classes is not None or sets is not None or not all(map(_is_integer, values)):
+        if classes is None:
+            classes = _common_classes(members, values, bag_values)
+        names = plain_array(list(classes))
+    place = int if names is None else _places(names)
+    label_sets = instance_labels = None
+    if sets is not None and names is not None:
+        indicator = np.zeros((len(members) + 1, len(names)), dtype=np.int8)
+        indicator[-1] = -1  # code -1: unknown
+        for row, labels in enumerate(members):
+            indicator[row, [place(label) for label in labels]] = 1
+        label_sets = Labels("sets", names, indicator=indicator[sets.codes])
+    if instances is not None:
+        codes = [-1 if _written(v) == "-1" else place(v) for v in values]
+        instance_labels = np.array([*codes, -1], dtype=np.int64)[instances.codes]
+    return label_sets, instance_labels, names
 
 
 def typed_texts(texts: Sequence[str], *, integers_only: bool = False) -> list[Any]:
@@ -207,16 +202,16 @@ def typed_texts(texts: Sequence[str], *, integers_only: bool = False) -> list[An
 
 
 def _common_classes(
-    sets: list[tuple[Any, ...]], instances: Column | None, bag_values: Sequence[Any]
+    sets: list[tuple[Any, ...]], instance_values: Sequence[Any], bag_values: Sequence[Any]
 ) -> list[Any]:
     labels = {label for labels in sets for label in labels}
-    texts = [label for label in labels if isinstance(label, str)]
-    own = [] if instances is None else [v for v in instances.values if not _is_unknown(v)]
-    if texts and len(texts) == len(labels) and not any(isinstance(v, str) for v in own):
-        labels = set(typed_texts(sorted(texts), integers_only=True))
+    own = {v for v in instance_values if _written(v) != "-1"}
+    has_texts = any(isinstance(v, str) for v in own)
+    if not has_texts and labels and all(isinstance(label, str) for label in labels):
+        labels = set(typed_texts(sorted(labels), integers_only=True))
     written = {_written(label) for label in labels}
     labels |= {v for v in own if _written(v) not in written}
-    if not sets and any(isinstance(v, str) for v in own):
+    if not sets and has_texts:
         labels |= {v for v in bag_values if isinstance(v, str)}
     return sorted_labels(labels)
 
@@ -227,48 +222,26 @@ def _labels_of(value: Any, separator: str) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _label_sets(
-    codes: NDArray[np.int64],
-    sets: list[tuple[Any, ...]],
-    position: dict[str, int],
-    classes: NDArray[Any],
-) -> Labels:
-    rows = np.zeros((len(sets) + 1, len(position)), dtype=np.int8)
-    rows[-1] = -1  # code -1: unknown
-    for code, labels in enumerate(sets):
-        for label in labels:
-            rows[code, _place(label, position)] = 1
-    return Labels("sets", classes, indicator=rows[codes])
+def _places(classes: NDArray[Any]) -> Callable[[Any], int]:
+    """A function that finds a label among the classes by how it is written."""
+    position = {_written(label): k for k, label in enumerate(classes)}
+    if len(position) < len(classes):
+        raise LabelError(f"two of the classes {classes.tolist()} are written the same in a table.")
+
+    def place(label: Any) -> int:
+        if _written(label) not in position:
+            raise LabelError(
+                f"the label {label!r} is not among the classes {sorted(position)}. Add it to "
+                "classes=, or correct the table."
+            )
+        return position[_written(label)]
+
+    return place
 
 
-def _indices(column: Column, position: dict[str, int]) -> NDArray[np.int64]:
-    places = [-1 if _is_unknown(v) else _place(v, position) for v in column.values]
-    return np.array([*places, -1], dtype=np.int64)[column.codes]
-
-
-def _place(label: Any, position: dict[str, int]) -> int:
-    if _written(label) not in position:
-        raise LabelError(
-            f"the label {label!r} is not among the classes {sorted(position)}. Add it to classes=, "
-            "or correct the table."
-        )
-    return position[_written(label)]
-
-
-def _integers(column: Column | None) -> NDArray[np.int64] | None:
-    if column is None:
-        return None
-    return np.array([*(int(v) for v in column.values), -1], dtype=np.int64)[column.codes]
-
-
-def _are_integers(values: Iterable[Any]) -> bool:
-    return all(
-        isinstance(v, int | float) and abs(v) < 2**63 and float(v).is_integer() for v in values
-    )
-
-
-def _is_unknown(label: Any) -> bool:
-    return _written(label) == "-1"
+def _is_integer(value: Any) -> bool:
+    number = isinstance(value, int | float) and abs(value) < 2**63
+    return number and float(value).is_integer()
 
 
 def _written(label: Any) -> str:

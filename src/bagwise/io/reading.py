@@ -14,24 +14,24 @@ from sklearn.utils import Bunch
 from bagwise._files import replacing
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
-from bagwise.io.columns import ROLES, Request, find_roles, listed, require_column
-from bagwise.io.contents import Contents, check_contents
-from bagwise.io.doubts import warn_of_near_duplicates
-from bagwise.io.files import format_of, reading
-from bagwise.io.hdf5 import read_hdf5, write_hdf5
-from bagwise.io.labels import (
-    Column,
-    bag_groups,
-    bag_labels,
-    constant_in_bags,
-    encode_columns,
-    group,
+from bagwise.io.columns import (
+    ROLES,
+    Request,
+    bag_columns,
+    find_roles,
+    label_bags,
+    listed,
+    require_column,
 )
+from bagwise.io.contents import Contents, check_contents
+from bagwise.io.data_warnings import warn_of_near_duplicates
+from bagwise.io.files import TABLES, Cluster, format_errors, format_of
+from bagwise.io.hdf5 import read_hdf5, write_hdf5
+from bagwise.io.labels import Column, group
 from bagwise.io.memory import Workspace, make_workspace
 from bagwise.io.npz import read_npz, write_npz
 from bagwise.io.sources import Source
 from bagwise.io.table import open_frame, open_table, read_table
-from bagwise.io.workers import Cluster
 from bagwise.io.write_table import BagTable, write_csv, write_parquet
 
 
@@ -153,40 +153,40 @@ def read_bags(
     (['s1', 's2'], [True, False], ['red'])
     """
     request = Request(
-        dict(zip(ROLES, (bag, label, label_set, instance_label), strict=True)),
-        None if features is None else _names(features),
-        _names(exclude),
-        classes,
-        separator,
-        _number_type(dtype),
+        bag=bag,
+        label=label,
+        label_set=label_set,
+        instance_label=instance_label,
+        features=None if features is None else _names(features),
+        exclude=_names(exclude),
+        labels=labels,
+        classes=classes,
+        separator=separator,
+        dtype=_number_type(dtype),
+        format=format,
+        memory_limit=memory_limit,
+        scratch=scratch,
+        cluster=None if client is None else Cluster(client, npartitions),
+        allow_external=allow_external,
     )
-    workspace = make_workspace(memory_limit, scratch)
-    cluster = None if client is None else Cluster(client, npartitions)
-    contents = read_contents(
-        source, request, workspace, cluster, labels, format=format, allow_external=allow_external
-    )
-    if cluster is not None and type(contents.bags) is Bags:
+    contents = read_contents(source, request)
+    if client is not None and type(contents.bags) is Bags:
         contents.bags = contents.bags.distribute(client, npartitions=npartitions)
     return contents.to_bunch()
 
 
-def read_contents(
-    source: Any,
-    request: Request,
-    workspace: Workspace,
-    cluster: Cluster | None = None,
-    labels: Any = None,
-    *,
-    format: str | None = None,
-    allow_external: bool = False,
-) -> Contents:
+def read_contents(source: Any, request: Request) -> Contents:
     """Read bags, labels, groups and further columns of a file in one pass."""
-    inside = request if labels is None else request.without("label", "label_set")
-    if labels is not None:
-        inside = replace(inside, group=None)
-    contents = _read(source, inside, format, workspace, cluster, labels, allow_external)
-    if labels is not None:
-        _relabel(contents, labels, request)
+    workspace = make_workspace(request.memory_limit, request.scratch)
+    inside = request
+    if request.labels is not None:  # these columns are in another table
+        inside = replace(request, label=None, label_set=None, group=None)
+    if isinstance(source, str | os.PathLike):
+        contents = _read_file(Path(source), inside, workspace)
+    else:
+        contents = read_table(open_frame(source), inside, workspace)
+    if request.labels is not None:
+        _relabel(contents, request)
     warn_of_near_duplicates(contents)
     workspace.keep()
     return contents
@@ -308,56 +308,43 @@ def write_bags(
             write_csv(temporary, table, delimiter=delimiter, zipped=target.suffix.lower() == ".gz")
 
 
-def _read(
-    source: Any,
-    request: Request,
-    format: str | None,
-    workspace: Workspace,
-    cluster: Cluster | None,
-    labels: Any,
-    allow_external: bool,
-) -> Contents:
-    if not isinstance(source, str | os.PathLike):
-        return read_table(open_frame(source), request, workspace)
-    path = Path(source)
-    with reading(path):
-        format = format_of(path, format)
-        if format in ("hdf5", "npz"):
-            if labels is not None:
-                request = request.without("bag")  # a column of the labels
-            if request.columns:
-                raise InputError(
-                    f"{path.name} has no such columns: {', '.join(request.columns)} can be read "
-                    "from CSV, TSV and Parquet tables."
-                )
-        if format == "hdf5":
-            return read_hdf5(path, request, workspace, cluster, allow_external=allow_external)
-        if path.is_dir():
+def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
+    with format_errors(path):
+        format = format_of(path, request.format)
+        if path.is_dir() and format != "hdf5":
             raise InputError(f"{path} is a folder, which is read as HDF5 files only.")
-        if format == "npz":
-            return read_npz(path, request, workspace)
-        return read_table(open_table(path, format, request), request, workspace, cluster)
+        if format in TABLES:
+            return read_table(open_table(path, format, request), request, workspace)
+        if request.columns:
+            raise InputError(
+                f"{path.name} has no such columns: {', '.join(request.columns)} can be read "
+                "from CSV, TSV and Parquet tables."
+            )
+        if request.labels is not None:
+            request = replace(request, bag=None)  # a column of the labels
+        read = read_hdf5 if format == "hdf5" else read_npz
+        return read(path, request, workspace)
 
 
 # Labels from another source
 
 
-def _relabel(contents: Contents, labels: Any, request: Request) -> None:
+def _relabel(contents: Contents, request: Request) -> None:
     """Replace the labels of bags by those of a dict or a table, matched by the ids as strings."""
+    labels = request.labels
     if isinstance(labels, Mapping):
         columns = _mapped_labels(labels, contents.bags)
+    elif isinstance(labels, str | os.PathLike):
+        path = Path(labels)
+        with format_errors(path):
+            format = format_of(path, None)
+            if format not in TABLES:
+                raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
+            table = open_table(path, format, request)
+            columns, request = _tabled_labels(table, request, contents.bags)
     else:
-        columns, contents.groups = _tabled_labels(labels, request, contents.bags)
-    known = contents.classes if request.classes is None else request.classes
-    sets, _, classes = encode_columns(
-        columns.get("label_set"), None, classes=known, separator=request.separator
-    )
-    if "label" in columns:
-        contents.labels = bag_labels(columns["label"], "labels")
-    if sets is not None:
-        contents.label_sets = sets
-    if classes is not None:
-        contents.classes = classes
+        columns, request = _tabled_labels(open_frame(labels), request, contents.bags)
+    label_bags(contents, columns, request, instances=None)
 
 
 def _mapped_labels(labels: Mapping[Any, Any], bags: Bags) -> dict[str, Column]:
@@ -374,42 +361,22 @@ def _mapped_labels(labels: Mapping[Any, Any], bags: Bags) -> dict[str, Column]:
 
 
 def _tabled_labels(
-    labels: Any, request: Request, bags: Bags
-) -> tuple[dict[str, Column], NDArray[Any] | None]:
-    """The columns of labels, in the order of the bags, and the groups."""
-    if not isinstance(labels, str | os.PathLike):
-        return _labels_of_table(open_frame(labels), request, bags)
-    path = Path(labels)
-    with reading(path):
-        format = format_of(path, None)
-        if format not in ("csv", "tsv", "parquet"):
-            raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
-        return _labels_of_table(open_table(path, format, request), request, bags)
-
-
-def _labels_of_table(
     table: Source, request: Request, bags: Bags
-) -> tuple[dict[str, Column], NDArray[Any] | None]:
-    roles = find_roles(table, request, ("bag", "label", "label_set"))
-    bag, group_name = roles.pop("bag"), request.group
-    if bag is None or not any([*roles.values(), group_name]):
+) -> tuple[dict[str, Column], Request]:
+    """The columns of a table in the order of the bags, and the request completed by its names."""
+    if request.group is not None:
+        require_column(table, request.group, " (asked for with group=)")
+    request = find_roles(table, request, ("bag", "label", "label_set"))
+    if request.bag is None or not (request.label or request.label_set or request.group):
         raise InputError(
             "labels= is a table: name its bag column with bag=, and label= or label_set=. Its "
             f"columns are {listed(table.names)}."
         )
-    rows = group(table.column(bag, "bag"), bag)
+    rows = group(table.column(request.bag, "bag"), request.bag)
     place = {str(name): i for i, name in enumerate(rows.ids.tolist())}
     wanted = np.array([place[name] for name in _mentioned_ids(bags, place)], dtype=np.int64)
-
-    def of_bags(name: str, role: str) -> Column:
-        column = constant_in_bags(table.column(name, role), rows, name)
-        return Column(column.codes[wanted], column.values)
-
-    columns = {role: of_bags(name, role) for role, name in roles.items() if name is not None}
-    if group_name is None:
-        return columns, None
-    require_column(table, group_name, " (asked for with group=)")
-    return columns, bag_groups(of_bags(group_name, "label"), bags, group_name)
+    columns = bag_columns(table, request, rows)
+    return {role: column.take(wanted) for role, column in columns.items()}, request
 
 
 def _mentioned_ids(bags: Bags, known: Mapping[str, Any]) -> list[str]:

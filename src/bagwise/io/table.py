@@ -5,7 +5,7 @@ second (Parquet and nested frames), a row is a bag: each feature is a list of nu
 instance, or one column has a list of vectors.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
 from bagwise.io.columns import (
-    ROLES,
-    Layout,
     Request,
+    bag_columns,
     find_columns,
     label_bags,
     listed,
@@ -27,13 +26,12 @@ from bagwise.io.columns import (
     written_values,
 )
 from bagwise.io.contents import Contents
-from bagwise.io.doubts import ValueCheck
-from bagwise.io.files import format_of, reading
-from bagwise.io.labels import Column, group
-from bagwise.io.lists import read_lists
-from bagwise.io.memory import Workspace
+from bagwise.io.data_warnings import ValueCheck
+from bagwise.io.files import format_errors, format_of
+from bagwise.io.labels import Column, Grouping, group
+from bagwise.io.memory import Workspace, assign
 from bagwise.io.sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
-from bagwise.io.workers import Cluster
+from bagwise.labels import plain_array
 
 
 def open_table(path: Path, format: str, request: Request) -> Source:
@@ -41,7 +39,7 @@ def open_table(path: Path, format: str, request: Request) -> Source:
     if format == "parquet":
         return ParquetSource(path)
     # Columns that are not features are read as strings.
-    texts = [*(request.roles.get(role) or role for role in ROLES), *request.beside]
+    texts = [*(name or role for role, name in request.roles.items()), *request.beside]
     return CsvSource(
         path,
         delimiter="\t" if format == "tsv" else ",",
@@ -54,8 +52,9 @@ def read_written(
     path: Path, names: Sequence[str], optional: Sequence[str] = ()
 ) -> dict[str, list[Any]]:
     """Read columns of a CSV or Parquet file as strings; some may be absent."""
-    with reading(path):
-        source = open_table(path, format_of(path, None), Request({}, columns=(*names, *optional)))
+    with format_errors(path):
+        request = Request(columns=[*names, *optional])
+        source = open_table(path, format_of(path, None), request)
         for name in names:
             require_column(source, name, f" in {path.name}")
         found = [name for name in (*names, *optional) if name in source.names]
@@ -85,45 +84,50 @@ def open_frame(frame: Any) -> Source:
     return FrameSource(table)
 
 
-def read_table(
-    source: Source, request: Request, workspace: Workspace, cluster: Cluster | None = None
-) -> Contents:
+def read_table(source: Source, request: Request, workspace: Workspace) -> Contents:
     """Read bags and labels from a table in either layout."""
-    layout = find_columns(source, request)
-    kinds = {name: source.kind(name) for name in layout.features}
+    chosen = request.features or ()
+    request = find_columns(source, request)
+    features = list(request.features or ())
+    kinds = {name: source.kind(name) for name in features}
     single = [name for name, kind in kinds.items() if kind in ("number", "vector")]
     if len(single) == len(kinds):
-        return _read_rows(source, request, layout, workspace, cluster)
-    if single:
+        bags, rows, instance_labels = _read_rows(source, request, workspace, chosen)
+    elif single:
         several = next(name for name in kinds if name not in single)
         raise FileFormatError(
             f"the column {single[0]!r} has one value per row, while {several!r} is a list per row: "
             "in a table of lists a row is a bag, and every feature is a list. Select the feature "
             "columns with features=[...] or leave some out with exclude=[...]."
         )
-    if not isinstance(source, TableSource):
-        raise InputError(f"the column {layout.features[0]!r} holds lists, which cannot be read.")
-    return read_lists(source, request, layout, workspace)
+    elif isinstance(source, TableSource):
+        bags, rows, instance_labels = _read_lists(source, request, workspace)
+    else:
+        raise InputError(f"the column {features[0]!r} holds lists, which cannot be read.")
+    contents = Contents(bags, classes=source.notes.get("classes"))
+    label_bags(contents, bag_columns(source, request, rows), request, instance_labels)
+    for name in request.columns:
+        values = written_values(source, name)
+        contents.columns[name] = [values[row] for row in rows.order]
+    return contents
+
+
+# One row per instance
 
 
 def _read_rows(
-    source: Source,
-    request: Request,
-    layout: Layout,
-    workspace: Workspace,
-    cluster: Cluster | None,
-) -> Contents:
-    """Read a table with one row per instance, rows in any order."""
-    bag = layout.roles["bag"]
-    if bag is None:
+    source: Source, request: Request, workspace: Workspace, chosen: Sequence[str]
+) -> tuple[Bags, Grouping, Column | None]:
+    """Bags from rows in any order; warnings leave out empty columns that were `chosen`."""
+    if request.bag is None:
         raise InputError(
             f"the bag column is unknown. Name it with bag=: the columns are {listed(source.names)}."
         )
-    column = source.column(bag, "bag")
-    if len(column) == 0:
+    column = source.column(request.bag, "bag")
+    if len(column.codes) == 0:
         raise FileFormatError("the table has no rows: there is nothing to make bags of.")
-    rows = group(column, bag)
-    features = layout.features
+    rows = group(column, request.bag)
+    features, cluster = list(request.features or ()), request.cluster
     dtype = request.dtype or source.dtype(features)
     n_features = sum(map(source.width, features))
     names = _row_names(source, features)
@@ -141,17 +145,15 @@ def _read_rows(
 
         bags: Bags = load_on_workers(*cluster, load, rows.offsets, (n_features, dtype), ids, names)
     else:
-        instances = workspace.empty((len(column), n_features), dtype)
+        instances = workspace.empty((len(rows.codes), n_features), dtype)
         check = ValueCheck(n_features)
         _scatter(source.blocks(features, dtype), instances, rows.positions, check)
-        shown = names or [f"x{j}" for j in range(n_features)]
-        check.report(shown, request.features or (), rows)
+        check.report(names or [f"x{j}" for j in range(n_features)], chosen, rows)
         bags = Bags(instances, rows.offsets, ids, feature_names=names)
     labels = None
-    if (name := layout.roles["instance_label"]) is not None:
-        labels = source.column(name, "instance_label")
-        labels = Column(labels.codes[rows.order], labels.values)
-    return label_bags(bags, source, request, layout, rows, labels)
+    if request.instance_label is not None:
+        labels = source.column(request.instance_label, "instance_label").take(rows.order)
+    return bags, rows, labels
 
 
 def _scatter(
@@ -182,7 +184,7 @@ def _read_some(
     ids: NDArray[Any] | None,
 ) -> Bags:
     """Some bags of a Parquet file with rows grouped by bag, from their row groups."""
-    with reading(path):
+    with format_errors(path):
         source = ParquetSource(path, rows=(int(offsets[first]), int(offsets[last])))
         offsets = offsets[first : last + 1] - offsets[first]
         instances = np.empty((int(offsets[-1]), sum(map(source.width, features))), dtype)
@@ -208,3 +210,138 @@ def _is_nested(series: Any) -> bool:
         return bool(series.dtype.is_nested())
     known = series.drop_nulls()
     return len(known) > 0 and isinstance(known[0], list | tuple | np.ndarray)
+
+
+# One row per bag
+
+
+def _read_lists(
+    source: TableSource, request: Request, workspace: Workspace
+) -> tuple[Bags, Grouping, Column | None]:
+    """Bags from lists of numbers, one column per feature, or from one list of vectors."""
+    features = list(request.features or ())
+    vectors = source.kind(features[0]) == "vectors"
+    if (vectors and len(features) > 1) or any(source.kind(n) == "vectors" for n in features[1:]):
+        raise FileFormatError(
+            f"the columns {listed(features)} must be lists of numbers, one per feature, or one "
+            "list of vectors: select them with features=[...]."
+        )
+    sizes = np.concatenate(
+        [_lengths(lists, features[0], start) for start, lists in _batches(source, features[0])]
+    )
+    rows = _one_row_per_bag(source, request.bag, len(sizes))
+    offsets = offsets_of(sizes)
+    width = _vector_width(source, features[0]) if vectors else len(features)
+    dtype = request.dtype or source.dtype(features)
+    instances = workspace.empty((int(offsets[-1]), width), dtype)
+    for j, name in enumerate(features):
+        for start, lists in _batches(source, name):
+            stop = start + len(lists)
+            part = instances[offsets[start] : offsets[stop]]
+            _check_sizes(lists, sizes[start:stop], rows, start, name)
+            if vectors:
+                assign(part, _matrix(source, lists, part.shape, name))
+            else:
+                assign(part[:, j], source.numbers(lists.flatten()))
+    ids = rows.ids if request.bag is not None and source.notes.get("ids", True) else None
+    names = _feature_names(source, features, width if vectors else None)
+    bags = Bags(instances, offsets, ids, feature_names=names)
+    return bags, rows, _instance_labels(source, request.instance_label, sizes, rows)
+
+
+def _batches(source: TableSource, name: str) -> Iterator[tuple[int, Any]]:
+    """Yield blocks of bags of a list column, with the first bag of each block."""
+    start = 0
+    for batch in source.batches([name], source.rows_per_batch()):
+        yield start, batch.column(name)
+        start += batch.num_rows
+    if start == 0:
+        raise FileFormatError("the table has no rows: there is nothing to make bags of.")
+
+
+def _one_row_per_bag(source: TableSource, name: str | None, n_bags: int) -> Grouping:
+    """One group per row, named by the bag column if there is one."""
+    ids = np.arange(n_bags)
+    if name is not None:
+        column = source.column(name, "bag")
+        if (column.codes < 0).any():
+            row = np.flatnonzero(column.codes < 0)[0]
+            raise InputError(f"row {row} has no bag: the bag column {name!r} is empty there.")
+        if len(column.values) < n_bags:
+            twice = int(np.flatnonzero(np.bincount(column.codes) > 1)[0])
+            first, second = np.flatnonzero(column.codes == twice)[:2]
+            raise InputError(
+                f"the bag {column.values[twice]!r} stands in rows {first} and {second}: in a table "
+                "of lists a row is a bag. If a row is an instance with a vector of features, make "
+                "the column a list of fixed size."
+            )
+        ids = plain_array(column.values)
+    rows = np.arange(n_bags)
+    return Grouping(rows, rows, np.arange(n_bags + 1), ids)
+
+
+def _lengths(lists: Any, name: str, start: int = 0) -> NDArray[np.int64]:
+    if lists.null_count:
+        row = start + int(np.flatnonzero(lists.is_null().to_numpy(zero_copy_only=False))[0])
+        raise InputError(
+            f"row {row} has nothing in the column {name!r}: expected a list, empty for an empty "
+            "bag."
+        )
+    compute = import_extra("pyarrow.compute", extra="io")
+    lengths = compute.list_value_length(lists).to_numpy(zero_copy_only=False)
+    return np.asarray(lengths, dtype=np.int64)
+
+
+def _check_sizes(
+    lists: Any, sizes: NDArray[np.int64], rows: Grouping, start: int, name: str
+) -> None:
+    lengths = _lengths(lists, name, start)
+    odd = np.flatnonzero(lengths != sizes)
+    if len(odd):
+        i = int(odd[0])
+        raise InputError(
+            f"{rows.name_of(start + i)} has lists of different lengths: {lengths[i]} values in the "
+            f"column {name!r}, where others have {sizes[i]}."
+        )
+
+
+def _vector_width(source: TableSource, name: str) -> int:
+    inner = source.type_of(name).value_type
+    if hasattr(inner, "list_size"):
+        return int(inner.list_size)
+    for batch in source.batches([name], 1):
+        lengths = _lengths(batch.column(name).flatten(), name)
+        if len(lengths):
+            return int(lengths[0])
+    raise FileFormatError(f"every list in the column {name!r} is empty: there are no instances.")
+
+
+def _matrix(source: TableSource, lists: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
+    vectors = lists.flatten()
+    if np.any(_lengths(vectors, name) != shape[1]):
+        raise InputError(
+            f"the vectors in the column {name!r} have different lengths: expected {shape[1]} "
+            "numbers for every instance."
+        )
+    return source.numbers(vectors.flatten()).reshape(shape)
+
+
+def _feature_names(source: TableSource, features: list[str], width: int | None) -> list[str] | None:
+    if width is None:
+        return features
+    if "feature_names" in source.notes:
+        names: list[str] | None = source.notes["feature_names"]
+        return names
+    return [f"{features[0]}_{j}" for j in range(width)]
+
+
+def _instance_labels(
+    source: TableSource, name: str | None, sizes: NDArray[np.int64], rows: Grouping
+) -> Column | None:
+    if name is None:
+        return None
+    lists = source.read([name]).column(0).combine_chunks()
+    if not hasattr(lists.type, "value_type") or not hasattr(lists, "flatten"):
+        raise InputError(f"the column {name!r} must hold a list of instance labels for each bag.")
+    _check_sizes(lists, sizes, rows, 0, name)
+    return source.coded(lists.flatten())
