@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from bagwise import __version__
 from bagwise.cli.annotate import annotate
 from bagwise.cli.cluster import cluster
-from bagwise.cli.config import Application
+from bagwise.cli.config import EXIT_CODES, Application
 from bagwise.cli.datasets import datasets
 from bagwise.cli.demo import demo
 from bagwise.cli.doctor import doctor
@@ -77,7 +77,10 @@ def _report(error: Exception, *, debug: bool) -> int:
     if hasattr(error, "format_message"):  # wrong usage, found by typer
         place = getattr(getattr(error, "ctx", None), "command_path", "bagwise")
         message += f"{'' if message.endswith(('.', '?')) else '.'} See `{place} --help`."
-    elif isinstance(error, (BagwiseError, OSError, MemoryError)) or _is_wrong_parameter(error):
+    elif (
+        isinstance(error, (BagwiseError, OSError, MemoryError))
+        or type(error).__name__ == "InvalidParameterError"  # scikit-learn's, not imported here
+    ):
         message = _as_options(message)
     else:
         message, code = f"{type(error).__name__}: {message}. This is a bug in bagwise", BUG
@@ -90,10 +93,6 @@ def _as_options(message: str) -> str:
     return _ARGUMENT.sub(lambda m: f"--{m[1].replace('_', '-')}", message)
 
 
-def _is_wrong_parameter(error: Exception) -> bool:
-    return type(error).__name__ == "InvalidParameterError"  # scikit-learn's, not imported here
-
-
 def _one_line(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "the work needs more memory than there is."
@@ -103,8 +102,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    line = next(iter(str(message).strip().splitlines()), "")
-    line = _as_options(line)
+    line = _as_options(next(iter(str(message).strip().splitlines()), ""))
     typer.echo(typer.style("Warning:", fg="yellow", bold=True) + f" {line}", err=True)
 
 
@@ -123,22 +121,13 @@ app = Application(
 )
 
 
-@app.callback(
-    epilog="Exit codes: 0 done, 2 bad input (one line on stderr says what), 1 a fault of bagwise, "
-    "130 stopped by Ctrl-C."
-)
+@app.callback(epilog=EXIT_CODES)
 def _options(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version",
-            metavar="",
-            callback=_print_version,
-            is_eager=True,
-            help="Show the version and stop.",
-        ),
+        flag("--version", "Show the version and stop.", callback=_print_version, is_eager=True),
     ] = False,
-    debug: Annotated[bool, flag("--debug", help="Show where in the code an error arose.")] = False,
+    debug: Annotated[bool, flag("--debug", "Show where in the code an error arose.")] = False,
 ) -> None:
     """Learn from bags when only the bags are labelled.
 
@@ -155,17 +144,14 @@ def _options(
 
 
 app.add_typer(datasets, rich_help_panel="Data")
-app.command(rich_help_panel="Data")(info)
-app.command(rich_help_panel="Models")(methods)
-app.command(rich_help_panel="Models")(evaluate)
-app.command(rich_help_panel="Models")(fit)
-app.command(rich_help_panel="Models")(predict)
-app.command(rich_help_panel="Models")(annotate)
-app.command(rich_help_panel="Models")(cluster)
-app.command(rich_help_panel="Look")(report)
-app.command(rich_help_panel="Look")(review)
-app.command(rich_help_panel="Look")(demo)
-app.command(rich_help_panel="Project")(doctor)
+for _panel, _commands in {
+    "Data": (info,),
+    "Models": (methods, evaluate, fit, predict, annotate, cluster),
+    "Look": (report, review, demo),
+    "Project": (doctor,),
+}.items():
+    for _command in _commands:
+        app.command(rich_help_panel=_panel)(_command)
 
 
 def main() -> None:
@@ -204,12 +190,12 @@ def _interrupt(signum: int, _: FrameType | None) -> None:
 
 def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
     """Repeat a Ctrl-C that came in a callback of a compiled library: no error leaves one."""
-    if not issubclass(lost.exc_type, KeyboardInterrupt):
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        later = threading.Timer(0.05, _interrupt_main_thread)
+        later.daemon = True
+        later.start()
+    else:
         sys.__unraisablehook__(lost)
-        return
-    later = threading.Timer(0.05, _interrupt_main_thread)
-    later.daemon = True
-    later.start()
 
 
 def _interrupt_main_thread() -> None:

@@ -1,49 +1,34 @@
 """``bagwise cluster``: the groups, and the sub-classes, inside the bags of a file."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bagwise._methods import CSP
-from bagwise.cli.options import (
-    File,
-    Force,
-    Json,
-    LabelledColumns,
-    NoScale,
-    Parameters,
-    flag,
-    output_option,
-    parse_parameters,
-)
+from bagwise.cli import options
 from bagwise.cli.output import as_records, note, print_json, print_table, progress, refuse_existing
-
-if TYPE_CHECKING:
-    pass
 
 
 def cluster(
-    file: File,
+    file: options.File,
     n_clusters: Annotated[
         int, typer.Option("--clusters", "-k", metavar="K", min=1, help="Number of clusters.")
     ],
     output: Annotated[
         Path,
-        output_option(
+        options.output_option(
             "FILE", "Clusters of instances, .parquet, .csv or .tsv; a page (.html) goes beside it."
         ),
     ],
-    columns: LabelledColumns = LabelledColumns(),  # noqa: B008
-    no_scale: NoScale = False,
+    columns: options.Columns,
+    no_scale: options.NoScale = False,
     no_report: Annotated[
-        bool, flag("--no-report", help="Write no page with tables and maps.")
+        bool, options.flag("--no-report", "Write no page with tables and maps.")
     ] = False,
-    parameters: Parameters = None,
-    force: Force = False,
-    json: Json = False,
+    parameters: options.Parameters = None,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Find the groups of instances inside bags, guided by the labels of the bags.
 
@@ -64,16 +49,17 @@ def cluster(
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
     from bagwise._methods.ready_made import instance_scaler
-    from bagwise.cli.reading import refuse_gaps
+    from bagwise._validation import check_bags
+    from bagwise.cli.reading import read_columns
     from bagwise.extras import import_extra
     from bagwise.report._clusters import cluster_page, cluster_summary, clustered_instances
 
     if not no_report:
         for module in ("jinja2", "matplotlib"):
             import_extra(module, extra="report")
-    model = CSP.make({**parse_parameters(parameters or ()), "n_clusters": n_clusters})
-    data = columns.choice().read(file)
-    refuse_gaps(data.bags)
+    model = CSP.make({**options.parse_parameters(parameters), "n_clusters": n_clusters})
+    data = read_columns(file, columns)
+    check_bags(None, data.bags, reset=True)  # gaps are refused before they are scaled
     labels_of_bags = data.labels if data.label_sets is None else data.label_sets
     known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()
     with progress(f"Clustering {data.bags.n_instances} instances"):

@@ -5,20 +5,19 @@ import functools
 import inspect
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from bagwise.cli import options as cli_options
-from bagwise.cli.options import parse_parameters
+from bagwise.cli.options import flag, option, parse_parameters
 from bagwise.cli.output import note, refuse_existing
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
 
 _PANEL = "Any command"
-_EXIT_CODES = (
+EXIT_CODES = (
     "Exit codes: 0 done, 2 bad input (one line on stderr says what), 1 a fault of bagwise, 130 "
     "stopped by Ctrl-C."
 )
@@ -33,7 +32,7 @@ class Application(typer.Typer):
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
         """Register a function as a command, as in Typer."""
-        register = super().command(name, **{"epilog": _EXIT_CODES} | settings)
+        register = super().command(name, **{"epilog": EXIT_CODES} | settings)
 
         def decorate(function: Any) -> Any:
             register(_with_run_options(function))
@@ -92,21 +91,21 @@ def write_options(context: typer.Context, path: Path, *, force: bool) -> None:
 
     lines = [f"# Written by bagwise {__version__}; again: {context.command_path} --config {path}"]
     tables = []
-    for option in context.command.params:
-        value = context.params.get(option.name) if _is_kept(option) else None
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name) if _is_kept(parameter) else None
         if value is None or value is False or (isinstance(value, (list, tuple)) and not value):
             continue
-        if _key(option) == "set":
+        if _key(parameter) == "set":
             tables = ["", "[set]", *(_line(*_parameter(text)) for text in value)]
         else:
-            lines.append(_line(_key(option), value))
+            lines.append(_line(_key(parameter), value))
     with replacing(path, force=force) as temporary:
         temporary.write_text("\n".join([*lines, *tables, ""]), encoding="utf-8")
 
 
 Config = Annotated[
     Path | None,
-    cli_options.option(
+    option(
         "--config",
         metavar="TOML",
         is_eager=True,
@@ -118,7 +117,7 @@ Config = Annotated[
 ]
 SaveConfig = Annotated[
     Path | None,
-    cli_options.option(
+    option(
         "--save-config",
         metavar="TOML",
         rich_help_panel=_PANEL,
@@ -126,21 +125,22 @@ SaveConfig = Annotated[
     ),
 ]
 Debug = Annotated[
-    bool,
-    typer.Option(
-        "--debug", metavar="", rich_help_panel=_PANEL, help="Show where in the code an error arose."
-    ),
+    bool, flag("--debug", "Show where in the code an error arose.", rich_help_panel=_PANEL)
 ]
 
 
 def _with_run_options(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def run(*, context: typer.Context, save_config: Path | None, **options: Any) -> None:
-        for name in ("config", "debug"):
-            options.pop(name)
+        del options["config"], options["debug"]
         force = bool(options.get("force"))
         if save_config is not None:
-            _check_place(save_config, options, force=force)
+            used = [value.resolve() for value in options.values() if isinstance(value, Path)]
+            if save_config.resolve() in used:
+                raise InputError(
+                    f"--save-config {save_config} names a file that this run reads or writes."
+                )
+            refuse_existing([save_config], force=force)
         for name, group in groups.items():
             options[name] = group(**{f.name: options.pop(f.name) for f in fields(group)})
         function(**options)
@@ -152,14 +152,18 @@ def _with_run_options(function: Callable[..., None]) -> Callable[..., None]:
     groups: dict[str, Any] = {
         p.name: p.annotation for p in own.parameters.values() if is_dataclass(p.annotation)
     }
-    added = {"context": typer.Context, "config": Config, "save_config": SaveConfig, "debug": Debug}
-    defaults = {"context": inspect.Parameter.empty, "debug": False}
-    parameters = [q for p in own.parameters.values() for q in _expanded(p)] + [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=kind
+    parameters = [q for p in own.parameters.values() for q in _expanded(p)]
+    for name, kind, default in (
+        ("context", typer.Context, inspect.Parameter.empty),
+        ("config", Config, None),
+        ("save_config", SaveConfig, None),
+        ("debug", Debug, False),
+    ):
+        parameters.append(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+            )
         )
-        for name, kind in added.items()
-    ]
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
@@ -171,18 +175,9 @@ def _expanded(parameter: inspect.Parameter) -> list[inspect.Parameter]:
         return [parameter]
     kinds = get_type_hints(parameter.annotation, include_extras=True)
     return [
-        inspect.Parameter(
-            field.name, parameter.kind, default=field.default, annotation=kinds[field.name]
-        )
+        parameter.replace(name=field.name, default=field.default, annotation=kinds[field.name])
         for field in fields(parameter.annotation)
     ]
-
-
-def _check_place(path: Path, options: Mapping[str, Any], *, force: bool) -> None:
-    used = [value.resolve() for value in options.values() if isinstance(value, Path)]
-    if path.resolve() in used:
-        raise InputError(f"--save-config {path} names a file that this run reads or writes.")
-    refuse_existing([path], force=force)
 
 
 def _is_kept(option: Any) -> bool:

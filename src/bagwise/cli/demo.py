@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bagwise.cli.options import Json, flag
-from bagwise.cli.output import (
-    as_records,
-    note,
-    noting_compilation,
-    print_json,
-    print_table,
-    progress,
-)
+from bagwise.cli import options
+from bagwise.cli.output import as_records, computing, note, print_json, print_table
 from bagwise.cli.report import report
 from bagwise.exceptions import OutputExistsError
 
@@ -30,8 +23,10 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where files go.")
     ] = Path("bagwise-demo"),
-    force: Annotated[bool, flag("--force", help="Overwrite the files of an earlier demo.")] = False,
-    json: Json = False,
+    force: Annotated[
+        bool, options.flag("--force", "Overwrite the files of an earlier demo.")
+    ] = False,
+    json: options.Json = False,
 ) -> None:
     """Train on shipped data, show the key instances and the five systems, write a report.
 
@@ -56,7 +51,7 @@ def demo(
     output.mkdir(parents=True, exist_ok=True)
     sections: list[Section] = []
     for build in SECTIONS:
-        with noting_compilation(), progress((build.__doc__ or "").strip(".")):
+        with computing((build.__doc__ or "").strip(".")):
             sections.append(build(Workshop(output)))
         for table in _tables(sections[-1]) if not json else ():
             print_table(table.columns, title=table.caption)
@@ -64,7 +59,8 @@ def demo(
     _write_page(page, sections)
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # the path is ours to print
         files = (output / "model.skops", output / "musk1.csv", report_page)
-        report(*files, cv=5, title="Musk1: which molecules, and which shapes?", force=True)
+        title = "Musk1: which molecules, and which shapes?"
+        report(*files, options.Columns(), cv=5, title=title, force=True)
     seconds = time.perf_counter() - start
     if json:
         tables = {

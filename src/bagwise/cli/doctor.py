@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from bagwise.cli.options import Json
+from bagwise.cli import options
 from bagwise.cli.output import note, print_json, print_table
 
 _CORE = (
@@ -33,7 +33,7 @@ EXTRAS = {
 }
 
 
-def doctor(json: Json = False) -> None:
+def doctor(json: options.Json = False) -> None:
     """Look at this machine: versions, extras, threads, GPU, data, files, terminal.
 
     Writes nothing. Put its output into a report of a problem. Ends with 1 where something that
@@ -145,19 +145,15 @@ def _files() -> dict[str, str]:
     places = {"working folder": Path.cwd(), "temporary files": Path(tempfile.gettempdir())}
     places["cache"] = user_cache()
     found = {name: f"{path}: {_writable(path)}" for name, path in places.items()}
-    return found | {"compiled kernels": _compiled_kernels()}
-
-
-def _compiled_kernels() -> str:
+    kernels = "kept nowhere, compiled by each process: set NUMBA_CACHE_DIR to a folder to write to"
     try:
         from bagwise.compiled.compilation import cache_folder
 
-        folder = cache_folder()
+        if (folder := cache_folder()) is not None:
+            kernels = f"{folder}: can be written"
     except Exception as error:  # without numba, which is listed as broken
-        return f"unknown: {error}"
-    if folder is None:
-        return "kept nowhere, compiled by each process: set NUMBA_CACHE_DIR to a folder to write to"
-    return f"{folder}: can be written"
+        kernels = f"unknown: {error}"
+    return found | {"compiled kernels": kernels}
 
 
 def _writable(folder: Path) -> str:

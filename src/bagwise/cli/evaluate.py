@@ -5,34 +5,24 @@ from typing import Annotated
 import typer
 
 from bagwise._methods import find_method, make_model
-from bagwise.cli.options import (
-    File,
-    Group,
-    Json,
-    LabelledColumns,
-    MethodName,
-    NoScale,
-    Parameters,
-    Positive,
-    parse_parameters,
-)
-from bagwise.cli.output import noting_compilation, print_json, print_table, progress
+from bagwise.cli import options
+from bagwise.cli.output import computing, print_json, print_table
 
 
 def evaluate(
-    file: File,
-    method: MethodName,
-    columns: LabelledColumns = LabelledColumns(),  # noqa: B008
-    positive: Positive = None,
-    group: Group = None,
+    file: options.File,
+    method: options.MethodName,
+    columns: options.Columns,
+    positive: options.Positive = None,
+    group: options.Group = None,
     folds: Annotated[int, typer.Option("--folds", min=2, help="Number of folds.")] = 5,
     repeats: Annotated[
         int, typer.Option("--repeats", min=1, help="How often the folds are drawn anew.")
     ] = 1,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first draw.")] = 0,
-    no_scale: NoScale = False,
-    parameters: Parameters = None,
-    json: Json = False,
+    no_scale: options.NoScale = False,
+    parameters: options.Parameters = None,
+    json: options.Json = False,
 ) -> None:
     """Cross-validate a method, with the plain baselines beside it.
 
@@ -55,10 +45,9 @@ def evaluate(
     from bagwise.model_selection._evaluation import evaluation_table, make_folds
 
     chosen = find_method(method)
-    values = parse_parameters(parameters or ())
+    values = options.parse_parameters(parameters)
     chosen.make(values)  # a wrong parameter is refused before a long reading
-    choice = columns.choice(group=group)
-    bags, known, groups = read_labelled(file, choice, positive=positive)
+    bags, known, groups = read_labelled(file, columns, positive=positive, group=group)
     has_sets, sparse = known.has_sets, issparse(bags.instances)
     y = known.values if positive is None else known.codes
     chosen.check_labels(label_sets=has_sets)
@@ -67,10 +56,7 @@ def evaluate(
         f"baseline: {name}": model
         for name, model in baselines(label_sets=has_sets, sparse=sparse).items()
     }
-    with (
-        noting_compilation(),
-        progress("Cross-validating", total=len(models) * len(splits)) as step,
-    ):
+    with computing("Cross-validating", total=len(models) * len(splits)) as step:
         evaluations = compare(models, bags, y, cv=splits, after_fold=step)
     if json:
         facts = {"file": str(file), "bags": len(bags), "classes": known.classes.tolist()}

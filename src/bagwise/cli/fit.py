@@ -1,53 +1,27 @@
 """``bagwise fit``: learn a model from a file of labelled bags."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from bagwise._methods import find_method, make_model
+from bagwise.cli import options
 from bagwise.cli.corrections import fit_arguments, known_labels, read_known
-from bagwise.cli.options import (
-    CheckpointFile,
-    Corrections,
-    File,
-    Force,
-    Json,
-    LabelledColumns,
-    MemoryLimit,
-    MethodName,
-    NoScale,
-    Parameters,
-    Positive,
-    output_option,
-    parse_parameters,
-)
-from bagwise.cli.output import (
-    note,
-    noting_compilation,
-    print_json,
-    progress,
-    refuse_existing,
-    some_names,
-)
-
-if TYPE_CHECKING:
-    from bagwise.cli.reading import ColumnChoice
+from bagwise.cli.output import computing, note, print_json, refuse_existing, some_names
 
 
 def fit(
-    file: File,
-    method: MethodName,
-    output: Annotated[Path, output_option("MODEL", "The model, a .skops file.")],
-    columns: LabelledColumns = LabelledColumns(),  # noqa: B008
-    positive: Positive = None,
-    no_scale: NoScale = False,
-    parameters: Parameters = None,
-    memory_limit: MemoryLimit = None,
-    checkpoint: CheckpointFile = None,
-    corrections: Corrections = None,
-    force: Force = False,
-    json: Json = False,
+    file: options.File,
+    method: options.MethodName,
+    output: Annotated[Path, options.output_option("MODEL", "The model, a .skops file.")],
+    columns: options.Columns,
+    positive: options.Positive = None,
+    no_scale: options.NoScale = False,
+    parameters: options.Parameters = None,
+    memory_limit: options.MemoryLimit = None,
+    checkpoint: options.CheckpointFile = None,
+    corrections: options.Corrections = None,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Learn a model from labelled bags.
 
@@ -72,12 +46,11 @@ def fit(
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
     chosen = find_method(method)
-    values = parse_parameters(parameters or ())
+    values = options.parse_parameters(parameters)
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
     estimator = chosen.make(settings)  # a wrong parameter is refused before a long reading
     corrected = read_known(corrections, estimator, chosen.name)
-    choice = columns.choice(memory_limit=memory_limit)
-    bags, y, _ = read_labelled(file, choice, positive=positive)
+    bags, y, _ = read_labelled(file, columns, positive=positive, memory_limit=memory_limit)
     chosen.check_labels(label_sets=y.has_sets)
     model = make_model(chosen, settings, scale=not no_scale, sparse=issparse(bags.instances))
     classes = y.classes.tolist()
@@ -87,7 +60,7 @@ def fit(
         corrected, bags, dict(zip(y.names, names, strict=True)), background=values.get("background")
     )
     targets: Any = y.tolist() if y.has_sets else y.values if positive is None else y.codes
-    with noting_compilation(), progress(f"Fitting {chosen.name} on {len(bags)} bags"):
+    with computing(f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, targets, **fit_arguments(model, known))
     if checkpoint is not None:  # which is gone, and of no meaning where the model is used
         model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
@@ -95,7 +68,7 @@ def fit(
         "method": chosen.name,
         "parameters": values,
         "classes": None if positive is None else classes,
-        "columns": _columns(choice),
+        "columns": {k: v for k, v in vars(columns).items() if k != "labels"},
         "corrections": sum(label is not None for label in known or ()),
     }
     if len(bags) <= MOST_BAGS:
@@ -107,14 +80,3 @@ def fit(
         size = {"bags": len(bags), "instances": bags.n_instances}
         named = {"features": bags.n_features, "feature_names": bags.feature_names}
         print_json({"model": output, **facts, **size, **named, "classes": classes})
-
-
-def _columns(choice: ColumnChoice) -> dict[str, Any]:
-    return {
-        "bag": choice.bag,
-        "label": choice.label,
-        "label_set": choice.label_set,
-        "features": choice.features,
-        "exclude": choice.exclude,
-        "separator": choice.separator,
-    }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bagwise.cli.options import File, Json, LabelledColumns
+from bagwise.cli import options
 from bagwise.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -15,11 +15,7 @@ if TYPE_CHECKING:
 _SHOWN = 20  # labels in the table
 
 
-def info(
-    file: File,
-    columns: LabelledColumns = LabelledColumns(),  # noqa: B008
-    json: Json = False,
-) -> None:
+def info(file: options.File, columns: options.Columns, json: options.Json = False) -> None:
     """Show what is in a file: bags, instances, features, labels, gaps.
 
     Reads a file of bags as the other commands do, and writes nothing: see here whether your columns
@@ -30,9 +26,10 @@ def info(
     bagwise info words.csv --bag bag --label-set label_set --json
     ```
     """
-    from bagwise.inspection._summary import summarise
+    from bagwise.cli.reading import read_columns
+    from bagwise.inspection._tables import summarise
 
-    data = columns.choice().read(file)
+    data = read_columns(file, columns)
     facts = {"file": str(file), **summarise(data.bags)}
     counts = _label_counts(data)
     if json:

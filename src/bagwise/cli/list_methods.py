@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from bagwise._methods import METHODS, Method, find_method, search_methods
-from bagwise.cli.options import Json, matching_methods
+from bagwise.cli import options
 from bagwise.cli.output import print_json, print_table
 from bagwise.exceptions import InputError
 
@@ -14,19 +14,20 @@ def methods(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", autocompletion=matching_methods, help="One of them; all by default."
+            metavar="[NAME]",
+            autocompletion=options.matching_methods,
+            help="One of them; all by default.",
         ),
     ] = None,
     search: Annotated[
         str | None,
-        typer.Option(
+        options.option(
             "--search",
             metavar="WORD",
-            show_default=False,
             help='Methods by a word, such as "MI-SVM", "key instance" or an author.',
         ),
     ] = None,
-    json: Json = False,
+    json: options.Json = False,
 ) -> None:
     """List the methods, their parameters and the papers they come from.
 

@@ -1,116 +1,49 @@
 """Arguments and options that several commands share."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from bagwise._methods import CSP, METHODS
 from bagwise.exceptions import InputError
 
-if TYPE_CHECKING:
-    from bagwise.cli.reading import ColumnChoice
 
-
-def flag(*names: str, help: str) -> Any:
-    """Declare an option that is there or not.
-
-    Parameters
-    ----------
-    *names : str
-        How it is typed.
-    help : str
-        What it does.
-
-    Returns
-    -------
-    typer.models.OptionInfo
-    """
-    return typer.Option(*names, metavar="", help=help)
+def flag(name: str, help: str, **settings: Any) -> Any:
+    """Declare an option that is there or not."""
+    return typer.Option(name, metavar="", help=help, **settings)
 
 
 def option(*names: str, help: str, **settings: Any) -> Any:
-    """Declare an option with a value, whose default is not shown.
-
-    Parameters
-    ----------
-    *names : str
-        How it is typed.
-    help : str
-        What it does.
-    **settings : object
-        Further arguments of ``typer.Option``.
-
-    Returns
-    -------
-    typer.models.OptionInfo
-    """
+    """Declare an option with a value, whose default is not shown; `settings` go to typer."""
     return typer.Option(*names, help=help, **{"show_default": False} | settings)
 
 
 def output_option(metavar: str, help: str) -> Any:
-    """Declare ``--output``.
-
-    Parameters
-    ----------
-    metavar : str
-        What is written: FILE, MODEL.
-    help : str
-        What it holds.
-
-    Returns
-    -------
-    typer.models.OptionInfo
-    """
+    """Declare ``--output``: `metavar` says what is written, `help` what it holds."""
     return option("--output", "-o", metavar=metavar, help=help)
 
 
-def column(name: str, help: str, **settings: Any) -> Any:
-    """Declare an option that names a column of the file.
-
-    Parameters
-    ----------
-    name : str
-        How it is typed.
-    help : str
-        What the column holds.
-    **settings : object
-        Further arguments of ``typer.Option``.
-
-    Returns
-    -------
-    typer.models.OptionInfo
-    """
-    usual = {"metavar": "COLUMN", "rich_help_panel": "Columns of the file"}
-    return option(name, help=help, **usual | settings)
+def column(name: str, help: str, metavar: str = "COLUMN", **settings: Any) -> Any:
+    """Declare an option that names a column of the file."""
+    settings = {"metavar": metavar, "rich_help_panel": "Columns of the file"} | settings
+    return option(name, help=help, **settings)
 
 
 def matching_methods(incomplete: str) -> list[tuple[str, str]]:
-    """Complete the name of a method, for the shell.
-
-    Parameters
-    ----------
-    incomplete : str
-        What was typed.
-
-    Returns
-    -------
-    list of (name, what it does)
-    """
+    """Complete the name of a method, for the shell, with what it does."""
     return [(m.name, m.title) for m in METHODS.values() if m.name.startswith(incomplete)]
 
 
-def parse_parameters(texts: Iterable[str]) -> dict[str, Any]:
+def parse_parameters(texts: Iterable[str] | None) -> dict[str, Any]:
     """Read ``["C=10", "kernel=linear"]``: numbers, true, false and none are such, others text.
 
     Parameters
     ----------
-    texts : iterable of str
+    texts : iterable of str or None
         What was given to ``--set``.
 
     Returns
@@ -124,7 +57,7 @@ def parse_parameters(texts: Iterable[str]) -> dict[str, Any]:
     {'C': 10, 'kernel': 'linear', 'normalization': None}
     """
     parameters = {}
-    for text in texts:
+    for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
             raise InputError(f"--set {text}: expected NAME=VALUE, such as --set C=10.")
@@ -173,9 +106,7 @@ LabelSet = Annotated[
 Labels = Annotated[
     Path | None,
     column(
-        "--labels",
-        "Labels kept elsewhere: a table with the columns --bag and --label.",
-        metavar="TABLE",
+        "--labels", "Labels kept elsewhere: a table with the columns --bag and --label.", "TABLE"
     ),
 ]
 Positive = Annotated[
@@ -183,19 +114,16 @@ Positive = Annotated[
     column(
         "--positive",
         "Of two labels, the one that a single instance can cause; the last in order by default.",
-        metavar="LABEL",
+        "LABEL",
     ),
 ]
 Features = Annotated[
     list[str] | None,
-    column("--features", "Feature columns; all that are left by default.", metavar="A,B,..."),
+    column("--features", "Feature columns; all that are left by default.", "A,B,..."),
 ]
-Exclude = Annotated[
-    list[str] | None, column("--exclude", "Columns to leave out.", metavar="A,B,...")
-]
+Exclude = Annotated[list[str] | None, column("--exclude", "Columns to leave out.", "A,B,...")]
 Separator = Annotated[
-    str,
-    column("--separator", "What separates labels of a set.", metavar="TEXT", show_default=True),
+    str, column("--separator", "What separates labels of a set.", "TEXT", show_default=True)
 ]
 Group = Annotated[
     str | None,
@@ -227,7 +155,7 @@ Parameters = Annotated[
         autocompletion=_matching_parameters,
     ),
 ]
-NoScale = Annotated[bool, flag("--no-scale", help="Take features as they are: no standardisation.")]
+NoScale = Annotated[bool, flag("--no-scale", "Take features as they are: no standardisation.")]
 MemoryLimit = Annotated[
     str | None,
     option(
@@ -255,15 +183,15 @@ Corrections = Annotated[
         "the columns bag, row and label; held fixed.",
     ),
 ]
-Force = Annotated[bool, flag("--force", help="Overwrite what exists.")]
+Force = Annotated[bool, flag("--force", "Overwrite what exists.")]
 Json = Annotated[
-    bool, flag("--json", help="Print the result as one JSON document; notes stay on stderr.")
+    bool, flag("--json", "Print the result as one JSON document; notes stay on stderr.")
 ]
 
 
-@dataclass(frozen=True)
-class LabelledColumns:
-    """The options that say what the columns of a file of labelled bags hold.
+@dataclass
+class Columns:
+    """The options that say what the columns of a file hold.
 
     A command with a parameter of this type has all of these options (see `Application`).
     """
@@ -276,18 +204,17 @@ class LabelledColumns:
     exclude: Exclude = None
     separator: Separator = ";"
 
-    def choice(self, **more: Any) -> ColumnChoice:
-        """Return the columns to read from a file.
+    def __post_init__(self) -> None:
+        """Cut names that are separated by commas; refuse what no file can have."""
+        self.features = _split(self.features) or None
+        self.exclude = _split(self.exclude)
+        if self.label is not None and self.label_set is not None:
+            raise InputError(
+                "label= and label_set= exclude each other: a bag has one or the other."
+            )
+        if not self.separator:
+            raise InputError("separator= is empty: give what stands between the labels of a set.")
 
-        Parameters
-        ----------
-        **more : object
-            Further arguments of `choose_columns`.
 
-        Returns
-        -------
-        ColumnChoice
-        """
-        from bagwise.cli.reading import choose_columns
-
-        return choose_columns(**vars(self), **more)
+def _split(names: list[str] | None) -> list[str]:
+    return [part.strip() for name in names or () for part in name.split(",") if part.strip()]

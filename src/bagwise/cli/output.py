@@ -8,13 +8,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table as RichTable
 
 _WRAPPED = 24  # a column wider than this may be wrapped
 _LEAST = 16  # what is left of it
@@ -35,6 +34,10 @@ def print_table(
     heading : bool, default=True
         Whether to print the headings.
     """
+    from rich import box
+    from rich.cells import cell_len
+    from rich.table import Table
+
     from bagwise.report._cells import are_numbers, cell_text
 
     console = _console()
@@ -42,17 +45,25 @@ def print_table(
     numeric = {name for name, values in columns.items() if are_numbers(values)}
     if title:
         console.print(_visible(title), style="bold")
-    widths = {name: _width([name, *cells] if heading else cells) for name, cells in texts.items()}
+    widths = {
+        name: max(map(cell_len, [name, *cells] if heading else cells), default=0)
+        for name, cells in texts.items()
+    }
     least = {name: width if width <= _WRAPPED else _LEAST for name, width in widths.items()}
     for block in _blocks(least, console.width):
-        table = _empty_table(heading=heading)
+        table = Table(
+            box=box.SIMPLE_HEAD, show_header=heading, pad_edge=False, show_edge=False,
+            padding=(0, 1), collapse_padding=True,
+        )  # fmt: skip
         for name in block:
             # Prose may be wrapped; a number or a short name would be unreadable so.
             prose = widths[name] > _WRAPPED
-            justify: Literal["left", "right"] = "right" if name in numeric else "left"
-            width = min(least[name], console.width // 2 - _GAP)
             table.add_column(
-                name, justify=justify, min_width=width, no_wrap=not prose, overflow="fold"
+                name,
+                justify="right" if name in numeric else "left",
+                min_width=min(least[name], console.width // 2 - _GAP),
+                no_wrap=not prose,
+                overflow="fold",
             )
         for row in zip(*(texts[name] for name in block), strict=True):
             table.add_row(*row)
@@ -105,6 +116,13 @@ def note(message: str) -> None:
 
 
 @contextmanager
+def computing(task: str, total: int | None = None) -> Iterator[Callable[[], None]]:
+    """Show progress, as `progress` does, and report afterwards that numba compiled functions."""
+    with noting_compilation(), progress(task, total) as step:
+        yield step
+
+
+@contextmanager
 def noting_compilation() -> Iterator[None]:
     """Print afterwards that numba compiled kernels, and whether the next run has to do it again."""
     before = _n_compilations()
@@ -148,15 +166,10 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[], None]
     if not console.is_terminal:  # rich 13 ends even a disabled bar with an empty line
         yield lambda: None
         return
+    text = TextColumn("{task.description}", markup=False)
     counter = [] if total is None else [MofNCompleteColumn()]
-    with Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        *counter,
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    ) as bar:
+    columns = [text, BarColumn(), *counter, TimeElapsedColumn()]
+    with Progress(*columns, console=console, transient=True) as bar:
         number = bar.add_task(task, total=total)
         yield lambda: bar.advance(number)
 
@@ -223,26 +236,6 @@ def _blocks(widths: Mapping[str, int], space: int) -> Iterator[list[str]]:
         block.append(name)
         used += more
     yield block
-
-
-def _width(texts: Iterable[str]) -> int:
-    from rich.cells import cell_len
-
-    return max(map(cell_len, texts), default=0)
-
-
-def _empty_table(*, heading: bool) -> RichTable:
-    from rich import box
-    from rich.table import Table
-
-    return Table(
-        box=box.SIMPLE_HEAD,
-        show_header=heading,
-        pad_edge=False,
-        show_edge=False,
-        padding=(0, 1),
-        collapse_padding=True,
-    )
 
 
 def _console(*, stderr: bool = False) -> Console:

@@ -4,31 +4,23 @@ from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
-from bagwise.cli.options import (
-    Bag,
-    File,
-    Force,
-    Json,
-    MemoryLimit,
-    ModelFile,
-    output_option,
-)
+from bagwise.cli import options
 from bagwise.cli.output import note, print_json, progress, refuse_existing
 
 
 def predict(
-    model: ModelFile,
-    file: File,
+    model: options.ModelFile,
+    file: options.File,
     output: Annotated[
         Path,
-        output_option(
+        options.output_option(
             "FILE", "Predictions of bags, .parquet, .csv or .tsv; those of instances go beside it."
         ),
     ],
-    bag: Bag = None,
-    memory_limit: MemoryLimit = None,
-    force: Force = False,
-    json: Json = False,
+    bag: options.Bag = None,
+    memory_limit: options.MemoryLimit = None,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Predict the bags of a file, with the instance that decided.
 
@@ -45,14 +37,16 @@ def predict(
 
     beside = file_beside(output, "instances")
     refuse_existing([output, beside], force=force, inputs=[model, file])
-    from bagwise.cli.reading import choose_columns, read_for_model
-    from bagwise.cli.saved_model import open_model
+    from bagwise.cli.reading import open_model, read_for_model
     from bagwise.inspection import bag_table, instance_table
     from bagwise.inspection._tables import instance_model
 
     fitted, metadata = open_model(model)
-    choice = choose_columns(bag=bag, memory_limit=memory_limit)
-    bags = read_for_model(file, fitted, metadata, choice, labelled=False).bags
+    columns = options.Columns(bag=bag)
+    data = read_for_model(
+        file, fitted, metadata, columns, labelled=False, memory_limit=memory_limit
+    )
+    bags = data.bags
     classes = metadata.get("classes")
     with progress(f"Predicting {len(bags)} bags"):
         separator = metadata.get("columns", {}).get("separator", ";")

@@ -1,18 +1,21 @@
-"""From a file and the options of a command to bags and labels."""
+"""From files and the options of a command to bags, labels and saved models."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from copy import copy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
 
 from bagwise._validation import check_bags, is_mapped
 from bagwise.bags import Bags, offsets_of
+from bagwise.cli.options import Columns
 from bagwise.cli.output import note, progress
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError, LabelError, ModelFileError
 from bagwise.io.columns import Request
 from bagwise.io.contents import Contents
 from bagwise.io.files import TABLES, format_errors, format_of
@@ -20,46 +23,33 @@ from bagwise.io.memory import Workspace
 from bagwise.io.reading import read_contents
 from bagwise.io.table import open_table
 from bagwise.labels import Labels
+from bagwise.persistence import load_model
+
+_ROLES = ("bag", "label", "label_set")
 
 
-class ColumnChoice(Request):
-    """The columns of a file as the options of a command name them."""
-
-    def read(self, path: Path) -> Contents:
-        """Read these columns of a file."""
-        with progress(f"Reading {path.name}"), _naming(path):
-            return read_contents(path, self)
-
-
-def choose_columns(
-    *,
-    features: Iterable[str] | None = None,
-    exclude: Iterable[str] | None = None,
-    **options: Any,
-) -> ColumnChoice:
-    """Check the options of a command that name columns.
+def read_columns(path: Path, chosen: Columns, **more: Any) -> Contents:
+    """Read the columns of a file that the options of a command name.
 
     Parameters
     ----------
-    features, exclude : iterable of str or None
-        Names of columns, or several separated by commas.
-    **options : object
-        The other attributes of `ColumnChoice`.
+    path : Path
+        The file of bags.
+    chosen : Columns
+        The columns; None stands for those of the usual names.
+    **more : object
+        Further attributes of `Request`: ``group``, ``memory_limit``, ``columns``.
 
     Returns
     -------
-    ColumnChoice
+    Contents
     """
-    choice = ColumnChoice(features=_split(features) or None, exclude=_split(exclude), **options)
-    if choice.label is not None and choice.label_set is not None:
-        raise InputError("label= and label_set= exclude each other: a bag has one or the other.")
-    if not choice.separator:
-        raise InputError("separator= is empty: give what stands between the labels of a set.")
-    return choice
+    with progress(f"Reading {path.name}"), _naming(path):
+        return read_contents(path, Request(**vars(chosen), **more))
 
 
 def read_labelled(
-    path: Path, choice: ColumnChoice, *, positive: str | None = None
+    path: Path, chosen: Columns, *, positive: str | None = None, **more: Any
 ) -> tuple[Bags, Labels, NDArray[Any] | None]:
     """Read bags to learn from: those without a label are left out, with a note.
 
@@ -67,11 +57,13 @@ def read_labelled(
     ----------
     path : Path
         The file of bags.
-    choice : ColumnChoice
+    chosen : Columns
         Its columns.
     positive : str or None
         The positive one of two labels, which becomes the last class; by default classes are
         sorted.
+    **more : object
+        Further arguments of `read_columns`.
 
     Returns
     -------
@@ -82,8 +74,8 @@ def read_labelled(
     groups : ndarray of shape (n_bags,) or None
         Their groups.
     """
-    data = choice.read(path)
-    labels = _chosen_labels(data, choice)
+    data = read_columns(path, chosen, **more)
+    labels = _chosen_labels(data, chosen)
     known = labels.known
     if not known.all():
         note(f"{(~known).sum()} of {len(known)} bags have no label and are left out.")
@@ -93,7 +85,9 @@ def read_labelled(
     if positive is not None:
         labels = _positive_last(labels, positive)
     groups = None if data.groups is None else data.groups[known]
-    return refuse_gaps(_chosen(data.bags, known)), labels, groups
+    bags = _chosen(data.bags, known)
+    check_bags(None, bags, reset=True)  # gaps are refused before they are scaled
+    return bags, labels, groups
 
 
 def positive_note(labels: Labels) -> str:
@@ -102,30 +96,80 @@ def positive_note(labels: Labels) -> str:
     return f" ({labels.names[1]} is positive)" if two else ""
 
 
-def refuse_gaps(bags: Bags) -> Bags:
-    """Return bags of finite values as they are, and refuse others before they are scaled.
+def open_model(path: Path) -> tuple[Any, dict[str, Any]]:
+    """Load a fitted model and its metadata.
 
     Parameters
     ----------
-    bags : Bags
-        Bags to learn from.
+    path : Path
+        A file that `bagwise fit` or `save_model` wrote.
 
     Returns
     -------
-    Bags
-        `bags`.
+    model : estimator
+        The fitted model.
+    metadata : dict
+        What `bagwise fit` kept: ``method``, ``parameters``, ``classes``, ``columns``, ``training``,
+        ``corrections``, each of the expected type; any of them may be missing.
+
+    Raises
+    ------
+    ModelFileError
+        When the file is damaged, the model is not fitted, or what is kept beside it is of other
+        types than `bagwise fit` writes.
     """
-    check_bags(None, bags, reset=True)
-    return bags
+    model, metadata = load_model(path)
+    try:
+        check_is_fitted(model)
+    except (NotFittedError, TypeError, AttributeError) as error:
+        raise ModelFileError(f"{path} holds a model that is not fitted: fit it first.") from error
+    columns, classes = metadata.get("columns", {}), metadata.get("classes")
+    is_right = {
+        "method": isinstance(metadata.get("method"), str | None),
+        "parameters": isinstance(metadata.get("parameters"), dict | None),
+        # With --positive the model knows its two labels as 0 and 1.
+        "classes": classes is None
+        or (_are_two_labels(classes) and list(getattr(model, "classes_", ())) == [0, 1]),
+        "columns": isinstance(columns, dict) and _are_columns(columns),
+        "training": _are_texts(metadata.get("training")),
+        "corrections": isinstance(metadata.get("corrections", 0), int),
+    }
+    for name, right in is_right.items():
+        if not right:
+            raise ModelFileError(
+                f"{path} is damaged: {name!r}, kept beside the model, is not what `bagwise fit` "
+                "writes."
+            )
+    return model, metadata
+
+
+def _are_texts(value: Any) -> bool:
+    """Whether a value is a list of texts, or None."""
+    is_list = isinstance(value, list) and all(isinstance(text, str) for text in value)
+    return value is None or is_list
+
+
+def _are_two_labels(value: Any) -> bool:
+    labels = value if isinstance(value, list) else []
+    plain = all(isinstance(label, str | int | float) for label in labels)
+    return plain and len(labels) == 2 and labels[0] != labels[1]
+
+
+def _are_columns(columns: Mapping[str, Any]) -> bool:
+    named = all(isinstance(columns.get(role), str | None) for role in _ROLES)
+    separator = columns.get("separator", ";")
+    listed = _are_texts(columns.get("features")) and _are_texts(columns.get("exclude"))
+    return named and listed and isinstance(separator, str) and separator != ""
 
 
 def read_for_model(
     path: Path,
     model: Any,
     metadata: Mapping[str, Any],
-    choice: ColumnChoice,
+    chosen: Columns,
     *,
     labelled: bool = True,
+    **more: Any,
 ) -> Contents:
     """Read the columns a saved model was fitted on, in its order, and labels where there are any.
 
@@ -137,11 +181,13 @@ def read_for_model(
         The saved model.
     metadata : mapping
         Of the model file: under ``columns``, the columns it was fitted on.
-    choice : ColumnChoice
+    chosen : Columns
         The columns named now; the others are those of the fit. A label column of the fit may be
         absent: new bags need no labels.
     labelled : bool, default=True
         Whether labels are read; without, the label columns of the model are left out.
+    **more : object
+        Further arguments of `read_columns`.
 
     Returns
     -------
@@ -150,8 +196,8 @@ def read_for_model(
     """
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else list(names)
-    choice = _as_fitted(path, metadata.get("columns", {}), names, choice, labelled=labelled)
-    data = choice.read(path)
+    fitted = metadata.get("columns", {})
+    data = read_columns(path, _as_fitted(path, fitted, names, chosen, labelled), **more)
     if names is not None and data.bags.feature_names is not None:
         data.bags = _in_order(data.bags, names)
     return data
@@ -159,34 +205,34 @@ def read_for_model(
 
 def _as_fitted(
     path: Path,
-    columns: Mapping[str, Any],
+    fitted: Mapping[str, Any],
     names: list[str] | None,
-    choice: ColumnChoice,
-    *,
+    chosen: Columns,
     labelled: bool,
-) -> ColumnChoice:
+) -> Columns:
     """Fill in the columns of the fit where the options name none."""
     present = _column_names(path)
-    beside = present if choice.labels is None else _column_names(choice.labels)
-    then = {role: columns.get(role) for role in ("label", "label_set")}
-    usual: dict[str, Any] = {}
-    left_out = list(columns.get("exclude") or [])
+    beside = present if chosen.labels is None else _column_names(chosen.labels)
+    found, left_out = copy(chosen), list(fitted.get("exclude") or [])
     if not labelled:
-        left_out += [name for name in then.values() if name is not None]
-    elif choice.label is None and choice.label_set is None:
-        usual = {role: name for role, name in then.items() if name in beside}
+        left_out += [fitted[role] for role in ("label", "label_set") if fitted.get(role)]
+    elif chosen.label is None and chosen.label_set is None:
+        found.label, found.label_set = (
+            fitted.get(role) if fitted.get(role) in beside else None
+            for role in ("label", "label_set")
+        )
     # The features of HDF5 files, and of lists in Parquet, have no columns of their own.
     format = format_of(path, None) if path.exists() else None
     has_lists = format == "parquet" and not set(names or ()) & set(present)
-    features = columns.get("features") if has_lists or format == "hdf5" else names
-    return replace(
-        choice,
-        bag=choice.bag or (columns.get("bag") if beside else None),
-        features=choice.features or features,
-        exclude=list(dict.fromkeys([*choice.exclude, *(n for n in left_out if n in present)])),
-        separator=choice.separator if choice.separator != ";" else columns.get("separator") or ";",
-        **usual,
+    features = fitted.get("features") if has_lists or format == "hdf5" else names
+    found.bag = chosen.bag or (fitted.get("bag") if beside else None)
+    found.features = chosen.features or features
+    found.exclude = list(
+        dict.fromkeys([*(chosen.exclude or ()), *(name for name in left_out if name in present)])
     )
+    if chosen.separator == ";":
+        found.separator = fitted.get("separator", ";")
+    return found
 
 
 @contextmanager
@@ -211,14 +257,14 @@ def _chosen(bags: Bags, known: NDArray[np.bool_]) -> Bags:
     return Bags(table, offsets, ids, feature_names=bags.feature_names)
 
 
-def _chosen_labels(data: Contents, choice: ColumnChoice) -> Labels:
+def _chosen_labels(data: Contents, chosen: Columns) -> Labels:
     """The labels or the label sets, whichever the options name."""
     single, sets = data.labels, data.label_sets
     if single is None and sets is None:
         raise LabelError("the bags have no labels: name their column with label= or label_set=.")
-    if single is not None and sets is not None and choice.label is None is choice.label_set:
+    if single is not None and sets is not None and chosen.label is None is chosen.label_set:
         raise LabelError("the bags have labels and label sets: choose label= or label_set=.")
-    if sets is not None and choice.label is None:
+    if sets is not None and chosen.label is None:
         return sets
     assert single is not None
     return single
@@ -235,10 +281,6 @@ def _positive_last(labels: Labels, positive: str) -> Labels:
     if labels.names[1] == positive:
         return labels
     return Labels("single", labels.classes[::-1], 1 - labels.codes)
-
-
-def _split(names: Iterable[str] | None) -> list[str]:
-    return [part.strip() for name in names or () for part in name.split(",") if part.strip()]
 
 
 def _column_names(path: Path) -> list[str]:

@@ -7,37 +7,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bagwise.cli.options import (
-    Audio,
-    File,
-    Force,
-    Group,
-    Image,
-    Json,
-    LabelledColumns,
-    MemoryLimit,
-    ModelFile,
-    Text,
-    column,
-    option,
-    output_option,
-)
+from bagwise.cli import options
 from bagwise.cli.output import note, print_json, progress, refuse_existing
+from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
     from bagwise.io.contents import Contents
     from bagwise.labels import Labels
+    from bagwise.model_selection import HeldOut
+    from bagwise.report import Media
 
 
 def report(
-    model: ModelFile,
-    file: File,
-    output: Annotated[Path, output_option("PAGE", "The page, .html.")],
-    columns: LabelledColumns = LabelledColumns(),  # noqa: B008
-    group: Group = None,
+    model: options.ModelFile,
+    file: options.File,
+    output: Annotated[Path, options.output_option("PAGE", "The page, .html.")],
+    columns: options.Columns,
+    group: options.Group = None,
     cv: Annotated[
         int,
-        option(
+        options.option(
             "--cv",
             metavar="N",
             min=0,
@@ -45,18 +34,18 @@ def report(
         ),
     ] = 0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the folds.")] = 0,
-    image: Image = None,
-    audio: Audio = None,
-    text: Text = None,
+    image: options.Image = None,
+    audio: options.Audio = None,
+    text: options.Text = None,
     source: Annotated[
-        str | None, column("--source", "Column with the image that an instance is part of.")
+        str | None, options.column("--source", "Column with the image that an instance is part of.")
     ] = None,
     box: Annotated[
         str | None,
-        column(
+        options.column(
             "--box",
             "Four columns: where in its --source an instance is, in pixels.",
-            metavar="X,Y,WIDTH,HEIGHT",
+            "X,Y,WIDTH,HEIGHT",
         ),
     ] = None,
     per_bag: Annotated[
@@ -65,12 +54,10 @@ def report(
     budget: Annotated[
         str, typer.Option("--budget", metavar="SIZE", help="Most media the page may hold.")
     ] = "20MB",
-    title: Annotated[
-        str | None, typer.Option("--title", help="Title of the page.", show_default=False)
-    ] = None,
-    memory_limit: MemoryLimit = None,
-    force: Force = False,
-    json: Json = False,
+    title: Annotated[str | None, options.option("--title", help="Title of the page.")] = None,
+    memory_limit: options.MemoryLimit = None,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Write one page about a model and bags: data, figures, every bag with its key instance.
 
@@ -86,32 +73,35 @@ def report(
     """
     refuse_existing([output], force=force, inputs=[model, file])
     from bagwise._memory import byte_count
-    from bagwise.cli.held_out import predict_held_out
-    from bagwise.cli.media import check_box, make_media
-    from bagwise.cli.reading import read_for_model
-    from bagwise.cli.saved_model import open_model
+    from bagwise.cli.reading import open_model, read_for_model
     from bagwise.extras import import_extra
     from bagwise.report import Report
 
     import_extra("jinja2", extra="report")
     fitted, metadata = open_model(model)
-    shown = {"images": image, "audio": audio, "texts": text, "sources": source}
-    edges = check_box(box, source)
-    named = [*(name for name in shown.values() if name is not None), *edges]
-    choice = columns.choice(group=group, memory_limit=memory_limit, columns=named)
-    data = read_for_model(file, fitted, metadata, choice)
-    media = make_media(file, data.columns, shown, edges, per_bag=per_bag, budget=byte_count(budget))
-    y = _known_labels(fitted, data)
-    held_out = predict_held_out(fitted, data, y, metadata, folds=cv, seed=seed) if cv else None
-    facts = {"file": str(file), "model file": str(model), "method": metadata.get("method")}
+    edges = [] if box is None else [name.strip() for name in box.split(",")]
+    if edges and (len(edges) != 4 or source is None):
+        raise InputError(
+            f"--box {box}: expected four columns as x,y,width,height, and --source for the image "
+            "they lie in."
+        )
+    named = {"images": image, "audio": audio, "texts": text, "sources": source}
+    shown = {kind: name for kind, name in named.items() if name is not None}
+    beside = [*shown.values(), *edges]
+    data = read_for_model(
+        file, fitted, metadata, columns, group=group, memory_limit=memory_limit, columns=beside
+    )
+    y = _known_labels(fitted, data, metadata.get("classes"))
+    method = metadata.get("method")
+    facts = {"file": str(file), "model file": str(model), "method": method}
     page = Report(
         fitted,
         data.bags,
         y,
-        title=title or f"{metadata.get('method') or 'A model'} on {file.name}",
-        media=media,
+        title=title or f"{method or 'A model'} on {file.name}",
+        media=_media(file, data, shown, edges, per_bag=per_bag, budget=byte_count(budget)),
         groups=data.groups,
-        held_out=held_out,
+        held_out=_held_out(fitted, data, y, folds=cv, seed=seed) if cv else None,
         seen=_seen(data, metadata.get("training")),
         classes=metadata.get("classes"),
         facts={name: value for name, value in facts.items() if value is not None}
@@ -139,10 +129,93 @@ def _seen(data: Contents, training: list[str] | None) -> list[bool] | None:
     return [mark in marks for mark in fingerprints(data.bags)]
 
 
-def _known_labels(fitted: Any, data: Contents) -> Labels | None:
+def _known_labels(fitted: Any, data: Contents, classes: list[Any] | None) -> Labels | None:
     """The labels of the bags, of the kind that the model was fitted on where a file has both."""
     from bagwise.inspection._tables import label_kind
+    from bagwise.labels import Labels
 
-    if data.labels is None or (data.label_sets is not None and label_kind(fitted) == "sets"):
+    labels = data.labels
+    if labels is None or (data.label_sets is not None and label_kind(fitted) == "sets"):
         return data.label_sets
-    return data.labels
+    if classes is None:
+        return labels
+    # Fitted with --positive, the model knows these two labels as 0 and 1.
+    known = {str(label): k for k, label in enumerate(classes)}
+    own = [known.get(str(label), label) for label in labels.classes.tolist()]
+    return Labels.from_codes(own, labels.codes)
+
+
+def _held_out(
+    fitted: Any, data: Contents, labels: Labels | None, *, folds: int, seed: int
+) -> HeldOut:
+    """Predict each labelled bag by a model that was fitted without it; the baselines likewise."""
+    from dataclasses import replace
+
+    import numpy as np
+    from scipy.sparse import issparse
+    from sklearn.base import is_classifier
+
+    from bagwise._methods.ready_made import baselines
+    from bagwise.base import RowEstimator
+    from bagwise.inspection._tables import final_estimator
+    from bagwise.model_selection import held_out_predictions
+    from bagwise.model_selection._evaluation import make_folds
+
+    if not is_classifier(fitted) or isinstance(final_estimator(fitted), RowEstimator):
+        raise InputError("--cv is for models that predict the label of a bag: leave it out.")
+    if labels is None:
+        raise LabelError("--cv needs labels: name their column with label= or label_set=.")
+    known, has_sets = labels.known, labels.has_sets
+    if has_sets:
+        classes = np.asarray(fitted.classes_).tolist()
+        own = labels[known].aligned(classes, [str(label) for label in classes])
+        targets = own.indicator[:, : len(classes)].astype(int)
+    else:
+        targets = labels[known].values
+    bags = data.bags[np.flatnonzero(known)]
+    groups = None if data.groups is None else data.groups[known]
+    splits = make_folds(targets, n_folds=folds, seed=seed, groups=groups)
+    models = {"": fitted} | baselines(label_sets=has_sets, sparse=issparse(bags.instances))
+    found = {}
+    with progress("Cross-validating", total=len(models) * len(splits)) as step:
+        for name, model in models.items():
+            held_out = held_out_predictions(
+                model, bags, targets, cv=splits, groups=groups, after_fold=step
+            )
+            found[name] = held_out.expand(known)
+    return replace(found.pop(""), baselines=found)
+
+
+def _media(
+    path: Path,
+    data: Contents,
+    shown: dict[str, str],
+    edges: list[str],
+    *,
+    per_bag: int,
+    budget: int,
+) -> Media | None:
+    """The pictures, sounds and texts of instances; files are found from the folder of the table.
+
+    `shown` names the column of each kind, `edges` those of x, y, width and height in the source.
+    """
+    from bagwise.report import Media
+
+    if not shown:
+        return None
+    lists: dict[str, Any] = {}
+    for kind, column in shown.items():
+        lists[kind] = values = data.columns[column]
+        if kind != "texts":
+            lists[kind] = [path.parent / v if v and v.strip() else None for v in values]
+    if edges:
+        boxes = [_numbers(data.columns[name], name) for name in edges]
+        lists["boxes"] = list(zip(*boxes, strict=True))
+    return Media(**lists, per_bag=per_bag, budget=budget)
+
+
+def _numbers(values: list[Any], name: str) -> list[float]:
+    try:
+        return [float("nan") if value is None else float(value) for value in values]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the column {name!r} (asked for with --box) holds no numbers.") from error

@@ -1,59 +1,61 @@
 """``bagwise review``: a page where a person corrects what a model is least sure of."""
 
+from __future__ import annotations
+
+import os
 import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bagwise.cli.options import Audio, Bag, File, Force, Image, Json, Labels, Text, flag
+from bagwise.cli import options
 from bagwise.cli.output import note, print_json, progress, refuse_existing
 from bagwise.exceptions import InputError, LabelError
 
+if TYPE_CHECKING:
+    from bagwise.review.card import ServedMedia
+
 
 def review(
-    file: File,
+    file: options.File,
     model: Annotated[
         Path | None,
         typer.Option("--model", metavar="MODEL", help="What `bagwise fit -m orlr` wrote."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="SQLITE",
-            help="Where decisions are kept, and continued; FILE.corrections.sqlite by default.",
-            show_default=False,
+        options.output_option(
+            "SQLITE",
+            "Where decisions are kept, and continued; FILE.corrections.sqlite by default.",
         ),
     ] = None,
-    image: Image = None,
-    audio: Audio = None,
-    text: Text = None,
+    image: options.Image = None,
+    audio: options.Audio = None,
+    text: options.Text = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", metavar="N", help="Look at the N least certain only.", min=1),
     ] = None,
-    bag: Bag = None,
-    labels: Labels = None,
+    bag: options.Bag = None,
+    labels: options.Labels = None,
     port: Annotated[
         int, typer.Option("--port", help="Port of the page; 0: any.", min=0, max=65535)
     ] = 0,
     no_browser: Annotated[
-        bool, flag("--no-browser", help="Print the address, open no browser.")
+        bool, options.flag("--no-browser", "Print the address, open no browser.")
     ] = False,
     export: Annotated[
         Path | None,
-        typer.Option(
+        options.option(
             "--export",
             metavar="TABLE",
             help="Write the corrections made so far as .parquet, .csv or .tsv, and stop.",
-            show_default=False,
         ),
     ] = None,
-    force: Force = False,
-    json: Json = False,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Confirm or correct labels of instances by keyboard, least certain first.
 
@@ -78,9 +80,7 @@ def review(
     refuse_existing([sidecar], force=True, inputs=[file, model])  # it is continued
     from sklearn.pipeline import Pipeline
 
-    from bagwise.cli.media import make_served
-    from bagwise.cli.reading import choose_columns, read_for_model
-    from bagwise.cli.saved_model import open_model
+    from bagwise.cli.reading import open_model, read_for_model
     from bagwise.inspection._tables import instance_model
     from bagwise.review import Corrections, ReviewQueue, read_corrections
     from bagwise.review.server import ReviewServer
@@ -91,11 +91,11 @@ def review(
     shown = [(kind, name) for kind, name in named.items() if name is not None]
     if len(shown) > 1:
         raise InputError("--image, --audio and --text exclude each other: show one of them.")
-    choice = choose_columns(bag=bag, labels=labels, columns=[name for _, name in shown])
-    data = read_for_model(file, fitted, facts, choice)
+    chosen = options.Columns(bag=bag, labels=labels)
+    data = read_for_model(file, fitted, facts, chosen, columns=[name for _, name in shown])
     media = None
     for kind, name in shown:
-        media = make_served(file, kind, data.columns[name])
+        media = _served(file, kind, data.columns[name])
     bags, known = data.bags, data.labels
     if known is None or (data.label_sets is not None and columns.get("label") is None):
         known = data.label_sets
@@ -122,14 +122,32 @@ def review(
     )
     following = None
     if counts["confirmed"] + counts["corrected"]:
-        chosen = ["--labels", str(labels)] if labels else []
-        chosen += [] if isinstance(fitted, Pipeline) else ["--no-scale"]
+        words = ["--labels", str(labels)] if labels else []
+        words += [] if isinstance(fitted, Pipeline) else ["--no-scale"]
         facts["columns"] = {**columns, "bag": bag or columns.get("bag")}
-        following = _next_command(file, model, sidecar, facts, chosen)
+        following = _next_command(file, model, sidecar, facts, words)
         note(f"next: {following}")
     if json:
         result = {"file": file, "model": model, "decisions": counts}
         print_json(result | {"written": [sidecar], "next": following})
+
+
+def _served(path: Path, kind: str, values: list[str | None]) -> ServedMedia:
+    """Bring a column of images, sounds or texts together for the page.
+
+    Files are found from the folder of the table, and those outside of it are not shown.
+    """
+    from bagwise.review.card import ServedMedia
+
+    folder = path.parent.resolve()
+    names = {} if kind == "text" else dict.fromkeys(v for v in values if v is not None)
+    outside = [v for v in names if not Path(os.path.normpath(folder / v)).is_relative_to(folder)]
+    if outside:
+        note(
+            f"{len(outside)} files are outside of {folder} and are not shown, {outside[0]!r} among "
+            "them: copy them into that folder, and name them from there."
+        )
+    return ServedMedia(kind, values, path.parent)
 
 
 def _serve(server: Any, *, show: Callable[[str], None], no_browser: bool) -> None:
@@ -166,17 +184,13 @@ def _next_command(
     file: Path, model: Path, sidecar: Path, facts: Mapping[str, Any], options: list[str]
 ) -> str:
     words = ["bagwise", "fit", str(file), "-m", str(facts.get("method", "orlr")), *options]
-    columns = facts.get("columns", {})
-    for name, option in (("bag", "--bag"), ("label", "--label"), ("label_set", "--label-set")):
-        if columns.get(name):
-            words += [option, columns[name]]
-    for name in ("features", "exclude"):
-        if columns.get(name):
-            words += [f"--{name}", ",".join(columns[name])]
+    for name in ("bag", "label", "label_set", "features", "exclude", "separator"):
+        value = facts.get("columns", {}).get(name)
+        if value and value != ";":  # the default separator
+            joined = ",".join(value) if isinstance(value, list) else value
+            words += [f"--{name.replace('_', '-')}", joined]
     if facts.get("classes"):
         words += ["--positive", str(facts["classes"][1])]
-    if columns.get("separator", ";") != ";":
-        words += ["--separator", columns["separator"]]
     for name, value in (facts.get("parameters") or {}).items():
         words += ["--set", f"{name}={value}"]
     words += ["--corrections", str(sidecar), "-o", str(model.with_stem(f"{model.stem}-reviewed"))]

@@ -1,16 +1,43 @@
-"""What all displays share: new axes in a figure of their own, and a plain frame."""
+"""What displays share: axes in a figure of their own, a plain frame and a plain legend."""
 
-from typing import Any
+from abc import ABC, abstractmethod
+from typing import Any, Self
 
 from bagwise.extras import import_extra
 
 
-def new_axes(ax: Any, width: float, height: float) -> Any:
-    """Return `ax`, or axes in a new figure of this size in inches where it is None."""
-    if ax is not None:
-        return ax
-    pyplot = import_extra("matplotlib.pyplot", extra="plot")
-    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+class AxesDisplay(ABC):
+    """A display on one pair of axes: subclasses give its size and draw it."""
+
+    ax_: Any
+    figure_: Any
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw the display.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        self
+        """
+        if ax is None:
+            pyplot = import_extra("matplotlib.pyplot", extra="plot")
+            _, ax = pyplot.subplots(figsize=self._size(), layout="constrained")
+        self._draw(ax)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    @abstractmethod
+    def _size(self) -> tuple[float, float]:
+        """Width and height of a new figure, in inches."""
+
+    @abstractmethod
+    def _draw(self, ax: Any) -> None:
+        """Draw on these axes."""
 
 
 def plain_frame(ax: Any, *, grid: str | None = None) -> None:
@@ -18,3 +45,9 @@ def plain_frame(ax: Any, *, grid: str | None = None) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     if grid is not None:
         ax.grid(axis=grid, color="0.5", alpha=0.3, linewidth=0.6)
+
+
+def plain_legend(ax: Any, **settings: Any) -> None:
+    """Draw a legend without a frame; a label may be called "$x", which is no formula."""
+    for text in ax.legend(frameon=False, **settings).get_texts():
+        text.set_parse_math(False)

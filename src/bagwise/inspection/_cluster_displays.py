@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
-from bagwise.inspection._axes import new_axes, plain_frame
+from bagwise.inspection._axes import AxesDisplay, plain_frame, plain_legend
 from bagwise.inspection._tables import instance_model
 
 MOST_SHOWN = 2000
 
 
 @dataclass(eq=False)
-class ClusterMapDisplay:
+class ClusterMapDisplay(AxesDisplay):
     """Show instances as points of a plane, coloured by cluster, class or anything else.
 
     Make one with `from_estimator` or `from_predictions`; `from_embedding` makes several of one
@@ -194,19 +194,10 @@ class ClusterMapDisplay:
             for values, name in zip(groups, names, strict=False)
         ]
 
-    def plot(self, *, ax: Any = None) -> Self:
-        """Draw the display.
+    def _size(self) -> tuple[float, float]:
+        return 6.4, 5.6
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to plot; a new figure by default.
-
-        Returns
-        -------
-        ClusterMapDisplay
-        """
-        ax = new_axes(ax, 6.4, 5.6)
+    def _draw(self, ax: Any) -> None:
         colours = import_extra("matplotlib", extra="plot").colormaps["gist_rainbow"]
         texts = np.array(["not known" if group is None else str(group) for group in self.groups])
         unknown = np.array([group is None for group in self.groups], dtype=bool)
@@ -224,8 +215,6 @@ class ClusterMapDisplay:
             )  # fmt: skip
         ax.set(xticks=[], yticks=[])
         ax.set_title(self.title, parse_math=False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
 
 
 def _in_the_plane(rows: Any, layout: str, rng: Any) -> NDArray[Any]:
@@ -331,7 +320,7 @@ class ClusterChoiceDisplay:
                 ax.plot(*place, "o", ms=12, mfc="none", mec="#d9762b", mew=2)
         above.set_ylabel("stability (adjusted Rand index)")
         below.set(xlabel="number of clusters", ylabel="eigengap")
-        above.legend(frameon=False)
+        plain_legend(above)
         for ax in (above, below):
             plain_frame(ax, grid="both")
         self.axes_, self.figure_ = np.array([above, below]), above.figure

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.pipeline import Pipeline
 
 from bagwise._validation import check_bags, check_label
@@ -57,7 +58,7 @@ def bag_table(
     has_keys = seen is not None and hasattr(estimator, "key_instances")
     if seen is None:
         estimator, seen = model, bags
-    names = _class_names(estimator, classes)
+    names = class_names(estimator, classes)
     predicted = estimator.predict(seen)
     is_set = predicted.ndim == 2
     answer = _joined(predicted, names, separator) if is_set else _named(predicted, estimator, names)
@@ -112,13 +113,13 @@ def instance_table(model: Any, X: Any, *, classes: ArrayLike | None = None) -> C
     >>> instance_table(model, bags)["key"].tolist()
     [False, True, True, False, True, True]
     """
-    estimator, bags = _scoring_model(model, X)
+    estimator, bags = scoring_model(model, X)
     table = {"bag": bags.names[bags.bag_index], "row": _rows(bags)}
-    names = _class_names(estimator, classes)
+    names = class_names(estimator, classes)
     table |= _per_class("score", estimator.score_instances(bags), names)
     if hasattr(estimator, "predict_proba_instances"):
         shares = estimator.predict_proba_instances(bags)
-        table |= _per_class("probability", shares, _with_background(estimator, names))
+        table |= _per_class("probability", shares, with_background(estimator, names))
     table["predicted"] = _named(estimator.predict_instances(bags), estimator, names)
     table["key"] = _is_key(estimator, bags)
     return table
@@ -218,6 +219,43 @@ def annotation_table(
     return table
 
 
+def summarise(bags: Bags) -> dict[str, Any]:
+    """Count bags, instances, features, empty bags, missing values; list constant features.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    dict
+        Plain values, by name.
+    """
+    sizes, values, names = bags.sizes, bags.instances, bags.feature_names
+    if sparse.issparse(values):
+        missing = int(np.isnan(values.data).sum())
+        spread = values.max(axis=0).toarray() - values.min(axis=0).toarray()
+        constant = np.flatnonzero(spread.ravel() == 0)
+    else:
+        gaps = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
+        missing = int(gaps.sum())
+        constant = np.flatnonzero((values == values[:1]).all(axis=0) | gaps.all(axis=0))
+    return {
+        "bags": len(bags),
+        "instances": bags.n_instances,
+        "features": bags.n_features,
+        **({} if names is None else {"feature_names": names}),
+        "smallest_bag": int(sizes.min()) if len(sizes) else 0,
+        "median_bag": float(np.median(sizes)) if len(sizes) else 0.0,
+        "largest_bag": int(sizes.max(initial=0)),
+        "empty_bags": int((sizes == 0).sum()),
+        "values": f"{'sparse ' if sparse.issparse(values) else ''}{values.dtype}",
+        "missing_values": missing,
+        "constant_features": [int(j) if names is None else names[j] for j in constant],
+    }
+
+
 def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
     """Look into a pipeline: its last step, and the bags as that step sees them.
 
@@ -267,7 +305,8 @@ def label_kind(model: Any) -> str:
     return "sets" if several or not hasattr(last, "predict") else "single"
 
 
-def _scoring_model(model: Any, X: Any) -> tuple[Any, Bags]:
+def scoring_model(model: Any, X: Any) -> tuple[Any, Bags]:
+    """Look into a pipeline, as `instance_model` does, for a model that scores instances."""
     estimator, bags = instance_model(model, X)
     if bags is None or not hasattr(estimator, "score_instances"):
         raise InputError(f"{type(estimator).__name__} has no instance scores.")
@@ -285,7 +324,8 @@ def _per_class(name: str, values: NDArray[Any], classes: NDArray[Any]) -> Column
     return {f"{name}_{label}": values[:, k] for k, label in enumerate(classes)}
 
 
-def _class_names(model: Any, classes: ArrayLike | None) -> NDArray[Any]:
+def class_names(model: Any, classes: ArrayLike | None) -> NDArray[Any]:
+    """The names of the classes of a model: its own, or those that are given."""
     if classes is None:
         return model.classes_
     names = np.asarray(classes)
@@ -300,10 +340,10 @@ def _class_names(model: Any, classes: ArrayLike | None) -> NDArray[Any]:
 def _named(labels: NDArray[Any], model: Any, names: NDArray[Any]) -> NDArray[Any]:
     known = [*model.classes_.tolist(), getattr(model, "background_label_", None)]
     column = {label: k for k, label in enumerate(known)}
-    return _with_background(model, names)[[column[label] for label in labels.tolist()]]
+    return with_background(model, names)[[column[label] for label in labels.tolist()]]
 
 
-def _with_background(model: Any, names: NDArray[Any]) -> NDArray[Any]:
+def with_background(model: Any, names: NDArray[Any]) -> NDArray[Any]:
     """The names of the classes; that of the background last, where the model has one."""
     label = getattr(model, "background_label_", None)
     if label is None:

@@ -12,39 +12,28 @@ from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.report._charts import histogram
 from bagwise.report._page import Numbers, Section, SideBySide, Table
+from bagwise.report._subject import Subject
 
 MOST_COMPARED = 1_000_000  # instances whose copies are looked for
 
 
-def data_section(
-    bags: Bags,
-    known: Labels | None,
-    names: list[str],
-    groups: Any,
-    seen: NDArray[np.bool_] | None,
-    unit: str,
-) -> Section:
+def data_section(subject: Subject, groups: Any, seen: NDArray[np.bool_] | None) -> Section:
     """Show what the data is: counts, sizes, labels, and what could leak between groups.
 
     Parameters
     ----------
-    bags : Bags
-        The bags.
-    known : Labels or None
-        Their labels.
-    names : list of str
-        Their names.
+    subject : Subject
+        The bags and their labels.
     groups : array-like of shape (n_bags,) or None
         Bags that belong together, such as those of one patient.
     seen : ndarray of shape (n_bags,) or None
         Which bags the model was fitted on, where that is known.
-    unit : {"bag", "row"}
-        What the model is about.
 
     Returns
     -------
     Section
     """
+    bags, known, unit = subject.bags, subject.known, subject.unit
     items = [("bags", f"{len(bags):,}"), ("instances", f"{bags.n_instances:,}")]
     items = [("rows", f"{len(bags):,}")] if unit == "row" else items
     items.append(("features", f"{bags.n_features:,}"))
@@ -60,10 +49,8 @@ def data_section(
         )
     if known is not None:
         beside.append(_label_counts(known, unit))
-    return Section(
-        "The data",
-        [Numbers(items), SideBySide(beside), *_leakage(bags, known, names, groups, seen, unit)],
-    )
+    leakage = _leakage(subject, groups, seen)
+    return Section("The data", [Numbers(items), SideBySide(beside), *leakage])
 
 
 def _label_counts(known: Labels, unit: str) -> Table:
@@ -79,15 +66,9 @@ def _label_counts(known: Labels, unit: str) -> Table:
     return Table(columns, f"Labels{more}")
 
 
-def _leakage(
-    bags: Bags,
-    known: Labels | None,
-    names: list[str],
-    groups: Any,
-    seen: NDArray[np.bool_] | None,
-    unit: str,
-) -> list[Any]:
+def _leakage(subject: Subject, groups: Any, seen: NDArray[np.bool_] | None) -> list[Any]:
     """What would make figures too good: copies in several bags, groups on both sides."""
+    bags, known, unit = subject.bags, subject.known, subject.unit
     parts: list[Any] = []
     group_of = None if groups is None else np.asarray(groups).astype(str)
     if group_of is not None and len(group_of) != len(bags):
@@ -95,7 +76,7 @@ def _leakage(
     if bags.n_instances > MOST_COMPARED:
         parts.append("There are too many instances to look for copies among them.")
     else:
-        parts += _copies(bags, known, names, group_of, unit)
+        parts += _copies(subject, group_of)
     if group_of is not None:
         distinct, place = np.unique(group_of, return_inverse=True)
         mixed = ""
@@ -115,9 +96,8 @@ def _leakage(
     return parts
 
 
-def _copies(
-    bags: Bags, known: Labels | None, names: list[str], group_of: Any, unit: str
-) -> list[Any]:
+def _copies(subject: Subject, group_of: Any) -> list[Any]:
+    bags, known, unit, names = subject.bags, subject.known, subject.unit, subject.bag_names
     holders: dict[bytes, list[int]] = {}
     for digest, i in zip(_digests(bags), bags.bag_index.tolist(), strict=True):
         found = holders.setdefault(digest, [])

@@ -7,30 +7,35 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
     average_precision_score,
     brier_score_loss,
+    confusion_matrix,
     precision_recall_fscore_support,
-    roc_auc_score,
     roc_curve,
 )
 
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
-from bagwise.model_selection._measures import label_measures, label_set_measures
+from bagwise.model_selection._measures import area_under_roc, label_measures, label_set_measures
 from bagwise.report._charts import N_HUES, Curve, curves
 from bagwise.report._page import Section, SideBySide, Table
-from bagwise.report._predictions import Predictions
 from bagwise.report._subject import Subject
 
 MOST_CLASSES = 16  # of a confusion matrix; beyond, the commonest mistakes are listed
 MOST_ROWS = 60
 _ROC_POINTS = 200
 
+_OPTIMISTIC = (
+    "these metrics are optimistic: they are measured on the training data. Use {unit}s it was not "
+    "fitted on, or cross-validate (bagwise report --cv 5; held_out= in Python)."
+)
+
 
 @dataclass(frozen=True)
-class Assessment:
+class _Assessment:
     """Predictions and the truth for the bags whose label is known.
 
     Attributes
@@ -60,9 +65,8 @@ class Assessment:
     @property
     def ranked(self) -> list[int]:
         """The labels whose ROC curve is shown: the second of two, else every one."""
-        return [1] if self.scores is not None and self.scores.shape[1] == 1 else list(
-            range(len(self.names))
-        )  # fmt: skip
+        one_column = self.scores is not None and self.scores.shape[1] == 1
+        return [1] if one_column else list(range(len(self.names)))
 
     def ranking_of(self, k: int) -> tuple[NDArray[np.bool_], NDArray[Any]] | None:
         """Which bags carry a label, and their scores; None where all do, or none."""
@@ -74,10 +78,14 @@ class Assessment:
             return None
         return carries, score
 
+    def per_label(self, measure: Any, labels: list[int]) -> list[float | None]:
+        """A measure of the ranking of the bags for each of these labels."""
+        found = [self.ranking_of(k) for k in labels]
+        return [None if ranking is None else float(measure(*ranking)) for ranking in found]
+
     def auc(self) -> float | None:
         """The area under the ROC curve, the mean over the labels."""
-        found = [self.ranking_of(k) for k in self.ranked]
-        areas = [roc_auc_score(*each) for each in found if each is not None]
+        areas = [area for area in self.per_label(area_under_roc, self.ranked) if area is not None]
         return float(np.mean(areas)) if areas else None
 
     def measures(self) -> dict[str, float | None]:
@@ -87,63 +95,94 @@ class Assessment:
         return label_measures(self.truth, self.predicted) | {"AUC": self.auc()}
 
 
-def assess(known: Labels, predictions: Predictions) -> Assessment:
-    """Compare the predictions of a model with the labels.
+def evaluation_section(
+    subject: Subject, held_out: HeldOut | None, seen: NDArray[np.bool_] | None
+) -> Section | None:
+    """Show how well a model does, where labels are known.
 
     Parameters
     ----------
-    known : Labels
-        The labels.
-    predictions : Predictions
-        The predictions.
-
-    Returns
-    -------
-    Assessment
-    """
-    return _assessment(known, predictions.predicted, predictions.raw_scores, predictions.raw_proba)
-
-
-def assess_held_out(known: Labels, held_out: HeldOut, subject: Subject) -> Assessment:
-    """Compare held-out predictions with the labels.
-
-    Parameters
-    ----------
-    known : Labels
-        The labels.
-    held_out : HeldOut
-        The predictions.
     subject : Subject
-        The model, whose classes the predictions are in.
+        The model, the bags, their labels and the predictions.
+    held_out : HeldOut or None
+        Predictions by models that had not seen the bags; the figures are then theirs.
+    seen : ndarray of bool of shape (n_bags,) or None
+        Which bags the model was fitted on, where that is known.
 
     Returns
     -------
-    Assessment
+    Section or None
     """
+    known, predicted, unit = subject.known, subject.predicted, subject.unit
+    if known is None or predicted is None:
+        return None
+    if known.has_sets and not predicted.has_sets:
+        raise LabelError(
+            "the model predicts one label per bag, and y holds label sets: give one label per "
+            "bag, or none."
+        )
+    baselines = {}
+    if held_out is None:
+        fair, how = _not_in_training(known, seen, unit)
+        assessed = _assess(fair, predicted, subject.raw_scores, subject.raw_proba)
+    else:
+        assessed = _assess_held_out(subject, held_out)
+        baselines = {
+            f"baseline: {name}": _assess_held_out(subject, other)
+            for name, other in held_out.baselines.items()
+        }
+        how = (
+            f"Metrics by {held_out.how}: each {unit} was predicted by a model that was "
+            "not fitted on it."
+        )
+    parts: list[Any] = [how, _comparison(assessed, baselines or _plain_baseline(assessed), unit)]
+    table = _label_table(assessed, unit)
+    parts.append(table if assessed.has_sets else SideBySide([_confusions(assessed, unit), table]))
+    drawings = [d for d in (_roc(assessed), _calibration(assessed)) if d is not None]
+    return Section("How well it does", parts + ([SideBySide(drawings)] if drawings else []))
+
+
+def _not_in_training(
+    known: Labels, seen: NDArray[np.bool_] | None, unit: str
+) -> tuple[Labels, str]:
+    """The labels by which a model is assessed itself, and how fair that is."""
+    if seen is None:
+        start = f"The model predicted the {unit}s of this report. If it was fitted on them, "
+        return known, start + _OPTIMISTIC.format(unit=unit)
+    new = known.known & ~seen
+    if not new.any():
+        start = f"The model was fitted on these {unit}s, so "
+        return known, start + _OPTIMISTIC.format(unit=unit)
+    if not seen.any():
+        return known, f"The model was not fitted on any of these {unit}s."
+    return known.without(seen), (
+        f"Figures are of the {int(new.sum()):,} labelled {unit}s that the model was not fitted on; "
+        f"{int(seen.sum()):,} others were in its training."
+    )
+
+
+def _assess_held_out(subject: Subject, held_out: HeldOut) -> _Assessment:
     predicted = subject.labels(held_out.predicted)
     if len(predicted) != len(subject.bags):
         raise InputError(
             f"{len(predicted)} held-out predictions were given for {len(subject.bags)} bags: "
             "give one each."
         )
-    return _assessment(known, predicted, held_out.scores, held_out.probabilities)
+    assert subject.known is not None
+    return _assess(subject.known, predicted, held_out.scores, held_out.probabilities)
 
 
-def _assessment(known: Labels, predicted: Labels | None, scores: Any, proba: Any) -> Assessment:
-    rows, n_names = known.known, len(known.names)
-    assert predicted is not None
-    has_sets = predicted.has_sets
-    truth = known.indicator if has_sets else known.codes
+def _assess(known: Labels, predicted: Labels, scores: Any, proba: Any) -> _Assessment:
+    rows, n_names, has_sets = known.known, len(known.names), predicted.has_sets
     if scores is None and proba is not None:
         scores = proba[:, 1] if proba.shape[1] == 2 and not has_sets else proba
-    table = None if scores is None else scores.reshape(len(scores), -1)
-    if table is not None and table.shape[1] != 1:
-        table = _widened(table, n_names, -np.inf)
-    predictions = _widened(predicted.indicator, n_names, 0) if has_sets else predicted.codes
-    return Assessment(
-        truth[rows],
-        predictions[rows],
-        None if table is None else np.asarray(table, dtype=float)[rows],
+    if scores is not None:
+        scores = np.asarray(scores, dtype=float).reshape(len(scores), -1)[rows]
+        scores = scores if scores.shape[1] == 1 else _widened(scores, n_names, -np.inf)
+    return _Assessment(
+        (known.indicator if has_sets else known.codes)[rows],
+        (_widened(predicted.indicator, n_names, 0) if has_sets else predicted.codes)[rows],
+        scores,
         None if proba is None else _widened(proba, n_names, 0.0)[rows],
         known.names,
     )
@@ -151,66 +190,21 @@ def _assessment(known: Labels, predicted: Labels | None, scores: Any, proba: Any
 
 def _widened(table: NDArray[Any], n_columns: int, fill: float) -> NDArray[Any]:
     """Columns for the labels that the model does not know."""
-    missing = n_columns - table.shape[1]
-    return np.pad(table, ((0, 0), (0, missing)), constant_values=fill) if missing > 0 else table
+    missing = max(n_columns - table.shape[1], 0)
+    return np.pad(table, ((0, 0), (0, missing)), constant_values=fill)
 
 
-def evaluation_section(
-    assessed: Assessment, how: str, baselines: Mapping[str, Assessment], unit: str
-) -> Section:
-    """Show how well a model does.
-
-    Parameters
-    ----------
-    assessed : Assessment
-        The predictions of the model, and the truth.
-    how : str
-        Which bags it predicted.
-    baselines : mapping of str to Assessment
-        The plain baselines.
-    unit : {"bag", "row"}
-        What the model is about.
-
-    Returns
-    -------
-    Section
-    """
-    parts: list[Any] = [how, _comparison(assessed, baselines, unit)]
+def _plain_baseline(assessed: _Assessment) -> dict[str, _Assessment]:
+    """A baseline without features: the commonest label, or the labels by their frequency."""
+    truth, names = assessed.truth, assessed.names
     if assessed.has_sets:
-        parts += [_label_table(assessed, unit)]
-    else:
-        parts += [SideBySide([_confusions(assessed, unit), _class_table(assessed, unit)])]
-    drawings = [d for d in (_roc(assessed), _calibration(assessed)) if d is not None]
-    return Section("How well it does", parts + ([SideBySide(drawings)] if drawings else []))
+        shares = np.tile(np.mean(truth == 1, axis=0), (len(truth), 1))
+        return {"baseline: labels by frequency": _Assessment(truth, None, shares, None, names)}
+    commonest = np.full(len(truth), np.bincount(truth).argmax())
+    return {"baseline: commonest label": _Assessment(truth, commonest, None, None, names)}
 
 
-def plain_baseline(assessed: Assessment) -> tuple[str, Assessment]:
-    """A baseline without features: the commonest label, or the labels by their frequency.
-
-    Parameters
-    ----------
-    assessed : Assessment
-        The truth, of which the frequencies are taken.
-
-    Returns
-    -------
-    name : str
-    assessed : Assessment
-    """
-    n, n_names = len(assessed.truth), len(assessed.names)
-    if assessed.has_sets:
-        shares = np.tile(np.mean(assessed.truth == 1, axis=0), (n, 1))
-        return "baseline: labels by frequency", Assessment(
-            assessed.truth, None, shares, None, assessed.names
-        )
-    common = int(np.bincount(assessed.truth, minlength=n_names).argmax())
-    predicted = np.full(n, common)
-    return "baseline: commonest label", Assessment(
-        assessed.truth, predicted, None, None, assessed.names
-    )
-
-
-def _comparison(assessed: Assessment, baselines: Mapping[str, Assessment], unit: str) -> Table:
+def _comparison(assessed: _Assessment, baselines: Mapping[str, _Assessment], unit: str) -> Table:
     columns: dict[str, list[Any]] = {"model": ["this model", *baselines]}
     rows = [assessed.measures(), *(baseline.measures() for baseline in baselines.values())]
     for name in rows[0]:
@@ -222,13 +216,13 @@ def _comparison(assessed: Assessment, baselines: Mapping[str, Assessment], unit:
     return Table(columns, caption)
 
 
-def _confusions(assessed: Assessment, unit: str) -> Table:
+def _confusions(assessed: _Assessment, unit: str) -> Table:
     """The confusion matrix; of many classes, the commonest mistakes."""
-    predicted = assessed.predicted
+    truth, predicted = assessed.truth, assessed.predicted
     assert predicted is not None
-    present = np.union1d(assessed.truth, predicted[predicted >= 0])
+    present = np.union1d(truth, predicted[predicted >= 0])
     if len(present) > MOST_CLASSES:
-        pairs = np.column_stack([assessed.truth, predicted])[assessed.truth != predicted]
+        pairs = np.column_stack([truth, predicted])[truth != predicted]
         found, counts = np.unique(pairs, axis=0, return_counts=True)
         order = np.argsort(-counts, kind="stable")[:15]
         names = [*assessed.names, "none"]  # -1 is the last
@@ -238,33 +232,29 @@ def _confusions(assessed: Assessment, unit: str) -> Table:
             f"{unit}s": counts[order].tolist(),
         }
         return Table(columns, "The commonest mistakes")
-    counts = np.zeros((len(assessed.names),) * 2, dtype=int)
-    labelled = predicted >= 0
-    np.add.at(counts, (assessed.truth[labelled], predicted[labelled]), 1)
-    matrix = counts[np.ix_(present, present)]
+    matrix = confusion_matrix(truth, predicted, labels=present)
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     table: dict[str, list[Any]] = {"label ↓ predicted →": [assessed.names[k] for k in present]}
-    for column, k in enumerate(present):
-        table[_free(assessed.names[k], table)] = matrix[:, column].tolist()
+    for k, counts in zip(present, matrix.T, strict=True):
+        heading = assessed.names[k]
+        while heading in table:  # a label may be called as another column
+            heading += " "
+        table[heading] = counts.tolist()
     return Table(
         table, f"Confusion matrix: {unit}s by label and prediction", shades=shares.tolist()
     )
 
 
-def _free(name: str, taken: Mapping[str, Any]) -> str:
-    """A heading that no other column has."""
-    while name in taken:
-        name += " "
-    return name
-
-
-def _class_table(assessed: Assessment, unit: str) -> Table:
-    labels = np.arange(len(assessed.names))
+def _label_table(assessed: _Assessment, unit: str) -> Table:
+    """Label by label, the commonest first: the rarest labels are where models fail."""
     precision, recall, f1, support = precision_recall_fscore_support(
-        assessed.truth, assessed.predicted, labels=labels, zero_division=0
+        assessed.truth,
+        assessed.predicted,
+        labels=np.arange(len(assessed.names)),
+        zero_division=0,
     )
-    order = np.flatnonzero(support)
-    order = order[np.argsort(-support[order], kind="stable")][:MOST_ROWS]
+    present = np.flatnonzero(support)
+    order = present[np.argsort(-support[present], kind="stable")][:MOST_ROWS].tolist()
     columns: dict[str, list[Any]] = {
         "label": [assessed.names[k] for k in order],
         f"{unit}s": support[order].tolist(),
@@ -272,51 +262,20 @@ def _class_table(assessed: Assessment, unit: str) -> Table:
         "recall": recall[order].tolist(),
         "F1": f1[order].tolist(),
     }
-    if len(assessed.ranked) > 1 and assessed.scores is not None:
-        columns["AUC"] = [_area(assessed, k) for k in order.tolist()]
-    return Table(columns, _partly("Label by label", len(order), int((support > 0).sum())))
+    if assessed.scores is not None and (assessed.has_sets or len(assessed.ranked) > 1):
+        columns["AUC"] = assessed.per_label(area_under_roc, order)
+        if assessed.has_sets:
+            columns["average precision"] = assessed.per_label(average_precision_score, order)
+    caption = "Label by label"
+    if len(order) < len(present):
+        caption += f": the {len(order)} commonest of {len(present)}"
+    return Table(columns, caption)
 
 
-def _label_table(assessed: Assessment, unit: str) -> Table:
-    """Label by label, for label sets: the rarest labels are where models fail."""
-    counts = (assessed.truth == 1).sum(axis=0)
-    order = np.flatnonzero(counts)
-    order = order[np.argsort(-counts[order], kind="stable")][:MOST_ROWS]
-    precision, recall, f1, _ = precision_recall_fscore_support(
-        assessed.truth, assessed.predicted, labels=None, zero_division=0
-    )
-    columns: dict[str, list[Any]] = {
-        "label": [assessed.names[k] for k in order],
-        f"{unit}s": counts[order].tolist(),
-        "precision": precision[order].tolist(),
-        "recall": recall[order].tolist(),
-        "F1": f1[order].tolist(),
-    }
-    if assessed.scores is not None:
-        columns["AUC"] = [_area(assessed, k) for k in order.tolist()]
-        columns["average precision"] = [_precision(assessed, k) for k in order.tolist()]
-    return Table(columns, _partly("Label by label", len(order), int((counts > 0).sum())))
-
-
-def _partly(caption: str, shown: int, n: int) -> str:
-    return caption if shown == n else f"{caption}: the {shown} commonest of {n}"
-
-
-def _area(assessed: Assessment, k: int) -> float | None:
-    found = assessed.ranking_of(k)
-    return None if found is None else float(roc_auc_score(*found))
-
-
-def _precision(assessed: Assessment, k: int) -> float | None:
-    found = assessed.ranking_of(k)
-    return None if found is None else float(average_precision_score(*found))
-
-
-def _roc(assessed: Assessment) -> Any:
-    found = {k: assessed.ranking_of(k) for k in assessed.ranked}
+def _roc(assessed: _Assessment) -> Any:
     lines = []
-    for k, ranking in found.items():
-        if ranking is not None:
+    for k in assessed.ranked:
+        if (ranking := assessed.ranking_of(k)) is not None:
             false, true, _ = roc_curve(*ranking)
             rows = np.unique(np.linspace(0, len(false) - 1, _ROC_POINTS).astype(int))
             lines.append(Curve(assessed.names[k], false[rows], true[rows]))
@@ -334,7 +293,7 @@ def _roc(assessed: Assessment) -> Any:
     )
 
 
-def _calibration(assessed: Assessment) -> Any:
+def _calibration(assessed: _Assessment) -> Any:
     """Calibration: observed frequency against predicted probability, in ten bins."""
     if assessed.proba is None or assessed.has_sets:
         return None
@@ -347,15 +306,12 @@ def _calibration(assessed: Assessment) -> Any:
         what, of = "probability of the predicted label", "share predicted right"
     if not np.isfinite(chance).all():
         return None
-    bins = np.minimum((chance * 10).astype(int), 9)
-    filled = np.unique(bins)
-    x = [float(chance[bins == b].mean()) for b in filled]
-    y = [float(right[bins == b].mean()) for b in filled]
+    observed, expected = calibration_curve(right, chance.clip(0, 1), n_bins=10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of one class only
         brier = brier_score_loss(right.astype(int), chance, pos_label=1)
     return curves(
-        [Curve("", x, y, dots=True)],
+        [Curve("", expected, observed, dots=True)],
         x_label=what,
         y_label=of,
         caption="Calibration: on the dashed line predicted and observed frequencies agree. "

@@ -11,38 +11,29 @@ from bagwise.labels import Labels
 from bagwise.report._charts import point_map
 from bagwise.report._model_sections import steps_of
 from bagwise.report._page import Section, Table
-from bagwise.report._predictions import Predictions, are_those_of_fit
-from bagwise.report._subject import Subject
+from bagwise.report._subject import Subject, are_those_of_fit
 
 MOST_ROWS = 40
 MOST_POINTS = 1000
 
 
-def cluster_section(
-    subject: Subject, predictions: Predictions, known: Labels | None, names: list[str]
-) -> Section | None:
+def cluster_section(subject: Subject) -> Section | None:
     """Show the clusters: sizes, classes, and a map.
 
     Parameters
     ----------
     subject : Subject
-        The model and the bags.
-    predictions : Predictions
-        Its predictions.
-    known : Labels or None
-        The labels of the bags.
-    names : list of str
-        Their names.
+        The model, the bags, their labels and its subject.
 
     Returns
     -------
     Section or None
     """
-    clusters = predictions.instance_labels
+    clusters = subject.instance_labels
     if not subject.is_clusterer or clusters is None:
         return None
     codes = clusters.codes
-    estimator, bags = subject.estimator, subject.bags
+    estimator, bags, known = subject.estimator, subject.bags, subject.known
     found = np.unique(codes)
     columns: dict[str, list[Any]] = {
         "cluster": [clusters.names[k] for k in found],
@@ -73,27 +64,17 @@ def cluster_section(
         where = "the space of the features"
     else:
         where = "the space of the clustering"
-    parts.append(
-        _map(space, clusters, subject, names, f"Instances in {where}, coloured by cluster")
-    )
+    parts.append(_map(space, clusters, subject, f"Instances in {where}, coloured by cluster"))
     return Section("Clusters", parts)
 
 
-def space_section(
-    subject: Subject, predictions: Predictions, known: Labels | None, names: list[str]
-) -> Section | None:
+def space_section(subject: Subject) -> Section | None:
     """Show what a learned distance brings together, alone or as a step of a pipeline.
 
     Parameters
     ----------
     subject : Subject
-        The model and the bags.
-    predictions : Predictions
-        Its predictions.
-    known : Labels or None
-        The labels of the bags.
-    names : list of str
-        Their names.
+        The model, the bags, their labels and its subject.
 
     Returns
     -------
@@ -102,15 +83,15 @@ def space_section(
     learner, before = _metric_step(subject)
     if learner is None or before is None:
         return None
-    mapped = learner.transform(before)
+    mapped, known = learner.transform(before), subject.known
     parts: list[Any] = []
-    shown = predictions.instance_labels if subject.estimator is learner else None
+    shown = subject.instance_labels if subject.estimator is learner else None
     if shown is not None:
         codes = shown.codes
         found, counts = np.unique(codes[codes >= 0], return_counts=True)
         order = np.argsort(-counts, kind="stable")[:MOST_ROWS]
         columns: dict[str, list[Any]] = {
-            predictions.instance_heading: [shown.names[k] for k in found[order]],
+            subject.instance_heading: [shown.names[k] for k in found[order]],
             "instances": counts[order].tolist(),
         }
         left = int((codes < 0).sum())
@@ -122,10 +103,10 @@ def space_section(
         shown = Labels("instances", (), np.full(subject.bags.n_instances, -1))
     if known is not None and len(subject.bags) > 1:
         parts.append(_neighbours(before, mapped, known))
-    by = predictions.instance_heading if subject.estimator is learner else "label of their bag"
+    by = subject.instance_heading if subject.estimator is learner else "label of their bag"
     coloured = f", coloured by {by}" if shown.known.any() else ""
     parts.append(
-        _map(mapped.instances, shown, subject, names, f"Instances in the learned space{coloured}")
+        _map(mapped.instances, shown, subject, f"Instances in the learned space{coloured}")
     )
     return Section("The learned distance", parts)
 
@@ -180,14 +161,14 @@ def _sample(n: int) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(0).permutation(n)[:MOST_POINTS])
 
 
-def _map(space: Any, labels: Labels, subject: Subject, names: list[str], caption: str) -> Any:
+def _map(space: Any, labels: Labels, subject: Subject, caption: str) -> Any:
     """Lay instances out in the plane: as they are in two dimensions, else by t-SNE."""
     rows = _sample(space.shape[0])
     bags, chosen = subject.bags, labels[rows]
     points, by = _plane(space[rows])
     index = bags.bag_index[rows]
     titles = [
-        f"{names[i]}, row {row}" + ("" if label is None else f": {label}")
+        f"{subject.bag_names[i]}, row {row}" + ("" if label is None else f": {label}")
         for i, row, label in zip(index, rows - bags.offsets[index], chosen.texts, strict=True)
     ]
     part = f"{len(rows):,} of {space.shape[0]:,} are drawn. " if len(rows) < space.shape[0] else ""

@@ -4,7 +4,7 @@ import base64
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +97,17 @@ class Media:
                 raise InputError("media.boxes needs media.sources: the images they lie in.")
 
 
-@dataclass
-class Embedded:
-    """The media of the shown instances, as the page keeps them.
+class EmbeddedMedia:
+    """The media of the shown instances, as the page keeps them: each file once, within the budget.
+
+    Parameters
+    ----------
+    media : Media or None
+        The media of all instances.
+    rows : ndarray of int
+        The instances that the page shows.
+    ranks : ndarray of int
+        The place of each of them in its bag; the files of the first ones are embedded first.
 
     Attributes
     ----------
@@ -112,81 +120,61 @@ class Embedded:
         What was left out.
     """
 
-    files: list[str] = field(default_factory=list)
-    columns: dict[str, Any] = field(default_factory=dict)
-    note: str = ""
-
-
-def embed_media(media: Media | None, rows: NDArray[np.int64], ranks: NDArray[np.int64]) -> Embedded:
-    """Read the files of the shown instances, the best of each bag first, within the budget.
-
-    Parameters
-    ----------
-    media : Media or None
-        The media of all instances.
-    rows : ndarray of int
-        The instances that the page shows.
-    ranks : ndarray of int
-        The place of each of them in its bag.
-
-    Returns
-    -------
-    Embedded
-    """
-    found = Embedded()
-    if media is None:
-        return found
-    if media.texts is not None:
-        found.columns["text"] = [_text(media.texts[i]) for i in rows]
-    shelf = _Shelf(found.files, media.budget)
-    first = np.argsort(ranks, kind="stable")
-    if media.sources is not None:
-        place = np.full(len(rows), -1)
-        for j in first:
-            place[j] = shelf.put(media.sources[rows[j]], IMAGES, "source image")
-        found.columns["source"] = place.tolist()
-        boxes = np.asarray(media.boxes, dtype=float)[rows] if media.boxes is not None else None
-        found.columns["box"] = [
-            box.round(2).tolist() if box is not None and np.isfinite(box).all() else None
-            for box in (boxes if boxes is not None else [None] * len(rows))
-        ]
-    for kind, items, endings in (
-        ("image", media.images, IMAGES),
-        ("audio", media.audio, SOUNDS),
-    ):
-        if items is None:
-            continue
-        place = np.full(len(rows), -1)
-        for j in first[ranks[first] < media.per_bag]:
-            place[j] = shelf.put(items[rows[j]], endings, kind)
-        names = [_name(items[i]) for i in rows]
-        found.columns[kind] = {"place": place.tolist(), "name": names}
-    found.note = shelf.note(media.per_bag)
-    return found
-
-
-class _Shelf:
-    """Files that a page holds: each once, within the budget."""
-
-    def __init__(self, files: list[str], budget: int) -> None:
-        self._files, self._left = files, budget
+    def __init__(
+        self, media: Media | None, rows: NDArray[np.int64], ranks: NDArray[np.int64]
+    ) -> None:
+        self.files: list[str] = []
+        self.columns: dict[str, Any] = {}
+        self.note = ""
         self._places: dict[Any, int] = {}
         self._too_much = 0
         self._missing: list[str] = []
+        if media is None:
+            return
+        self._left = media.budget
+        if media.texts is not None:
+            self.columns["text"] = [_text(media.texts[i]) for i in rows]
+        first = np.argsort(ranks, kind="stable")
+        if media.sources is not None:
+            self.columns["source"] = self._put_all(
+                media.sources, rows, first, IMAGES, "source image"
+            )
+            boxes = np.full((len(rows), 4), np.nan)
+            if media.boxes is not None:
+                boxes = np.asarray(media.boxes, dtype=float)[rows]
+            self.columns["box"] = [
+                box.round(2).tolist() if np.isfinite(box).all() else None for box in boxes
+            ]
+        shown = first[ranks[first] < media.per_bag]
+        for kind, items, endings in (
+            ("image", media.images, IMAGES),
+            ("audio", media.audio, SOUNDS),
+        ):
+            if items is not None:
+                places = self._put_all(items, rows, shown, endings, kind)
+                names = [_name(items[i]) for i in rows]
+                self.columns[kind] = {"place": places, "name": names}
+        self._report_gaps(media.per_bag)
 
-    def put(self, item: Any, endings: dict[str, str], kind: str) -> int:
-        """Keep an item; returns its place, -1 where there is none or the budget is spent."""
-        if item is None:
-            return -1
-        key = item.tobytes() if isinstance(item, np.ndarray) else str(item)
-        if key in self._places:
-            return self._places[key]
-        self._places[key] = self._put(item, endings, kind)
-        return self._places[key]
+    def _put_all(
+        self, items: Any, rows: Any, order: Any, endings: dict[str, str], kind: str
+    ) -> list[int]:
+        """The place of the item of each row; -1 for rows that are not in `order`."""
+        places = np.full(len(rows), -1)
+        for j in order:
+            item = items[rows[j]]
+            if item is not None:
+                key = item.tobytes() if isinstance(item, np.ndarray) else str(item)
+                if key not in self._places:
+                    self._places[key] = self._put(item, endings, kind)
+                places[j] = self._places[key]
+        return places.tolist()
 
     def _put(self, item: Any, endings: dict[str, str], kind: str) -> int:
+        """Keep an item; returns its place, -1 where it is missing or the budget is spent."""
         if isinstance(item, np.ndarray):
             data, mime = png(item), "image/png"
+            size = len(data)
         else:
             path = Path(item)
             mime = endings.get(path.suffix.lower(), "")
@@ -196,30 +184,28 @@ class _Shelf:
             if not path.is_file():
                 self._missing.append(str(item))
                 return -1
-            if path.stat().st_size > self._left:
-                self._too_much += 1
-                return -1
-            data = path.read_bytes()
-        if len(data) > self._left:
+            size = path.stat().st_size
+            data = path.read_bytes() if size <= self._left else b""
+        if size > self._left:
             self._too_much += 1
             return -1
-        self._left -= len(data)
-        self._files.append(f"data:{mime};base64,{base64.b64encode(data).decode()}")
-        return len(self._files) - 1
+        self._left -= size
+        self.files.append(f"data:{mime};base64,{base64.b64encode(data).decode()}")
+        return len(self.files) - 1
 
-    def note(self, per_bag: int) -> str:
-        """What a reader should know; missing files are reported to the user."""
+    def _report_gaps(self, per_bag: int) -> None:
+        """Note what a reader should know; missing files are reported to the user."""
         if self._missing:
-            if not self._files:
+            if not self.files:
                 raise DataNotFoundError(f"no file {self._missing[0]!r}, nor any other of them.")
             warn_user(
                 f"{len(self._missing)} media files were not found, {self._missing[0]!r} among "
                 "them: they are shown by name."
             )
-        text = f"Images and sounds are shown for the first {per_bag} instances of a bag."
+        if self.files or self._too_much:
+            self.note = f"Images and sounds are shown for the first {per_bag} instances of a bag."
         if self._too_much:
-            text += f" {self._too_much} files found no room in the page and are only named."
-        return text if self._files or self._too_much else ""
+            self.note += f" {self._too_much} files found no room in the page and are only named."
 
 
 def png(image: NDArray[Any]) -> bytes:

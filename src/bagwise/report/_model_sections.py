@@ -9,8 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from bagwise.report._charts import Curve, curves
 from bagwise.report._page import Section, SideBySide, Table
-from bagwise.report._predictions import Predictions
-from bagwise.report._subject import Subject
+from bagwise.report._subject import Subject, of_labels
 
 MOST_ROWS = 40
 LONGEST = 200  # letters of a parameter
@@ -102,32 +101,25 @@ def _training_curve(step: Any) -> Any:
     )
 
 
-def annotation_section(
-    subject: Subject, predictions: Predictions, names: list[str]
-) -> Section | None:
+def annotation_section(subject: Subject) -> Section | None:
     """Show the instances whose label is least certain, given the labels of their bags.
 
     Parameters
     ----------
     subject : Subject
-        The model and the bags.
-    predictions : Predictions
-        Its predictions.
-    names : list of str
-        The names of the bags.
+        The model, the bags and its subject.
 
     Returns
     -------
     Section or None
     """
-    posterior, labels = predictions.posterior, predictions.instance_labels
+    posterior, labels = subject.posterior, subject.instance_labels
     if posterior is None or labels is None:
         return None
-    codes = labels.codes
-    bags, rows = subject.bags, np.arange(len(posterior))
-    best = posterior[rows, codes]
+    codes, bags = labels.codes, subject.bags
+    best = of_labels(posterior, labels)
     others = posterior.copy()
-    others[rows, codes] = -1.0
+    others[np.arange(len(others)), codes] = -1.0
     second = others.argmax(axis=1)
     order = np.argsort(best, kind="stable")[:MOST_ROWS]
     order = order[best[order] < 1 - 1e-9]
@@ -139,7 +131,7 @@ def annotation_section(
     if len(order) == 0:
         return Section("Annotation", [text])
     columns = {
-        "bag": [names[i] for i in bags.bag_index[order]],
+        "bag": [subject.bag_names[i] for i in bags.bag_index[order]],
         "row": (order - bags.offsets[bags.bag_index[order]]).tolist(),
         "label": [labels.names[k] for k in codes[order]],
         "probability": best[order].tolist(),
@@ -152,32 +144,29 @@ def annotation_section(
     return Section("Annotation", [text, table])
 
 
-def row_section(subject: Subject, predictions: Predictions, names: list[str]) -> Section | None:
+def row_section(subject: Subject) -> Section | None:
     """Show the rows of which a semi-supervised model is least, and most, certain.
 
     Parameters
     ----------
     subject : Subject
-        The model and the rows.
-    predictions : Predictions
-        Its predictions.
-    names : list of str
-        The names of the rows.
+        The model, the rows and its subject.
 
     Returns
     -------
     Section or None
     """
-    if not subject.works_on_rows or predictions.predicted is None or predictions.certainty is None:
+    certainty = subject.certainty
+    if not subject.works_on_rows or subject.predicted is None or certainty is None:
         return None
-    order = np.argsort(predictions.certainty, kind="stable")
-    predicted = predictions.predicted.texts
+    order = np.argsort(certainty, kind="stable")
+    predicted = subject.predicted.texts
 
     def table(chosen: NDArray[np.intp], caption: str) -> Table:
         columns = {
-            "row": [names[i] for i in chosen],
+            "row": [subject.bag_names[i] for i in chosen],
             "predicted": [predicted[i] for i in chosen],
-            "certainty": predictions.certainty[chosen].tolist(),  # type: ignore[index]
+            "certainty": certainty[chosen].tolist(),
         }
         return Table(columns, caption, bags=chosen.tolist())
 

@@ -10,32 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 
 import bagwise
 from bagwise._files import replacing
-from bagwise._validation import check_bags, check_known_labels
-from bagwise.bags import Bags, offsets_of
-from bagwise.exceptions import InputError, LabelError
+from bagwise._validation import check_bags
+from bagwise.bags import offsets_of
+from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
 from bagwise.report._data_section import data_section
-from bagwise.report._evaluation import (
-    assess,
-    assess_held_out,
-    evaluation_section,
-    plain_baseline,
-)
+from bagwise.report._evaluation import evaluation_section
 from bagwise.report._map_sections import cluster_section, space_section
-from bagwise.report._media import Media, embed_media
+from bagwise.report._media import EmbeddedMedia, Media
 from bagwise.report._model_sections import annotation_section, model_section, row_section
 from bagwise.report._page import Explorer, Section, render_page
-from bagwise.report._predictions import Predictions, collect_predictions
-from bagwise.report._subject import Subject, look_into
+from bagwise.report._subject import Subject, look_into, of_labels
 
 MOST_INSTANCES = 400_000  # that a page lists
 LEAST_PER_BAG = 20
-
-_OPTIMISTIC = (
-    "these metrics are optimistic: they are measured on the training data. Use {unit}s it was not "
-    "fitted on, or cross-validate (bagwise report --cv 5; held_out= in Python)."
-)
 
 
 class Report:
@@ -117,26 +106,22 @@ class Report:
         seen = None if self.seen is None else np.asarray(self.seen, dtype=bool)
         if seen is not None and seen.shape != (len(bags),):
             raise InputError(f"seen has shape {seen.shape} for {len(bags)} bags: give one each.")
-        subject = look_into(self.model, bags, self.classes)
-        known = check_known_labels(self.y, bags, classes=subject.classes, names=subject.names)
-        predictions = collect_predictions(subject, known)
-        names = [str(name) for name in bags.names.tolist()]
-        unit = "row" if subject.works_on_rows and (bags.sizes == 1).all() else "bag"
-        title = self.title or f"{type(subject.estimator).__name__} on {len(bags):,} {unit}s"
+        subject = look_into(self.model, bags, self.y, self.classes)
+        name, unit = type(subject.estimator).__name__, subject.unit
         found = [
-            data_section(bags, known, names, self.groups, seen, unit),
-            self._figures(subject, known, predictions, seen, unit),
-            self._all_bags(subject, known, predictions, names, unit),
-            annotation_section(subject, predictions, names),
-            row_section(subject, predictions, names),
-            cluster_section(subject, predictions, known, names),
-            space_section(subject, predictions, known, names),
+            data_section(subject, self.groups, seen),
+            evaluation_section(subject, self.held_out, seen),
+            _explorer_section(subject, self.media, self.held_out),
+            annotation_section(subject),
+            row_section(subject),
+            cluster_section(subject),
+            space_section(subject),
             model_section(subject, self.facts or {}),
         ]
         return render_page(
-            title,
+            self.title or f"{name} on {len(bags):,} {unit}s",
             [section for section in found if section is not None],
-            lead=f"Predictions of {type(subject.estimator).__name__} for these {unit}s, explained.",
+            lead=f"Predictions of {name} for these {unit}s, explained.",
             footer=f"Made by bagwise {bagwise.__version__}. This page needs no network and sends "
             "nothing.",
         )
@@ -166,136 +151,68 @@ class Report:
             temporary.write_text(self.to_html(), encoding="utf-8")
         return file
 
-    def _figures(
-        self,
-        subject: Subject,
-        known: Labels | None,
-        predictions: Predictions,
-        seen: NDArray[np.bool_] | None,
-        unit: str,
-    ) -> Section | None:
-        if known is None or predictions.predicted is None:
-            return None
-        if known.has_sets and not predictions.predicted.has_sets:
-            raise LabelError(
-                "the model predicts one label per bag, and y holds label sets: give one label per "
-                "bag, or none."
-            )
-        if self.held_out is None:
-            fair, how = _not_in_training(known, seen, unit)
-            assessed = assess(fair, predictions)
-            return evaluation_section(assessed, how, dict([plain_baseline(assessed)]), unit)
-        assessed = assess_held_out(known, self.held_out, subject)
-        baselines = {
-            f"baseline: {name}": assess_held_out(known, held_out, subject)
-            for name, held_out in self.held_out.baselines.items()
-        }
-        how = (
-            f"Metrics by {self.held_out.how}: each {unit} was predicted by a model that was "
-            "not fitted on it."
-        )
-        return evaluation_section(
-            assessed, how, baselines or dict([plain_baseline(assessed)]), unit
-        )
 
-    def _all_bags(
-        self,
-        subject: Subject,
-        known: Labels | None,
-        predictions: Predictions,
-        names: list[str],
-        unit: str,
-    ) -> Section:
-        bags = subject.bags
-        rows, ranks, offsets = _ranked(bags, predictions)
-        embedded = embed_media(self.media, rows, ranks)
-        held_out = None if self.held_out is None else subject.labels(self.held_out.predicted)
-        assessed = predictions.predicted if held_out is None else held_out
-        place = {int(row): j for j, row in enumerate(rows)}
-        instances = predictions.instance_labels
-        data = {
-            "unit": unit,
-            "bags": {
-                "id": names,
-                "size": bags.sizes.tolist(),
-                "truth": None if known is None else known.texts,
-                "predicted": _texts(predictions.predicted),
-                "heldOut": _texts(held_out),
-                "score": _numbers(predictions.scores),
-                "probability": _numbers(_of_predicted(predictions)),
-                "certainty": _numbers(predictions.certainty),
-                "wrong": _wrong(known, assessed),
-            },
-            "offsets": offsets.tolist(),
-            "instances": {
-                "row": (rows - bags.offsets[bags.bag_index[rows]]).tolist(),
-                "score": _numbers(predictions.instance_scores, rows),
-                "label": None if instances is None else instances.codes[rows].tolist(),
-                "probability": _numbers(predictions.instance_proba, rows),
-                "keys": [
-                    [place[row], text] for row, text in predictions.keys.items() if row in place
-                ],
-                **dict.fromkeys(("image", "audio", "text", "source", "box")),
-                **embedded.columns,
-            },
-            "labels": [] if instances is None else instances.names,
-            "media": embedded.files,
-            "heads": {
-                "score": predictions.instance_score_name,
-                "label": predictions.instance_heading,
-                "probability": "probability",
-                "bagScore": predictions.score_name,
-            },
-        }
-        texts = [text for text in (_what_order(predictions, unit), embedded.note) if text]
-        return Section(f"All {unit}s", [*texts, Explorer(data)])
-
-
-def _not_in_training(
-    known: Labels, seen: NDArray[np.bool_] | None, unit: str
-) -> tuple[Labels, str]:
-    """The labels by which a model is assessed itself, and how fair that is."""
-    if seen is None:
-        start = f"The model predicted the {unit}s of this report. If it was fitted on them, "
-        return known, start + _OPTIMISTIC.format(unit=unit)
-    new = known.known & ~seen
-    if not new.any():
-        start = f"The model was fitted on these {unit}s, so "
-        return known, start + _OPTIMISTIC.format(unit=unit)
-    if not seen.any():
-        return known, f"The model was not fitted on any of these {unit}s."
-    return known.without(seen), (
-        f"Figures are of the {int(new.sum()):,} labelled {unit}s that the model was not fitted on; "
-        f"{int(seen.sum()):,} others were in its training."
-    )
-
-
-def _what_order(predictions: Predictions, unit: str) -> str:
-    if unit == "row" or predictions.instance_scores is None:
-        return "The key instance of a bag is marked." if predictions.keys else ""
-    return f"Instances are in the order of their scores. {predictions.explanation}"
+def _explorer_section(subject: Subject, media: Media | None, held_out: HeldOut | None) -> Section:
+    """Every bag with its instances in the order of their scores, and what they look like."""
+    bags, known, unit = subject.bags, subject.known, subject.unit
+    rows, ranks, offsets = _ranked(subject)
+    embedded = EmbeddedMedia(media, rows, ranks)
+    held_out_labels = None if held_out is None else subject.labels(held_out.predicted)
+    assessed = subject.predicted if held_out_labels is None else held_out_labels
+    place = {int(row): j for j, row in enumerate(rows)}
+    instances, predicted, proba = subject.instance_labels, subject.predicted, subject.raw_proba
+    if proba is not None and predicted is not None:
+        proba = None if predicted.has_sets else of_labels(proba, predicted)
+    data = {
+        "unit": unit,
+        "bags": {
+            "id": subject.bag_names,
+            "size": bags.sizes.tolist(),
+            "truth": None if known is None else known.texts,
+            "predicted": _texts(predicted),
+            "heldOut": _texts(held_out_labels),
+            "score": _numbers(subject.scores),
+            "probability": _numbers(proba),
+            "certainty": _numbers(subject.certainty),
+            "wrong": _wrong(known, assessed),
+        },
+        "offsets": offsets.tolist(),
+        "instances": {
+            "row": (rows - bags.offsets[bags.bag_index[rows]]).tolist(),
+            "score": _numbers(subject.instance_scores, rows),
+            "label": None if instances is None else instances.codes[rows].tolist(),
+            "probability": _numbers(subject.instance_proba, rows),
+            "keys": [[place[row], text] for row, text in subject.keys.items() if row in place],
+            **dict.fromkeys(("image", "audio", "text", "source", "box")),
+            **embedded.columns,
+        },
+        "labels": [] if instances is None else instances.names,
+        "media": embedded.files,
+        "heads": {
+            "score": subject.instance_score_name,
+            "label": subject.instance_heading,
+            "probability": "probability",
+            "bagScore": subject.score_name,
+        },
+    }
+    if unit == "bag" and subject.instance_scores is not None:
+        order = f"Instances are in the order of their scores. {subject.explanation}"
+    else:
+        order = "The key instance of a bag is marked." if subject.keys else ""
+    texts = [text for text in (order, embedded.note) if text]
+    return Section(f"All {unit}s", [*texts, Explorer(data)])
 
 
 def _texts(labels: Labels | None) -> list[str] | None:
     return None if labels is None else [text or "" for text in labels.texts]
 
 
-def _of_predicted(predictions: Predictions) -> NDArray[Any] | None:
-    """The probability of the predicted class of each bag."""
-    predicted = predictions.predicted
-    if predictions.raw_proba is None or predicted is None or predicted.has_sets:
-        return None
-    return predictions.raw_proba[np.arange(len(predicted)), predicted.codes]
-
-
-def _ranked(
-    bags: Bags, predictions: Predictions
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _ranked(subject: Subject) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """The instances the page lists, best first in each bag; of large bags only the best."""
+    bags, scores = subject.bags, subject.instance_scores
     index = bags.bag_index
     key = np.ones(bags.n_instances)
-    key[list(predictions.keys)] = 0
-    scores = predictions.instance_scores
+    key[list(subject.keys)] = 0
     order = np.lexsort((key, index) if scores is None else (key, -scores, index))
     ranks = np.arange(bags.n_instances) - bags.offsets[index]
     most = max(LEAST_PER_BAG, MOST_INSTANCES // len(bags))

@@ -1,6 +1,6 @@
-"""ObjectiveDisplay: did the fit converge?"""
+"""Displays of fits: did they converge, and how do methods compare fold by fold?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bagwise.exceptions import InputError
-from bagwise.inspection._axes import new_axes, plain_frame
+from bagwise.inspection._axes import AxesDisplay, plain_frame, plain_legend
 from bagwise.inspection._tables import final_estimator
 
 
 @dataclass(eq=False)
-class ObjectiveDisplay:
+class ObjectiveDisplay(AxesDisplay):
     """Show the objective of one fit, or of several, against the iteration.
 
     Make one with `from_estimator` or `from_predictions`.
@@ -102,19 +102,10 @@ class ObjectiveDisplay:
                 )
         return cls(values, excess=excess).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
-        """Draw the display.
+    def _size(self) -> tuple[float, float]:
+        return 6.4, 4.0
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to plot; a new figure by default.
-
-        Returns
-        -------
-        ObjectiveDisplay
-        """
-        ax = new_axes(ax, 6.4, 4.0)
+    def _draw(self, ax: Any) -> None:
         lowest = min(curve.min() for curve in self.curves.values()) if self.excess else 0.0
         for name, curve in self.curves.items():
             above = curve - lowest
@@ -130,10 +121,7 @@ class ObjectiveDisplay:
             ax.set_yscale("log")
         ax.xaxis.get_major_locator().set_params(integer=True)
         plain_frame(ax, grid="both")
-        for text in ax.legend(frameon=False).get_texts():
-            text.set_parse_math(False)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        plain_legend(ax)
 
 
 def _curve(model: Any) -> NDArray[Any]:
@@ -143,3 +131,75 @@ def _curve(model: Any) -> NDArray[Any]:
             f"{type(last).__name__} has no objective_curve_: it is not fitted, or not iterative."
         )
     return last.objective_curve_
+
+
+@dataclass(eq=False)
+class ComparisonDisplay(AxesDisplay):
+    """Show the scores of several methods: a dot per fold, and their mean with one deviation.
+
+    Make one with `from_scores`.
+
+    Parameters
+    ----------
+    scores : mapping of str to sequence of float
+        The scores of each method, one per fold.
+    score_name : str, default="accuracy"
+        What a score is, for the axis.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes with the plot.
+    figure_ : matplotlib Figure
+        The figure with the axes.
+
+    Examples
+    --------
+    >>> from bagwise.inspection import ComparisonDisplay
+    >>> display = ComparisonDisplay({"nsk": [0.9, 0.88], "majority class": [0.51, 0.5]})
+    >>> display.plot()  # doctest: +SKIP
+    """
+
+    scores: Mapping[str, Sequence[float]]
+    score_name: str = field(default="accuracy", kw_only=True)
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: Mapping[str, Sequence[float]],
+        *,
+        score_name: str = "accuracy",
+        ax: Any = None,
+    ) -> Self:
+        """Plot the scores of several methods, the first on top.
+
+        Parameters
+        ----------
+        scores : mapping of str to sequence of float
+            The scores of each method, one per fold.
+        score_name : str, default="accuracy"
+            What a score is, for the axis.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        ComparisonDisplay
+        """
+        return cls(scores, score_name=score_name).plot(ax=ax)
+
+    def _size(self) -> tuple[float, float]:
+        return 6.4, 1.0 + 0.42 * len(self.scores)
+
+    def _draw(self, ax: Any) -> None:
+        for place, values in enumerate(self.scores.values()):
+            folds = np.full(len(values), place)
+            ax.plot(values, folds, "o", color="#4a90d0", alpha=0.7, markersize=5, mew=0)
+            ax.errorbar(
+                np.mean(values), place, xerr=np.std(values),
+                fmt="D", color="#d9762b", markersize=6, capsize=4, linewidth=1.6,
+            )  # fmt: skip
+        ax.set_yticks(range(len(self.scores)), list(self.scores), parse_math=False)
+        ax.set_ylim(len(self.scores) - 0.5, -0.5)
+        ax.set_xlabel(f"{self.score_name} (dots: folds; diamond: mean and one deviation)")
+        plain_frame(ax, grid="x")
