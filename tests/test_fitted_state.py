@@ -18,8 +18,9 @@ from bagwise.base._fitted_state import (
     Sizes,
     Table,
     Whole,
+    compare_state,
+    fitted_state_problem,
 )
-from bagwise.base._state_checks import compare_state, fitted_state_problem
 from bagwise.classification import CitationKNN, ClassToBag
 from bagwise.metric_learning import MIMLCA
 

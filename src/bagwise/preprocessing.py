@@ -206,8 +206,7 @@ class InstanceTransformer(  # type: ignore[call-arg]
         return getattr(self, "transformer_", given)
 
     def _read(self, X: Any, *, reset: bool) -> Bags:
-        tags = self.__sklearn_tags__().input_tags
-        return check_bags(self, X, reset=reset, accept_sparse=tags.sparse, allow_nan=tags.allow_nan)
+        return check_bags(self, X, reset=reset, allow_nan=get_tags(self).input_tags.allow_nan)
 
 
 def _last_step_has(name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_array
+from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import validate_data
 
 from bagwise._validation.values import VALUE_RANGE, check_values
@@ -26,7 +26,7 @@ def check_bags(
     X: Any,
     *,
     reset: bool,
-    accept_sparse: bool = True,
+    accept_sparse: bool | None = None,
     allow_nan: bool = False,
 ) -> Bags:
     """Turn any accepted input into `Bags` of finite floats, or say what is wrong with it.
@@ -40,8 +40,8 @@ def check_bags(
         The bags; the rows of a 2-D table are bags of one instance.
     reset : bool
         True in ``fit``, False elsewhere.
-    accept_sparse : bool, default=True
-        Whether the model can work on CSR instances.
+    accept_sparse : bool, default=None
+        Whether CSR instances pass; by default what the tags of the estimator say.
     allow_nan : bool, default=False
         Whether missing and infinite values may pass, for somebody else to judge.
 
@@ -50,6 +50,8 @@ def check_bags(
     Bags
         At least one bag, no empty bag, float32 or float64, all values finite.
     """
+    if accept_sparse is None:
+        accept_sparse = estimator is None or get_tags(estimator).input_tags.sparse
     estimator = BaseEstimator() if estimator is None else estimator
     bags = _as_bags(X)
     if bags is not None and local_instances(bags) is None:
@@ -71,9 +73,7 @@ def check_bags(
     return bags if allow_nan else check_values(bags, _value_range(estimator), fitting=reset)
 
 
-def check_rows(
-    estimator: Any, X: Any, *, reset: bool, accept_sparse: bool = True, min_rows: int = 1
-) -> Any:
+def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any:
     """Read plain rows, for models on which bags have no say.
 
     Parameters
@@ -84,8 +84,6 @@ def check_rows(
         The rows.
     reset : bool
         True in ``fit``, False elsewhere.
-    accept_sparse : bool, default=True
-        Whether the model can work on CSR rows.
     min_rows : int, default=1
         How many rows the model needs.
 
@@ -99,7 +97,7 @@ def check_rows(
             f"{type(estimator).__name__} works on rows, and bags were passed: give bags.instances, "
             "or one row per bag (bagwise.embedding)."
         )
-    if sparse.issparse(X) and not accept_sparse:
+    if sparse.issparse(X) and not get_tags(estimator).input_tags.sparse:
         raise SparseInputError(
             f"sparse rows were passed, but {type(estimator).__name__} needs dense ones: use "
             "X.toarray()."

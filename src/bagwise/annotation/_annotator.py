@@ -10,19 +10,12 @@ from bagwise._types import Array
 from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin
-from bagwise.base._fitted_state import FittedState, Text
 
 
 class AnnotatorMixin(BagClassifierMixin):
     """A score for each instance and class; learned from label sets, or from one label per bag."""
 
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {"label_kind_": Text({"single", "sets"})}
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
+    _learns_label_sets = True
 
     def annotate(self, X: Any, label_sets: Any) -> Array:
         """Name each instance by one of the labels its bag is known to carry (transductive).

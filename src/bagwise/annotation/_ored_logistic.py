@@ -386,7 +386,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     ) -> tuple[list[Array], list[Array]]:
         """Posterior labels of the instances and log-likelihoods of the bags, block by block."""
         infer_labels = partial(self._infer, label_sets=label_sets, instance_labels=instance_labels)
-        return self._evaluate(X, infer_labels, by_partition=False, like="intercept_")
+        return self._evaluate(X, infer_labels, by_partition=False, scores=True)
 
     def _infer(
         self, bags: Bags, label_sets: Any, instance_labels: Any

@@ -68,12 +68,14 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
     """The root of all estimators: scikit-learn's `BaseEstimator`, on bags, with progress."""
 
     _parameter_constraints: dict[str, Any] = CONSTRAINTS
+    _accepts_sparse = True  # CSR instances
     _runs_elsewhere: tuple[str, ...] = ()  # "device", "cluster": where else bags may be
     _value_range: tuple[float, float] = VALUE_RANGE  # of the largest magnitude in X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self._accepts_sparse
+        tags.input_tags.pairwise = getattr(self, "kernel", None) == "precomputed"
         return tags
 
     def _drop(self, *names: str) -> None:
@@ -99,8 +101,7 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
     def _check_bags(self, X: Any) -> Bags:
         """Validate the input of every method but ``fit``."""
         check_is_fitted(self)
-        sparse = self.__sklearn_tags__().input_tags.sparse
-        return check_bags(self, X, reset=False, accept_sparse=sparse)
+        return check_bags(self, X, reset=False)
 
     def _evaluate(
         self,
@@ -108,7 +109,7 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         compute: Callable[[Bags], Any],
         *,
         by_partition: bool = True,
-        like: str | None = None,
+        scores: bool = False,
     ) -> Any:
         """Validate X once, compute where the bags are, and check that the numbers are finite.
 
@@ -123,8 +124,8 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
         by_partition : bool, default=True
             Whether bags on a Dask cluster are given to `compute` partition by partition, on the
             workers.
-        like : str, default=None
-            A fitted attribute: infinite numbers are accepted where its declaration accepts them.
+        scores : bool, default=False
+            Whether the result are scores: infinite ones are accepted where ``intercept_`` may be.
 
         Returns
         -------
@@ -135,11 +136,12 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
             bags = self._check_bags(X)
             compute = partial(quietly, compute)
             values = over_partitions(compute, bags) if by_partition else compute(bags)
-            return require_finite(values, "the result", infinite=self._may_be_infinite(like))
+            infinite = scores and self._may_be_infinite("intercept_")
+            return require_finite(values, "the result", infinite=infinite)
 
-    def _may_be_infinite(self, name: str | None) -> bool:
+    def _may_be_infinite(self, name: str) -> bool:
         """Whether a fitted attribute is declared with an infinite range."""
-        kind = None if name is None else self._fitted_state().get(name)
+        kind = self._fitted_state().get(name)
         return kind is not None and kind.may_be_infinite
 
     def _keep_progress(self, results: SolverResult | Sequence[SolverResult], advice: str) -> None:
@@ -213,6 +215,5 @@ class RowEstimator(BagEstimator):
     def _check_bags(self, X: Any) -> Bags:
         """Validate the input of every method but ``fit``."""
         check_is_fitted(self)
-        sparse = self.__sklearn_tags__().input_tags.sparse
-        rows = check_rows(self, X, reset=False, accept_sparse=sparse)
+        rows = check_rows(self, X, reset=False)
         return Bags(rows, np.arange(rows.shape[0] + 1))

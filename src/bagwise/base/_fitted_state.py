@@ -2,8 +2,8 @@
 
 An estimator returns its declaration from ``_fitted_state``: a dict from the name of each fitted
 attribute to its kind, for example ``{"coef_": Floats("n_machines", "n_features_in_")}``.
-`bagwise.base._state_checks` compares a model with its declaration; `bagwise.persistence` does so
-before a loaded model is used, because compiled loops index arrays without bounds checks.
+`bagwise.persistence` compares a loaded model with its declaration before the model is used, because
+compiled loops index arrays without bounds checks.
 
 An axis is a whole number, None (any length), or a name. Three names are known from the model:
 ``n_features_in_``, ``n_classes`` (the length of ``classes_``) and ``n_machines`` (one machine for
@@ -13,12 +13,12 @@ that has such an axis, and all others must agree. ``"name + 1"`` is one longer t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -40,37 +40,20 @@ class Sizes:
 
     Parameters
     ----------
-    known : mapping
-        Lengths by name.
-    parent : Sizes, default=None
-        Where names are looked up first. A name that `parent` does not know belongs to this one.
+    known : mapping, default=None
+        Lengths by name; receives those that are found.
     """
 
-    def __init__(self, known: Mapping[str, int] | None = None, parent: Sizes | None = None) -> None:
-        self._known = dict(known or {})
-        self._parent = parent
+    def __init__(self, known: MutableMapping[str, int] | None = None) -> None:
+        self.known = {} if known is None else known
         self._items: dict[int, Sizes] = {}
-
-    def get(self, name: str) -> int | None:
-        """Return the length of a named axis, None where it is not known yet."""
-        if name in self._known:
-            return self._known[name]
-        return None if self._parent is None else self._parent.get(name)
 
     def expect(self, axis: Axis, length: int, name: str) -> None:
         """Compare the length of an axis with the known one, or set it."""
-        if axis is None:
-            return
-        expected: int | None
-        if isinstance(axis, str):
-            symbol, _, more = axis.partition(" + ")
-            expected = self.get(symbol)
-            if expected is None:
-                self._known[symbol] = length - int(more or 0)
-                return
-            expected += int(more or 0)
-        else:
-            expected = axis
+        expected = length if axis is None else axis
+        if isinstance(expected, str):
+            symbol, _, more = expected.partition(" + ")
+            expected = self.known.setdefault(symbol, length - int(more or 0)) + int(more or 0)
         if length != expected:
             meaning = f" ({axis})" if isinstance(axis, str) else ""
             raise MismatchError(
@@ -79,7 +62,7 @@ class Sizes:
 
     def item(self, i: int) -> Sizes:
         """Return the sizes at place i of a list: there, unknown names are known to i alone."""
-        return self._items.setdefault(i, Sizes(parent=self))
+        return self._items.setdefault(i, Sizes(ChainMap({}, self.known)))
 
 
 class Kind:
@@ -87,14 +70,39 @@ class Kind:
 
     Parameters
     ----------
+    *shape : int, str or None
+        The axes of an array.
+    low, high : float, default=None
+        The least and the largest value; infinite where infinite values are meant to occur. By
+        default what the class has.
+    below : int or str, default=None
+        What every index is below: a number or the name of an axis.
+    any_value : bool, default=False
+        Whether NaN may occur too: numbers that are only shown.
     optional : bool, default=False
         Whether a fitted model may lack the attribute.
     """
 
-    may_be_infinite = False  # whether infinite numbers are meant to occur
+    low: float = -LARGEST
+    high: float = LARGEST
 
-    def __init__(self, *, optional: bool = False) -> None:
-        self.optional = optional
+    def __init__(
+        self,
+        *shape: Axis,
+        low: float | None = None,
+        high: float | None = None,
+        below: Axis = None,
+        any_value: bool = False,
+        optional: bool = False,
+    ) -> None:
+        self.low = self.low if low is None else low
+        self.high = self.high if high is None else high
+        self.shape, self.below, self.any_value, self.optional = shape, below, any_value, optional
+
+    @property
+    def may_be_infinite(self) -> bool:
+        """Whether infinite numbers are meant to occur."""
+        return bool(np.isinf(self.low) or np.isinf(self.high))
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
         """Raise `MismatchError` unless `value` is of this kind.
@@ -121,150 +129,98 @@ class Anything(Kind):
         """Accept every value."""
 
 
-class Array(Kind):
-    """An array.
-
-    Parameters
-    ----------
-    *shape : int, str or None
-        Its axes.
-    optional : bool, default=False
-        Whether a fitted model may lack it.
-    """
-
-    noun = "values"
-
-    def __init__(self, *shape: Axis, optional: bool = False) -> None:
-        super().__init__(optional=optional)
-        self.shape = shape
-
-    def accepts(self, dtype: np.dtype[Any]) -> bool:
-        """Whether arrays of this type are accepted."""
-        raise NotImplementedError
-
-    def check(self, value: Any, sizes: Sizes, name: str) -> None:
-        """Compare type, axes, then values."""
-        is_plain = isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
-        if not is_plain or not value.dtype.isnative or not self.accepts(value.dtype):
-            raise MismatchError(f"{name} is {_described(value)}: expected an array of {self.noun}")
-        _check_axes(value.shape, self.shape, sizes, name)
-        self.check_values(value, sizes, name)
-
-    def check_values(self, value: NDArray[Any], sizes: Sizes, name: str) -> None:
-        """Compare the values, of an array that is otherwise right."""
-
-
-class Values(Array):
+class Values(Kind):
     """An array of numbers or texts of which nothing but the shape matters."""
 
     noun = "numbers or texts"
 
     def accepts(self, dtype: np.dtype[Any]) -> bool:
-        """Accept numbers, truth values, texts and objects."""
+        """Whether arrays of this type are accepted: numbers, truth values, texts and objects."""
         return dtype.kind in "biufUO"
 
+    def check(self, value: Any, sizes: Sizes, name: str) -> None:
+        """Compare type, axes, then values."""
+        is_plain = isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray)
+        if not is_plain or not value.dtype.isnative:
+            _refuse(value, name, f"an array of {self.noun}")
+        self.check_array(value, value, sizes, name)
 
-class Floats(Array):
-    """An array of numbers in single or double precision.
+    def check_array(self, array: Any, values: Any, sizes: Sizes, name: str) -> None:
+        """Compare an array; `values` are all its values, or those that a CSR stores."""
+        if not self.accepts(array.dtype):
+            _refuse(array, name, f"an array of {self.noun}")
+        if len(array.shape) != len(self.shape):
+            raise MismatchError(
+                f"{name} has the shape {array.shape}: expected {len(self.shape)} axes"
+            )
+        for axis, length in zip(self.shape, array.shape, strict=True):
+            sizes.expect(axis, length, name)
+        if values.size:
+            self.check_values(values, sizes, name)
 
-    Parameters
-    ----------
-    *shape : int, str or None
-        Its axes.
-    low, high : float, default=-1e150, 1e150
-        The least and the largest value; infinite where infinite values are meant to occur.
-    any_value : bool, default=False
-        Whether NaN may occur too: a curve that is only shown.
-    optional : bool, default=False
-        Whether a fitted model may lack it.
-    """
+    def check_values(self, value: Any, sizes: Sizes, name: str) -> None:
+        """Compare the values, of an array that is otherwise right."""
+
+
+class Floats(Values):
+    """An array of numbers in single or double precision."""
 
     noun = "floating-point numbers"
-
-    def __init__(
-        self,
-        *shape: Axis,
-        low: float = -LARGEST,
-        high: float = LARGEST,
-        any_value: bool = False,
-        optional: bool = False,
-    ) -> None:
-        super().__init__(*shape, optional=optional)
-        self.low, self.high, self.any_value = low, high, any_value
-        self.may_be_infinite = bool(np.isinf(low) or np.isinf(high))
 
     def accepts(self, dtype: np.dtype[Any]) -> bool:
         """Accept the types compiled code is written for."""
         return dtype in (np.float32, np.float64)
 
-    def check_values(self, value: NDArray[Any], sizes: Sizes, name: str) -> None:
+    def check_values(self, value: Any, sizes: Sizes, name: str) -> None:
         """Look for NaN, infinities and values out of range."""
-        if not self.any_value:
-            _check_range(value, self.low, self.high, name)
+        least, most = float(value.min()), float(value.max())
+        if self.any_value or self.low <= least <= most <= self.high:
+            return
+        if np.isnan(least):
+            raise MismatchError(f"{name} holds NaN")
+        out = least if least < self.low else most
+        raise MismatchError(
+            f"{name} holds {out:g}: expected values from {self.low:g} to {self.high:g}"
+        )
 
 
-class Integers(Array):
-    """An array of whole numbers.
-
-    Parameters
-    ----------
-    *shape : int, str or None
-        Its axes.
-    low : int, default=None
-        The least value.
-    below : int or str, default=None
-        What every value is below: a number or the name of an axis, for indices.
-    optional : bool, default=False
-        Whether a fitted model may lack it.
-    """
+class Integers(Values):
+    """An array of whole numbers."""
 
     noun = "whole numbers"
-
-    def __init__(
-        self, *shape: Axis, low: int | None = None, below: Axis = None, optional: bool = False
-    ) -> None:
-        super().__init__(*shape, optional=optional)
-        self.low, self.below = low, below
 
     def accepts(self, dtype: np.dtype[Any]) -> bool:
         """Accept signed and unsigned integers."""
         return dtype.kind in "iu"
 
-    def check_values(self, value: NDArray[Any], sizes: Sizes, name: str) -> None:
+    def check_values(self, value: Any, sizes: Sizes, name: str) -> None:
         """Look for indices out of range."""
-        if value.size == 0:
-            return
         least, most = int(value.min()), int(value.max())
-        if self.low is not None and least < self.low:
+        if least < self.low:
             raise MismatchError(f"{name} holds {least}: expected at least {self.low}")
-        below = sizes.get(self.below) if isinstance(self.below, str) else self.below
+        below = sizes.known.get(self.below) if isinstance(self.below, str) else self.below
         if below is not None and most >= below:
             raise MismatchError(f"{name} holds {most}: expected less than {below}")
 
 
-class Classes(Array):
+class Classes(Values):
     """The classes: distinct labels.
 
     Parameters
     ----------
     at_least : int, default=1
-        How many there are at least.
-    optional : bool, default=False
-        Whether a fitted model may lack them.
+        How many labels there are at least.
     """
 
     noun = "labels"
 
-    def __init__(self, *, at_least: int = 1, optional: bool = False) -> None:
-        super().__init__("n_classes", optional=optional)
+    def __init__(self, *, at_least: int = 1) -> None:
+        super().__init__("n_classes")
         self.at_least = at_least
 
-    def accepts(self, dtype: np.dtype[Any]) -> bool:
-        """Accept numbers, truth values, texts and objects."""
-        return dtype.kind in "biufUO"
-
-    def check_values(self, value: NDArray[Any], sizes: Sizes, name: str) -> None:
-        """Look for labels that occur twice, or equal nothing."""
+    def check(self, value: Any, sizes: Sizes, name: str) -> None:
+        """Compare type and axis; look for labels that occur twice, or equal nothing."""
+        super().check(value, sizes, name)
         listed = value.tolist()
         try:
             distinct = len({label for label in listed if label == label})
@@ -282,7 +238,7 @@ class Classes(Array):
             )
 
 
-class Names(Array):
+class Names(Values):
     """Names of features."""
 
     noun = "names"
@@ -291,7 +247,7 @@ class Names(Array):
         """Accept what scikit-learn keeps names in."""
         return dtype.kind == "O"
 
-    def check_values(self, value: NDArray[Any], sizes: Sizes, name: str) -> None:
+    def check_values(self, value: Any, sizes: Sizes, name: str) -> None:
         """Look for names that are not texts."""
         strange = [item for item in value.tolist() if not isinstance(item, str)]
         if strange:
@@ -305,22 +261,16 @@ class Table(Floats):
 
     def accepts(self, dtype: np.dtype[Any]) -> bool:
         """Accept all numbers that instances may be."""
-        return dtype.kind in "biu" or dtype in (np.float32, np.float64)
+        return dtype.kind in "biu" or super().accepts(dtype)
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
         """Compare type, axes, the indices of sparse rows, then values."""
         if not sparse.issparse(value):
             return super().check(value, sizes, name)
         check_sparse(value, name)
-        if value.format != "csr" or not self.accepts(value.dtype):
-            raise MismatchError(f"{name} is {_described(value)}: expected an array of {self.noun}")
-        _check_axes(value.shape, self.shape, sizes, name)
-        return self.check_values(value.data, sizes, name)
-
-    def check_values(self, value: NDArray[Any], sizes: Sizes, name: str) -> None:
-        """Look for NaN and infinities."""
-        if value.dtype.kind == "f":
-            super().check_values(value, sizes, name)
+        if value.format != "csr":
+            _refuse(value, name, f"an array of {self.noun}")
+        return self.check_array(value, value.data, sizes, name)
 
 
 class BagsOf(Table):
@@ -332,80 +282,44 @@ class BagsOf(Table):
         How many.
     n_instances : int, str or None, default=None
         How many instances they have together.
-    optional : bool, default=False
-        Whether a fitted model may lack them.
     """
 
-    def __init__(self, n_bags: Axis, *, n_instances: Axis = None, optional: bool = False) -> None:
-        super().__init__(n_instances, "n_features_in_", optional=optional)
+    def __init__(self, n_bags: Axis, *, n_instances: Axis = None) -> None:
+        super().__init__(n_instances, "n_features_in_")
         self.n_bags = n_bags
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
         """Compare the number of bags, then the table of instances."""
         if type(value) is not Bags:
-            raise MismatchError(f"{name} is {_described(value)}: expected Bags")
+            _refuse(value, name, "Bags")
         sizes.expect(self.n_bags, len(value), name)
         if len(value) and value.sizes.min() == 0:
             raise MismatchError(f"{name} holds an empty bag")
         super().check(value.instances, sizes, f"the instances of {name}")
 
 
-class Number(Kind):
-    """One number.
-
-    Parameters
-    ----------
-    low, high : float, default=-1e150, 1e150
-        The least and the largest value.
-    any_value : bool, default=False
-        Whether infinities and NaN may occur: a number that is only shown.
-    optional : bool, default=False
-        Whether a fitted model may lack it.
-    """
-
-    def __init__(
-        self,
-        *,
-        low: float = -LARGEST,
-        high: float = LARGEST,
-        any_value: bool = False,
-        optional: bool = False,
-    ) -> None:
-        super().__init__(optional=optional)
-        self.low, self.high, self.any_value = low, high, any_value
+class Number(Floats):
+    """One number."""
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
         """Compare type and range."""
         if not isinstance(value, Real) or isinstance(value, bool):
-            raise MismatchError(f"{name} is {_described(value)}: expected a number")
-        if not self.any_value:
-            _check_range(np.array([value], dtype=np.float64), self.low, self.high, name)
+            _refuse(value, name, "a number")
+        self.check_values(np.array(value, dtype=np.float64), sizes, name)
 
 
-class Whole(Kind):
-    """One whole number.
+class Whole(Integers):
+    """One whole number, not negative by default."""
 
-    Parameters
-    ----------
-    low : int, default=0
-        The least value.
-    below : int or str, default=None
-        What it is below: a number or the name of an axis.
-    optional : bool, default=False
-        Whether a fitted model may lack it.
-    """
-
-    def __init__(self, *, low: int = 0, below: Axis = None, optional: bool = False) -> None:
-        super().__init__(optional=optional)
-        self.low, self.below = low, below
+    low = 0
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
         """Compare type and range."""
         if not isinstance(value, Integral) or isinstance(value, bool):
-            raise MismatchError(f"{name} is {_described(value)}: expected a whole number")
+            _refuse(value, name, "a whole number")
         if not -(2**63) <= int(value) < 2**63:
             raise MismatchError(f"{name} is out of range")
-        Integers(low=self.low, below=self.below).check_values(np.array(int(value)), sizes, name)
+        self.check_values(np.array(int(value)), sizes, name)
 
 
 class Text(Kind):
@@ -414,7 +328,7 @@ class Text(Kind):
     Parameters
     ----------
     options : set of str
-        What it may be.
+        The texts it may be.
     optional : bool, default=False
         Whether a fitted model may lack it.
     """
@@ -426,8 +340,7 @@ class Text(Kind):
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
         """Compare with the options."""
         if not isinstance(value, str) or value not in self.options:
-            expected = ", ".join(map(repr, sorted(self.options)))
-            raise MismatchError(f"{name} is {_described(value)}: expected one of {expected}")
+            _refuse(value, name, f"one of {', '.join(map(repr, sorted(self.options)))}")
 
 
 class OrNone(Kind):
@@ -436,7 +349,7 @@ class OrNone(Kind):
     Parameters
     ----------
     kind : Kind
-        What it is where it is not None.
+        What the attribute is where it is not None.
     """
 
     def __init__(self, kind: Kind) -> None:
@@ -463,13 +376,17 @@ class ListOf(Kind):
     def __init__(self, kind: Kind | Sequence[Kind], length: Axis = None) -> None:
         super().__init__()
         self.kind = kind
-        self.may_be_infinite = isinstance(kind, Kind) and kind.may_be_infinite
         self.length = length if isinstance(kind, Kind) else len(kind)
+
+    @property
+    def may_be_infinite(self) -> bool:
+        """Whether infinite numbers are meant to occur in the items."""
+        return isinstance(self.kind, Kind) and self.kind.may_be_infinite
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
         """Compare the length, then each item."""
         if not isinstance(value, list):
-            raise MismatchError(f"{name} is {_described(value)}: expected a list")
+            _refuse(value, name, "a list")
         sizes.expect(self.length, len(value), name)
         for i, item in enumerate(value):
             kind = self.kind if isinstance(self.kind, Kind) else self.kind[i]
@@ -492,7 +409,7 @@ class TupleOf(Kind):
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
         """Compare the length, then each item."""
         if not isinstance(value, tuple) or len(value) != len(self.kinds):
-            raise MismatchError(f"{name} is {_described(value)}: expected {len(self.kinds)} items")
+            _refuse(value, name, f"{len(self.kinds)} items")
         for i, (item, kind) in enumerate(zip(value, self.kinds, strict=True)):
             kind.check(item, sizes, f"{name}[{i}]")
 
@@ -502,7 +419,7 @@ class Model(Kind):
 
     Parameters
     ----------
-    *methods : str
+    method : str
         What it must offer.
     n_features : int or str, default="n_features_in_"
         How many features it was fitted on.
@@ -511,22 +428,21 @@ class Model(Kind):
     """
 
     def __init__(
-        self, *methods: str, n_features: Axis = "n_features_in_", n_classes: Axis = None
+        self, method: str, *, n_features: Axis = "n_features_in_", n_classes: Axis = None
     ) -> None:
         super().__init__()
-        self.methods, self.n_features, self.n_classes = methods, n_features, n_classes
+        self.method, self.n_features, self.n_classes = method, n_features, n_classes
 
     def check(self, value: Any, sizes: Sizes, name: str) -> None:
         """Compare methods, features and classes."""
         if not hasattr(value, "get_params") or isinstance(value, type):
-            raise MismatchError(f"{name} is {_described(value)}: expected an estimator")
+            _refuse(value, name, "an estimator")
         try:
             check_is_fitted(value)
         except (NotFittedError, TypeError) as error:
             raise MismatchError(f"{name} is not fitted") from error
-        for method in self.methods:
-            if not callable(getattr(value, method, None)):
-                raise MismatchError(f"{name} is {_described(value)}, which has no {method}")
+        if not callable(getattr(value, self.method, None)):
+            raise MismatchError(f"{name} is {_described(value)}, which has no {self.method}")
         n_features = getattr(value, "n_features_in_", None)
         if n_features is not None:
             Whole(low=1).check(n_features, sizes, f"n_features_in_ of {name}")
@@ -543,40 +459,104 @@ def check_sparse(value: Any, name: str) -> None:
 
     Parameters
     ----------
-    value : sparse array or matrix
-        As it came from a file.
+    value : sparse array
+        The array.
     name : str
-        What it is called.
+        Its name, for the message.
     """
+    if value.format not in ("csr", "csc", "bsr", "coo"):
+        raise MismatchError(f"{name} is a sparse array of the format {value.format!r}")
     try:
-        if value.format in ("csr", "csc", "bsr"):
+        if value.format != "coo":
             value.check_format(full_check=True)
             return
-        if value.format == "coo":
-            for indices, length in zip(value.coords, value.shape, strict=True):
-                Integers("n", low=0, below=int(length)).check(indices, Sizes(), name)
-            return
+        for indices, length in zip(value.coords, value.shape, strict=True):
+            Integers("n", low=0, below=int(length)).check(indices, Sizes(), name)
     except (ValueError, TypeError, AttributeError, IndexError) as error:
         raise MismatchError(f"the indices of {name} are damaged ({error})") from error
-    raise MismatchError(f"{name} is a sparse array of the format {value.format!r}")
 
 
-def _check_axes(shape: tuple[int, ...], axes: Sequence[Axis], sizes: Sizes, name: str) -> None:
-    if len(shape) != len(axes):
-        raise MismatchError(f"{name} has the shape {shape}: expected {len(axes)} axes")
-    for axis, length in zip(axes, shape, strict=True):
-        sizes.expect(axis, length, name)
+def fitted_state_problem(model: Any) -> str | None:
+    """Compare a model of bagwise with what it declares.
+
+    Parameters
+    ----------
+    model : estimator
+        An estimator with ``_fitted_state``, fitted or not.
+
+    Returns
+    -------
+    str or None
+        What is wrong; None where nothing is, and for a model that is not fitted.
+    """
+    if not has_fitted_attributes(model):
+        return None
+    try:
+        declared = model._fitted_state()
+    # A declaration reads parameters and other attributes, which may be anything in a file.
+    except Exception as error:
+        return f"its parameters do not fit what it holds ({error})"
+    return compare_state(vars(model), declared)
 
 
-def _check_range(value: NDArray[Any], low: float, high: float, name: str) -> None:
-    if value.size == 0:
-        return
-    least, most = float(value.min()), float(value.max())
-    if np.isnan(least):
-        raise MismatchError(f"{name} holds NaN")
-    if least < low or most > high:
-        out = least if least < low else most
-        raise MismatchError(f"{name} holds {out:g}: expected values from {low:g} to {high:g}")
+def has_fitted_attributes(model: Any) -> bool:
+    """Whether a model holds any attribute that a fit leaves.
+
+    Parameters
+    ----------
+    model : estimator
+        An estimator of bagwise or scikit-learn.
+
+    Returns
+    -------
+    bool
+    """
+    return any(name.endswith("_") and not name.startswith("__") for name in vars(model))
+
+
+def compare_state(held: Mapping[str, Any], declared: FittedState) -> str | None:
+    """Compare attributes with their declaration.
+
+    Parameters
+    ----------
+    held : mapping
+        Attributes by name; those that are not declared are passed over.
+    declared : dict from str to Kind
+        The declaration.
+
+    Returns
+    -------
+    str or None
+        What is wrong, None where nothing is.
+    """
+    try:
+        sizes = _sizes_of(held, declared)
+        for name, kind in declared.items():
+            if name in held:
+                kind.check(held[name], sizes, name)
+            elif not kind.optional:
+                raise MismatchError(f"{name} is missing")
+    except MismatchError as error:
+        return str(error)
+    return None
+
+
+def _sizes_of(held: Mapping[str, Any], declared: FittedState) -> Sizes:
+    known = {"n_machines": 1}
+    if "n_features_in_" in declared:
+        n_features = held.get("n_features_in_")
+        declared["n_features_in_"].check(n_features, Sizes(), "n_features_in_")
+        known["n_features_in_"] = int(n_features)  # type: ignore[arg-type]
+    classes = held.get("classes_")
+    if "classes_" in declared and classes is not None:
+        declared["classes_"].check(classes, Sizes(), "classes_")
+        known["n_classes"] = n_classes = len(classes)
+        known["n_machines"] = 1 if n_classes == 2 else n_classes
+    return Sizes(known)
+
+
+def _refuse(value: Any, name: str, expected: str) -> NoReturn:
+    raise MismatchError(f"{name} is {_described(value)}: expected {expected}")
 
 
 def _described(value: Any) -> str:

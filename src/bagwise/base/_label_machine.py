@@ -52,11 +52,9 @@ class LabelMachine(KernelMachine):
     max_cuts: int
     random_state: Any
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
+    @property
+    def _accepts_sparse(self) -> bool:  # type: ignore[override]
+        return self.kernel != "precomputed"
 
     def _fitted_state(self) -> FittedState:
         state = super()._fitted_state() | {"duality_gap_": Number(any_value=True)}

@@ -105,14 +105,20 @@ class BagClassifierMixin(ClassifierMixin):
     classes_: Array
     label_kind_: str = "single"  # as in `Labels.kind`; a class that accepts both kinds sets it
 
+    _learns_label_sets = False  # beside one label per bag
     _score: Any  # function of validated bags, see above
     _keys_by_value = False  # whether instances with equal scores are common: compare features then
     _probabilities: Any = None  # function from scores to probabilities
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = self._learns_label_sets
+        return tags
+
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
             "classes_": Classes(),
-            "label_kind_": Text({"single", "sets"}, optional=True),
+            "label_kind_": Text({"single", "sets"}, optional=not self._learns_label_sets),
         }
 
     @property
@@ -183,7 +189,7 @@ class BagClassifierMixin(ClassifierMixin):
             Aligned with ``bags.instances``. One score for two classes (positive:
             ``classes_[1]``), else one per class.
         """
-        return self._one_column_for_two(self._evaluate(X, self._score, like="intercept_"))
+        return self._one_column_for_two(self._evaluate(X, self._score, scores=True))
 
     @available_if(_scores_instances)
     def predict_instances(self, X: Any) -> Array:

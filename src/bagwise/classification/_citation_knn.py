@@ -13,7 +13,7 @@ from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, with_known_labels
-from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Integers, Text
+from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Integers
 from bagwise.base._parameters import COUNT, with_parameters
 from bagwise.pairwise import DISTANCES, distances_between
 
@@ -84,6 +84,7 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
     array(['yes'], dtype='<U3')
     """
 
+    _learns_label_sets = True
     _parameter_constraints = {
         "n_references": [COUNT],
         "n_citers": [Interval(Integral, 0, None, closed="left")],
@@ -96,15 +97,9 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
     kind: str = "minmin"
     metric: Any = "euclidean"
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
-
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
             "training_bags_": BagsOf("n_bags"),
-            "label_kind_": Text({"single", "sets"}),
             "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
             "citation_radius_": Floats("n_bags", low=-np.inf, high=np.inf),  # none cites, or all
         }

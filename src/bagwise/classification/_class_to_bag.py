@@ -21,7 +21,7 @@ from bagwise.base import (
     in_canonical_order,
     with_known_labels,
 )
-from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Integers, Text
+from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Integers
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
@@ -113,6 +113,8 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     array(['yes', 'no'], dtype='<U3')
     """
 
+    _accepts_sparse = False
+    _learns_label_sets = True
     _parameter_constraints = {
         "orthonormal": ["boolean"],
         "reg": [NOT_NEGATIVE],
@@ -130,16 +132,9 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     random_state: Any = None
     verbose: int = 0
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        tags.classifier_tags.multi_label = True
-        return tags
-
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
             "training_bags_": BagsOf("n_bags"),
-            "label_kind_": Text({"single", "sets"}),
             "label_sets_": Integers("n_bags", "n_classes", low=0, below=2),
             "components_": Floats("n_classes", "n_directions", "n_features_in_"),
             "thresholds_": Floats("n_classes", low=-np.inf, high=np.inf),  # inf: none carries it
@@ -159,7 +154,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         -------
         self
         """
-        bags = check_bags(self, X, reset=True, accept_sparse=False)
+        bags = check_bags(self, X, reset=True)
         labels = check_label_sets(y, bags)
         bags, labels = in_canonical_order(*with_known_labels(bags, labels))
         bags = bags.with_instances(bags.instances.astype(np.float64, copy=False))

@@ -94,6 +94,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
 
     instance_pooling = "noisy-or"
     _probabilities = staticmethod(one_vs_rest_probabilities)
+    _accepts_sparse = False
     _keys_by_value = True  # instances in the same leaves have equal scores
     _value_range = (0.0, np.inf)  # trees compare values and never multiply them
 
@@ -110,11 +111,6 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     learning_rate: float = 0.5
     tol: float = 1e-6
     verbose: int = 0
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
@@ -142,7 +138,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
         -------
         self
         """
-        bags = check_bags(self, X, reset=True, accept_sparse=False)
+        bags = check_bags(self, X, reset=True)
         labels = check_bag_labels(y, bags, min_classes=2)
         bags, labels = in_canonical_order(bags, labels)
         rows = bags.instances.astype(np.float64, copy=False)

@@ -36,17 +36,13 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
     _parameter_constraints: dict[str, Any] = {"n_start_bags": [None, COUNT]}
 
     _probabilities = staticmethod(one_vs_rest_probabilities)
+    _accepts_sparse = False
 
     n_start_bags: int | None
     gamma: Any
     max_iter: int
     tol: float
     random_state: Any
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = False
-        return tags
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
@@ -68,7 +64,7 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
         -------
         self
         """
-        bags = check_bags(self, X, reset=True, accept_sparse=False)
+        bags = check_bags(self, X, reset=True)
         labels = check_bag_labels(y, bags, min_classes=2)
         bags, labels = in_canonical_order(bags, labels)
         rows = bags.instances.astype(np.float64, copy=False)

@@ -170,11 +170,6 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     checkpoint: Any = None
     verbose: int = 0
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
-
     def _fitted_state(self) -> FittedState:
         machine: FittedState = {"coef_": Floats("n_classes", "n_features_in_")}
         if self.kernel != "linear":

@@ -168,7 +168,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         -------
         self
         """
-        bags = check_bags(self, X, reset=True, accept_sparse=self.kernel != "precomputed")
+        bags = check_bags(self, X, reset=True)
         labels = check_bag_labels(y, bags, min_classes=2)
         choices = self._one_vs_rest(
             labels, lambda signs: KeyInstances(bags.offsets, signs > 0), task=None

@@ -169,7 +169,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         -------
         self
         """
-        X = check_rows(self, X, reset=True, accept_sparse=self.kernel != "precomputed")
+        X = check_rows(self, X, reset=True)
         if X.shape[0] < self.n_clusters:
             raise InputError(
                 f"n_samples={X.shape[0]} rows cannot make n_clusters={self.n_clusters} clusters: "

@@ -27,8 +27,10 @@ from bagwise.base._fitted_state import (
     Table,
     Whole,
     check_sparse,
+    compare_state,
+    fitted_state_problem,
+    has_fitted_attributes,
 )
-from bagwise.base._state_checks import compare_state, fitted_state_problem, has_fitted_attributes
 
 # Parameters that name a file or a folder, by the last part of their name: scikit-learn's caches
 # (joblib unpickles what it finds there) and our checkpoints.

@@ -47,8 +47,7 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
         -------
         self
         """
-        sparse = self.__sklearn_tags__().input_tags.sparse
-        rows = check_rows(self, X, reset=True, accept_sparse=sparse)
+        rows = check_rows(self, X, reset=True)
         labels = check_partial_labels(y, rows.shape[0])
         rows = rows.astype(np.float64, copy=False)
         if self.positive_share is not None and len(labels.classes) > 2:

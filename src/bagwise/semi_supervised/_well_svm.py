@@ -175,7 +175,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         -------
         self
         """
-        X = check_rows(self, X, reset=True, accept_sparse=self.kernel != "precomputed")
+        X = check_rows(self, X, reset=True)
         labels = check_partial_labels(y, X.shape[0])
         shares = _shares(self.balance, labels)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
