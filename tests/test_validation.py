@@ -13,6 +13,7 @@ from bagwise._validation import (
     check_rows,
     is_table,
 )
+from bagwise.base import BagEstimator
 from bagwise.exceptions import BagwiseError, InputError, LabelError, SparseInputError
 
 
@@ -22,7 +23,7 @@ def bags(rng):
 
 
 def door(X, **options):
-    return check_bags(BaseEstimator(), X, reset=True, **options)
+    return check_bags(BagEstimator(), X, reset=True, **options)
 
 
 def test_every_kind_of_input_gives_the_same_bags(rng):
@@ -49,7 +50,7 @@ def test_frames_and_series_are_tables_and_labels(rng, bags):
     np.testing.assert_array_equal(found.instances, X)
     assert (found.sizes == 1).all()
     assert is_table(frame)
-    np.testing.assert_array_equal(check_rows(BaseEstimator(), frame, reset=True), X)
+    np.testing.assert_array_equal(check_rows(BagEstimator(), frame, reset=True), X)
     labels = check_bag_labels(pd.Series(["b", "a", "b"], dtype="category"), bags)
     assert (labels.classes.tolist(), labels.codes.tolist()) == (["a", "b"], [1, 0, 1])
     labels = check_partial_labels(pd.Series([3, -1, 5, -1]), 4)
@@ -268,19 +269,19 @@ def test_partial_labels_that_cannot_be_learned_from(y, words):
 def test_rows_are_no_bags(rng, bags):
     X = rng.normal(size=(4, 3))
     for rows in (X, X.tolist()):
-        np.testing.assert_array_equal(check_rows(BaseEstimator(), rows, reset=True), X)
+        np.testing.assert_array_equal(check_rows(BagEstimator(), rows, reset=True), X)
     with pytest.raises(InputError, match=r"bags\.instances"):
-        check_rows(BaseEstimator(), bags, reset=True)
+        check_rows(BagEstimator(), bags, reset=True)
     with pytest.raises(InputError, match="NaN"):
         check_rows(BaseEstimator(), np.full((2, 2), np.nan), reset=True)
     with pytest.raises(SparseInputError, match="toarray"):
-        check_rows(BaseEstimator(), sparse.csr_array(X), reset=True, accept_sparse=False)
+        check_rows(BaseEstimator(), sparse.csr_array(X), reset=True)
 
 
 def test_rows_have_narrow_indices(rng):
     wide = sparse.csr_array(rng.normal(size=(4, 3)))
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-    rows = check_rows(BaseEstimator(), wide, reset=True)
+    rows = check_rows(BagEstimator(), wide, reset=True)
     assert rows.indices.dtype == rows.indptr.dtype == np.int32
     assert wide.indices.dtype == np.int64
 
