@@ -16,9 +16,9 @@ from bagwise import Bags, _memory, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.engines import connection
-from bagwise.engines.actors import DaskParts
 from bagwise.engines.arrays import add
-from bagwise.engines.sending import SentFunction, aligned
+from bagwise.engines.connection import SentFunction, aligned
+from bagwise.engines.parts import DaskParts
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.io import read_bags, write_bags
 from bagwise.metric_learning import MIMLCA

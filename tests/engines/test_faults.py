@@ -17,8 +17,7 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
 from bagwise.engines import Checkpoint, checkpoint, iterate
-from bagwise.engines.actors import DaskParts
-from bagwise.engines.parts import LocalParts
+from bagwise.engines.parts import DaskParts, LocalParts
 from bagwise.exceptions import WorkerLostError
 from bagwise.metric_learning import MIMLCA
 from checks import example
@@ -259,8 +258,8 @@ def test_an_error_of_a_function_comes_through_at_once(client, tmp_path, only):
 
 def test_a_part_that_lost_its_state_says_so():
     pytest.importorskip("distributed")
-    from bagwise.engines.actors import _Actor
-    from bagwise.engines.sending import unpack
+    from bagwise.engines.connection import unpack
+    from bagwise.engines.parts import _Actor
 
     cell = _Actor(Counter, None, [], {})
     assert unpack(cell.call(0, "add", (2,))) == 2

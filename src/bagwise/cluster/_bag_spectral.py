@@ -248,7 +248,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         stages = self._track(("similarity", "eigenvectors", "k-means"), "stage")
 
         next(stages, None)
-        similarity, anchors, scales = affinity.compare(rows_in_order(bags, order), rng)
+        with rows_in_order(bags, order) as rows:
+            similarity, anchors, scales = affinity.compare(rows, rng)
         next(stages, None)
         operator = self._constrain(similarity, bags.bag_index[order], labels)
         result = leading_eigenvectors(

@@ -4,7 +4,8 @@ To compare n rows with n rows is the work, n^2 d operations. It is done where th
 blocks of rows that go round; a few neighbours per row come back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ from sklearn.neighbors import NearestNeighbors
 
 from bagwise._types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.engines import by_place, over_partitions, place, retry
+from bagwise.engines import Parts, local_instances, over_partitions, place, retry
 
 BLOCK = 2**22  # values that go round at once
 
 
-def rows_in_order(bags: Bags, order: Ints) -> Any:
+@contextmanager
+def rows_in_order(bags: Bags, order: Ints) -> Iterator[Any]:
     """The instances in an order: a table, or rows that stay on their workers.
 
     Parameters
@@ -28,11 +30,16 @@ def rows_in_order(bags: Bags, order: Ints) -> Any:
     order : ndarray of int of shape (n_instances,)
         The instance that each row is.
 
-    Returns
-    -------
+    Yields
+    ------
     ndarray, CSR or PlacedRows
     """
-    return by_place(bags, lambda bags: bags.instances[order], lambda bags: PlacedRows(bags, order))
+    table = local_instances(bags)
+    if table is not None:
+        yield table[order]
+        return
+    with place(bags, NeighborPart, bags.offsets[:-1]) as parts:
+        yield PlacedRows(bags, order, parts)
 
 
 class PlacedRows:
@@ -46,10 +53,9 @@ class PlacedRows:
         The instance that each row is.
     """
 
-    def __init__(self, bags: Bags, order: Ints) -> None:
-        self.bags, self.order = bags, order
+    def __init__(self, bags: Bags, order: Ints, parts: Parts) -> None:
+        self.bags, self.order, self._parts = bags, order, parts
         self.shape, self.dtype = (bags.n_instances, bags.n_features), bags.dtype
-        self._parts = place(bags, NeighborPart, bags.offsets[:-1])
 
     def __getitem__(self, rows: Any) -> Any:
         """Bring rows here."""
@@ -68,7 +74,7 @@ class PlacedRows:
         -------
         ndarray or CSR
         """
-        return over_partitions(_OnInstances(function), self.bags)[self.order]
+        return over_partitions(lambda bags: function(bags.instances), self.bags)[self.order]
 
     def nearest(self, k: int) -> tuple[Array, Ints]:
         """Find the k nearest other rows of each row.
@@ -148,13 +154,3 @@ class NeighborPart:
     def found(self) -> tuple[Array, Ints]:
         """Distances and numbers of the nearest rows."""
         return self.distances, self.neighbors
-
-
-class _OnInstances:
-    """A function of a table, made one of bags."""
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.function = function
-
-    def __call__(self, bags: Bags) -> Any:
-        return self.function(bags.instances)

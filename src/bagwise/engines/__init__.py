@@ -8,9 +8,9 @@ worker was lost, ``rebuild`` makes the parts anew. `iterate` is the loop around 
 """
 
 from bagwise.engines.arrays import to_numpy
-from bagwise.engines.checkpoint import Checkpoint, iterate, retry
-from bagwise.engines.journal import Journal
-from bagwise.engines.parts import Parts, codes_by_bag, codes_of_instances, digest, place
+from bagwise.engines.checkpoint import Checkpoint
+from bagwise.engines.loop import Journal, iterate, retry
+from bagwise.engines.parts import Parts, codes_by_bag, codes_of_instances, digest
 from bagwise.engines.placement import (
     by_place,
     check_each,
@@ -23,6 +23,7 @@ from bagwise.engines.placement import (
     over_blocks,
     over_partitions,
     over_tasks,
+    place,
     require_local,
 )
 

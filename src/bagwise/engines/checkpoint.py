@@ -1,22 +1,18 @@
-"""The loop of a long fit: it survives lost workers, and with a checkpoint also a killed process."""
+"""The file with the state of a long fit, from which a killed fit is resumed."""
 
 import contextlib
 import hashlib
 import os
 import time
 import zipfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from bagwise.engines.arrays import is_tensor, like, to_numpy
-from bagwise.engines.losses import LOSSES, retry_work
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError, WorkerLostError
-
-Result = TypeVar("Result")
 
 FORMAT = "2"  # of the file; those of another format belong to another fit
 INTERVAL = 30.0  # seconds between two saves, at least
@@ -121,114 +117,3 @@ class Checkpoint:
             f"{error} The state of the fit {saved} the checkpoint {self.path}: fit again with "
             "the same checkpoint= to resume it."
         )
-
-
-def iterate(
-    parts: Parts,
-    memory: dict[str, Any],
-    begin: Callable[[dict[str, Any]], None],
-    step: Callable[[dict[str, Any]], bool],
-    *,
-    max_iter: int,
-    track: Callable[[Iterator[int]], Iterator[int]] = iter,
-    checkpoint: Checkpoint | None = None,
-) -> dict[str, Any]:
-    """Repeat a step until it returns True; after a lost worker, from the last checkpoint.
-
-    Parameters
-    ----------
-    parts : Parts
-        What the steps work on.
-    memory : dict of arrays and numbers
-        What the driver remembers between steps, as it is before the first. A step replaces values
-        and never writes into them.
-    begin : callable
-        ``begin(memory)`` gives fresh parts their first state.
-    step : callable
-        ``step(memory)`` makes one iteration and tells whether it was the last.
-    max_iter : int
-        Budget of iterations.
-    track : callable, default=iter
-        Wraps the iterations, to show progress.
-    checkpoint : Checkpoint, default=None
-        Where to save now and then, and to resume from.
-
-    Returns
-    -------
-    dict
-        What the driver remembers at the end, with the number of iterations as "n_iter".
-    """
-    first = {"n_iter": 0, **memory}
-    memory = dict(first)
-
-    def restart() -> None:
-        memory.update(first)
-        if checkpoint is None or not checkpoint.load(memory, parts):
-            begin(memory)
-
-    def turns() -> Iterator[int]:
-        while memory["n_iter"] < max_iter:
-            yield int(memory["n_iter"])
-
-    lost, furthest, ready = 0, 0, False
-
-    def advance() -> bool:
-        """Go one iteration further than ever; after a loss, all since the checkpoint come first."""
-        nonlocal lost, furthest, ready
-        while True:
-            try:
-                if not ready:
-                    if lost:
-                        parts.rebuild()
-                    restart()
-                    ready = True
-                    if memory["n_iter"] >= max_iter:  # as saved by a fit with a larger budget
-                        return True
-                done = step(memory)
-                memory["n_iter"] = int(memory["n_iter"]) + 1
-                if not done and checkpoint is not None and checkpoint.due():
-                    checkpoint.save(memory, parts)
-            except WorkerLostError as error:
-                lost, ready = lost + 1, False
-                if not error.final and lost < LOSSES:
-                    continue
-                gave_up = "" if error.final else f" Gave up after {lost} attempts."
-                last = WorkerLostError.for_good(f"{error}{gave_up}")
-                raise (last if checkpoint is None else checkpoint.explain(last)) from error
-            if memory["n_iter"] > furthest:
-                furthest, lost = memory["n_iter"], 0
-                return done
-            if done:
-                return True
-
-    for _ in track(turns()):
-        if advance():
-            break
-    if checkpoint is not None:
-        checkpoint.remove()
-    return memory
-
-
-def retry(parts: Parts, work: Callable[[], Result], checkpoint: Checkpoint | None = None) -> Result:
-    """Do some work on parts, and all of it again on new ones when a worker was lost.
-
-    Parameters
-    ----------
-    parts : Parts
-        The parts.
-    work : callable
-        Begins with parts as they are when new.
-    checkpoint : Checkpoint, default=None
-        Where the work saves, for the message where it is given up.
-
-    Returns
-    -------
-    object
-        What `work` returned.
-    """
-    try:
-        return retry_work(work, parts.rebuild)
-    except WorkerLostError as error:
-        if checkpoint is None:
-            raise
-        raise checkpoint.explain(error) from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -16,20 +17,11 @@ from bagwise._types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.threads import block_bounds
 from bagwise.engines import connection
-from bagwise.engines.actors import DaskParts
 from bagwise.engines.arrays import is_tensor
 from bagwise.engines.partitions import Loader, Partitions, joined
 from bagwise.engines.parts import digest
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """Shape and type of instances that are elsewhere."""
-
-    shape: tuple[int, int]
-    dtype: Any
 
 
 class DistributedBags(Bags):
@@ -60,7 +52,8 @@ class DistributedBags(Bags):
         feature_names: list[str] | None,
     ) -> None:
         n_features, dtype = features
-        self._instances = _Shape((int(offsets[-1]), n_features), np.dtype(dtype))
+        shape = int(offsets[-1]), n_features
+        self._instances = SimpleNamespace(shape=shape, dtype=np.dtype(dtype))
         self._offsets, self._ids, self._feature_names = offsets, ids, feature_names
         self.partitions = partitions
 
@@ -103,7 +96,7 @@ class DistributedBags(Bags):
         -------
         Bags
         """
-        return joined(self._offsets, self._ids, self._feature_names, self.map(_itself))
+        return joined(self._offsets, self._ids, self._feature_names, self.map(lambda bags: bags))
 
     def map(self, function: Callable[[Bags], Any]) -> list[Any]:
         """Call a function with the bags of each partition, on its worker.
@@ -138,7 +131,7 @@ class DistributedBags(Bags):
             One result per run of tasks, in order.
         """
         join = partial(joined, self._offsets, self._ids, self._feature_names)
-        return self.partitions.map_tasks(partial(_on_joined, function, join), tasks)
+        return self.partitions.map_tasks(lambda parts, some: function(join(parts), some), tasks)
 
     def fold(self, function: Callable[[Any, Bags], Any], state: Any) -> Any:
         """Pass a small state through all partitions in order, as `functools.reduce` does.
@@ -171,7 +164,7 @@ class DistributedBags(Bags):
         -------
         DistributedBags
         """
-        sample = self.partitions.map(partial(_of_first_bag, function), only=0)[0]
+        sample = self.partitions.map(lambda bags: function(bags[:1]), only=0)[0]
         return DistributedBags(
             self.partitions.transformed(function),
             self._offsets,
@@ -179,24 +172,6 @@ class DistributedBags(Bags):
             self._ids,
             sample.feature_names,
         )
-
-    def place(self, part: type[Any], *per_bag: Array, **options: Any) -> DaskParts:
-        """Make the parts of a solver on the workers.
-
-        Parameters
-        ----------
-        part : class
-            Makes the part of a block of bags.
-        *per_bag : ndarray of shape (n_bags, ...)
-            Cut like the bags.
-        **options : object
-            The same for every part.
-
-        Returns
-        -------
-        DaskParts
-        """
-        return DaskParts(self.partitions, part, per_bag, options)
 
     def _slice(self, key: slice) -> Bags:
         return self._gather(np.array(self._range(key), np.int64))
@@ -222,7 +197,7 @@ class DistributedBags(Bags):
         i = self._position(i)
         partition = int(self.partitions.source_of(i))
         position = i - int(self.partitions.bounds[partition])
-        return self.partitions.map(partial(_bag_at, position), only=partition)[0]
+        return self.partitions.map(lambda bags: bags[position], only=partition)[0]
 
     def __repr__(self) -> str:
         return f"{super().__repr__()[:-1]}, npartitions={self.npartitions})"
@@ -402,24 +377,3 @@ class _MappedRows:
                 "distribute the bags again."
             )
         return bags
-
-
-def _itself(bags: Bags) -> Bags:
-    return bags
-
-
-def _bag_at(i: int, bags: Bags) -> Any:
-    return bags[i]
-
-
-def _of_first_bag(function: Callable[[Bags], Bags], bags: Bags) -> Bags:
-    return function(bags[:1])
-
-
-def _on_joined(
-    function: Callable[[Bags, list[Any]], Any],
-    join: Callable[[list[Bags]], Bags],
-    partitions: list[Bags],
-    tasks: list[Any],
-) -> Any:
-    return function(join(partitions), tasks)

@@ -15,8 +15,7 @@ from scipy import sparse
 from bagwise._types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.engines import connection
-from bagwise.engines.losses import retry_work
-from bagwise.engines.sending import SentFunction, call_guarded, copied, unpack
+from bagwise.engines.connection import SentFunction, call_guarded, copied, retry_work, unpack
 
 Made = tuple[Any, str | None]  # a future of bags, and the worker that makes it
 

@@ -11,8 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import sparse
 
+from bagwise._types import Array
 from bagwise.bags import Bags
 from bagwise.compiled import threads
+from bagwise.engines.mapped import check_mapped_size
+from bagwise.engines.parts import DaskParts, LocalParts, Parts
 from bagwise.engines.tensors import free_memory
 from bagwise.exceptions import InputError
 
@@ -152,6 +155,37 @@ def memory_of_parts(bags: Bags) -> tuple[float | None, int]:
     if bags.where == "device":
         return free_memory(bags.instances.device), bags.n_instances
     return None, bags.n_instances
+
+
+def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts:
+    """Make the parts of a solver where the bags are.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags: arrays, tensors, or distributed.
+    part : class
+        ``part(bags, *per_bag, **options)`` makes the part of a block of bags. Its attribute
+        ``tensor_part`` is the class for instances that are torch tensors; a part without one runs
+        on the CPU only.
+    *per_bag : ndarray of shape (n_bags, ...)
+        Cut like the bags.
+    **options : object
+        The same for every part.
+
+    Returns
+    -------
+    Parts
+    """
+    if bags.where == "cluster":
+        return DaskParts(bags.partitions, part, per_bag, options)  # type: ignore[attr-defined]
+    if bags.where == "mapped":
+        check_mapped_size(bags.instances)
+    if bags.where == "device":
+        part = getattr(part, "tensor_part", None)  # type: ignore[assignment]
+        if part is None:
+            raise InputError("this model has no code for torch tensors: use bags.to('numpy').")
+    return LocalParts(part(bags, *per_bag, **options))
 
 
 def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:

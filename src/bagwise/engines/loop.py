@@ -1,0 +1,200 @@
+"""Loops around parts: they survive lost workers, and with a checkpoint also a killed process."""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bagwise._types import Floats
+from bagwise.engines.checkpoint import Checkpoint
+from bagwise.engines.connection import LOSSES, retry_work
+from bagwise.engines.parts import Parts
+from bagwise.exceptions import WorkerLostError
+
+Result = TypeVar("Result")
+Evaluation = tuple[float, Floats]
+
+
+def iterate(
+    parts: Parts,
+    memory: dict[str, Any],
+    begin: Callable[[dict[str, Any]], None],
+    step: Callable[[dict[str, Any]], bool],
+    *,
+    max_iter: int,
+    track: Callable[[Iterator[int]], Iterator[int]] = iter,
+    checkpoint: Checkpoint | None = None,
+) -> dict[str, Any]:
+    """Repeat a step until it returns True; after a lost worker, from the last checkpoint.
+
+    Parameters
+    ----------
+    parts : Parts
+        What the steps work on.
+    memory : dict of arrays and numbers
+        What the driver remembers between steps, as it is before the first. A step replaces values
+        and never writes into them.
+    begin : callable
+        ``begin(memory)`` gives fresh parts their first state.
+    step : callable
+        ``step(memory)`` makes one iteration and tells whether it was the last.
+    max_iter : int
+        Budget of iterations.
+    track : callable, default=iter
+        Wraps the iterations, to show progress.
+    checkpoint : Checkpoint, default=None
+        Where to save now and then, and to resume from.
+
+    Returns
+    -------
+    dict
+        What the driver remembers at the end, with the number of iterations as "n_iter".
+    """
+    first = {"n_iter": 0, **memory}
+    memory = dict(first)
+
+    def restart() -> None:
+        memory.update(first)
+        if checkpoint is None or not checkpoint.load(memory, parts):
+            begin(memory)
+
+    def turns() -> Iterator[int]:
+        while memory["n_iter"] < max_iter:
+            yield int(memory["n_iter"])
+
+    lost, furthest, ready = 0, 0, False
+
+    def advance() -> bool:
+        """Go one iteration further than ever; after a loss, all since the checkpoint come first."""
+        nonlocal lost, furthest, ready
+        while True:
+            try:
+                if not ready:
+                    if lost:
+                        parts.rebuild()
+                    restart()
+                    ready = True
+                    if memory["n_iter"] >= max_iter:  # as saved by a fit with a larger budget
+                        return True
+                done = step(memory)
+                memory["n_iter"] = int(memory["n_iter"]) + 1
+                if not done and checkpoint is not None and checkpoint.due():
+                    checkpoint.save(memory, parts)
+            except WorkerLostError as error:
+                lost, ready = lost + 1, False
+                if not error.final and lost < LOSSES:
+                    continue
+                gave_up = "" if error.final else f" Gave up after {lost} attempts."
+                last = WorkerLostError.for_good(f"{error}{gave_up}")
+                raise (last if checkpoint is None else checkpoint.explain(last)) from error
+            if memory["n_iter"] > furthest:
+                furthest, lost = memory["n_iter"], 0
+                return done
+            if done:
+                return True
+
+    for _ in track(turns()):
+        if advance():
+            break
+    if checkpoint is not None:
+        checkpoint.remove()
+    return memory
+
+
+def retry(parts: Parts, work: Callable[[], Result], checkpoint: Checkpoint | None = None) -> Result:
+    """Do some work on parts, and all of it again on new ones when a worker was lost.
+
+    Parameters
+    ----------
+    parts : Parts
+        The parts.
+    work : callable
+        Begins with parts as they are when new.
+    checkpoint : Checkpoint, default=None
+        Where the work saves, for the message where it is given up.
+
+    Returns
+    -------
+    object
+        What `work` returned.
+    """
+    try:
+        return retry_work(work, parts.rebuild)
+    except WorkerLostError as error:
+        if checkpoint is None:
+            raise
+        raise checkpoint.explain(error) from error
+
+
+class Journal:
+    """Values and gradients of the points that a search has evaluated, in a checkpoint.
+
+    The memory of L-BFGS is not accessible in scipy. But the search is deterministic: with the same
+    values and gradients it evaluates the same points again. The first ones are read from the file,
+    at no cost, and then the search is where it was, to the last bit.
+
+    Parameters
+    ----------
+    parts : Parts
+        The parts of the solver.
+    checkpoint : Checkpoint or None
+        Where they are kept; None for nowhere.
+    """
+
+    def __init__(self, parts: Parts, checkpoint: Checkpoint | None) -> None:
+        self._checkpoint = checkpoint
+        self._points: list[bytes] = []
+        self._evaluations: list[Evaluation] = []
+        self._n_evaluated = 0
+        saved: dict[str, Any] = {"points": (), "values": (), "gradients": ()}
+        if checkpoint is not None and retry(parts, lambda: checkpoint.load(saved, parts)):
+            self._points = saved["points"].tolist()
+            self._evaluations = list(zip(saved["values"].tolist(), saved["gradients"], strict=True))
+
+    def evaluate(self, kind: str, x: Floats, compute: Callable[[], Evaluation]) -> Evaluation:
+        """Value and gradient of a function at x: as stored, or computed now.
+
+        Parameters
+        ----------
+        kind : str
+            Which function.
+        x : ndarray
+            Where.
+        compute : callable
+            Computes them.
+
+        Returns
+        -------
+        value : float
+        gradient : ndarray
+        """
+        if self._checkpoint is None:
+            return compute()
+        point = hashlib.sha256(kind.encode() + np.ascontiguousarray(x).tobytes()).hexdigest()
+        n, self._n_evaluated = self._n_evaluated, self._n_evaluated + 1
+        if n < len(self._points) and self._points[n] == point.encode():
+            return self._evaluations[n]
+        del self._points[n:], self._evaluations[n:]  # the search left its old path
+        try:
+            found = compute()
+        except WorkerLostError as error:
+            self._save(self._checkpoint)
+            raise self._checkpoint.explain(error) from error
+        self._points.append(point.encode())
+        self._evaluations.append(found)
+        if self._checkpoint.due():
+            self._save(self._checkpoint)
+        return self._evaluations[n]
+
+    def close(self) -> None:
+        """Remove the file: the search is over."""
+        if self._checkpoint is not None:
+            self._checkpoint.remove()
+
+    def _save(self, checkpoint: Checkpoint) -> None:
+        """Write the evaluations; the parts, which may be lost, have no state."""
+        if self._evaluations:
+            values, gradients = zip(*self._evaluations, strict=True)
+            memory = {"points": self._points, "values": values, "gradients": gradients}
+            checkpoint.save(memory, None)
