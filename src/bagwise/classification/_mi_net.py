@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY
-from functools import partial
 from itertools import pairwise
 from numbers import Real
 from typing import Any, Self
@@ -189,26 +188,8 @@ class MINet(BagClassifierMixin, BagEstimator):
         labels = check_bag_labels(y, bags, min_classes=2)
         classes, codes = labels.classes, labels.codes
         weights = compute_sample_weight(self.class_weight, classes[codes])
-        architecture = self._architecture()
         rng = check_random_state(self.random_state)
-        n_outputs = 1 if len(classes) == 2 else len(classes)
-        result = train(
-            architecture,
-            bags,
-            codes,
-            weights / weights.mean(),
-            architecture.start(bags.n_features, n_outputs, rng, bags.dtype),
-            optimizer=self.optimizer,
-            learning_rate=self.learning_rate,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-            max_epochs=self.max_epochs,
-            batch_size=self.batch_size,
-            tol=self.tol,
-            device=self.device,
-            rng=rng,
-            track=partial(self._track, task="epoch"),
-        )
+        result = train(self, self._architecture(), bags, codes, weights / weights.mean(), rng)
         self._keep_progress(
             result, "raise max_epochs or tol, or set tol=None to train for a fixed number of epochs"
         )

@@ -1,6 +1,6 @@
 """Training of MINet: the only module of the package that uses torch."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,6 @@ from bagwise.solvers.result import SolverResult
 PATIENCE = 20  # epochs without progress that end the training
 
 Tensor = Any
-Torch = Any
 
 
 @dataclass(frozen=True)
@@ -91,27 +90,23 @@ def head_inputs(X: Any, coefs: Sequence[Any], intercepts: Sequence[Any], n_heads
 
 
 def train(
+    model: Any,
     architecture: Architecture,
     bags: Bags,
     codes: Ints,
     weights: Floats,
-    start: tuple[list[Array], list[Array]],
-    *,
-    optimizer: str,
-    learning_rate: float,
-    momentum: float,
-    weight_decay: float,
-    max_epochs: int,
-    batch_size: int,
-    tol: float | None,
-    device: str | None,
     rng: np.random.RandomState,
-    track: Callable[[Iterable[int]], Iterator[int]],
 ) -> SolverResult:
     """Minimise the cross entropy of the bags, and a penalty, by mini-batches of bags.
 
+    The training ends when `PATIENCE` epochs lowered the cross entropy by less than ``tol``. The
+    penalty is not looked at: it still falls, as unused weights fade, long after the predictions
+    have converged.
+
     Parameters
     ----------
+    model : MINet
+        Its parameters, and its progress bar.
     architecture : Architecture
         The network.
     bags : Bags
@@ -120,24 +115,8 @@ def train(
         The class of each bag, as a position.
     weights : ndarray of shape (n_bags,)
         How much each bag counts; 1 on average.
-    start : tuple (coefs, intercepts)
-        Where to start; their type is that of the arithmetic.
-    optimizer : {"adam", "sgd"}
-        The optimiser of torch.
-    learning_rate, momentum, weight_decay : float
-        Its step, its memory ("sgd" only), and the weight of half the squared coefficients.
-    max_epochs, batch_size : int
-        Budget of passes over the bags, and bags per step.
-    tol : float or None
-        The training ends when `PATIENCE` epochs lowered the cross entropy by less than this; None
-        to spend the whole budget. The penalty is not looked at: it still falls, as unused weights
-        fade, long after the predictions have converged.
-    device : str or None
-        A device of torch; None for the CPU.
     rng : RandomState
-        Deals the bags into batches.
-    track : callable
-        Iterates over epochs and reports progress.
+        Draws the first weights, and deals the bags into batches.
 
     Returns
     -------
@@ -145,102 +124,76 @@ def train(
         With ``(*coefs, *intercepts)`` as the solution and the cross entropy of each epoch.
     """
     torch = import_extra("torch", extra="torch")
-    place = _place(torch, device)
+    place = _place(torch, model.device)
+    n_classes = codes.max() + 1
+    start = architecture.start(bags.n_features, 1 if n_classes == 2 else n_classes, rng, bags.dtype)
     coefs, intercepts = (
         [torch.tensor(array, device=place, requires_grad=True) for array in arrays]
         for arrays in start
     )
-    step = _optimizer(torch, optimizer, [*coefs, *intercepts], learning_rate, momentum)
-    batches = _Batches(torch, bags, codes, weights, batch_size, start[0][0].dtype, place)
+    parameters = [*coefs, *intercepts]
+    if model.optimizer == "sgd":
+        step = torch.optim.SGD(parameters, lr=model.learning_rate, momentum=model.momentum)
+    else:
+        step = torch.optim.Adam(parameters, lr=model.learning_rate)
+
+    def batch(chosen: Any) -> tuple[Tensor, ...]:
+        """Instances, sizes, codes and weights of some bags, on the device."""
+        some = bags[chosen]
+        X = some.instances.toarray() if sparse.issparse(some.instances) else some.instances
+        arrays = X, some.sizes, codes[chosen], weights[chosen].astype(dtype)
+        return tuple(torch.tensor(array, device=place) for array in arrays)
+
+    dtype = start[0][0].dtype
+    n_batches = -(-len(bags) // model.batch_size)
+    # In one batch the order of the bags is irrelevant: nothing is drawn.
+    whole = [batch(slice(None))] if n_batches == 1 else None
     curve: list[float] = []
     with _one_thread(torch):
-        for _ in track(range(max_epochs)):
+        for _ in model._track(range(model.max_epochs), "epoch"):
             total = 0.0
-            for batch in batches.deal(rng):
+            batches = whole or map(batch, np.array_split(rng.permutation(len(bags)), n_batches))
+            for X, sizes, own, weight in batches:
                 step.zero_grad()
-                loss = _loss(torch, architecture, batch, coefs, intercepts)
-                (loss + weight_decay / 2 * sum(W.square().sum() for W in coefs)).backward()
+                scores = _bag_scores(torch, architecture, X, sizes, coefs, intercepts)
+                losses = [(weight * _cross_entropy(torch, each, own)).mean() for each in scores]
+                loss = sum(losses) / len(losses)
+                (loss + model.weight_decay / 2 * sum(W.square().sum() for W in coefs)).backward()
                 step.step()
-                total += float(loss.detach()) * len(batch.codes)
+                total += float(loss.detach()) * len(own)
             curve.append(total / len(bags))
             if not np.isfinite(curve[-1]):
                 raise InputError(
                     f"the training loss is {curve[-1]} after {len(curve)} epochs: standardise the "
                     "instances with InstanceTransformer(StandardScaler()), or lower learning_rate "
-                    f"(now {learning_rate})."
+                    f"(now {model.learning_rate})."
                 )
-            if tol is not None and _has_stalled(curve, tol):
+            if model.tol is not None and _has_stalled(curve, model.tol):
                 break
-    solution = tuple(tensor.detach().cpu().numpy() for tensor in [*coefs, *intercepts])
-    stalled = tol is None or _has_stalled(curve, tol)
+    solution = tuple(tensor.detach().cpu().numpy() for tensor in parameters)
+    stalled = model.tol is None or _has_stalled(curve, model.tol)
     return SolverResult(solution, np.array(curve), len(curve), stalled)
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Some bags, on the device."""
-
-    X: Tensor
-    sizes: Tensor
-    codes: Tensor
-    weights: Tensor
-
-
-class _Batches:
-    """Deals the bags into batches of about equal size, anew for each epoch."""
-
-    def __init__(
-        self,
-        torch: Torch,
-        bags: Bags,
-        codes: Ints,
-        weights: Floats,
-        batch_size: int,
-        dtype: Any,
-        place: Any,
-    ) -> None:
-        self.torch, self.place, self.dtype = torch, place, dtype
-        self.bags, self.codes, self.weights = bags, codes, weights
-        self.n_batches = -(-len(bags) // batch_size)
-        self.whole = self._batch(slice(None)) if self.n_batches == 1 else None
-
-    def deal(self, rng: np.random.RandomState) -> Iterator[_Batch]:
-        if self.whole is not None:  # the order of the bags is irrelevant then, and nothing is drawn
-            yield self.whole
-            return
-        for chosen in np.array_split(rng.permutation(len(self.bags)), self.n_batches):
-            yield self._batch(chosen)
-
-    def _batch(self, chosen: Any) -> _Batch:
-        bags = self.bags[chosen]
-        X = bags.instances.toarray() if sparse.issparse(bags.instances) else bags.instances
-        weights = self.weights[chosen].astype(self.dtype)
-        arrays = (X, bags.sizes, self.codes[chosen], weights)
-        return _Batch(*(self.torch.tensor(array, device=self.place) for array in arrays))
-
-
-def _loss(
-    torch: Torch,
+def _bag_scores(
+    torch: Any,
     architecture: Architecture,
-    batch: _Batch,
+    X: Tensor,
+    sizes: Tensor,
     coefs: list[Tensor],
     intercepts: list[Tensor],
-) -> Tensor:
-    """Cross entropy of the bags, averaged over the heads."""
+) -> Iterator[Tensor]:
+    """Scores of the bags, by each head."""
     n_heads = architecture.n_heads
-    layers = head_inputs(batch.X, coefs, intercepts, n_heads)
-    heads = zip(layers, coefs[-n_heads:], intercepts[-n_heads:], strict=True)
-    losses = []
-    for layer, W, b in heads:
+    layers = head_inputs(X, coefs, intercepts, n_heads)
+    for layer, W, b in zip(layers, coefs[-n_heads:], intercepts[-n_heads:], strict=True):
         if architecture.level == "instance":
-            scores = _pool(torch, architecture.pooling, layer @ W + b, batch.sizes)
+            yield _pool(torch, architecture.pooling, layer @ W + b, sizes)
         else:
-            scores = _pool(torch, architecture.pooling, layer, batch.sizes) @ W + b
-        losses.append((batch.weights * _cross_entropy(torch, scores, batch.codes)).mean())
-    return sum(losses) / n_heads
+            yield _pool(torch, architecture.pooling, layer, sizes) @ W + b
 
 
-def _cross_entropy(torch: Torch, scores: Tensor, codes: Tensor) -> Tensor:
+def _cross_entropy(torch: Any, scores: Tensor, codes: Tensor) -> Tensor:
     """-log p of the own class of each bag: logistic for one score, softmax for several."""
     if scores.shape[1] == 1:
         signs = 2 * codes - 1
@@ -248,7 +201,7 @@ def _cross_entropy(torch: Torch, scores: Tensor, codes: Tensor) -> Tensor:
     return torch.nn.functional.cross_entropy(scores, codes, reduction="none")
 
 
-def _pool(torch: Torch, pooling: str, values: Tensor, sizes: Tensor) -> Tensor:
+def _pool(torch: Any, pooling: str, values: Tensor, sizes: Tensor) -> Tensor:
     """Maximum, mean or log-mean-exp of the rows of each bag, column by column."""
     reduce = partial(torch.segment_reduce, lengths=sizes, axis=0)
     if pooling == "mean":
@@ -262,16 +215,8 @@ def _pool(torch: Torch, pooling: str, values: Tensor, sizes: Tensor) -> Tensor:
     return largest + reduce(winners * short, "sum") / reduce(winners, "sum")
 
 
-def _optimizer(
-    torch: Torch, name: str, parameters: list[Tensor], learning_rate: float, momentum: float
-) -> Any:
-    if name == "sgd":
-        return torch.optim.SGD(parameters, lr=learning_rate, momentum=momentum)
-    return torch.optim.Adam(parameters, lr=learning_rate)
-
-
 @contextmanager
-def _one_thread(torch: Torch) -> Iterator[None]:
+def _one_thread(torch: Any) -> Iterator[None]:
     """Mini-batches are small: more threads wait for each other rather than help."""
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -281,7 +226,7 @@ def _one_thread(torch: Torch) -> Iterator[None]:
         torch.set_num_threads(n_threads)
 
 
-def _place(torch: Torch, device: str | None) -> Any:
+def _place(torch: Any, device: str | None) -> Any:
     try:
         place = torch.device("cpu" if device is None else device)
         torch.empty(0, device=place)
