@@ -298,7 +298,7 @@ def test_approximate_neighbours_are_nearly_the_exact_ones():
 
 def test_a_matrix_beyond_the_memory_is_refused():
     X = np.broadcast_to(np.zeros((1, 1)), (10_000_000, 1))
-    with pytest.raises(InputError, match=r"800000 GB.*nearest_neighbors"):
+    with pytest.raises(InputError, match=r"800000\.0 GB.*nearest_neighbors"):
         local_scaling(X, 7)
 
 

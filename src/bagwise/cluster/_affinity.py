@@ -6,11 +6,8 @@
 instances to the old ones, up to a factor per new instance, which the clustering does not see.
 """
 
-from __future__ import annotations
-
-import os
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -22,11 +19,11 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import gen_batches
 
+from bagwise._memory import require_memory
 from bagwise._types import Array
 from bagwise._validation import check_similarity
 from bagwise.cluster._placed_rows import PlacedRows
 from bagwise.compiled.threads import interruptible, run_blocks
-from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 
 AFFINITIES = ("auto", "local_scaling", "nearest_neighbors", "landmark", "precomputed")
@@ -38,84 +35,74 @@ NEAREST = 1e-3
 SAMPLE = 20_000  # instances that landmarks are found among
 
 
-@dataclass(frozen=True)
-class Affinity:
-    """How instances are compared.
+def resolve_affinity(affinity: Any, n_instances: int) -> Any:
+    """Choose for "auto" by the number of instances."""
+    if affinity != "auto":
+        return affinity
+    return "local_scaling" if n_instances <= MOST_DENSE else "nearest_neighbors"
 
-    Attributes
+
+def compare(
+    model: Any, kind: Any, X: Any, rng: np.random.RandomState
+) -> tuple[Any, Any, Array | None]:
+    """Compare the instances with each other.
+
+    Rows on a cluster stay there while their neighbours or landmarks are found. What knows of
+    all pairs holds a matrix larger than the rows, so that they come here first.
+
+    Parameters
     ----------
+    model : BagConstrainedSpectralClustering
+        Its parameters.
     kind : str or callable
-        One of `AFFINITIES`, or a function of two tables.
-    n_neighbors, scale_neighbor, n_landmarks : int
-        As in the estimator.
-    approximate : bool
-        Whether neighbours are found approximately.
+        One of `AFFINITIES` but "auto", or a function of two tables.
+    X : ndarray, CSR or PlacedRows
+        The instances.
+    rng : RandomState
+        For landmarks, and for neighbours that are found approximately.
+
+    Returns
+    -------
+    similarity : ndarray, CSR or FactoredSimilarity of shape (n_instances, n_instances)
+        W.
+    anchors : ndarray, CSR or None
+        What new instances are to be compared with.
+    scales : ndarray of shape (n_anchors,) or None
+        The scales of the anchors.
     """
+    if kind == "landmark":
+        landmarks = pick_landmarks(X, model.n_landmarks, rng)
+        weigh = partial(landmark_weights, landmarks=landmarks, n_neighbors=model.n_neighbors)
+        weights = X.map(weigh) if isinstance(X, PlacedRows) else weigh(X)
+        return FactoredSimilarity(weights), landmarks, None
+    rows = X[:] if isinstance(X, PlacedRows) else X
+    if callable(kind):
+        return check_similarity(kind(rows, rows), X.shape[0]), rows, None
+    if kind == "precomputed":
+        return check_similarity(rows, X.shape[0]), None, None
+    if kind == "local_scaling":
+        similarity, scales = local_scaling(rows, model.scale_neighbor)
+        return similarity, rows, scales
+    seed = rng.randint(np.iinfo(np.int32).max)
+    nearly = model.neighbor_search == "approximate"
+    searched = rows if nearly else X
+    graph, scales = neighbor_graph(
+        searched, model.n_neighbors, model.scale_neighbor, approximate=nearly, seed=seed
+    )
+    return graph, rows, scales
 
-    kind: Any
-    n_neighbors: int
-    scale_neighbor: int
-    n_landmarks: int
-    approximate: bool
 
-    def resolved(self, n_instances: int) -> Affinity:
-        """Choose for "auto"."""
-        if self.kind != "auto":
-            return self
-        return replace(
-            self, kind="local_scaling" if n_instances <= MOST_DENSE else "nearest_neighbors"
-        )
-
-    def compare(self, X: Any, rng: np.random.RandomState) -> tuple[Any, Any, Array | None]:
-        """Compare the instances with each other.
-
-        Rows on a cluster stay there while their neighbours or landmarks are found. What knows of
-        all pairs holds a matrix larger than the rows, so that they come here first.
-
-        Returns
-        -------
-        similarity : ndarray, CSR or FactoredSimilarity of shape (n_instances, n_instances)
-            W.
-        anchors : ndarray, CSR or None
-            What new instances are to be compared with.
-        scales : ndarray of shape (n_anchors,) or None
-            The scales of the anchors.
-        """
-        if self.kind == "landmark":
-            landmarks = pick_landmarks(X, self.n_landmarks, rng)
-            weigh = partial(landmark_weights, landmarks=landmarks, n_neighbors=self.n_neighbors)
-            weights = X.map(weigh) if isinstance(X, PlacedRows) else weigh(X)
-            return FactoredSimilarity(weights), landmarks, None
-        rows = X[:] if isinstance(X, PlacedRows) else X
-        if callable(self.kind):
-            return check_similarity(self.kind(rows, rows), X.shape[0]), rows, None
-        if self.kind == "precomputed":
-            return check_similarity(rows, X.shape[0]), None, None
-        if self.kind == "local_scaling":
-            similarity, scales = local_scaling(rows, self.scale_neighbor)
-            return similarity, rows, scales
-        seed = rng.randint(np.iinfo(np.int32).max)
-        graph, scales = neighbor_graph(
-            rows if self.approximate else X,
-            self.n_neighbors,
-            self.scale_neighbor,
-            approximate=self.approximate,
-            seed=seed,
-        )
-        return graph, rows, scales
-
-    def compare_new(self, X: Any, anchors: Any, scales: Array | None) -> Any:
-        """Compare new instances with the anchors; rows are right up to a factor."""
-        if callable(self.kind):
-            return self.kind(X, anchors)
-        if self.kind == "precomputed":
-            return X
-        if self.kind == "landmark":
-            return landmark_weights(X, anchors, self.n_neighbors)
-        assert scales is not None
-        if self.kind == "local_scaling":
-            return local_scaling_rows(X, anchors, scales, self.scale_neighbor)
-        return neighbor_rows(X, anchors, scales, self.n_neighbors, self.scale_neighbor)
+def compare_new(model: Any, kind: Any, X: Any, anchors: Any, scales: Any) -> Any:
+    """Compare new instances with the anchors; rows are right up to a factor."""
+    if callable(kind):
+        return kind(X, anchors)
+    if kind == "precomputed":
+        return X
+    if kind == "landmark":
+        return landmark_weights(X, anchors, model.n_neighbors)
+    if kind == "local_scaling":
+        return local_scaling_rows(X, anchors, scales, model.scale_neighbor)
+    return neighbor_rows(X, anchors, scales, model.n_neighbors, model.scale_neighbor)
 
 
 def local_scaling(X: Any, scale_neighbor: int) -> tuple[Array, Array]:
@@ -138,7 +125,11 @@ def local_scaling(X: Any, scale_neighbor: int) -> tuple[Array, Array]:
         s.
     """
     n = X.shape[0]
-    _refuse_too_large(n, X.dtype.itemsize)
+    require_memory(
+        float(n) * n * X.dtype.itemsize,
+        purpose=f"the similarity of all pairs of {n:,} instances",
+        remedy="use affinity='nearest_neighbors'",
+    )
     W = np.empty((n, n), X.dtype)
     X = _centred(X)
 
@@ -219,8 +210,7 @@ def neighbor_graph(
     k = min(n_neighbors, n - 1)
     if k == 0:
         return sparse.csr_array((n, n), dtype=X.dtype), np.ones(n)
-    find = _nearly_nearest if approximate else _nearest
-    distances, neighbors = find(X, k, seed)
+    distances, neighbors = _nearly_nearest(X, k, seed) if approximate else _nearest(X, k)
     scales = _floored(distances[:, min(scale_neighbor, k) - 1])
     exponents = distances**2 / (2 * scales[:, None] * scales[neighbors])
     weights = np.exp(-exponents).astype(X.dtype)
@@ -369,7 +359,7 @@ def _rows_of_equal_length(values: Array, columns: Array, width: int) -> sparse.c
     return sparse.csr_array((values.ravel(), columns.ravel(), np.arange(0, n * k + 1, k)), shape)
 
 
-def _nearest(X: Any, k: int, seed: int) -> tuple[Array, Array]:
+def _nearest(X: Any, k: int) -> tuple[Array, Array]:
     if isinstance(X, PlacedRows):
         return X.nearest(k)
     search = NearestNeighbors(n_neighbors=k)
@@ -395,16 +385,3 @@ def _floored(scales: Array) -> Array:
 def _centred(X: Any) -> Any:
     """Instances around 0, where differences of large numbers lose least."""
     return X if sparse.issparse(X) else X - X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-
-
-def _refuse_too_large(n: int, itemsize: int) -> None:
-    needed = n * n * itemsize
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not told by this system
-        return
-    if needed > 0.8 * memory:
-        raise InputError(
-            f"the similarities of all pairs of {n} instances take {needed / 1e9:.0f} GB, and this "
-            f"machine has {memory / 1e9:.0f} GB: use affinity='nearest_neighbors'."
-        )

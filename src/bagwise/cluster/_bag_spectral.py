@@ -1,6 +1,6 @@
 """BagConstrainedSpectralClustering: clusters of instances that respect the label sets of bags."""
 
-from dataclasses import KW_ONLY, replace
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, Self
 
@@ -26,7 +26,7 @@ from bagwise.base._fitted_state import (
     Values,
 )
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
-from bagwise.cluster._affinity import AFFINITIES, Affinity
+from bagwise.cluster._affinity import AFFINITIES, compare, compare_new, resolve_affinity
 from bagwise.cluster._placed_rows import rows_in_order
 from bagwise.engines import over_partitions
 from bagwise.exceptions import InputError
@@ -243,13 +243,13 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         labels = known_label_sets(y, bags)
         self._refuse_too_few(bags.n_instances)
         rng = check_random_state(self.random_state)
-        affinity = self._affinity(bags.n_instances)
-        order = own_order(bags, labels, pairwise=affinity.kind == "precomputed")
+        affinity = resolve_affinity(self.affinity, bags.n_instances)
+        order = own_order(bags, labels, pairwise=affinity == "precomputed")
         stages = self._track(("similarity", "eigenvectors", "k-means"), "stage")
 
         next(stages, None)
         with rows_in_order(bags, order) as rows:
-            similarity, anchors, scales = affinity.compare(rows, rng)
+            similarity, anchors, scales = compare(self, affinity, rows, rng)
         next(stages, None)
         operator = self._constrain(similarity, bags.bag_index[order], labels)
         result = leading_eigenvectors(
@@ -262,14 +262,12 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         clusters, centers = k_means(embedding, self.n_clusters, self.n_init, rng)
         next(stages, None)
 
-        at_anchors = extension(operator, vectors, eigenvalues, weighted=self.weight_eigenvectors)
-        if affinity.kind == "landmark":
-            at_anchors = similarity.per_landmark(at_anchors)
         came = np.argsort(order)
         self.labels_, self.embedding_ = clusters[came], embedding[came]
         self.eigenvalues_, self.cluster_centers_ = eigenvalues, centers
-        self.affinity_, self.alpha_ = affinity.kind, operator.alpha
-        self._anchors, self._scales, self._anchor_vectors = anchors, scales, at_anchors
+        self.affinity_, self.alpha_ = affinity, operator.alpha
+        self._anchors, self._scales = anchors, scales
+        self._anchor_vectors = self._at_anchors(similarity, operator, vectors, eigenvalues)
         self._name_clusters(bags, labels)
         return self
 
@@ -310,21 +308,19 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         return self._evaluate(X, self._clusters)
 
     def _clusters(self, bags: Bags) -> Ints:
-        affinity = replace(self._affinity(0), kind=self.affinity_)
         found = np.empty(bags.n_instances, dtype=np.int64)
         for rows in gen_batches(bags.n_instances, 4096):
-            near = affinity.compare_new(bags.instances[rows], self._anchors, self._scales)
+            some = bags.instances[rows]
+            near = compare_new(self, self.affinity_, some, self._anchors, self._scales)
             found[rows] = nearest_center(near, self._anchor_vectors, self.cluster_centers_)
         return found
 
-    def _affinity(self, n_instances: int) -> Affinity:
-        return Affinity(
-            kind=self.affinity,
-            n_neighbors=self.n_neighbors,
-            scale_neighbor=self.scale_neighbor,
-            n_landmarks=self.n_landmarks,
-            approximate=self.neighbor_search == "approximate",
-        ).resolved(n_instances)
+    def _at_anchors(
+        self, similarity: Any, operator: ConstrainedSimilarity, vectors: Array, values: Array
+    ) -> Array:
+        """What the similarities of a new instance to the anchors are multiplied by."""
+        each = extension(operator, vectors, values, weighted=self.weight_eigenvectors)
+        return similarity.per_landmark(each) if hasattr(similarity, "per_landmark") else each
 
     def _constrain(
         self, similarity: Any, bag_index: Ints, labels: Labels | None

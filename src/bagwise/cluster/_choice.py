@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from bagwise._types import Array, Floats, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
+from bagwise.cluster._affinity import compare, compare_new, resolve_affinity
 from bagwise.cluster._bag_spectral import (
     BagConstrainedSpectralClustering,
     known_label_sets,
@@ -21,7 +22,7 @@ from bagwise.cluster._bag_spectral import (
 )
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.solvers.spectral.bag_spectral import embed, extension, k_means, nearest_center
+from bagwise.solvers.spectral.bag_spectral import embed, k_means, nearest_center
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.spectral.class_shares import class_shares
 
@@ -184,24 +185,24 @@ class _Clusterings:
         rng: np.random.RandomState,
     ) -> None:
         self.bags, self.labels, self.counts = bags, labels, counts
-        self.rows = _rows_of(bags, chosen)
+        self.rows = np.flatnonzero(np.isin(bags.bag_index, chosen))
         self.others = np.setdiff1d(np.arange(bags.n_instances), self.rows)
         self.spectra: list[Array] = []
         self.clusters: dict[Any, Ints] = {}
         self.predicted: dict[Any, Ints] = {}
         drawn, known = bags[chosen], None if labels is None else labels[chosen]
-        affinity = estimator._affinity(bags.n_instances)
-        pairwise = affinity.kind == "precomputed"
+        affinity = resolve_affinity(estimator.affinity, bags.n_instances)
+        pairwise = affinity == "precomputed"
         if pairwise:
             drawn = drawn.with_instances(drawn.instances[:, self.rows])
         order = own_order(drawn, known, pairwise=pairwise)
-        similarity, anchors, scales = affinity.compare(drawn.instances[order], rng)
-        left_out = bags.instances[self.others]
-        if pairwise:
-            left_out = left_out[:, self.rows]
-        near = affinity.compare_new(left_out, anchors, scales) if len(self.others) else None
+        similarity, anchors, scales = compare(estimator, affinity, drawn.instances[order], rng)
+        near = None
+        if len(self.others):
+            left_out = bags.instances[self.others]
+            left_out = left_out[:, self.rows] if pairwise else left_out
+            near = compare_new(estimator, affinity, left_out, anchors, scales)
         came = np.argsort(order)
-        weighted = estimator.weight_eigenvectors
         for i, alpha in enumerate(weights):
             model = clone(estimator).set_params(alpha=alpha)
             operator = model._constrain(similarity, drawn.bag_index[order], known)
@@ -209,11 +210,9 @@ class _Clusterings:
                 operator, counts[-1] + 1, rng, tol=estimator.tol, max_iter=estimator.max_iter
             ).solution
             self.spectra.append(values)
-            at_anchors = extension(operator, vectors, values, weighted=weighted)
-            if affinity.kind == "landmark":
-                at_anchors = similarity.per_landmark(at_anchors)
+            at_anchors = estimator._at_anchors(similarity, operator, vectors, values)
             for j, k in enumerate(counts):
-                rows = embed(vectors[:, :k], values[:k], weighted=weighted)
+                rows = embed(vectors[:, :k], values[:k], weighted=estimator.weight_eigenvectors)
                 found, centers = k_means(rows, k, estimator.n_init, rng)
                 self.clusters[i, j] = found[came]
                 if near is not None:
@@ -251,12 +250,6 @@ class _Clusterings:
 
 def _n_drawn(n_bags: int, share: float) -> int:
     return max(1, round(share * n_bags))
-
-
-def _rows_of(bags: Bags, chosen: Ints) -> Ints:
-    inside = np.zeros(len(bags), dtype=bool)
-    inside[chosen] = True
-    return np.flatnonzero(inside[bags.bag_index])
 
 
 def _best_row(table: dict[str, Array], n_resamples: int) -> int:
