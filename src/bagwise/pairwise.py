@@ -37,21 +37,11 @@ FAR = 1e6  # squared distance from 0, in variances; beyond it six of sixteen dig
 LARGEST_VALUE = 1e100  # of a kernel; products of two values, and sums of products, stay finite
 
 SPARSE_METRICS = ("cityblock", "cosine", "euclidean", "l1", "l2", "manhattan")
-METRICS = tuple(
-    sorted(
-        {
-            *SPARSE_METRICS,
-            "braycurtis",
-            "canberra",
-            "chebyshev",
-            "correlation",
-            "hamming",
-            "jaccard",
-            "minkowski",
-            "sqeuclidean",
-        }
-    )
-)
+DENSE_METRICS = (
+    "braycurtis", "canberra", "chebyshev", "correlation", "hamming", "jaccard", "minkowski",
+    "sqeuclidean",
+)  # fmt: skip
+METRICS = tuple(sorted(SPARSE_METRICS + DENSE_METRICS))
 
 BLOCK = 2**18  # values per block, so that it stays in the cache between product and reduction
 
@@ -62,6 +52,7 @@ OTHER_METRIC = 4  # times the cost of the Euclidean distance
 LARGEST_WORK = 3e11  # about a minute of CPU time
 
 Metric = str | Callable[..., float]
+Kernel = str | Callable[..., float]
 
 
 def bag_distances(
@@ -167,7 +158,7 @@ def bag_kernel(
     Y: Any = None,
     *,
     kind: str = "nsk",
-    kernel: str | Callable[..., float] = "rbf",
+    kernel: Kernel = "rbf",
     gamma: float | None = None,
     degree: float = 3,
     coef0: float = 1.0,
@@ -213,7 +204,8 @@ def bag_kernel(
     """
     _check_choice(kind, "kind", BAG_KERNELS)
     _check_choice(normalization, "normalization", NORMALIZATIONS)
-    check_kernel(kernel)
+    if not callable(kernel):
+        _check_choice(kernel, "kernel", tuple(sorted(PAIRWISE_KERNEL_FUNCTIONS)))
     params: dict[str, Any] = {"gamma": gamma, "degree": degree, "coef0": coef0}
     for name, value in params.items():
         if not (name == "gamma" and value is None):
@@ -227,7 +219,7 @@ def kernel_between(
     A: Bags,
     B: Bags | None = None,
     *,
-    kernel: str | Callable[..., float],
+    kernel: Kernel,
     normalization: str | None,
     kind: str = "nsk",
     **params: Any,
@@ -270,13 +262,7 @@ def kernel_between(
 
 
 def set_kernel_norms(
-    bags: Bags,
-    *,
-    kernel: str | Callable[..., float],
-    normalization: str | None,
-    gamma: float | None = None,
-    degree: float = 3,
-    coef0: float = 1.0,
+    bags: Bags, *, kernel: Kernel, normalization: str | None, **params: Any
 ) -> Floats:
     """Norm by which NSK divides each bag.
 
@@ -284,10 +270,12 @@ def set_kernel_norms(
     ----------
     bags : Bags
         The bags.
-    kernel, gamma, degree, coef0
+    kernel : str or callable
         The instance kernel, as in `bag_kernel`.
     normalization : {"feature", "average"} or None
         The norm in feature space, the number of instances, or 1.
+    **params : dict
+        `gamma`, `degree` and `coef0` of the kernel.
 
     Returns
     -------
@@ -298,7 +286,6 @@ def set_kernel_norms(
         return np.ones(len(bags))
     if normalization == "average":
         return bags.sizes.astype(np.float64)
-    params: dict[str, Any] = {"gamma": gamma, "degree": degree, "coef0": coef0}
     if kernel == "linear":
         squared = row_norms(_bag_sums(bags), squared=True)
     else:
@@ -307,7 +294,7 @@ def set_kernel_norms(
     return _root_or_one(squared)
 
 
-def _kernel_total(bag: Any, kernel: str | Callable[..., float], params: dict[str, Any]) -> float:
+def _kernel_total(bag: Any, kernel: Kernel, params: dict[str, Any]) -> float:
     """Sum of the kernel over all pairs of instances of a bag."""
     n = bag.shape[0]
     if n * n <= BLOCK:
@@ -350,12 +337,10 @@ def kernel_width(gamma: str | float, bags: Bags, weights: Floats | None = None) 
     """
     if not isinstance(gamma, str):
         return _check_number(gamma, "gamma")
-    _check_choice(gamma, "gamma", ("scale", "auto"))
-    if gamma == "scale":
-        rows = None if weights is None else weights[bags.bag_index]
-        variance = _variance(bags.instances, rows)
-        return 1.0 / (bags.n_features * variance) if variance > 0 else 1.0
-    return 1.0 / bags.n_features
+    if gamma == "auto":
+        return 1.0 / bags.n_features
+    variance = _variance(bags.instances, None if weights is None else weights[bags.bag_index])
+    return 1.0 / (bags.n_features * variance) if variance > 0 else 1.0
 
 
 def _variance(instances: Any, weights: Floats | None) -> float:
@@ -579,15 +564,14 @@ def _nearest(A: Bags, B: Bags, metric: Metric) -> Callable[[int, int, int], Floa
 
     def nearest(start: int, stop: int, bag: int) -> Floats:
         distances = pairwise_distances(X[start:stop], Y[B.offsets[bag] :], metric=metric)
-        return compiled.set_distances.nearest_in_bags(distances, B.offsets[bag:] - B.offsets[bag])[
-            0
-        ]
+        ends = B.offsets[bag:] - B.offsets[bag]
+        return compiled.set_distances.nearest_in_bags(distances, ends)[0]
 
     return nearest
 
 
 def _kernel_sums(
-    A: Bags, B: Bags, kernel: str | Callable[..., float], params: dict[str, Any]
+    A: Bags, B: Bags, kernel: Kernel, params: dict[str, Any]
 ) -> Callable[[int, int, int], Floats]:
     X, Y = (_for_kernel(bags.instances, kernel) for bags in (A, B))
 
@@ -599,9 +583,7 @@ def _kernel_sums(
     return sums
 
 
-def instance_kernel(
-    X: Any, Y: Any, kernel: str | Callable[..., float], params: dict[str, Any]
-) -> Array:
+def instance_kernel(X: Any, Y: Any, kernel: Kernel, params: dict[str, Any]) -> Array:
     """Kernel between two tables of instances, by scikit-learn's names.
 
     Parameters
@@ -659,23 +641,6 @@ def _for_kernel(instances: Any, kernel: Any) -> Any:
     return instances.copy() if wants_writable and not instances.flags.writeable else instances
 
 
-def check_kernel(kernel: Any) -> None:
-    """Refuse a kernel name that scikit-learn does not have.
-
-    Parameters
-    ----------
-    kernel : str or callable
-        The kernel of an estimator.
-    """
-    if not callable(kernel) and not (
-        isinstance(kernel, str) and kernel in PAIRWISE_KERNEL_FUNCTIONS
-    ):
-        raise InputError(
-            f"kernel is {kernel!r}: expected a function of two vectors or one of "
-            f"{sorted(PAIRWISE_KERNEL_FUNCTIONS)}."
-        )
-
-
 def _check_metric(metric: Any, A: Bags, B: Bags) -> None:
     if callable(metric):
         return
@@ -728,7 +693,7 @@ def check_distance_cost(
         )
 
 
-def _check_kernel_cost(kernel: str | Callable[..., float], n_pairs: float, bags: Bags) -> None:
+def _check_kernel_cost(kernel: Kernel, n_pairs: float, bags: Bags) -> None:
     """Refuse a kernel between all instances that would take many minutes."""
     each = CALLED_PAIR if callable(kernel) else KERNEL_PAIR + _values_of_a_row(bags)
     if n_pairs * each > LARGEST_WORK:

@@ -6,16 +6,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise import compiled
 from bagwise._memory import require_memory
-from bagwise._sklearn import StrOptions
 from bagwise._types import Array
 from bagwise.base._fitted_state import FittedState, Floats, Integers, Model, Number
 from bagwise.base._kernel_machine import KernelMachine
-from bagwise.base._parameters import COUNT, NOT_NEGATIVE
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, PRECOMPUTED_TOO
 from bagwise.exceptions import InputError
 from bagwise.solvers.wellsvm.well_svm import MixtureResult
 
@@ -41,7 +39,7 @@ class LabelMachine(KernelMachine):
     """
 
     _parameter_constraints: dict[str, Any] = {
-        "kernel": [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable],
+        "kernel": PRECOMPUTED_TOO,
         "offset": [NOT_NEGATIVE],
         "max_cuts": [COUNT],
     }

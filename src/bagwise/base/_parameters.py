@@ -23,6 +23,9 @@ COUNT = Interval(Integral, 1, None, closed="left")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
 
+# A kernel by name, a function, or the values of a kernel in place of features.
+PRECOMPUTED_TOO = [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable]
+
 CONSTRAINTS: dict[str, list[Any]] = {
     "C": [POSITIVE],
     "C1": [POSITIVE],

@@ -19,11 +19,11 @@ from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.base._kernel_machine import kernel_params, kernel_scores
-from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, with_parameters
+from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, PRECOMPUTED_TOO, with_parameters
 from bagwise.engines import one_core_for, require_local, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
-from bagwise.pairwise import check_kernel, instance_kernel, kernel_width
+from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers import SolverResult
 from bagwise.solvers.margin.concave_convex import concave_convex
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_dual
@@ -141,7 +141,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
 
     _parameter_constraints = {
         "solver": [StrOptions({"auto", "exact", "inexact"})],
-        "kernel": [str, callable],
+        "kernel": PRECOMPUTED_TOO,
         "mu": [POSITIVE, None],
         "rho": [Interval(Real, 1, None, closed="left")],
         "tol": [NOT_NEGATIVE],
@@ -270,9 +270,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
                 "bags on a device or a cluster are fitted with kernel='linear' and polish=False; "
                 "for other kernels use Nystroem features.",
             )
-        if self.kernel != "precomputed":
-            check_kernel(self.kernel)
-        elif bags.n_features != bags.n_instances:
+        if self.kernel == "precomputed" and bags.n_features != bags.n_instances:
             raise InputError(
                 f"a precomputed kernel of {bags.n_instances} instances has {bags.n_features} "
                 "columns: expected one column per training instance."

@@ -16,13 +16,7 @@ from bagwise.base import BagEstimator, OneVsRestMixin, fit_method
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.base._kernel_machine import kernel_params
 from bagwise.base._parameters import with_parameters
-from bagwise.pairwise import (
-    BAG_KERNELS,
-    check_kernel,
-    kernel_between,
-    kernel_width,
-    set_kernel_norms,
-)
+from bagwise.pairwise import BAG_KERNELS, kernel_between, kernel_width, set_kernel_norms
 from bagwise.solvers.margin.libsvm import fit_libsvm
 
 
@@ -91,7 +85,6 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
 
     _parameter_constraints = {
         "bag_kernel": [StrOptions(set(BAG_KERNELS))],
-        "kernel": [str, callable],
         "normalization": [StrOptions({"feature", "average"}), None],
     }
 
@@ -142,7 +135,6 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
             remedy="use fewer bags, or a linear model such as PrimalDualMISVM",
         )
         weight = compute_sample_weight(self.class_weight, labels.classes[labels.codes])
-        check_kernel(self.kernel)
         gamma = kernel_width(self.gamma, bags)
         gram = kernel_between(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
 

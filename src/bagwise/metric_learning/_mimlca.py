@@ -25,7 +25,7 @@ from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
 from bagwise.metric_learning._base import CentroidPredictor, as_few_rows, best_column
-from bagwise.pairwise import check_kernel, instance_kernel
+from bagwise.pairwise import instance_kernel
 from bagwise.solvers.metric.column_span import RANK_TOLERANCE, ColumnSpan
 from bagwise.solvers.metric.mimlca import instance_span, metric_map, usual_rank
 from bagwise.solvers.metric.mimlca_parts import mimlca_by_parts
@@ -33,7 +33,6 @@ from bagwise.solvers.metric.multi_instance_kmeans import Candidates, cluster_mea
 from bagwise.solvers.result import SolverResult
 
 SPAN_CONSTRAINTS: dict[str, Any] = {
-    "kernel": [str, callable],
     "gamma": [None, POSITIVE],
     "ridge": [NOT_NEGATIVE],
 }
@@ -149,7 +148,6 @@ class _ClusterMetric(CentroidPredictor):
 
     def _kernel_features(self, instances: Any, candidates: Candidates) -> tuple[Array, Array]:
         """Features whose products are the kernel, and the map to them from kernel values."""
-        check_kernel(self.kernel)
         n_rows = instances.shape[0]
         require_memory(
             3 * 8.0 * n_rows**2,
