@@ -9,6 +9,7 @@ from scipy.special import expit, log_softmax, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from bagwise import compiled
+from bagwise._memory import require_memory
 from bagwise._sklearn import StrOptions
 from bagwise._types import Array, Ints
 from bagwise._validation import (
@@ -19,21 +20,21 @@ from bagwise._validation import (
 )
 from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin
-from bagwise.annotation._cost import check_memory
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._fitted_state import Anything, FittedState, Floats, Integers
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
-from bagwise.engines import one_core_for, over_blocks, to_numpy
+from bagwise.engines import memory_of_parts, one_core_for, over_blocks, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.solvers.annotation.orlr import ored_logistic
-from bagwise.solvers.annotation.orlr_parts import Demands, infer
+from bagwise.solvers.annotation.orlr_parts import BLOCK, Demands, infer
 
 # A class of which no bag was seen has probability zero. Where the label set of a bag
 # contains it all the same, its logit is this much lower than the others: in place of the limit.
 UNSEEN = 1e4
+VECTORS = 30  # of the size of W: iterates, gradients and the memory of L-BFGS
 
 
 @with_parameters
@@ -224,7 +225,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         columns = np.append(seen, np.arange(n_columns - background, n_columns))
         if known is not None:  # a position among the columns learned
             known = np.where(known < 0, -1, np.searchsorted(columns, known))
-        check_memory(bags, len(columns), keeps_posterior=self.solver != "lbfgs")
+        _check_memory(bags, len(columns), keeps_posterior=self.solver != "lbfgs")
         with one_core_for(bags):
             result = ored_logistic(
                 bags if used.all() else bags[used],
@@ -497,3 +498,31 @@ def _warn_of_approximation(demands: Demands, bags: Bags) -> None:
 def _names_of(chosen: Ints, bags: Bags) -> str:
     names = ", ".join(bags.name_of(i) for i in chosen[:5])
     return names if len(chosen) <= 5 else f"{names} and {len(chosen) - 5} more"
+
+
+def _check_memory(bags: Bags, n_classes: int, *, keeps_posterior: bool) -> None:
+    """Refuse a fit that would not fit into memory.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    n_classes : int
+        Classes with a weight vector.
+    keeps_posterior : bool
+        Whether the posterior of all instances is held at once.
+    """
+    there, n_instances = memory_of_parts(bags)
+    rows = n_instances if keeps_posterior else int(bags.sizes.max())
+    scores = 24 * max(rows * n_classes, min(BLOCK, n_instances * n_classes))
+    vectors = 8 * VECTORS * n_classes * (bags.n_features + 1)
+    products = 4e-9 * bags.n_instances * n_classes * bags.n_features
+    require = partial(
+        require_memory,
+        purpose=f"a fit of {n_classes:,} classes with {bags.n_features:,} features (each pass "
+        f"multiplies {products:.1f} billion numbers)",
+        remedy="leave out rare labels, or reduce the features first",
+    )
+    require(vectors + (scores if there is None else 0))
+    if there is not None:  # scores are held by the workers, or on the device
+        require(scores, available=there)

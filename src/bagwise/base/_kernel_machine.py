@@ -28,11 +28,6 @@ class KernelMachine(BagEstimator):
     `coef_`, or `dual_coef_`, `support_`, `support_vectors_` and `gamma_`; always `intercept_`.
     """
 
-    kernel: Any
-    gamma: Any
-    degree: float
-    coef0: float
-
     @property
     def _n_machines(self) -> Axis:
         return "n_machines"

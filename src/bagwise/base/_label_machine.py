@@ -34,8 +34,9 @@ class TrainingRows(NamedTuple):
 class LabelMachine(KernelMachine):
     """Linear and kernel machines with a regularised offset, learned by label generation.
 
-    A subclass offers the parameters named below. With `center`, dense rows and kernels are centred,
-    so that 0 is the middle of the data; the constant feature `offset` lets the machine leave it.
+    A subclass offers the parameters of the kernel, and `center`, `offset`, `tol`, `max_cuts` and
+    `random_state`. With `center`, dense rows and kernels are centred, so that 0 is the middle of
+    the data; the constant feature `offset` lets the machine leave it.
     """
 
     _parameter_constraints: dict[str, Any] = {
@@ -43,12 +44,6 @@ class LabelMachine(KernelMachine):
         "offset": [NOT_NEGATIVE],
         "max_cuts": [COUNT],
     }
-
-    center: bool
-    offset: float
-    tol: float
-    max_cuts: int
-    random_state: Any
 
     @property
     def _accepts_sparse(self) -> bool:  # type: ignore[override]

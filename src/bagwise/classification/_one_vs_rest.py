@@ -19,14 +19,11 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
     """A linear or kernel machine per class, scored by the best instance of a bag.
 
     Two classes make one machine, whose positive bags are those of ``classes_[1]``; more make one
-    per class, against the rest. A subclass offers its parameters and `_solve`.
+    per class, against the rest. A subclass offers `_solve`, the parameters
+    of the kernel, and `C`, `class_weight` and `tol`.
     """
 
     instance_pooling = "max"
-
-    C: float
-    class_weight: Any
-    tol: float
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:

@@ -38,12 +38,6 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
     _probabilities = staticmethod(one_vs_rest_probabilities)
     _accepts_sparse = False
 
-    n_start_bags: int | None
-    gamma: Any
-    max_iter: int
-    tol: float
-    random_state: Any
-
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
             "concepts_": Floats("n_machines", "n_features_in_"),

@@ -40,8 +40,6 @@ def check_number_of_rows(name: str, n_rows: int) -> None:
 class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
     """A linear or kernel machine that splits rows in two; a subclass offers `_solve`."""
 
-    max_iter: int
-
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {"labels_": Integers(None, low=0, below=2)}
 

@@ -1,27 +1,38 @@
 """What metric learners share: the map, the metric, nearest centroids."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 from sklearn.base import TransformerMixin
-from sklearn.utils import gen_batches
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
+from bagwise._sklearn import Options, StrOptions
 from bagwise._types import Array, Ints
 from bagwise._validation import is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base._fitted_state import Classes, FittedState, Floats, Integers, Text
 from bagwise.compiled.threads import interruptible
-from bagwise.engines import to_numpy
+from bagwise.engines import Checkpoint, to_numpy
 from bagwise.engines.arrays import product
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import Labels
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates, LocalRows, best_of_starts
+from bagwise.solvers.result import SolverResult
 
 BLOCK = 2**22  # scores computed at once
+
+ASSIGNMENT_CONSTRAINTS: dict[str, Any] = {
+    "instances_per_label": [None, Options(Integral, {1})],
+    "init": [StrOptions({"bag-means", "random"})],
+}
 
 
 class MetricLearner(  # type: ignore[call-arg]
@@ -29,7 +40,6 @@ class MetricLearner(  # type: ignore[call-arg]
 ):
     """A linear map of the instances, in which their Euclidean distance is the learned one."""
 
-    components_: Array
     label_kind_: str = "sets"
 
     def __sklearn_tags__(self) -> Any:
@@ -119,10 +129,6 @@ def with_dense_instances(bags: Bags) -> Bags:
 class CentroidPredictor(MetricLearner):
     """A metric learner that names an instance after the nearest centroid."""
 
-    classes_: Array
-    centroids_: Array
-    category_sizes_: Ints
-
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
             "classes_": Classes(),
@@ -163,6 +169,38 @@ class CentroidPredictor(MetricLearner):
         penalty = weight * row_norms(mapped_centroids, squared=True)
         penalty[self.category_sizes_ == 0] = np.inf
         return penalty
+
+
+class LabelAssigner(CentroidPredictor):
+    """A metric learner that assigns training instances to the labels of their bags.
+
+    A subclass offers the parameters `instances_per_label`, `init`, `n_init`, `max_iter` and
+    `random_state`.
+    """
+
+    def _candidates(self, bags: Bags, labels: Labels) -> Candidates:
+        one_each = self.instances_per_label == 1
+        candidates = Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
+        if len(candidates.labels) == 0:
+            raise LabelError("no bag carries a label: there is nothing to learn from.")
+        return candidates
+
+    def _best_assignment(
+        self, points: Array, candidates: Candidates, checkpoint: Checkpoint | None = None
+    ) -> SolverResult:
+        """The labels of the rows, as ``solution``."""
+        rows = LocalRows(points, candidates)
+        result = best_of_starts(rows, **self._search(), checkpoint=checkpoint)
+        return replace(result, solution=(rows.kept,))
+
+    def _search(self) -> dict[str, Any]:
+        """How assignments are searched for, as solvers take it."""
+        return {
+            "init": self.init,
+            "n_init": self.n_init,
+            "rng": check_random_state(self.random_state),
+            "steps": lambda: self._track(range(self.max_iter), "assigning"),
+        }
 
 
 def as_few_rows(components: Array) -> Array:

@@ -23,8 +23,13 @@ from bagwise.compiled.threads import one_core_if_small
 from bagwise.engines import Checkpoint, digest, local_instances
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
-from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
-from bagwise.metric_learning._base import CentroidPredictor, as_few_rows, best_column
+from bagwise.metric_learning._base import (
+    ASSIGNMENT_CONSTRAINTS,
+    CentroidPredictor,
+    LabelAssigner,
+    as_few_rows,
+    best_column,
+)
 from bagwise.pairwise import instance_kernel
 from bagwise.solvers.metric.column_span import RANK_TOLERANCE, ColumnSpan
 from bagwise.solvers.metric.mimlca import instance_span, metric_map, usual_rank
@@ -39,18 +44,10 @@ SPAN_CONSTRAINTS: dict[str, Any] = {
 
 
 class _ClusterMetric(CentroidPredictor):
-    """What MIMLCA and MLCA share: the space, the map from assignments, both rules of naming."""
+    """What MIMLCA and MLCA share: the space, the map from assignments, both rules of naming.
 
-    kernel: Any
-    gamma: float | None
-    degree: float
-    coef0: float
-    n_components: int | None
-    ridge: float
-    center: bool
-    training_instances_: Any
-    kernel_map_: Array
-    mean_: Array
+    A subclass offers the parameters of the kernel, and `n_components`, `ridge` and `center`.
+    """
 
     def _fitted_state(self) -> FittedState:
         features, kernel = "n_features_in_", FittedState()
@@ -342,8 +339,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         if checkpoint is not None:
             checkpoint.remove()
         self._keep_progress(result, "raise max_iter")
-        for name, value in state.items():
-            setattr(self, name, value)
+        self.__dict__.update(state)
         return self
 
     def _checkpoint(self, bags: Bags, labels: Labels) -> Checkpoint | None:
@@ -483,6 +479,5 @@ class MLCA(_ClusterMetric):
         )
         known = SolverResult((alone.labels,), np.zeros(0), 0, converged=True)
         _, state = self._learn(bags.instances, labels.classes, alone, lambda span: known)
-        for name, value in state.items():
-            setattr(self, name, value)
+        self.__dict__.update(state)
         return self

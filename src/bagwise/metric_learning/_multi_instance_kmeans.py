@@ -11,7 +11,7 @@ from bagwise.base import fit_method
 from bagwise.base._fitted_state import FittedState, Integers
 from bagwise.base._parameters import with_parameters
 from bagwise.exceptions import InputError
-from bagwise.metric_learning._assigning import ASSIGNMENT_CONSTRAINTS, LabelAssigner
+from bagwise.metric_learning._base import ASSIGNMENT_CONSTRAINTS, LabelAssigner
 from bagwise.solvers.metric.multi_instance_kmeans import cluster_means
 
 

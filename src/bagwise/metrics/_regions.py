@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from bagwise._types import Array, Bools
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
-from bagwise.metrics._labels import as_labels, kind_of
+from bagwise.metrics._instances import as_labels, kind_of
 
 
 def roi_hits(

@@ -28,7 +28,6 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
 
     label_kind_ = "partial"
     positive_share: float | None = None
-    _score_rows: Any  # scores of checked rows by each machine: shape (n_rows, n_machines)
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {"transduction_": Values(None)}
