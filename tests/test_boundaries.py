@@ -35,13 +35,13 @@ PACKAGES = {
     "_memory": {"exceptions"},
     "_files": {"exceptions"},
     "extras": {"exceptions"},
-    "labels": {"exceptions"},
+    "labels": {"_types", "exceptions"},
     # Bags.to and Bags.distribute call engines
-    "bags": {"exceptions", "_sklearn", "labels", "engines"},
+    "bags": {"_types", "exceptions", "_sklearn", "labels", "engines"},
     "compiled": {"_types"},
     "engines": {"_types", "exceptions", "extras", "bags", "compiled"},
     "solvers": {"_types", "exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},
-    "_validation": {"exceptions", "_sklearn", "labels", "bags", "engines"},
+    "_validation": {"_types", "exceptions", "_sklearn", "labels", "bags", "engines"},
     "pairwise": FOUNDATION - {"base", "solvers"},
     "base": FOUNDATION,
     "embedding": FOUNDATION,
@@ -52,9 +52,10 @@ PACKAGES = {
     "annotation": FOUNDATION,
     "metric_learning": FOUNDATION,
     "metrics": {"_types", "exceptions", "bags"},
-    "datasets": {"exceptions", "_files", "_memory", "extras", "bags"},
-    "io": {"exceptions", "_files", "_warnings", "_memory", "extras", "labels", "bags", "engines"},
-    "persistence": {"exceptions", "base", "_memory", "extras", "bags", "_files"},
+    "datasets": {"_types", "exceptions", "_files", "_memory", "extras", "bags"},
+    "io": {"_types", "exceptions", "_files", "_warnings", "_memory", "extras", "labels"}
+    | {"bags", "engines"},
+    "persistence": {"_types", "exceptions", "base", "_memory", "extras", "bags", "_files"},
     "model_selection": FOUNDATION | {"metrics"},
     "_methods": FOUNDATION
     | {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}

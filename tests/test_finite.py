@@ -9,9 +9,9 @@ from sklearn.preprocessing import MaxAbsScaler
 from bagwise import Bags, _memory
 from bagwise._memory import require_memory
 from bagwise._validation import check_bags, check_rows, check_sample_weight
-from bagwise._validation.values import BLOCK, extremes
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._fitted_state import Floats
+from bagwise.engines.arrays import extremes
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.preprocessing import InstanceTransformer
 
@@ -66,7 +66,7 @@ def test_single_precision_is_widened_in_memory_and_refused_in_a_file(tmp_path):
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_extremes_of_many_blocks_keep_nan(order, rng):
-    table = np.asarray(rng.normal(size=(BLOCK, 3)), order=order)
+    table = np.asarray(rng.normal(size=(2**17, 3)), order=order)
     assert extremes(table) == (table.min(), table.max())
     table[-1, 1] = np.nan
     assert np.isnan(extremes(table)).all()

@@ -10,6 +10,9 @@ import zlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
 
 from bagwise.exceptions import DataNotFoundError, OutputExistsError
 
@@ -21,7 +24,8 @@ def replacing(path: Path, *, force: bool) -> Iterator[Path]:
     temporary = temporary_beside(path)
     try:
         yield temporary
-        _write_through(temporary)
+        with open(temporary, "rb+") as file:  # after a power failure the rename may stand alone
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -47,6 +51,13 @@ def temporary_beside(path: Path, ending: str = ".tmp") -> Path:
     _sweep(path)
     writer = f"{_machine():08x}-{os.getpid()}"
     return path.with_name(f".{path.name}.{writer}-{secrets.token_hex(4)}{ending}")
+
+
+def npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read shape, Fortran order and type of an array at the beginning of an npy file."""
+    if np.lib.format.read_magic(file) == (1, 0):
+        return np.lib.format.read_array_header_1_0(file)
+    return np.lib.format.read_array_header_2_0(file)
 
 
 def _sweep(path: Path) -> None:
@@ -90,9 +101,3 @@ def _is_alive(pid: int) -> bool:
     except (OSError, OverflowError):
         return True
     return True
-
-
-def _write_through(path: Path) -> None:
-    """Wait until a file is on the disk: after a power failure the rename may stand without it."""
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType, ModuleType
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from bagwise._types import Array, Ints
 from bagwise.exceptions import InputError
-from bagwise.labels import is_missing
+from bagwise.labels import is_missing, plain_array
 
 __all__ = ["Bags"]
 
@@ -64,9 +64,9 @@ class Bags:
         self,
         instances: Any,
         offsets: ArrayLike,
-        ids: Sequence[Hashable] | NDArray[Any] | None = None,
+        ids: Sequence[Hashable] | Array | None = None,
         *,
-        feature_names: Sequence[str] | NDArray[Any] | None = None,
+        feature_names: Sequence[str] | Array | None = None,
     ) -> None:
         self._instances = _read_only(_table(instances))
         self._offsets = _read_only(_checked_offsets(offsets, self._instances.shape[0]))
@@ -86,7 +86,7 @@ class Bags:
     def from_arrays(
         cls,
         arrays: Any,
-        ids: Sequence[Hashable] | NDArray[Any] | None = None,
+        ids: Sequence[Hashable] | Array | None = None,
         *,
         feature_names: Sequence[str] | None = None,
     ) -> Bags:
@@ -118,18 +118,15 @@ class Bags:
             n_bags, size, n_features = arrays.shape
             flat = arrays.reshape(n_bags * size, n_features)
             return cls(flat, size * np.arange(n_bags + 1), ids, feature_names=feature_names)
-        if not isinstance(arrays, Iterable) or isinstance(arrays, str | bytes):
-            raise InputError(f"expected a sequence of 2-D arrays, got {type(arrays).__name__}.")
+        hint = None
         if isinstance(arrays, Mapping):
-            raise InputError(
-                "expected a sequence of 2-D arrays, got a dict: give its values, and its keys as "
-                "ids (list(d.values()), ids=list(d))."
-            )
-        if hasattr(arrays, "columns"):
-            raise InputError(
-                f"expected a sequence of 2-D arrays, got {type(arrays).__name__}: make bags of a "
-                "data frame with Bags.from_frame."
-            )
+            hint = "a dict: give its values, and its keys as ids (list(d.values()), ids=list(d))"
+        elif hasattr(arrays, "columns"):
+            hint = f"{type(arrays).__name__}: use Bags.from_frame"
+        elif not isinstance(arrays, Iterable) or isinstance(arrays, str | bytes):
+            hint = type(arrays).__name__
+        if hint is not None:
+            raise InputError(f"expected a sequence of 2-D arrays, got {hint}.")
         ids = None if ids is None else _one_dimensional(ids)
         tables = [_table(bag, f"{_bag_name(i, ids)} has") for i, bag in enumerate(arrays)]
         if not tables:
@@ -257,17 +254,17 @@ class Bags:
         return self._instances
 
     @property
-    def offsets(self) -> NDArray[np.int64]:
+    def offsets(self) -> Ints:
         """Where each bag begins, and the end of the last, of shape (n_bags + 1,)."""
         return self._offsets
 
     @property
-    def ids(self) -> NDArray[Any] | None:
+    def ids(self) -> Array | None:
         """The name of each bag, or None."""
         return self._ids
 
     @property
-    def names(self) -> NDArray[Any]:
+    def names(self) -> Array:
         """What to call each bag: its id, or its position where bags have no ids."""
         return np.arange(len(self)) if self._ids is None else self._ids
 
@@ -316,12 +313,12 @@ class Bags:
         return "mapped" if is_mapped(self._instances) else "local"
 
     @property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> Ints:
         """Number of instances of each bag, of shape (n_bags,)."""
         return np.diff(self._offsets)
 
     @property
-    def bag_index(self) -> NDArray[np.int64]:
+    def bag_index(self) -> Ints:
         """The bag each instance belongs to, of shape (n_instances,)."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
@@ -460,7 +457,7 @@ class Bags:
         """
         if axis != 0 or out is not None or mode != "raise":
             raise InputError("Bags.take supports axis=0, out=None and mode='raise' only.")
-        return self._gather(np.atleast_1d(_index_array(indices)))
+        return self._gather(np.atleast_1d(self._chosen(indices)))
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -472,7 +469,7 @@ class Bags:
     def __getitem__(self, key: int) -> Instances: ...
     @overload
     def __getitem__(
-        self, key: slice | list[Any] | NDArray[Any] | EllipsisType | tuple[Any, ...]
+        self, key: slice | list[Any] | Array | EllipsisType | tuple[Any, ...]
     ) -> Bags: ...
 
     def __getitem__(self, key: Any) -> Any:
@@ -480,19 +477,8 @@ class Bags:
             key = key[0]  # scikit-learn writes X[key, ...]
         if key is Ellipsis:
             return self
-        if isinstance(key, slice):
-            return self._slice(key)
-        if isinstance(key, np.ndarray) and key.ndim == 0 and key.dtype.kind in "iu":
-            key = int(key)
-        if isinstance(key, int | np.integer) and not isinstance(key, bool):
-            return self._one(operator.index(key))
-        if isinstance(key, tuple):
-            kinds = ", ".join(type(part).__name__ for part in key)
-            raise IndexError(
-                f"{_INDEXING}, not a tuple ({kinds}): take bags first, bags[i], then instances or "
-                "features of one, bags[i][rows, columns]."
-            )
-        return self._gather(_index_array(key))
+        chosen = self._chosen(key)
+        return self._gather(chosen) if chosen.ndim else self._one(int(chosen))
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         # scikit-learn's dispatch refuses a container that does not answer this, or that answers
@@ -501,7 +487,7 @@ class Bags:
 
         return get_namespace(self._offsets)[0]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         raise TypeError(
             "Bags are ragged and do not turn into one array: use bags.instances for the flat "
             "(n_instances, n_features) table, or bags[i] for one bag."
@@ -523,64 +509,46 @@ class Bags:
         names = state["_feature_names"]
         Bags.__init__(self, instances, state["_offsets"], state["_ids"], feature_names=names)
 
+    def _chosen(self, key: Any) -> Ints:
+        """The position of the bag that a key names, or the positions, counted from the first."""
+        if isinstance(key, int | np.integer) and not isinstance(key, bool):
+            if not -len(self) <= key < len(self):
+                raise IndexError(f"bag {key} is out of range: there are {len(self)} bags.")
+            return np.array(int(key) % len(self))
+        if isinstance(key, np.ndarray) and key.size == 0 and key.dtype.kind in ("f", "O"):
+            key = key.astype(np.int64)  # an empty array has the type of a float
+        if isinstance(key, tuple):
+            raise IndexError(
+                f"{_INDEXING}, not a tuple: take bags first, bags[i], then instances or features "
+                "of one, bags[i][rows, columns]."
+            )
+        if isinstance(key, np.ndarray) and key.dtype == bool and key.shape != (len(self),):
+            raise IndexError(f"{_INDEXING}: the mask has {key.size} entries for {len(self)} bags.")
+        try:
+            chosen = np.asarray(np.arange(len(self))[key])
+        except (IndexError, TypeError, ValueError) as error:
+            raise IndexError(f"{_INDEXING}, not {type(key).__name__}: {error}.") from error
+        if chosen.ndim > 1:
+            raise IndexError(f"{_INDEXING}, not an array of shape {np.shape(key)}.")
+        return chosen
+
     def _one(self, i: int) -> Instances:
-        i = self._position(i)
         return _row_range(self._instances, self._offsets[i], self._offsets[i + 1])
 
-    def _range(self, key: slice) -> range:
-        """The positions that a slice names."""
-        try:
-            return range(*key.indices(len(self)))
-        except (TypeError, ValueError) as error:  # bags["a":"b"], bags[::0]
-            raise IndexError(f"{_INDEXING}, not {key}: {error}.") from error
-
-    def _slice(self, key: slice) -> Bags:
-        chosen = self._range(key)
-        start, stop, step = chosen.start, chosen.stop, chosen.step
-        if step != 1:
-            return self._gather(np.arange(start, stop, step))
-        stop = max(start, stop)
-        offsets = self._offsets[start : stop + 1]
-        rows = _row_range(self._instances, offsets[0], offsets[-1])
-        return self._sibling(rows, offsets - offsets[0], slice(start, stop))
-
-    def _position(self, i: int) -> int:
-        """The position of a bag, counted from the first."""
-        if not -len(self) <= i < len(self):
-            raise IndexError(f"bag {i} is out of range: there are {len(self)} bags.")
-        return i % len(self)
-
-    def _positions(self, key: NDArray[Any]) -> NDArray[np.int64]:
-        """The positions that a mask or an index array names, counted from the first bag."""
-        if key.size == 0 and key.dtype.kind in ("f", "O"):
-            key = key.astype(np.int64)  # an empty list has the type of a float
-        if key.ndim != 1 or key.dtype.kind not in "iub":
-            raise IndexError(
-                f"{_INDEXING}, not an array of shape {key.shape} and type {key.dtype}."
-            )
-        if key.dtype == bool:
-            if len(key) != len(self):
-                raise IndexError(f"the mask has {len(key)} entries for {len(self)} bags.")
-            key = np.flatnonzero(key)
-        if key.size and not (-len(self) <= key.min() and key.max() < len(self)):
-            raise IndexError(f"an index is out of range: there are {len(self)} bags.")
-        return key.astype(np.int64) % max(len(self), 1)
-
-    def _gather(self, key: NDArray[Any]) -> Bags:
-        key = self._positions(key)
-        if key.size and _is_range(key - key[0]):
-            return self._slice(slice(int(key[0]), int(key[-1]) + 1))
-        sizes = self.sizes[key]
-        offsets = offsets_of(sizes)
-        rows = np.repeat(self._offsets[:-1][key] - offsets[:-1], sizes) + np.arange(offsets[-1])
-        return self._sibling(self._instances[rows], offsets, key)
-
-    def _sibling(self, instances: Instances, offsets: NDArray[np.int64], key: Any) -> Bags:
+    def _gather(self, key: Ints) -> Bags:
         ids = None if self._ids is None else self._ids[key]
-        return Bags(instances, offsets, ids, feature_names=self._feature_names)
+        if key.size and _is_range(key - key[0]):  # a view
+            bounds = self._offsets[key[0] : key[-1] + 2]
+            offsets, chosen = bounds - bounds[0], _row_range(self._instances, *bounds[[0, -1]])
+        else:
+            sizes = self.sizes[key]
+            offsets = offsets_of(sizes)
+            starts = np.repeat(self._offsets[:-1][key] - offsets[:-1], sizes)
+            chosen = self._instances[starts + np.arange(offsets[-1])]
+        return Bags(chosen, offsets, ids, feature_names=self._feature_names)
 
 
-def offsets_of(sizes: ArrayLike) -> NDArray[np.int64]:
+def offsets_of(sizes: ArrayLike) -> Ints:
     """Where each bag begins, given the number of instances of each bag.
 
     Parameters
@@ -596,9 +564,7 @@ def offsets_of(sizes: ArrayLike) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
 
-def group_rows(
-    groups: ArrayLike,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any]]:
+def group_rows(groups: ArrayLike) -> tuple[Ints, Ints, Array]:
     """Order rows so that each group stands together, groups by first appearance.
 
     Parameters
@@ -625,17 +591,15 @@ def group_rows(
     if values.dtype == object:
         position: dict[Any, int] = {}
         try:
-            places = [position.setdefault(v, len(position)) for v in values]
+            codes = np.array([position.setdefault(v, len(position)) for v in values], np.int64)
         except TypeError as error:
             raise InputError(f"groups are not names of bags: {error}.") from error
-        codes = np.array(places, dtype=np.int64)
         ids = _one_dimensional(list(position))
     else:
         distinct, first, inverse = np.unique(values, return_index=True, return_inverse=True)
         by_appearance = np.argsort(first)
-        rank = np.empty_like(by_appearance)
-        rank[by_appearance] = np.arange(len(rank))
-        codes, ids = rank[inverse.reshape(-1)], distinct[by_appearance]
+        codes = np.argsort(by_appearance)[inverse]
+        ids = distinct[by_appearance]
     offsets = offsets_of(np.bincount(codes, minlength=len(ids)))
     return np.argsort(codes, kind="stable"), offsets, ids
 
@@ -646,23 +610,6 @@ def _is_everything(key: Any) -> bool:
     return key is Ellipsis or (whole and key.step is None)
 
 
-def _index_array(key: Any) -> NDArray[Any]:
-    if isinstance(key, str | bytes | set | frozenset | Mapping | Bags):
-        raise IndexError(f"{_INDEXING}, not {type(key).__name__}.")
-    try:
-        return np.asarray(key)
-    except (TypeError, ValueError) as error:
-        raise IndexError(f"{_INDEXING}, not {type(key).__name__}: {error}.") from error
-
-
-def _canonical_csr(instances: Any) -> Instances:
-    matrix = instances.tocsr()
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    return matrix
-
-
 def _is_tensor(values: Any) -> bool:
     return type(values).__module__.partition(".")[0] == "torch"
 
@@ -671,49 +618,41 @@ def _table(values: Any, who_has: str = "instances have") -> Instances:
     """A 2-D array or CSR of real numbers, or an error about whoever has something else."""
     if _is_tensor(values) and values.ndim == 2:
         return values.detach()
-    if sparse.issparse(values):
-        _check_table(values, who_has)
-        return _canonical_csr(values)
+    is_array = isinstance(values, np.ndarray) or sparse.issparse(values)
+    kind = type(values).__name__
     try:
-        array = values if isinstance(values, np.ndarray) else np.asarray(values)
+        array: Any = values if is_array else np.asarray(values)
     except ValueError as error:
         raise InputError(f"{who_has} rows of different lengths: expected a 2-D table.") from error
     except TypeError as error:
-        raise InputError(
-            f"{who_has} no 2-D table of numbers, got {type(values).__name__}: {error}"
-        ) from error
-    if isinstance(array, np.matrix):
-        array = np.asarray(array)
+        raise InputError(f"{who_has} no 2-D table of numbers, got {kind}: {error}") from error
+    wrong = None
     if isinstance(array, np.ma.MaskedArray):
-        raise InputError(f"{who_has} masked values: fill them or leave the rows out.")
-    if array.dtype.names is not None:
-        raise InputError(
-            f"{who_has} a structured type with the fields {list(array.dtype.names)}: expected a "
-            "2-D table of numbers, as numpy.lib.recfunctions.structured_to_unstructured makes it."
+        wrong = "masked values: fill them or leave the rows out."
+    elif array.dtype.names is not None:
+        wrong = (
+            f"a structured type with the fields {list(array.dtype.names)}: expected a 2-D table "
+            "of numbers, as numpy.lib.recfunctions.structured_to_unstructured makes it."
         )
-    if array.ndim == 0:
-        raise InputError(
-            f"{who_has} no rows: expected a 2-D table, got {type(values).__name__}. Make a list of "
-            "what comes one by one."
-        )
-    if array.ndim == 1 and len(array) == 0:
-        raise InputError(f"{who_has} no instances: leave it out.")
-    _check_table(array, who_has)
-    return array
-
-
-def _check_table(array: Any, who_has: str) -> None:
-    if array.ndim != 2:
-        is_bag = array.ndim == 1 and who_has.startswith("bag")
-        hint = " A bag of one instance is row.reshape(1, -1)." if is_bag else ""
-        raise InputError(
-            f"{who_has} shape {array.shape}: expected a 2-D table, one row per instance.{hint}"
-        )
-    if array.dtype.kind not in "fiub":
-        raise InputError(
-            f"{who_has} type {array.dtype}: expected real numbers. Convert or drop the columns "
-            "that are not numeric."
-        )
+    elif array.ndim == 0:
+        wrong = f"no rows: expected a 2-D table, got {kind}. Give a list of what comes one by one."
+    elif array.shape == (0,):
+        wrong = "no instances: leave it out."
+    elif array.ndim != 2:
+        wrong = f"shape {array.shape}: expected a 2-D table, one row per instance."
+        if array.ndim == 1 and who_has.startswith("bag"):
+            wrong += " A bag of one instance is row.reshape(1, -1)."
+    elif array.dtype.kind not in "fiub":
+        wrong = f"type {array.dtype}: expected real numbers. Convert or drop other columns."
+    if wrong is not None:
+        raise InputError(f"{who_has} {wrong}")
+    if sparse.issparse(array):
+        matrix = array.tocsr()
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        return matrix
+    return np.asarray(array) if isinstance(array, np.matrix) else array
 
 
 def _bag_name(i: int, ids: Any) -> str:
@@ -723,7 +662,7 @@ def _bag_name(i: int, ids: Any) -> str:
     return f"bag {i} ({(name.item() if isinstance(name, np.generic) else name)!r})"
 
 
-def _checked_offsets(offsets: ArrayLike, n_instances: int) -> NDArray[np.int64]:
+def _checked_offsets(offsets: ArrayLike, n_instances: int) -> Ints:
     try:
         array = np.asarray(offsets)
     except ValueError as error:
@@ -742,21 +681,11 @@ def _checked_offsets(offsets: ArrayLike, n_instances: int) -> NDArray[np.int64]:
     return array
 
 
-def _one_dimensional(values: Any) -> NDArray[Any]:
+def _one_dimensional(values: Any) -> Array:
     """A 1-D array of labels or names; tuples and mixed types stay Python objects."""
-    if not isinstance(values, Iterable) or isinstance(values, str | bytes):
-        raise InputError(f"expected one value per row, got {type(values).__name__}.")
-    if isinstance(values, set | frozenset):
-        raise InputError("expected one value per row in order, got a set, which has no order.")
-    if not hasattr(values, "dtype"):
-        values = list(values)
-        kinds = {type(v) for v in values}
-        if len(kinds) > 1 or (kinds and not issubclass(next(iter(kinds)), str | int | float)):
-            objects = np.empty(len(values), dtype=object)
-            for i, value in enumerate(values):  # not at once: lists would become rows
-                objects[i] = value
-            return objects
-    array = np.asarray(values)
+    if not isinstance(values, Iterable) or isinstance(values, str | bytes | set | frozenset):
+        raise InputError(f"expected one value per row, got {type(values).__name__}: give a list.")
+    array = np.asarray(values) if hasattr(values, "dtype") else plain_array(list(values))
     if array.dtype.kind == "V":
         raise InputError(
             f"expected one value per row, got an array of the structured type {array.dtype}: take "
@@ -775,8 +704,6 @@ def _texts(names: Any) -> list[str]:
 
 def _read_only(array: Any) -> Any:
     """A view of the array (or of the parts of a CSR) that cannot be written through."""
-    if array is None:
-        return None
     if sparse.issparse(array):
         view = type(array)(array.shape, dtype=array.dtype)
         view.data, view.indices, view.indptr = map(
@@ -803,5 +730,5 @@ def _row_range(instances: Instances, start: int, stop: int) -> Instances:
     return view
 
 
-def _is_range(order: NDArray[np.int64]) -> bool:
+def _is_range(order: Ints) -> bool:
     return bool(np.array_equal(order, np.arange(len(order))))

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._types import Array, Bools, Ints
 from bagwise.exceptions import LabelError
 
 __all__ = ["Labels", "is_missing", "is_unlabelled", "plain_array", "short_list", "sorted_labels"]
@@ -182,7 +183,7 @@ class Labels:
         return cls.from_codes(typed, codes)
 
     @classmethod
-    def from_codes(cls, classes: Any, codes: NDArray[np.int64]) -> Labels:
+    def from_codes(cls, classes: Any, codes: Ints) -> Labels:
         """Make labels of the kind "single", or "partial" where a code is -1."""
         return cls("partial" if (codes < 0).any() else "single", classes, codes)
 
@@ -197,7 +198,7 @@ class Labels:
         return self._kind == "sets"
 
     @property
-    def classes(self) -> NDArray[Any]:
+    def classes(self) -> Array:
         """The distinct labels, of shape (n_classes,)."""
         return self._classes
 
@@ -207,7 +208,7 @@ class Labels:
         return [str(v) for v in self._classes.tolist()] if self._names is None else self._names
 
     @property
-    def codes(self) -> NDArray[np.int64]:
+    def codes(self) -> Ints:
         """The position of each label in `classes`, -1 where it is unknown, of shape (n,)."""
         if self.has_sets:
             raise LabelError("label sets have no codes: use the indicator.")
@@ -223,13 +224,13 @@ class Labels:
         return _read_only(table)
 
     @cached_property
-    def known(self) -> NDArray[np.bool_]:
+    def known(self) -> Bools:
         """Which bags (or instances) have a label or a label set, of shape (n,)."""
         known = self._data >= 0
         return _read_only(np.all(known, axis=1) if self.has_sets else known)
 
     @property
-    def values(self) -> NDArray[Any]:
+    def values(self) -> Array:
         """The labels as scikit-learn takes them, -1 where they are unknown.
 
         An array of labels of shape (n,), or for label sets a 0/1 array of shape (n, n_classes).
@@ -256,7 +257,7 @@ class Labels:
         return self._members(self.names)
 
     @property
-    def counts(self) -> NDArray[np.int64]:
+    def counts(self) -> Ints:
         """How many bags carry each class, of shape (n_classes,)."""
         if self.has_sets:
             return (self._data == 1).sum(axis=0)
@@ -267,12 +268,12 @@ class Labels:
         """The positive class of each one-vs-rest problem: ``[1]`` for two classes, else all."""
         return [1] if len(self._classes) == 2 else range(len(self._classes))
 
-    def signs(self, k: int) -> NDArray[np.int64]:
+    def signs(self, k: int) -> Ints:
         """Return +1 where class `k` is carried, -1 where it is not, 0 where unknown: (n,)."""
         carried = self._data[:, k] == 1 if self.has_sets else self._data == k
         return np.where(self.known, np.where(carried, 1, -1), 0)
 
-    def without(self, mask: NDArray[np.bool_]) -> Labels:
+    def without(self, mask: Bools) -> Labels:
         """Return the same labels with those in a mask, of shape (n,), unknown."""
         kind = "partial" if self._kind == "single" else self._kind
         hidden = mask[:, None] if self.has_sets else mask
@@ -342,7 +343,7 @@ class Labels:
         unknown = f", unknown={n_unknown}" if n_unknown else ""
         return f"Labels({self._kind!r}, n={len(self)}, classes={short_list(self.classes)}{unknown})"
 
-    def _like(self, data: NDArray[Any], kind: str | None = None) -> Labels:
+    def _like(self, data: Array, kind: str | None = None) -> Labels:
         if self.has_sets:
             return Labels("sets", self._classes, indicator=data, names=self._names)
         return Labels(kind or self._kind, self._classes, data, names=self._names)
@@ -364,23 +365,29 @@ def is_unlabelled(label: Any, classes: Collection[Any] = ()) -> bool:
     return UNLABELLED not in classes if minus_one else is_missing(label)
 
 
-def plain_array(values: Sequence[Any] | NDArray[Any]) -> NDArray[Any]:
+def plain_array(values: Sequence[Any] | Array) -> Array:
     """Return a 1-D array: bool, int, float or str when all values are of that type, else object.
 
     NumPy pads texts to the longest: where that would take far more memory than the texts, they
     stay Python objects.
     """
-    array = values if isinstance(values, np.ndarray) else np.empty(len(values), dtype=object)
-    if array is not values:
-        array[:] = values
+    if isinstance(values, np.ndarray):
+        array = values
+    else:
+        array = np.empty(len(values), dtype=object)
+        for i, value in enumerate(values):  # not at once: tuples would become rows
+            array[i] = value
     if array.dtype != object:
         return array
     items = [_python(v) for v in array]
     kinds = {type(v) for v in items}
     if len(kinds) != 1 or not kinds <= {bool, int, float, str}:
         return array
-    if kinds == {str} and _padding_is_large([len(text) for text in items]):
-        return array
+    if kinds == {str}:
+        lengths = [len(text) for text in items]
+        padded = max(lengths) * len(items)
+        if padded > max(LARGEST_PADDING, 8 * sum(lengths)):
+            return array
     return np.array(items)
 
 
@@ -389,7 +396,7 @@ def sorted_labels(labels: Iterable[Any]) -> list[Any]:
     return sorted(set(labels), key=lambda label: (type(label).__name__, label))
 
 
-def short_list(classes: NDArray[Any]) -> str:
+def short_list(classes: Array) -> str:
     """Write classes for a message, of many only the first ten."""
     names = classes.tolist()
     return str(names) if len(names) <= 10 else f"{names[:10]} and {len(names) - 10} more"
@@ -405,16 +412,11 @@ def check_table_size(n_bags: int, n_classes: int) -> None:
         )
 
 
-def _padding_is_large(lengths: Sequence[int]) -> bool:
-    padded = max(lengths) * len(lengths)
-    return padded > LARGEST_PADDING and padded > 8 * sum(lengths)
-
-
 def _python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+def _read_only(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view

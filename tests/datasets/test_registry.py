@@ -42,8 +42,8 @@ def test_every_loader_is_listed():
     functions = {
         f"{module.name}:{name}"
         for module in pkgutil.iter_modules(datasets.__path__)
-        for name in getattr(import_module(f"bagwise.datasets.{module.name}"), "__all__", ())
-        if name.startswith(("load_", "make_"))
+        for name, thing in vars(import_module(f"bagwise.datasets.{module.name}")).items()
+        if name.startswith(("load_", "make_")) and thing.__module__.endswith(f".{module.name}")
     }
     assert {info.loader for info in INFOS} == functions - {"_registry:load_dataset"}
     listed = {loader.partition(":")[2] for loader in functions}

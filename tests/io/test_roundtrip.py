@@ -347,6 +347,14 @@ def test_own_column_names(tmp_path, bags):
         write_bags(path, bags, y=[0, 1, 1], label="red", force=True)
 
 
+def test_a_column_cannot_have_the_name_of_the_vectors(tmp_path, bags):
+    path = tmp_path / "bags.parquet"
+    with pytest.raises(InputError, match="two columns would be called 'instances'"):
+        write_bags(path, bags, y=[0, 1, 1], label="instances", layout="bags")
+    write_bags(path, bags, y=[0, 1, 1], label="instances")
+    assert read_bags(path).y.tolist() == [0, 1, 1]
+
+
 def test_where_to_write(tmp_path, bags):
     with pytest.raises(FileNotFoundError, match="no folder"):
         write_bags(tmp_path / "absent" / "bags.npz", bags)

@@ -1,6 +1,5 @@
 """Bags, rows and similarities, as they come in."""
 
-import re
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -103,7 +102,8 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any
             "X.toarray()."
         )
     rows = _checked_rows(estimator, X, reset=reset, min_rows=min_rows)
-    rows = _checked_values_of_rows(estimator, rows, reset=reset)
+    bags = Bags(rows, np.arange(rows.shape[0] + 1))
+    rows = check_values(bags, _value_range(estimator), fitting=reset, rows=True).instances
     return _narrow(rows) if sparse.issparse(rows) else rows
 
 
@@ -292,14 +292,3 @@ def _check_features(estimator: Any, bags: Bags, *, reset: bool) -> None:
 
 def _value_range(estimator: Any) -> tuple[float, float]:
     return getattr(estimator, "_value_range", VALUE_RANGE)
-
-
-def _checked_values_of_rows(estimator: Any, rows: Any, *, reset: bool) -> Any:
-    """Check rows as bags of one instance; the message then names the row, not a bag."""
-    bags = Bags(rows, np.arange(rows.shape[0] + 1))
-    try:
-        return check_values(bags, _value_range(estimator), fitting=reset).instances
-    except InputError as error:
-        message = re.sub(r"bag (\d+), instance 0", r"row \1", str(error))
-        message = re.sub(r"InstanceTransformer\((\w+\(\))\)", r"\1", message)
-        raise InputError(message.replace("the instance", "the row")) from None

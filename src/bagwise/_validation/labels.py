@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from bagwise._sklearn import _check_sample_weight
+from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels, is_missing, is_unlabelled, short_list
@@ -95,7 +95,7 @@ def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels
     return Labels("partial", classes, codes)
 
 
-def check_label_sets(y: Any, bags: Bags, *, classes: NDArray[Any] | None = None) -> Labels:
+def check_label_sets(y: Any, bags: Bags, *, classes: Array | None = None) -> Labels:
     """Check a label set, or one label, per bag.
 
     Parameters
@@ -230,7 +230,7 @@ def check_instance_labels(
     return Labels("instances", classes, codes)
 
 
-def check_label(label: Any, classes: NDArray[Any]) -> int:
+def check_label(label: Any, classes: Array) -> int:
     """Find a label among the classes of a fitted model.
 
     Parameters
@@ -277,7 +277,7 @@ def check_length(y: Any, bags: Bags) -> Any:
     return y
 
 
-def check_sample_weight(sample_weight: Any, bags: Bags) -> NDArray[np.float64]:
+def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:
     """Read one weight per bag.
 
     Parameters
@@ -311,7 +311,7 @@ def check_sample_weight(sample_weight: Any, bags: Bags) -> NDArray[np.float64]:
     return weights
 
 
-def _label_column(y: Any) -> NDArray[Any]:
+def _label_column(y: Any) -> Array:
     if y is None:
         raise LabelError("this estimator requires y to be passed, but the target y is None.")
     if _is_list_of_sets(y) and any(isinstance(v, set | frozenset | list) for v in y):
@@ -339,9 +339,7 @@ def _label_column(y: Any) -> NDArray[Any]:
         raise LabelError(f"{error} Give one label per bag.") from error
 
 
-def _classes_of(
-    labels: NDArray[Any], min_classes: int, hint: str = ""
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
+def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array, Ints]:
     """The distinct labels, sorted, and the position of each label among them."""
     if labels.dtype.kind == "f" and np.abs(labels).max(initial=0) > LARGEST_WHOLE:
         raise LabelError(
@@ -365,7 +363,7 @@ def _classes_of(
     return classes, codes
 
 
-def _first_missing(column: NDArray[Any]) -> list[tuple[int, str]]:
+def _first_missing(column: Array) -> list[tuple[int, str]]:
     """The first label that is missing or infinite, if there is one, with what it is."""
     if column.dtype.kind not in ("f", "O"):
         return []
@@ -375,7 +373,7 @@ def _first_missing(column: NDArray[Any]) -> list[tuple[int, str]]:
     ]
 
 
-def _is_minus_one(column: NDArray[Any]) -> NDArray[np.bool_]:
+def _is_minus_one(column: Array) -> Bools:
     """Which rows are unlabelled."""
     if column.dtype.kind in "US" and (column == "-1").any():
         raise LabelError(
@@ -415,7 +413,7 @@ def _is_list_of_sets(y: Any) -> bool:
     return words or len({len(labels) for labels in known}) > 1
 
 
-def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> Labels:
+def _from_sets(y: Sequence[Any], bags: Bags, classes: Array | None) -> Labels:
     check_length(y, bags)
     if classes is None:
         members = set().union(*(labels for labels in y if labels is not None))
@@ -428,6 +426,6 @@ def _from_sets(y: Sequence[Any], bags: Bags, classes: NDArray[Any] | None) -> La
     return Labels.from_sets(y, classes, name_of=bags.name_of)
 
 
-def _from_indicator(array: Any, bags: Bags, classes: NDArray[Any] | None) -> Labels:
+def _from_indicator(array: Any, bags: Bags, classes: Array | None) -> Labels:
     check_length(array, bags)
     return Labels.from_indicator(array, classes, name_of=bags.name_of)

@@ -20,11 +20,15 @@ SINGLE_SQUARES = (1e-18, 1e18)
 # A feature whose values lie this many times its range away from 0 is computed in float64.
 FARTHEST = 100.0
 SAMPLE = 5000  # rows
-BLOCK = 2**17  # values that stay in the cache between the two passes over them
 
 
 def check_values(
-    bags: Bags, value_range: tuple[float, float], *, fitting: bool, convert: bool = True
+    bags: Bags,
+    value_range: tuple[float, float],
+    *,
+    fitting: bool,
+    convert: bool = True,
+    rows: bool = False,
 ) -> Bags:
     """Refuse NaN, infinity, and magnitudes with which a model cannot compute.
 
@@ -39,6 +43,8 @@ def check_values(
         pass where a fitted model predicts.
     convert : bool, default=True
         Whether float32 in memory may become float64.
+    rows : bool, default=False
+        Whether the bags are plain rows, which messages then name as such.
 
     Returns
     -------
@@ -50,8 +56,13 @@ def check_values(
     table = bags.instances
     low, high = extremes(table)
     largest = max(-low, high)
+    unit, step = ("row", "{}") if rows else ("instance", "InstanceTransformer({})")
     if not np.isfinite(largest):
-        raise _not_finite(bags.to("numpy"))
+        value, place = _first(bags, lambda values: ~np.isfinite(values), rows)
+        raise InputError(
+            f"Input X contains {'NaN' if np.isnan(value) else 'infinity'}: {place}. Leave the "
+            f"{unit} out, or fill the gaps with {step.format('SimpleImputer()')} in a pipeline."
+        )
     smallest_allowed, largest_allowed = value_range
     if str(table.dtype).endswith("float32") and largest > 0 and value_range == VALUE_RANGE:
         converted = convert and not is_mapped(table)
@@ -61,9 +72,15 @@ def check_values(
         elif not converted:
             smallest_allowed, largest_allowed = SINGLE_SQUARES
     if largest > largest_allowed:
-        raise _too_large(bags.to("numpy"), largest_allowed)
+        value, place = _first(bags, lambda values: np.abs(values) > largest_allowed, rows)
+        raise InputError(
+            f"the value {value:.3g} is too large to compute with (squares of numbers above "
+            f"{largest_allowed:.0e} overflow): {place}. Correct the value if it is an error. "
+            f"Divide the feature by a constant otherwise; {step.format('MaxAbsScaler()')} in a "
+            "pipeline scales each feature to at most 1."
+        )
     if fitting and 0 < largest < smallest_allowed:
-        place = _place(bags.to("numpy"), largest)
+        _, place = _first(bags, lambda values: np.abs(values) == largest, rows)
         raise InputError(
             f"the largest magnitude in X is {largest:.3g}: {place}. Squares of numbers "
             f"below {smallest_allowed:.0e} are lost: multiply the features by a constant first."
@@ -90,48 +107,19 @@ def _varies(rows: Any) -> Any:
     return (np.abs(low) < FARTHEST * (high - low)) | ((low == 0) & (high == 0))
 
 
-def _not_finite(bags: Bags) -> InputError:
-    row, column, value = _first(bags.instances, lambda values: ~np.isfinite(values))
-    kind = "NaN" if np.isnan(value) else "infinity"
-    return InputError(
-        f"Input X contains {kind}: {_name(bags, row, column)}. Leave the instance out, or fill the "
-        "gaps with InstanceTransformer(SimpleImputer()) in a pipeline."
-    )
-
-
-def _too_large(bags: Bags, limit: float) -> InputError:
-    row, column, value = _first(bags.instances, lambda values: np.abs(values) > limit)
-    values = bags.instances.data if sparse.issparse(bags.instances) else bags.instances
-    share = np.count_nonzero(np.abs(values) > limit) / values.size
-    if share < 0.01:
-        remedy = "Check whether that value is an error"
-    else:
-        remedy = "Divide the feature by a constant"
-    return InputError(
-        f"the value {value:.3g} is too large to compute with (squares of numbers above "
-        f"{limit:.0e} overflow): {_name(bags, row, column)}. {remedy}; "
-        "InstanceTransformer(MaxAbsScaler()) in a pipeline scales each feature to at most 1."
-    )
-
-
-def _place(bags: Bags, magnitude: float) -> str:
-    row, column, _ = _first(bags.instances, lambda values: np.abs(values) == magnitude)
-    return _name(bags, row, column)
-
-
-def _first(table: Any, is_wrong: Any) -> tuple[int, int, float]:
-    """Row, column and value of the first entry that is wrong."""
+def _first(bags: Bags, is_wrong: Any, rows: bool) -> tuple[float, str]:
+    """The first value that is wrong, and where it is."""
+    bags = bags.to("numpy")
+    table, names = bags.instances, bags.feature_names
     if sparse.issparse(table):
         entry = np.flatnonzero(is_wrong(table.data))[0]
         row = int(np.searchsorted(table.indptr, entry, side="right")) - 1
-        return row, int(table.indices[entry]), table.data[entry]
-    row = next(i for i in range(len(table)) if is_wrong(table[i]).any())
-    column = int(np.flatnonzero(is_wrong(table[row]))[0])
-    return row, column, table[row, column]
-
-
-def _name(bags: Bags, row: int, column: int) -> str:
+        column, value = int(table.indices[entry]), table.data[entry]
+    else:
+        row = next(i for i in range(len(table)) if is_wrong(table[i]).any())
+        column = int(np.flatnonzero(is_wrong(table[row]))[0])
+        value = table[row, column]
     bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
-    names = bags.feature_names
+    owner = f"{bags.name_of(bag)}, instance {row - bags.offsets[bag]}"
     feature = f"feature {column}" if names is None else f"feature {column} ({names[column]!r})"
-    return f"{bags.name_of(bag)}, instance {row - bags.offsets[bag]}, {feature}"
+    return value, f"{f'row {row}' if rows else owner}, {feature}"

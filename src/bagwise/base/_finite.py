@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from bagwise._validation import check_bags
-from bagwise._validation.values import extremes
+from bagwise.engines.arrays import extremes
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
 
 # How scikit-learn and scipy refuse arrays that are not finite.

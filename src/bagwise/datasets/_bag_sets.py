@@ -1,13 +1,12 @@
 """Bag data sets read from a file: shipped with the package or found in the data home."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import Bunch
 
+from bagwise._types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._registry import (
     DatasetInfo,
@@ -277,11 +276,11 @@ def load_corel5k_blobs() -> Bunch:
 
 def label_set_bunch(
     info: DatasetInfo,
-    arrays: dict[str, NDArray[Any]],
-    label_sets: NDArray[Any],
+    arrays: dict[str, Array],
+    label_sets: Array,
     extras: Sequence[str] = (),
     *,
-    ids: NDArray[Any] | None = None,
+    ids: Array | None = None,
     feature_names: list[str] | None = None,
 ) -> Bunch:
     """Make a data set with label sets; `extras` are per-bag arrays, passed on unchanged."""
@@ -305,8 +304,8 @@ def label_set_bunch(
 
 def _bags(
     info: DatasetInfo,
-    arrays: dict[str, NDArray[Any]],
-    ids: NDArray[Any] | None = None,
+    arrays: dict[str, Array],
+    ids: Array | None = None,
     feature_names: list[str] | None = None,
 ) -> Bags:
     """Make bags of the rows of X; bag numbers start from 0 without gaps."""
@@ -321,13 +320,13 @@ def _bags(
         raise damaged(info, str(error)) from error
 
 
-def _per_bag(info: DatasetInfo, bags: Bags, values: NDArray[Any]) -> NDArray[Any]:
+def _per_bag(info: DatasetInfo, bags: Bags, values: Array) -> Array:
     if values.ndim == 0 or len(values) != len(bags):
         raise damaged(info, f"labels of shape {values.shape} for {len(bags)} bags")
     return values
 
 
-def _per_instance(info: DatasetInfo, arrays: dict[str, NDArray[Any]]) -> NDArray[np.int64] | None:
+def _per_instance(info: DatasetInfo, arrays: dict[str, Array]) -> Ints | None:
     """Check the length and range of instance labels, if any, and return them."""
     labels = arrays.get("instance_labels")
     if labels is None:

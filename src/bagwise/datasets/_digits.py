@@ -4,9 +4,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
 
+from bagwise._types import Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._draw import check_count, check_number, check_size, random_generator
 from bagwise.datasets._registry import describe_dataset
@@ -102,12 +103,8 @@ def make_digit_bags(
 
 
 def _draw_bag(
-    rng: np.random.RandomState,
-    is_target: NDArray[np.bool_],
-    positive: bool,
-    mean_size: float,
-    std_size: float,
-) -> NDArray[np.int64]:
+    rng: np.random.RandomState, is_target: Bools, positive: bool, mean_size: float, std_size: float
+) -> Ints:
     """Draw bags, including their size, until one has the required label."""
     for _ in range(MOST_DRAWS):
         size = max(1, round(rng.normal(mean_size, std_size)))
@@ -120,13 +117,13 @@ def _draw_bag(
     )
 
 
-def _scikit_learn_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _scikit_learn_digits() -> tuple[Floats, Ints]:
     from sklearn.datasets import load_digits  # slow to import
 
     return load_digits(return_X_y=True)
 
 
-def _check_digits(digits: Any) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _check_digits(digits: Any) -> tuple[Floats, Ints]:
     try:
         X, y = digits
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.int64)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from bagwise._memory import require_memory
+from bagwise._types import Ints
 from bagwise.exceptions import InputError
 
 
@@ -37,9 +38,7 @@ def check_number(value: Any, name: str, low: float = 0.0, high: float = np.inf) 
     return float(value)
 
 
-def indicator(
-    bag: NDArray[np.int64], label: NDArray[np.int64], shape: tuple[int, int]
-) -> NDArray[np.uint8]:
+def indicator(bag: Ints, label: Ints, shape: tuple[int, int]) -> NDArray[np.uint8]:
     """Return the 0/1 array (n_bags, n_classes) of label sets from pairs of a bag and a label."""
     label_sets = np.zeros(shape, dtype=np.uint8)
     label_sets[bag, label] = 1

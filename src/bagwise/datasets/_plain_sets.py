@@ -4,10 +4,10 @@ import string
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import Bunch
 
+from bagwise._types import Array
 from bagwise.datasets._registry import (
     DatasetInfo,
     damaged,
@@ -223,7 +223,7 @@ def _rows(
     info: DatasetInfo,
     arrays: dict[str, Any],
     *,
-    classes: NDArray[Any],
+    classes: Array,
     feature_names: list[str] | None = None,
     dtype: type = np.float64,
     extras: dict[str, Any] | None = None,
@@ -242,7 +242,7 @@ def _rows(
     )
 
 
-def _binary_columns(symbols: NDArray[Any], n_symbols: int) -> sparse.csr_array:
+def _binary_columns(symbols: Array, n_symbols: int) -> sparse.csr_array:
     """Expand each column of symbols into one column per symbol."""
     n, width = symbols.shape
     columns = symbols + n_symbols * np.arange(width)
@@ -250,7 +250,7 @@ def _binary_columns(symbols: NDArray[Any], n_symbols: int) -> sparse.csr_array:
     return sparse.csr_array((np.ones(n * width), columns.ravel(), ends), (n, width * n_symbols))
 
 
-def _expanded_names(X: NDArray[Any], names: list[str], nominal: NDArray[Any]) -> list[str]:
+def _expanded_names(X: Array, names: list[str], nominal: Array) -> list[str]:
     """Name the columns of X_onehot: values of a nominal column that occur, columns that vary."""
     expanded = []
     for column, name, n_values in zip(X.T, names, nominal, strict=True):

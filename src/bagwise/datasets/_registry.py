@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
+from bagwise._types import Array
 from bagwise.datasets._home import FOLDER_VARIABLE, data_folders, find_file, read_arrays
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
 
@@ -186,7 +186,7 @@ def family_member(family: str, name: str) -> DatasetInfo:
     return dataset_info(f"{family}_{name}")
 
 
-def read_dataset(info: DatasetInfo, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+def read_dataset(info: DatasetInfo, names: Iterable[str]) -> dict[str, Array]:
     """Read the file of a data set, or raise an error with the searched folders and a remedy."""
     path = info.path
     if path is not None:

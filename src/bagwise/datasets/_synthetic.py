@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
+from bagwise._types import Floats
 from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._draw import check_count, check_number, check_size, random_generator
 from bagwise.datasets._registry import describe_dataset
@@ -90,11 +90,14 @@ def make_bags(
     offsets = offsets_of(sizes)
     if ring:
         X = _annulus(rng, offsets[-1], *GAP)
-        X[offsets[:-1]] = _disc_or_ring(rng, y)
+        inside, outside = _annulus(rng, n_bags, *DISC), _annulus(rng, n_bags, *RING)
+        X[offsets[:-1]] = np.where(y[:, None] == 0, inside, outside)
     else:
         noise = check_number(noise, "noise")
         X = rng.uniform(-noise, noise, size=(offsets[-1], n_features))
-        centres = _centres(rng, n_classes, n_features, check_number(separation, "separation"))
+        # Centres in random orthogonal directions: any two at the distance `separation`.
+        directions = np.linalg.qr(rng.standard_normal((n_features, n_classes)))[0].T
+        centres = directions * check_number(separation, "separation") / np.sqrt(2)
         X[offsets[:-1]] = centres[y] + rng.standard_normal((n_bags, n_features))
     instance_labels = np.full(offsets[-1], -1)
     instance_labels[offsets[:-1]] = y
@@ -134,21 +137,8 @@ def _size_range(bag_size: Any, default: tuple[int, int]) -> tuple[int, int]:
     return smallest, check_count(largest, "the largest bag_size", at_least=smallest)
 
 
-def _centres(
-    rng: np.random.RandomState, n_classes: int, n_features: int, separation: float
-) -> NDArray[np.float64]:
-    """Draw centres in random orthogonal directions, any two at distance `separation`."""
-    directions = np.linalg.qr(rng.standard_normal((n_features, n_classes)))[0].T
-    return directions * separation / np.sqrt(2)
-
-
-def _annulus(rng: np.random.RandomState, n: int, inner: float, outer: float) -> NDArray[np.float64]:
+def _annulus(rng: np.random.RandomState, n: int, inner: float, outer: float) -> Floats:
     """Draw points uniformly from a ring around the origin, or from a disc."""
     radius = np.sqrt(rng.uniform(inner**2, outer**2, size=n))
     angle = rng.uniform(0, 2 * np.pi, size=n)
     return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
-
-
-def _disc_or_ring(rng: np.random.RandomState, y: NDArray[np.int64]) -> NDArray[np.float64]:
-    inside, outside = _annulus(rng, len(y), *DISC), _annulus(rng, len(y), *RING)
-    return np.where(y[:, None] == 0, inside, outside)

@@ -173,11 +173,7 @@ class DistributedBags(Bags):
             sample.feature_names,
         )
 
-    def _slice(self, key: slice) -> Bags:
-        return self._gather(np.array(self._range(key), np.int64))
-
-    def _gather(self, key: Array) -> Bags:
-        key = self._positions(key)
+    def _gather(self, key: Ints) -> Bags:
         offsets = offsets_of(self.sizes[key])
         ids = None if self._ids is None else self._ids[key]
         if not len(key):
@@ -194,7 +190,6 @@ class DistributedBags(Bags):
         )
 
     def _one(self, i: int) -> Any:
-        i = self._position(i)
         partition = int(self.partitions.source_of(i))
         position = i - int(self.partitions.bounds[partition])
         return self.partitions.map(lambda bags: bags[position], only=partition)[0]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array
 from bagwise._warnings import warn_user
 from bagwise.exceptions import DataWarning, InputError
 from bagwise.io.contents import Contents
@@ -39,7 +39,7 @@ class Request:
     exclude: Sequence[str] = ()
     columns: Sequence[str] = ()
     labels: Any = None
-    classes: Sequence[Any] | NDArray[Any] | None = None
+    classes: Sequence[Any] | Array | None = None
     separator: str = ";"
     dtype: np.dtype[Any] | None = None
     format: str | None = None

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
 
+from bagwise._types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels, plain_array
@@ -40,11 +41,11 @@ class Contents:
     bags: Bags
     labels: Labels | None = None
     label_sets: Labels | None = None
-    instance_labels: NDArray[Any] | None = None
-    classes: NDArray[Any] | None = None
-    coords: NDArray[Any] | None = None
-    extras: dict[str, NDArray[Any]] = field(default_factory=dict)
-    groups: NDArray[Any] | None = None
+    instance_labels: Array | None = None
+    classes: Array | None = None
+    coords: Array | None = None
+    extras: dict[str, Array] = field(default_factory=dict)
+    groups: Array | None = None
     columns: dict[str, list[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -118,11 +119,11 @@ def check_contents(
     return contents
 
 
-def _array(values: Any) -> NDArray[Any]:
+def _array(values: Any) -> Array:
     return plain_array(values if isinstance(values, np.ndarray) else list(values))
 
 
-def _label_sets(label_sets: Any, classes: NDArray[Any] | None, bags: Bags) -> Labels:
+def _label_sets(label_sets: Any, classes: Array | None, bags: Bags) -> Labels:
     """Label sets from a 0/1 array or a list of sets."""
     is_array = hasattr(label_sets, "ndim")
     sets: Any = label_sets if is_array else list(label_sets)
@@ -141,9 +142,7 @@ def _label_sets(label_sets: Any, classes: NDArray[Any] | None, bags: Bags) -> La
     return Labels.from_sets(sets, classes, name_of=bags.name_of)
 
 
-def _instance_labels(
-    labels: ArrayLike, classes: NDArray[Any] | None, bags: Bags
-) -> NDArray[np.integer[Any]]:
+def _instance_labels(labels: ArrayLike, classes: Array | None, bags: Bags) -> Ints:
     array = np.asarray(labels)
     if array.dtype == bool:
         array = array.astype(np.int64)

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array
 from bagwise._warnings import warn_user
 from bagwise.exceptions import DataWarning
 from bagwise.io.contents import Contents
@@ -25,7 +25,7 @@ class ValueCheck:
         self._first: tuple[int, int, float] | None = None  # row, column, value
         self._n_rows = 0
 
-    def add(self, block: NDArray[Any]) -> None:
+    def add(self, block: Array) -> None:
         """Check the next rows."""
         start, self._n_rows = self._n_rows, self._n_rows + len(block)
         if block.dtype.kind != "f":
@@ -115,7 +115,7 @@ def _difference(first: str, second: str) -> str:
     )
 
 
-def _texts(values: NDArray[Any]) -> list[str]:
+def _texts(values: Array) -> list[str]:
     if values.dtype.kind not in "UO":
         return []
     return [v for v in dict.fromkeys(values.tolist()) if isinstance(v, str)]

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from bagwise._files import temporary_beside
+from bagwise._types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import (
     DataNotFoundError,
@@ -44,7 +44,7 @@ _RATIO = 10_000  # upper bound on the compression of a dataset
 _MOST_LINKS = 16  # HDF5's limit on consecutive soft links
 
 
-_Arrays = dict[str, NDArray[Any]]  # by the name of the dataset, one row per instance
+_Arrays = dict[str, Array]  # by the name of the dataset, one row per instance
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,17 @@ def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -
     _check_folder(path, force=force)
     h5py = import_extra("h5py", extra="io")
     names = _file_names(bags)
+    found = {"features": bags.instances, **{name: getattr(contents, name) for name in _BESIDE}}
+    datasets = {name: values for name, values in found.items() if values is not None}
     temporary = temporary_beside(path)
     temporary.mkdir()
     try:
         for i, name in enumerate(names):
             with h5py.File(temporary / name, "w") as file:
-                _write_bag(file, contents, slice(bags.offsets[i], bags.offsets[i + 1]), compress)
+                for dataset, values in datasets.items():
+                    part = values[bags.offsets[i] : bags.offsets[i + 1]]
+                    codec = "gzip" if compress and part.size else None  # empty: has no chunks
+                    file.create_dataset(dataset, data=part, compression=codec)
         notes = json.dumps(_notes(contents, names), indent=1)
         (temporary / _SIDECAR).write_text(notes, encoding="utf-8")
         _move_into_place(temporary, path)
@@ -312,7 +317,7 @@ def _fill(tables: _Arrays, file: _BagFile, start: int) -> None:
             assign(tables[name][start : start + len(values[name])], values[name])
 
 
-def _offsets(files: Sequence[_BagFile]) -> NDArray[np.int64]:
+def _offsets(files: Sequence[_BagFile]) -> Ints:
     return np.cumsum([0, *(f.shapes["features"][0] for f in files)], dtype=np.int64)
 
 
@@ -323,7 +328,7 @@ def _read_some(
     columns: list[str] | None,
     first: int,
     last: int,
-    ids: NDArray[Any] | None,
+    ids: Array | None,
 ) -> Bags:
     """Read the files of some bags, on a Dask worker."""
     mine = files[first:last]
@@ -334,7 +339,7 @@ def _read_some(
     return Bags(instances, offsets, ids, feature_names=columns)
 
 
-def _sets(notes: dict[str, Any], bags: Bags) -> NDArray[Any] | None:
+def _sets(notes: dict[str, Any], bags: Bags) -> Array | None:
     """The 0/1 array of sets stored as class indices; null is "unknown"."""
     if notes.get("label_sets") is None:
         return None
@@ -343,15 +348,6 @@ def _sets(notes: dict[str, Any], bags: Bags) -> NDArray[Any] | None:
 
 
 # Writing
-
-
-def _write_bag(file: Any, contents: Contents, rows: slice, compress: bool) -> None:
-    beside = {name: getattr(contents, name) for name in _BESIDE}
-    for name, values in {"features": contents.bags.instances, **beside}.items():
-        if values is not None:
-            part = values[rows]
-            codec = "gzip" if compress and part.size else None  # an empty dataset has no chunks
-            file.create_dataset(name, data=part, compression=codec)
 
 
 def _notes(contents: Contents, names: list[str]) -> dict[str, Any]:
@@ -373,7 +369,7 @@ def _notes(contents: Contents, names: list[str]) -> dict[str, Any]:
     return notes
 
 
-def _json_list(values: NDArray[Any] | None, what: str) -> list[Any] | None:
+def _json_list(values: Array | None, what: str) -> list[Any] | None:
     if values is None:
         return None
     items = plain_array(values).tolist()

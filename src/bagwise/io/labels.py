@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array, Ints
 from bagwise.bags import offsets_of
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels, is_missing, plain_array, sorted_labels
@@ -27,20 +27,21 @@ _TRUTH = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fal
 class Column:
     """The codes of the rows of a column (-1: missing) into its distinct values."""
 
-    codes: NDArray[np.int64]
+    codes: Ints
     values: list[Any]
 
     @classmethod
     def of(cls, values: Iterable[Any]) -> Column:
         """Encode Python values in order of first appearance; None and NaN are missing."""
         position: dict[Any, int] = {}
-        codes = [
-            -1 if is_missing(v) else position.setdefault(_hashable(v), len(position))
-            for v in values
-        ]
+        codes = []
+        for v in values:
+            if isinstance(v, list | set | frozenset | np.ndarray):
+                v = tuple(v.tolist() if isinstance(v, np.ndarray) else v)  # can be a key
+            codes.append(-1 if is_missing(v) else position.setdefault(v, len(position)))
         return cls(np.array(codes, dtype=np.int64), list(position))
 
-    def take(self, rows: NDArray[np.int64]) -> Column:
+    def take(self, rows: Ints) -> Column:
         """Select rows of the column."""
         return Column(self.codes[rows], self.values)
 
@@ -49,13 +50,13 @@ class Column:
 class Grouping:
     """The bag of each row of a table, and its position in `Bags.instances`."""
 
-    codes: NDArray[np.int64]  # bag of each row
-    order: NDArray[np.int64]  # rows[order] are grouped by bag
-    offsets: NDArray[np.int64]
-    ids: NDArray[Any]
+    codes: Ints  # bag of each row
+    order: Ints  # rows[order] are grouped by bag
+    offsets: Ints
+    ids: Array
 
     @property
-    def positions(self) -> NDArray[np.int64]:
+    def positions(self) -> Ints:
         """The position of each row of the table among the instances."""
         places = np.empty_like(self.order)
         places[self.order] = np.arange(len(self.order))
@@ -125,9 +126,9 @@ def encode_columns(
     instances: Column | None,
     *,
     bag_values: Sequence[Any],
-    classes: Sequence[Any] | NDArray[Any] | None,
+    classes: Sequence[Any] | Array | None,
     separator: str,
-) -> tuple[Labels | None, NDArray[np.int64] | None, NDArray[Any] | None]:
+) -> tuple[Labels | None, Ints | None, Array | None]:
     """Turn label sets and instance labels of a table into indices into common classes.
 
     A text such as ``"a;b"`` and a label are matched by how the label is written, so the classes 1
@@ -222,7 +223,7 @@ def _labels_of(value: Any, separator: str) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _places(classes: NDArray[Any]) -> Callable[[Any], int]:
+def _places(classes: Array) -> Callable[[Any], int]:
     """A function that finds a label among the classes by how it is written."""
     position = {_written(label): k for k, label in enumerate(classes)}
     if len(position) < len(classes):
@@ -248,9 +249,3 @@ def _written(label: Any) -> str:
     if isinstance(label, float | np.floating) and float(label).is_integer():
         label = int(label)
     return str(label)
-
-
-def _hashable(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    return tuple(value) if isinstance(value, list | set | frozenset) else value

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
 from bagwise._memory import byte_count
+from bagwise._types import Array, Ints
 from bagwise.engines.mapped import mapped_array
 from bagwise.exceptions import DataNotFoundError, InputError
 
@@ -30,7 +31,7 @@ class Workspace:
     scratch: Path | None = None
     _unfinished: list[weakref.finalize[Any, Any]] = field(default_factory=list)
 
-    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
+    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
         """An uninitialised array: in memory, or memory-mapped if it is too large."""
         dtype = np.dtype(dtype)
         if dtype.itemsize * int(np.prod(shape, dtype=object)) <= self.limit:
@@ -42,12 +43,12 @@ class Workspace:
 
     def copy(
         self,
-        array: NDArray[Any],
+        array: Array,
         *,
         dtype: DTypeLike | None = None,
-        rows: NDArray[np.int64] | None = None,
-        columns: NDArray[np.int64] | None = None,
-    ) -> NDArray[Any]:
+        rows: Ints | None = None,
+        columns: Ints | None = None,
+    ) -> Array:
         """Chosen rows and columns of a 2-D array in another type, copied block by block."""
         n_rows = array.shape[0] if rows is None else len(rows)
         n_columns = array.shape[1] if columns is None else len(columns)
@@ -75,7 +76,7 @@ def make_workspace(
     return Workspace(byte_count(memory_limit), folder)
 
 
-def assign(target: NDArray[Any], values: NDArray[Any]) -> None:
+def assign(target: Array, values: Array) -> None:
     """Copy values into an array of another type, or raise an error if they do not fit."""
     try:
         with np.errstate(over="raise", invalid="raise"):

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._files import npy_header
+from bagwise._types import Array, Bools, Ints
 from bagwise.bags import Bags, group_rows, offsets_of
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.io.columns import Request, listed
@@ -109,14 +110,14 @@ class _Members:
         }
         self.names = list(self._infos)
 
-    def get(self, name: str) -> NDArray[Any] | None:
+    def get(self, name: str) -> Array | None:
         """The array of a name, or None."""
         return self[name] if name in self._infos else None
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
+    def __getitem__(self, name: str) -> Array:
         info = self._infos[name]
         with self._archive.open(info) as file:
-            shape, fortran, dtype = _header(file)
+            shape, fortran, dtype = npy_header(file)
             n_bytes = dtype.itemsize * int(np.prod(shape, dtype=object))
             start = file.tell()
             if dtype.hasobject:
@@ -135,7 +136,7 @@ class _Members:
 
     def _filled(
         self, file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], fortran: bool
-    ) -> NDArray[Any]:
+    ) -> Array:
         array = self._workspace.empty(shape, dtype)
         flat = array.reshape(-1)
         step = max(1, _CHUNK // max(dtype.itemsize, 1))
@@ -145,13 +146,6 @@ class _Members:
             part[...] = np.frombuffer(data, dtype, count=part.size)
         file.read()  # at the end zipfile compares the checksum
         return array.T if fortran else array
-
-
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    version = np.lib.format.read_magic(file)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(file)
-    return np.lib.format.read_array_header_2_0(file)
 
 
 def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
@@ -177,8 +171,8 @@ def _instances(members: _Members) -> Any:
 
 
 def _bags_of(
-    known: dict[str, NDArray[Any] | None], n_instances: int
-) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[np.int64] | None]:
+    known: dict[str, Array | None], n_instances: int
+) -> tuple[Array, Array | None, Ints | None]:
     """Offsets, ids, and the order that groups the rows by bag (None if they are grouped)."""
     bag, offsets, ids = known["bag"], known["offsets"], known["ids"]
     if offsets is not None:
@@ -203,49 +197,37 @@ def _bags_of(
 
 
 def _select(
-    instances: Any,
-    feature_names: list[str] | None,
-    rows: NDArray[np.int64] | None,
-    request: Request,
-    workspace: Workspace,
+    instances: Any, names: list[str] | None, rows: Ints | None, request: Request, space: Workspace
 ) -> tuple[Any, list[str] | None]:
     """The instances with the requested rows, columns and type; a copy only if needed."""
     columns = None
     if request.features is not None or request.exclude:
-        columns = _columns(feature_names, request)
-        feature_names = [feature_names[j] for j in columns]  # type: ignore[index]
-    same = request.dtype is None or request.dtype == instances.dtype
-    if rows is None and columns is None and same:
-        return instances, feature_names
+        if names is None:
+            raise InputError("the file has no feature_names for features= and exclude=.")
+        wanted = list(names if request.features is None else request.features)
+        odd = [name for name in [*wanted, *request.exclude] if name not in names]
+        if odd:
+            raise InputError(f"there is no feature {odd[0]!r}: the features are {listed(names)}.")
+        place = {name: j for j, name in enumerate(names)}
+        columns = np.array([place[n] for n in wanted if n not in request.exclude], dtype=np.int64)
+        names = [names[j] for j in columns]
+    if rows is None and columns is None and request.dtype in (None, instances.dtype):
+        return instances, names
     if instances.ndim != 2:
         raise FileFormatError(f"X has shape {instances.shape}: expected instances x features.")
     if not sparse.issparse(instances):
-        copied = workspace.copy(instances, dtype=request.dtype, rows=rows, columns=columns)
-        return copied, feature_names
+        return space.copy(instances, dtype=request.dtype, rows=rows, columns=columns), names
     instances = instances if rows is None else instances[rows]
     instances = instances if columns is None else instances[:, columns]
-    return instances.astype(request.dtype or instances.dtype), feature_names
+    return instances.astype(request.dtype or instances.dtype), names
 
 
-def _columns(names: list[str] | None, request: Request) -> NDArray[np.int64]:
-    if names is None:
-        raise InputError("the file has no feature_names: features= and exclude= cannot be used.")
-    wanted = list(request.features) if request.features is not None else names
-    odd = [name for name in [*wanted, *request.exclude] if name not in names]
-    if odd:
-        raise InputError(f"there is no feature {odd[0]!r}: the features are {listed(names)}.")
-    place = {name: j for j, name in enumerate(names)}
-    return np.array([place[n] for n in wanted if n not in request.exclude], dtype=np.int64)
-
-
-def _reordered(values: NDArray[Any] | None, rows: NDArray[np.int64]) -> Any:
+def _reordered(values: Array | None, rows: Ints) -> Any:
     """Reorder per-instance values with their rows; return others unchanged."""
     return values[rows] if values is not None and values.shape[:1] == rows.shape else values
 
 
-def _without_unknown(
-    labels: Labels | None,
-) -> tuple[NDArray[Any] | None, NDArray[np.bool_] | None]:
+def _without_unknown(labels: Labels | None) -> tuple[Array | None, Bools | None]:
     """The labels as an array; strings with unknown ones as strings and a mask."""
     if labels is None:
         return None, None
@@ -254,7 +236,7 @@ def _without_unknown(
     return labels.classes[np.maximum(labels.codes, 0)], ~labels.known
 
 
-def _with_unknown(y: NDArray[Any] | None, unknown: NDArray[Any] | None) -> NDArray[Any] | None:
+def _with_unknown(y: Array | None, unknown: Array | None) -> Array | None:
     if y is None or unknown is None:
         return y
     labels = y.astype(object)
@@ -262,7 +244,7 @@ def _with_unknown(y: NDArray[Any] | None, unknown: NDArray[Any] | None) -> NDArr
     return labels
 
 
-def _storable(name: str, values: Any) -> NDArray[Any]:
+def _storable(name: str, values: Any) -> Array:
     array = plain_array(values if isinstance(values, list) else np.asarray(values))
     if array.dtype.kind not in "biufcUSmM":
         raise InputError(

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils import Bunch
 
 from bagwise._files import replacing
+from bagwise._types import Array
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.io.columns import (
@@ -45,7 +46,7 @@ def read_bags(
     features: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] = (),
     labels: Any = None,
-    classes: Sequence[Any] | NDArray[Any] | None = None,
+    classes: Sequence[Any] | Array | None = None,
     separator: str = ";",
     dtype: DTypeLike | None = None,
     format: str | None = None,

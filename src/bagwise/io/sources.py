@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
 from bagwise.io.formulas import unescaped
@@ -61,7 +61,7 @@ class FrameSource:
         """The type that holds the columns: a float where integers have gaps."""
         return np.result_type(*(self._numbers(self._series(name)[:0], name) for name in names))
 
-    def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+    def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[Array]:
         """The columns side by side, some rows at a time."""
         n_rows = len(self._table)
         step = max(1, BLOCK_VALUES // len(names))
@@ -75,7 +75,7 @@ class FrameSource:
     def _series(self, name: str) -> Any:
         return self._table.get_column(self._own_names[name])
 
-    def _numbers(self, part: Any, name: str) -> NDArray[Any]:
+    def _numbers(self, part: Any, name: str) -> Array:
         # Whether NaN is needed depends on the whole column, not on the requested part.
         import narwhals.stable.v2 as nw
 
@@ -89,10 +89,11 @@ class FrameSource:
 class TableSource:
     """A pyarrow table in memory; base class of the Arrow sources."""
 
-    def __init__(self, schema: Any, table: Any = None, *, where: str = "the table") -> None:
+    def __init__(self, schema: Any, where: str, table: Any = None) -> None:
         self._pa = import_extra("pyarrow", extra="io")
         self._schema = schema
         self._table = table
+        self._empty = {field.name for field in schema if self._pa.types.is_null(field.type)}
         self.names = list(schema.names)
         self.notes = _notes(schema)
         _refuse_duplicates(self.names, where)
@@ -116,8 +117,8 @@ class TableSource:
         return int(kind.list_size) if self._pa.types.is_fixed_size_list(kind) else 1
 
     def is_empty(self, name: str) -> bool:
-        """Whether the column has Arrow's null type."""
-        return bool(self._pa.types.is_null(self.type_of(name)))
+        """Whether the column has no values; in a CSV file, in the first block."""
+        return name in self._empty
 
     def column(self, name: str, role: str) -> Column:
         """A whole column as codes into its distinct values."""
@@ -144,12 +145,19 @@ class TableSource:
         """The type that holds the columns: a float where integers have gaps."""
         kinds = {self.type_of(name) for name in names}  # few distinct types, even for many columns
         plain = np.result_type(*map(self._plain_type, kinds))
-        if plain == np.float64:
+        types = self._pa.types
+        whole = [
+            name
+            for name in names
+            if types.is_integer(self.type_of(name)) or types.is_boolean(self.type_of(name))
+        ]
+        if plain == np.float64 or not whole:
             return plain
-        whole = [n for n in names if not self._may_be_nan(self.type_of(n))]
-        return np.result_type(plain, np.float64) if self._have_gaps(whole) else plain
+        batches = self.batches(whole, max(1, BLOCK_VALUES // len(whole)))
+        gaps = any(column.null_count for batch in batches for column in batch.columns)
+        return np.dtype(np.float64) if gaps else plain
 
-    def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+    def blocks(self, names: Sequence[str], dtype: np.dtype[Any]) -> Iterator[Array]:
         """The columns side by side, some rows at a time."""
         widths = [self.width(name) for name in names]
         kinds = {self.type_of(name) for name in names}
@@ -163,8 +171,13 @@ class TableSource:
                 continue
             start = 0
             for name, j, width in zip(names, order, widths, strict=True):
-                values = self._flat(batch.column(j), name)
-                assign(block[:, start : start + width], values.reshape(-1, width))
+                values = batch.column(j)
+                if self._pa.types.is_fixed_size_list(values.type):
+                    if values.null_count:
+                        raise InputError(f"the column {name!r} has rows without a vector.")
+                    values = values.flatten()
+                numbers = self.numbers(values).reshape(-1, width)
+                assign(block[:, start : start + width], numbers)
                 start += width
             yield block
 
@@ -184,7 +197,7 @@ class TableSource:
         """Number of rows of list columns in a block of moderate size."""
         return 1024
 
-    def _alike(self, batch: Any, order: Sequence[int], kind: Any) -> NDArray[Any] | None:
+    def _alike(self, batch: Any, order: Sequence[int], kind: Any) -> Array | None:
         """Columns of one type as one 2-D array if pyarrow supports it, else None."""
         types = self._pa.types
         floating = types.is_float32(kind) or types.is_float64(kind)
@@ -194,20 +207,6 @@ class TableSource:
         tensor = batch.select(order).to_tensor(null_to_nan=floating)
         return np.asarray(tensor.to_numpy())
 
-    def _have_gaps(self, names: Sequence[str]) -> bool:
-        """Whether any value of these columns is missing."""
-        if not names:
-            return False
-        batches = self.batches(names, max(1, BLOCK_VALUES // len(names)))
-        return any(column.null_count for batch in batches for column in batch.columns)
-
-    def _may_be_nan(self, kind: Any) -> bool:
-        """Whether the NumPy type of a column can represent missing values."""
-        number = _is_number(self._pa.types, kind)
-        return (
-            not number or self._plain_type(kind) == np.float64 or self._pa.types.is_floating(kind)
-        )
-
     def _plain_type(self, kind: Any) -> Any:
         while hasattr(kind, "value_type"):
             kind = kind.value_type
@@ -215,14 +214,7 @@ class TableSource:
             return np.float64
         return kind.to_pandas_dtype()
 
-    def _flat(self, values: Any, name: str) -> NDArray[Any]:
-        if self._pa.types.is_fixed_size_list(values.type):
-            if values.null_count:
-                raise InputError(f"the column {name!r} has rows without a vector.")
-            values = values.flatten()
-        return self.numbers(values)
-
-    def numbers(self, values: Any) -> NDArray[Any]:
+    def numbers(self, values: Any) -> Array:
         """An Arrow array of numbers as a NumPy array, with NaN where a value is missing."""
         types = self._pa.types
         if not types.is_floating(values.type) and (
@@ -237,11 +229,9 @@ class ParquetSource(TableSource):
 
     def __init__(self, path: Path, rows: tuple[int, int] | None = None) -> None:
         self.path, self._rows = path, rows
-        self._file = import_extra("pyarrow.parquet", extra="io").ParquetFile(
-            path,
-            pre_buffer=False,  # which would read the whole file into memory
-        )
-        super().__init__(self._file.schema_arrow, where=str(path))
+        parquet = import_extra("pyarrow.parquet", extra="io")
+        self._file = parquet.ParquetFile(path, pre_buffer=False)  # True would read the whole file
+        super().__init__(self._file.schema_arrow, str(path))
 
     def read(self, names: Sequence[str]) -> Any:
         """The given columns as one pyarrow table."""
@@ -292,8 +282,7 @@ class CsvSource(TableSource):
             self._renamed = [unescaped(name) for name in inferred.names]
             _refuse_duplicates(self._renamed, str(path))
             inferred = self._inferred()
-        self._empty = {field.name for field in inferred if pa.types.is_null(field.type)}
-        super().__init__(inferred, where=str(path))
+        super().__init__(inferred, str(path))
         self._texts = [name for name in texts if name in self.names]
         self._types = {field.name: _csv_type(pa, field.type, dtype) for field in inferred}
         self._types |= dict.fromkeys(self._texts, pa.string())
@@ -309,10 +298,6 @@ class CsvSource(TableSource):
         if role == "label_set" or name in self._quoted:
             return coded
         return Column(coded.codes, typed_texts(coded.values, integers_only=role == "bag"))
-
-    def is_empty(self, name: str) -> bool:
-        """Whether the first block of the file has no value in a column."""
-        return name in self._empty
 
     def read(self, names: Sequence[str]) -> Any:
         """The given columns as strings in one pyarrow table; all are parsed at once."""

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
@@ -31,7 +31,6 @@ from bagwise.io.files import format_errors, format_of
 from bagwise.io.labels import Column, Grouping, group
 from bagwise.io.memory import Workspace, assign
 from bagwise.io.sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
-from bagwise.labels import plain_array
 
 
 def open_table(path: Path, format: str, request: Request) -> Source:
@@ -80,7 +79,7 @@ def open_frame(frame: Any) -> Source:
             arrow = table.to_arrow()
         except pa.ArrowException as error:
             raise InputError(f"the lists in the data frame cannot be read: {error}") from error
-        return TableSource(arrow.schema, arrow, where="the data frame")
+        return TableSource(arrow.schema, "the data frame", arrow)
     return FrameSource(table)
 
 
@@ -157,10 +156,7 @@ def _read_rows(
 
 
 def _scatter(
-    blocks: Iterable[NDArray[Any]],
-    instances: NDArray[Any],
-    positions: NDArray[np.int64],
-    check: ValueCheck | None = None,
+    blocks: Iterable[Array], instances: Array, positions: Ints, check: ValueCheck | None = None
 ) -> None:
     """Write the rows of blocks to their positions."""
     start = 0
@@ -177,11 +173,11 @@ def _read_some(
     path: Path,
     features: list[str],
     dtype: np.dtype[Any],
-    offsets: NDArray[np.int64],
+    offsets: Ints,
     names: list[str] | None,
     first: int,
     last: int,
-    ids: NDArray[Any] | None,
+    ids: Array | None,
 ) -> Bags:
     """Some bags of a Parquet file with rows grouped by bag, from their row groups."""
     with format_errors(path):
@@ -244,7 +240,10 @@ def _read_lists(
             else:
                 assign(part[:, j], source.numbers(lists.flatten()))
     ids = rows.ids if request.bag is not None and source.notes.get("ids", True) else None
-    names = _feature_names(source, features, width if vectors else None)
+    names: list[str] | None = features
+    if vectors:
+        columns = [f"{features[0]}_{j}" for j in range(width)]
+        names = source.notes.get("feature_names", columns)
     bags = Bags(instances, offsets, ids, feature_names=names)
     return bags, rows, _instance_labels(source, request.instance_label, sizes, rows)
 
@@ -261,26 +260,21 @@ def _batches(source: TableSource, name: str) -> Iterator[tuple[int, Any]]:
 
 def _one_row_per_bag(source: TableSource, name: str | None, n_bags: int) -> Grouping:
     """One group per row, named by the bag column if there is one."""
-    ids = np.arange(n_bags)
-    if name is not None:
-        column = source.column(name, "bag")
-        if (column.codes < 0).any():
-            row = np.flatnonzero(column.codes < 0)[0]
-            raise InputError(f"row {row} has no bag: the bag column {name!r} is empty there.")
-        if len(column.values) < n_bags:
-            twice = int(np.flatnonzero(np.bincount(column.codes) > 1)[0])
-            first, second = np.flatnonzero(column.codes == twice)[:2]
-            raise InputError(
-                f"the bag {column.values[twice]!r} stands in rows {first} and {second}: in a table "
-                "of lists a row is a bag. If a row is an instance with a vector of features, make "
-                "the column a list of fixed size."
-            )
-        ids = plain_array(column.values)
-    rows = np.arange(n_bags)
-    return Grouping(rows, rows, np.arange(n_bags + 1), ids)
+    if name is None:
+        rows = np.arange(n_bags)
+        return Grouping(rows, rows, np.arange(n_bags + 1), rows)
+    grouped = group(source.column(name, "bag"), name)
+    for bag in np.flatnonzero(np.diff(grouped.offsets) > 1)[:1]:
+        first, second = grouped.order[grouped.offsets[bag] :][:2]
+        raise InputError(
+            f"the bag {grouped.ids.tolist()[bag]!r} stands in rows {first} and {second}: in a "
+            "table of lists a row is a bag. If a row is an instance with a vector of features, "
+            "make the column a list of fixed size."
+        )
+    return grouped
 
 
-def _lengths(lists: Any, name: str, start: int = 0) -> NDArray[np.int64]:
+def _lengths(lists: Any, name: str, start: int = 0) -> Ints:
     if lists.null_count:
         row = start + int(np.flatnonzero(lists.is_null().to_numpy(zero_copy_only=False))[0])
         raise InputError(
@@ -292,9 +286,7 @@ def _lengths(lists: Any, name: str, start: int = 0) -> NDArray[np.int64]:
     return np.asarray(lengths, dtype=np.int64)
 
 
-def _check_sizes(
-    lists: Any, sizes: NDArray[np.int64], rows: Grouping, start: int, name: str
-) -> None:
+def _check_sizes(lists: Any, sizes: Ints, rows: Grouping, start: int, name: str) -> None:
     lengths = _lengths(lists, name, start)
     odd = np.flatnonzero(lengths != sizes)
     if len(odd):
@@ -316,7 +308,7 @@ def _vector_width(source: TableSource, name: str) -> int:
     raise FileFormatError(f"every list in the column {name!r} is empty: there are no instances.")
 
 
-def _matrix(source: TableSource, lists: Any, shape: tuple[int, ...], name: str) -> NDArray[Any]:
+def _matrix(source: TableSource, lists: Any, shape: tuple[int, ...], name: str) -> Array:
     vectors = lists.flatten()
     if np.any(_lengths(vectors, name) != shape[1]):
         raise InputError(
@@ -326,17 +318,8 @@ def _matrix(source: TableSource, lists: Any, shape: tuple[int, ...], name: str) 
     return source.numbers(vectors.flatten()).reshape(shape)
 
 
-def _feature_names(source: TableSource, features: list[str], width: int | None) -> list[str] | None:
-    if width is None:
-        return features
-    if "feature_names" in source.notes:
-        names: list[str] | None = source.notes["feature_names"]
-        return names
-    return [f"{features[0]}_{j}" for j in range(width)]
-
-
 def _instance_labels(
-    source: TableSource, name: str | None, sizes: NDArray[np.int64], rows: Grouping
+    source: TableSource, name: str | None, sizes: Ints, rows: Grouping
 ) -> Column | None:
     if name is None:
         return None

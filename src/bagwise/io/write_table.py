@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -20,15 +20,19 @@ from bagwise.io.sources import BLOCK_VALUES, METADATA
 from bagwise.labels import Labels
 
 _PER_INSTANCE = "instance_label"  # the role whose column has a value per instance
+_INSTANCES = "instances"  # the column with the vectors of a bag
 
 
 def write_csv(path: Path, table: BagTable, *, delimiter: str, zipped: bool) -> None:
     """Write one row per instance: strings in quotes, numbers in their shortest exact form."""
-    with _stream(path, zipped) as file:
+    compute = import_extra("pyarrow.compute", extra="io")
+    with gzip.open(path, "wb") if zipped else open(path, "wb") as file:
         header = [_quoted_name(escaped(name), delimiter) for name in table.schema.names]
         file.write((delimiter.join(header) + "\n").encode())
         for block in table.blocks():
-            file.write(_csv_lines(block, delimiter))
+            texts = [_csv_texts(compute, column.combine_chunks()) for column in block.columns]
+            lines = compute.binary_join_element_wise(*texts, delimiter)
+            file.write(("\n".join(lines.to_pylist()) + "\n").encode())
 
 
 def write_parquet(path: Path, table: BagTable, *, compress: bool) -> None:
@@ -68,7 +72,8 @@ class BagTable:
         self._number = self._number_type()
         self._columns = self._columns_by_role()
         self._make = self._bags if by_bag else self._instances
-        used = [*(names[role] for role in self._columns), *self._features]
+        used = [names[role] for role in self._columns]
+        used += [_INSTANCES] if by_bag else self._features
         twice = [name for name, count in Counter(used).items() if count > 1]
         if twice:
             raise InputError(
@@ -137,7 +142,7 @@ class BagTable:
             columns[self._names[role]] = part
         values = np.ascontiguousarray(bags.instances[first:last], dtype=self._number).reshape(-1)
         vectors = pa.FixedSizeListArray.from_arrays(pa.array(values), bags.n_features)
-        columns["instances"] = pa.ListArray.from_arrays(offsets, vectors)
+        columns[_INSTANCES] = pa.ListArray.from_arrays(offsets, vectors)
         return pa.table(columns)
 
     def _refuse_losses(self) -> None:
@@ -210,20 +215,9 @@ class BagTable:
 # CSV text
 
 
-def _stream(path: Path, zipped: bool) -> BinaryIO:
-    return gzip.open(path, "wb") if zipped else open(path, "wb")  # type: ignore[return-value]
-
-
 def _quoted_name(name: str, delimiter: str) -> str:
     plain = name and name.isprintable() and not set(name) & {delimiter, '"'}
     return name if plain else '"' + name.replace('"', '""') + '"'
-
-
-def _csv_lines(table: Any, delimiter: str) -> bytes:
-    compute = import_extra("pyarrow.compute", extra="io")
-    texts = [_csv_texts(compute, column.combine_chunks()) for column in table.columns]
-    lines = compute.binary_join_element_wise(*texts, delimiter)
-    return ("\n".join(lines.to_pylist()) + "\n").encode()
 
 
 def _csv_texts(compute: Any, values: Any) -> Any:

@@ -31,6 +31,7 @@ __all__ = ["load_model", "save_model", "trusted_types"]
 
 _MEMBER = "bagwise.json"
 _VERSIONS = ("bagwise_version", "sklearn_version")
+_OLDER_SERIES = ("0.1",)  # whose files are read as well
 _NEVER_IN_MODELS = ("bagwise.cli", "bagwise.__main__")
 
 # What our estimators, and the scikit-learn ones around them, hold after a fit and skops does not
@@ -69,7 +70,8 @@ def trusted_types() -> list[str]:
     names = {_dotted(Bags), *_HELD}
     for module in _public_modules():
         things = (getattr(module, name) for name in getattr(module, "__all__", ()))
-        names |= {_dotted(thing) for thing in things if _is_own_estimator(thing)}
+        classes = (t for t in things if inspect.isclass(t) and issubclass(t, BaseEstimator))
+        names |= {_dotted(cls) for cls in classes if cls.__module__.startswith("bagwise.")}
     return sorted(names)
 
 
@@ -179,8 +181,8 @@ def load_model(
     DataNotFoundError
         When there is no such file.
     ModelFileError
-        When the file is damaged, is not a model, comes from another series of bagwise (0.1, 0.2,
-        1, 2), or holds types that are not trusted.
+        When the file is damaged, is not a model, comes from a version of bagwise whose files are
+        not readable here, or holds types that are not trusted.
     """
     file = Path(path)
     if not file.is_file():
@@ -231,7 +233,7 @@ def _read_notes(archive: IO[bytes], file: Path) -> dict[str, Any]:
     if not all(isinstance(notes[version], str) for version in _VERSIONS):
         raise ModelFileError(f"{file} is damaged: the versions in it are not texts.")
     written = notes["bagwise_version"]
-    if _series(written) != _series(bagwise.__version__):
+    if _series(written) not in (*_OLDER_SERIES, _series(bagwise.__version__)):
         raise ModelFileError(
             f"{file} was written by bagwise {written}, and this is {bagwise.__version__}: install "
             "that version to load it, or fit the model again."
@@ -253,11 +255,6 @@ def _public_modules() -> list[ModuleType]:
     return modules
 
 
-def _is_own_estimator(thing: Any) -> bool:
-    is_estimator = inspect.isclass(thing) and issubclass(thing, BaseEstimator)
-    return is_estimator and thing.__module__.startswith("bagwise.")
-
-
 def _dotted(thing: Any) -> str:
     return f"{thing.__module__}.{thing.__qualname__}"
 
@@ -277,7 +274,7 @@ def _checked_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def _series(version: str) -> tuple[str, ...]:
+def _series(version: str) -> str:
     """The part of a version within which files stay readable: 1, 2, ..., and before 1 0.1, 0.2."""
     parts = version.split(".")
-    return tuple(parts[:2] if parts[0] == "0" else parts[:1])
+    return ".".join(parts[:2] if parts[0] == "0" else parts[:1])

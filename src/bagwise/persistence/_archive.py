@@ -8,6 +8,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from bagwise._files import npy_header
 from bagwise._memory import byte_count
 
 CHUNK = 2**20  # bytes inflated at a time
@@ -86,32 +87,18 @@ def _member_sizes(file: IO[bytes], limit: int, *, nested: bool = False) -> dict[
 
 
 def _inflated_size(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
-    size = 0
+    size, expected = 0, member.file_size
     with archive.open(member) as stream:
         if member.filename.endswith(".npy"):
-            size = _array_size(stream)
-            expected, size = size, 0
-        else:
-            expected = member.file_size
-        while chunk := stream.read(CHUNK):
+            shape, _, dtype = npy_header(stream)
+            if dtype.hasobject or any(length < 0 for length in shape):
+                raise DamagedError("an array in it holds objects")
+            expected = int(np.prod(shape, dtype=object)) * dtype.itemsize
+        while size <= expected and (chunk := stream.read(CHUNK)):
             size += len(chunk)
-            if size > expected:
-                break
     if size != expected:
         raise DamagedError(f"{member.filename!r} in it has another size than it declares")
     return size
-
-
-def _array_size(stream: IO[bytes]) -> int:
-    """Read the header of an npy file; the bytes that must follow."""
-    version = np.lib.format.read_magic(stream)
-    read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
-        version, np.lib.format.read_array_header_2_0
-    )
-    shape, _, dtype = read(stream)
-    if dtype.hasobject or any(length < 0 for length in shape):
-        raise DamagedError("an array in it holds objects")
-    return int(np.prod(shape, dtype=object)) * dtype.itemsize
 
 
 def _referenced(schema: bytes, sizes: dict[str, int]) -> int:

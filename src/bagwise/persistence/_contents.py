@@ -55,8 +55,9 @@ def forget_paths(model: Any) -> None:
                 setattr(thing, name, None)
             if name in GRIDS:
                 for grid in value if isinstance(value, list) else [value]:
-                    if isinstance(grid, dict):
-                        _forget_in_grid(grid)
+                    for key in list(grid) if isinstance(grid, dict) else ():
+                        if isinstance(key, str) and key.rpartition("__")[2] in PATHS:
+                            del grid[key]
 
 
 def model_problem(model: Any) -> str | None:
@@ -202,23 +203,12 @@ def _nystroem(model: Any) -> FittedState:
     }
 
 
-def _per_feature(*names: str) -> Callable[[Any], FittedState]:
-    """Statistics of scalers, one per feature."""
-    return lambda model: dict.fromkeys(names, Floats("n_features_in_"))
-
-
-def _standard_scaler(model: Any) -> FittedState:
+def _per_feature(**names: str | None) -> Callable[[Any], FittedState]:
+    """Statistics of scalers, one per feature; None without the parameter named with them."""
     statistic = Floats("n_features_in_")
-    scale = statistic if model.with_std else OrNone(statistic)
-    mean = statistic if model.with_mean else OrNone(statistic)
-    return {"mean_": mean, "scale_": scale, "var_": scale}
-
-
-def _robust_scaler(model: Any) -> FittedState:
-    statistic = Floats("n_features_in_")
-    return {
-        "center_": statistic if model.with_centering else OrNone(statistic),
-        "scale_": statistic if model.with_scaling else OrNone(statistic),
+    return lambda model: {
+        name: statistic if needs is None or getattr(model, needs) else OrNone(statistic)
+        for name, needs in names.items()
     }
 
 
@@ -228,10 +218,12 @@ SCIKIT_LEARN: dict[str, Callable[[Any], FittedState]] = {
     "LogisticRegression": _linear,
     "SGDClassifier": _linear,
     "Nystroem": _nystroem,
-    "StandardScaler": _standard_scaler,
-    "MaxAbsScaler": _per_feature("scale_", "max_abs_"),
-    "MinMaxScaler": _per_feature("scale_", "min_", "data_min_", "data_max_", "data_range_"),
-    "RobustScaler": _robust_scaler,
+    "StandardScaler": _per_feature(mean_="with_mean", scale_="with_std", var_="with_std"),
+    "MaxAbsScaler": _per_feature(scale_=None, max_abs_=None),
+    "MinMaxScaler": _per_feature(
+        scale_=None, min_=None, data_min_=None, data_max_=None, data_range_=None
+    ),
+    "RobustScaler": _per_feature(center_="with_centering", scale_="with_scaling"),
 }
 
 
@@ -239,11 +231,6 @@ def _check_position(state: Any) -> None:
     """MT19937 reads its 624 words at a position that NumPy takes from the state as it is."""
     if state["bit_generator"] == "MT19937":
         Whole(below=625).check(state["state"]["pos"], Sizes(), "the position of a random state")
-
-
-def _forget_in_grid(grid: dict[Any, Any]) -> None:
-    for name in [n for n in grid if isinstance(n, str) and n.rpartition("__")[2] in PATHS]:
-        del grid[name]
 
 
 def _parts(model: Any) -> Iterator[Any]:
