@@ -4,7 +4,6 @@ import sys
 import pytest
 
 from bagwise._demo import sections as demo_sections
-from bagwise._demo import systems as demo_systems
 from bagwise.io import read_bags
 from bagwise.persistence import load_model
 
@@ -96,7 +95,7 @@ def test_every_section_shows_what_it_promises(run, tmp_path):
 
 @pytest.mark.slow
 def test_each_of_the_five_systems_beats_the_plain_method():
-    (*_, table) = demo_systems.five_systems(None).parts
+    (*_, table) = demo_sections.five_systems(None).parts
     rows = table.columns
     assert set(rows["system"]) == {"pdMISVM", "ORLR", "CSP", "MIMLCA", "WellSVM"}
     for ours, plain, question in zip(rows["ours"], rows["plain"], rows["question"], strict=True):
@@ -113,7 +112,7 @@ def test_json_is_one_document_with_the_paths(run, quick, tmp_path):
 
 
 def test_the_nine_is_found():
-    section = demo_sections.digits(demo_sections.Workshop(None))
+    section = demo_sections.digits(None)
     facts = next(part for part in section.parts if hasattr(part, "columns")).columns
     right = dict(zip(facts["question"], facts["right"], strict=True))
     assert right["key instance of a bag with a 9 is a 9"] >= 20  # of 25

@@ -40,7 +40,7 @@ def plot():
 def page():
     table = Table({"bag": [EVIL, "b"], EVIL: [0.25, None]}, caption=EVIL)
     parts = [EVIL, table, Figure(plot(), alt=EVIL, caption=EVIL), Code(EVIL)]
-    sections = [Section(EVIL, parts), Section("Two", [])]
+    sections = [Section(EVIL, *parts), Section("Two")]
     return render_page(EVIL, sections, lead=EVIL, footer=EVIL)
 
 
@@ -95,7 +95,7 @@ def test_rows_and_styles_of_a_table():
 
 def test_an_empty_table_is_a_heading():
     table = Table({"bag": [], "score": []}, "None yet")
-    html = render_page("Empty", [Section("Bags", [table])])
+    html = render_page("Empty", [Section("Bags", table)])
     assert len(Page(html).all("th")) == 2
 
 

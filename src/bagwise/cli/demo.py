@@ -41,7 +41,7 @@ def demo(
     if output.exists() and not (force and output.is_dir()):
         remedy = "" if force else " or pass --force to overwrite the files of an earlier demo"
         raise OutputExistsError(f"{output} exists already: choose another folder with -o{remedy}.")
-    from bagwise._demo.sections import SECTIONS, Workshop
+    from bagwise._demo.sections import SECTIONS
     from bagwise.extras import import_extra
 
     for module, extra in (("jinja2", "report"), ("matplotlib", "report"), ("skops", "persist")):
@@ -52,7 +52,7 @@ def demo(
     sections: list[Section] = []
     for build in SECTIONS:
         with computing((build.__doc__ or "").strip(".")):
-            sections.append(build(Workshop(output)))
+            sections.append(build(output))
         for table in _tables(sections[-1]) if not json else ():
             print_table(table.columns, title=table.caption)
     page, report_page = output / "demo.html", output / "report.html"

@@ -56,12 +56,13 @@ def cluster_page(name: str, model: Any, data: Any, columns: dict[str, Any]) -> s
         The HTML text.
     """
     size = f"{data.bags.n_instances} instances of {len(data.bags)} bags"
-    parts: list[Any] = [
+    clusters = Section(
+        "Clusters",
         f"{size} in {model.n_clusters} clusters. The share of a class is estimated from the "
         "label sets of the bags.",
         Table(cluster_summary(model), "Clusters, and the class that each refines"),
-    ]
-    sections = [Section("Clusters", parts), Section("Map", _maps(model, data, columns))]
+    )
+    sections = [clusters, Section("Map", *_maps(model, data, columns))]
     footer = f"Made by bagwise {bagwise.__version__} with `bagwise cluster`."
     return render_page(f"Clusters of {name}", sections, footer=footer)
 

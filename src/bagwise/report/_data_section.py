@@ -50,7 +50,7 @@ def data_section(subject: Subject, groups: Any, seen: NDArray[np.bool_] | None) 
     if known is not None:
         beside.append(_label_counts(known, unit))
     leakage = _leakage(subject, groups, seen)
-    return Section("The data", [Numbers(items), SideBySide(beside), *leakage])
+    return Section("The data", Numbers(items), SideBySide(beside), *leakage)
 
 
 def _label_counts(known: Labels, unit: str) -> Table:

@@ -139,7 +139,7 @@ def evaluation_section(
     table = _label_table(assessed, unit)
     parts.append(table if assessed.has_sets else SideBySide([_confusions(assessed, unit), table]))
     drawings = [d for d in (_roc(assessed), _calibration(assessed)) if d is not None]
-    return Section("How well it does", parts + ([SideBySide(drawings)] if drawings else []))
+    return Section("How well it does", *parts, *([SideBySide(drawings)] if drawings else []))
 
 
 def _not_in_training(

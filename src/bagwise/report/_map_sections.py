@@ -65,7 +65,7 @@ def cluster_section(subject: Subject) -> Section | None:
     else:
         where = "the space of the clustering"
     parts.append(_map(space, clusters, subject, f"Instances in {where}, coloured by cluster"))
-    return Section("Clusters", parts)
+    return Section("Clusters", *parts)
 
 
 def space_section(subject: Subject) -> Section | None:
@@ -108,7 +108,7 @@ def space_section(subject: Subject) -> Section | None:
     parts.append(
         _map(mapped.instances, shown, subject, f"Instances in the learned space{coloured}")
     )
-    return Section("The learned distance", parts)
+    return Section("The learned distance", *parts)
 
 
 def _metric_step(subject: Subject) -> tuple[Any, Bags | None]:

@@ -40,7 +40,7 @@ def model_section(subject: Subject, facts: Mapping[str, Any]) -> Section:
     for _, step in steps_of(subject.model):
         if (drawing := _training_curve(step)) is not None:
             parts.append(drawing)
-    return Section("The model", parts)
+    return Section("The model", *parts)
 
 
 def steps_of(model: Any) -> list[tuple[str, Any]]:
@@ -129,7 +129,7 @@ def annotation_section(subject: Subject) -> Section | None:
         f"{sure:.0%} of the {len(best):,} names have a probability of at least 0.95."
     )
     if len(order) == 0:
-        return Section("Annotation", [text])
+        return Section("Annotation", text)
     columns = {
         "bag": [subject.bag_names[i] for i in bags.bag_index[order]],
         "row": (order - bags.offsets[bags.bag_index[order]]).tolist(),
@@ -141,7 +141,7 @@ def annotation_section(subject: Subject) -> Section | None:
     table = Table(
         columns, f"The {len(order)} least certain instances", bags=bags.bag_index[order].tolist()
     )
-    return Section("Annotation", [text, table])
+    return Section("Annotation", text, table)
 
 
 def row_section(subject: Subject) -> Section | None:
@@ -177,4 +177,4 @@ def row_section(subject: Subject) -> Section | None:
         "the least certain rows helps the model most."
     )
     tables = [table(order[:few], "Least certain"), table(order[::-1][:few], "Most certain")]
-    return Section("Certain and uncertain rows", [text, SideBySide(tables)])
+    return Section("Certain and uncertain rows", text, SideBySide(tables))

@@ -44,20 +44,18 @@ class Table:
     @property
     def rows(self) -> list[list[str]]:
         """The cells as texts, row by row."""
-        texts = [[cell_text(value) for value in column] for column in self.columns.values()]
-        return [list(row) for row in zip(*texts, strict=True)]
+        return [
+            [cell_text(value) for value in row] for row in zip(*self.columns.values(), strict=True)
+        ]
 
     @property
     def styles(self) -> list[str]:
         """How each column is set: numbers flush right, short texts without a line break."""
-        return [
-            " ".join(["number"] * are_numbers(column) + ["short"] * _is_short(column))
-            for column in self.columns.values()
-        ]
-
-
-def _is_short(column: Sequence[Any]) -> bool:
-    return all(len(cell_text(value)) <= _SHORT for value in column)
+        found = []
+        for column in self.columns.values():
+            short = all(len(cell_text(value)) <= _SHORT for value in column)
+            found.append(" ".join(["number"] * are_numbers(column) + ["short"] * short))
+        return found
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,6 @@ class Explorer:
         return (resources.files("bagwise.report") / "templates" / "explorer.js").read_text("utf-8")
 
 
-@dataclass(frozen=True)
 class Section:
     """A section of a page.
 
@@ -181,14 +178,12 @@ class Section:
     ----------
     title : str
         Its heading.
-    parts : list of str, Table, Figure, Drawing, SideBySide, Numbers, Code or Explorer
+    parts : tuple of str, Table, Figure, Drawing, SideBySide, Numbers, Code or Explorer
         What it shows, in order; a str is a paragraph of plain text.
     """
 
-    title: str
-    parts: list[str | Table | Figure | Drawing | SideBySide | Numbers | Code | Explorer] = field(
-        default_factory=list
-    )
+    def __init__(self, title: str, *parts: Any) -> None:
+        self.title, self.parts = title, parts
 
 
 def render_page(
@@ -218,7 +213,7 @@ def render_page(
     --------
     >>> from bagwise.report._page import Section, Table, render_page
     >>> table = Table({"bag": ["<script>"], "score": [0.5]}, caption="Scores")
-    >>> page = render_page("Report", [Section("Bags", ["All of them.", table])])
+    >>> page = render_page("Report", [Section("Bags", "All of them.", table)])
     >>> "&lt;script&gt;" in page, "<script>" in page
     (True, False)
     """
@@ -233,13 +228,14 @@ def render_page(
     environment.filters["kind"] = lambda part: type(part).__name__
     template = environment.get_template("page.html.jinja")
     shown = list(sections)
-    explorers = [part for section in shown for part in section.parts if isinstance(part, Explorer)]
+    policies = [
+        _policy(part.script)
+        for section in shown
+        for part in section.parts
+        if isinstance(part, Explorer)
+    ]
     return template.render(
-        title=title,
-        lead=lead,
-        sections=shown,
-        footer=footer,
-        script_policies=[_policy(explorer.script) for explorer in explorers],
+        title=title, lead=lead, sections=shown, footer=footer, script_policies=policies
     )
 
 

@@ -200,7 +200,7 @@ def _explorer_section(subject: Subject, media: Media | None, held_out: HeldOut |
     else:
         order = "The key instance of a bag is marked." if subject.keys else ""
     texts = [text for text in (order, embedded.note) if text]
-    return Section(f"All {unit}s", [*texts, Explorer(data)])
+    return Section(f"All {unit}s", *texts, Explorer(data))
 
 
 def _texts(labels: Labels | None) -> list[str] | None:

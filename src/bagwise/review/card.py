@@ -5,7 +5,6 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -95,18 +94,13 @@ class Strips:
 
     def __init__(self, bags: Bags) -> None:
         self._bags = bags
+        self._names = bags.feature_names or [f"x{j}" for j in range(bags.n_features)]
         n_rows = min(bags.n_instances, max(2, MOST_VALUES // bags.n_features))
         rows = np.unique(np.linspace(0, bags.n_instances - 1, n_rows).astype(np.int64))
         sample = np.ma.masked_invalid(self._dense(rows))
         spread = sample.std(axis=0).filled(0.0)
         self._mean = sample.mean(axis=0).filled(0.0)
         self._spread = np.where(spread > 0, spread, 1.0)
-
-    @cached_property
-    def names(self) -> list[str]:
-        """The names of the features."""
-        given = self._bags.feature_names
-        return given or [f"x{j}" for j in range(self._bags.n_features)]
 
     def bars(self, instances: Any) -> list[list[float]]:
         """The bars of some instances; neighbouring features are averaged where there are many."""
@@ -121,7 +115,7 @@ class Strips:
         """The features that are furthest from their mean, in words."""
         value, z = self._dense([instance])[0], self._standardised([instance])[0]
         furthest = np.argsort(-np.abs(z), kind="stable")[:UNUSUAL]
-        return [f"{self.names[j]} {value[j]:.3g} ({z[j]:+.1f} sd)" for j in furthest]
+        return [f"{self._names[j]} {value[j]:.3g} ({_signed(z[j])} sd)" for j in furthest]
 
     def _standardised(self, instances: Any) -> NDArray[np.float64]:
         z = (self._dense(instances) - self._mean) / self._spread
@@ -131,6 +125,11 @@ class Strips:
         rows = self._bags.instances[instances]
         rows = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
         return rows.astype(np.float64)
+
+
+def _signed(value: float) -> str:
+    text = f"{value:+.1f}"
+    return "0.0" if text in ("-0.0", "+0.0") else text
 
 
 def card(
@@ -158,6 +157,7 @@ def card(
     first, last = instance - row, instance - row + size
     start = max(first, min(instance - MOST_NEIGHBOURS // 2, last - MOST_NEIGHBOURS))
     near = np.arange(start, min(start + MOST_NEIGHBOURS, last))
+    bars = strips.bars(near) if media is None else [[]] * len(near)
     choices = queue.choices(instance)
     chance = {name: float(queue.posterior[instance, k]) for k, name in enumerate(queue.names)}
     if len(choices) > 9:  # there are nine keys: for the likeliest
@@ -170,30 +170,19 @@ def card(
         "guess": queue.guess(instance),
         "decided": bool(queue.state[instance] == DECIDED),
         "choices": [{"label": name, "probability": chance[name]} for name in choices],
-        "neighbours": _neighbours(near, first, queue, media, strips),
+        "neighbours": [
+            {
+                "instance": i,
+                "row": i - first,
+                "label": queue.guess(i),
+                "probability": float(queue.certainty(i)),
+                "decided": bool(queue.state[i] == DECIDED),
+                "bars": own,
+                "text": None if media is None else media.values[i],
+            }
+            for i, own in zip(near.tolist(), bars, strict=True)
+        ],
         "media": None if media is None else {"kind": media.kind, "text": media.values[instance]},
         "bars": strips.bars([instance])[0],
         "unusual": strips.unusual(instance),
     }
-
-
-def _neighbours(
-    near: NDArray[np.int64],
-    first: int,
-    queue: ReviewQueue,
-    media: ServedMedia | None,
-    strips: Strips,
-) -> list[dict[str, Any]]:
-    bars = strips.bars(near) if media is None else [[]] * len(near)
-    return [
-        {
-            "instance": i,
-            "row": i - first,
-            "label": queue.guess(i),
-            "probability": float(queue.certainty(i)),
-            "decided": bool(queue.state[i] == DECIDED),
-            "bars": own,
-            "text": None if media is None else media.values[i],
-        }
-        for i, own in zip(near.tolist(), bars, strict=True)
-    ]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
-from typing import Any, Self
+from typing import Any
 
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
@@ -55,11 +55,9 @@ _HEADERS = {
 class _RefusedError(Exception):
     """A request that is answered with an error, and with what the page is to show instead."""
 
-    def __init__(
-        self, status: HTTPStatus, reason: str, shown: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, status: HTTPStatus, reason: str, **shown: Any) -> None:
         super().__init__(reason)
-        self.status, self.answer = status, {**(shown or {}), "error": reason}
+        self.status, self.answer = status, {**shown, "error": reason}
 
 
 @dataclass
@@ -100,28 +98,36 @@ class _Review:
         instance, label = self._instance(request), request.get("label")
         if label not in self.queue.choices(instance):
             raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{label!r} is no label of this bag")
-        where, guess = self.queue.place_of(instance), self._guess(instance)
-        try:
-            self.corrections.decide(*where, label, **guess, after=_number(request, "after"))
-        except ConflictError as error:
-            raise self._conflict(instance) from error
+        self._keep(instance, request, label)
         self.queue.decide(instance, label)
-        unmet = self.queue.unmet(instance)
+        unmet, bag = self.queue.unmet(instance), self.queue.place_of(instance)[0]
         if unmet:
-            note = f"Saved, but no instance of {where[0]} is left to be {' or '.join(unmet)}."
+            note = f"Saved, but no instance of {bag} is left to be {' or '.join(unmet)}."
             return {**self.show(None), "note": note}
         return self.show(None)
 
     def skip(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Keep that the person skipped the instance."""
         instance = self._instance(request)
-        where, guess = self.queue.place_of(instance), self._guess(instance)
-        try:
-            self.corrections.skip(*where, **guess, after=_number(request, "after"))
-        except ConflictError as error:
-            raise self._conflict(instance) from error
+        self._keep(instance, request, None)
         self.queue.pass_over(instance)
         return self.show(None)
+
+    def _keep(self, instance: int, request: Mapping[str, Any], label: str | None) -> None:
+        """Write a decision (None: a skip) to the file, unless another one came before it."""
+        where = self.queue.place_of(instance)
+        about: dict[str, Any] = {
+            "guess": self.queue.guess(instance),
+            "probability": float(self.queue.certainty(instance)),
+            "after": _number(request, "after"),
+        }
+        try:
+            if label is None:
+                self.corrections.skip(*where, **about)
+            else:
+                self.corrections.decide(*where, label, **about)
+        except ConflictError as error:
+            raise self._conflict(instance) from error
 
     def move(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Look at another instance; by default, at the next one."""
@@ -136,7 +142,7 @@ class _Review:
             last = self.corrections.undo(after=_number(request, "last"))
         except ConflictError as error:
             reason = "Nothing was undone: another page has decided since. Press u to undo that."
-            raise _RefusedError(HTTPStatus.CONFLICT, reason, self.show(None)) from error
+            raise _RefusedError(HTTPStatus.CONFLICT, reason, **self.show(None)) from error
         if last is None:
             return {**self.show(None), "note": "Nothing to undo."}
         instance = self.queue.find(*last)
@@ -152,7 +158,7 @@ class _Review:
         if self.queue.state[instance] == DECIDED:
             state = f"was decided as {self.queue.guess(instance)}"
         reason = f"Not saved: this instance {state} elsewhere meanwhile. Decide again to change it."
-        return _RefusedError(HTTPStatus.CONFLICT, reason, self.show(instance))
+        return _RefusedError(HTTPStatus.CONFLICT, reason, **self.show(instance))
 
     def _read_again(self, instance: int) -> None:
         """Update the queue with the decision in the file."""
@@ -167,54 +173,13 @@ class _Review:
             raise _RefusedError(HTTPStatus.BAD_REQUEST, f"there is no instance {instance!r}")
         return instance
 
-    def _guess(self, instance: int) -> dict[str, Any]:
-        certainty = float(self.queue.certainty(instance))
-        return {"guess": self.queue.guess(instance), "probability": certainty}
 
-
-class _Server(ThreadingHTTPServer):
-    """A thread for each connection; connections are bounded in number and in time.
+class ReviewServer(ThreadingHTTPServer):
+    """Serves the page until it is stopped, with a thread for each connection.
 
     A browser opens connections ahead of need, and a broken client may never finish its request:
-    where there are too many the oldest are closed, so that a new request is always answered.
-    """
-
-    daemon_threads = True
-    request_queue_size = MOST_CONNECTIONS
-
-    def __init__(self, port: int, review: _Review, token: str) -> None:
-        self.review, self.token = review, token
-        self._since: dict[socket.socket, float] = {}  # when each connection began, oldest first
-        self._guard = threading.Lock()
-        super().__init__((HOST, port), _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._guard:
-            self._since[request] = time.monotonic()
-            too_many = list(self._since)[:-MOST_CONNECTIONS]
-        _disconnect(too_many)
-        super().process_request(request, client_address)
-
-    def service_actions(self) -> None:
-        """Close connections that last too long; `serve_forever` calls this after every poll."""
-        limit = time.monotonic() - LONGEST_CONNECTION
-        with self._guard:
-            late = [request for request, since in self._since.items() if since < limit]
-        _disconnect(late)
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._guard:
-            self._since.pop(request, None)
-        super().shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that is closed meanwhile is no error."""
-        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
-            super().handle_error(request, client_address)
-
-
-class ReviewServer:
-    """Serves the page until it is stopped.
+    connections are bounded in time, and where there are too many the oldest are closed, so that a
+    new request is always answered.
 
     Parameters
     ----------
@@ -237,6 +202,9 @@ class ReviewServer:
         The address of the page, with its secret.
     """
 
+    daemon_threads = True
+    request_queue_size = MOST_CONNECTIONS
+
     def __init__(
         self,
         queue: ReviewQueue,
@@ -247,35 +215,57 @@ class ReviewServer:
         title: str = "",
         port: int = 0,
     ) -> None:
-        token = secrets.token_urlsafe(24)
-        review = _Review(queue, corrections, bags, media, title)
+        self.review = _Review(queue, corrections, bags, media, title)
+        self.token = secrets.token_urlsafe(24)
+        self._since: dict[socket.socket, float] = {}  # when each connection began, oldest first
+        self._guard = threading.Lock()
         try:
-            self._server = _Server(port, review, token)
+            super().__init__((HOST, port), _Handler)
         except OSError as error:
             raise InputError(
                 f"port {port} cannot be used ({error.strerror}): leave it out to take a free one."
             ) from error
-        self.address = f"http://{HOST}:{self._server.server_port}/{token}/"
+        self.address = f"http://{HOST}:{self.server_port}/{self.token}/"
 
     def serve(self) -> None:
         """Answer requests until `stop` is called, or the process is interrupted."""
-        self._server.serve_forever(poll_interval=0.2)
+        self.serve_forever(poll_interval=0.2)
 
     def stop(self) -> None:
         """End `serve`, which runs in another thread."""
-        self._server.shutdown()
+        self.shutdown()
 
-    def __enter__(self) -> Self:
-        return self
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Close the oldest connections where there are too many."""
+        with self._guard:
+            self._since[request] = time.monotonic()
+            too_many = list(self._since)[:-MOST_CONNECTIONS]
+        _disconnect(too_many)
+        super().process_request(request, client_address)
 
-    def __exit__(self, *_: object) -> None:
-        self._server.server_close()
+    def service_actions(self) -> None:
+        """Close connections that last too long; `serve_forever` calls this after every poll."""
+        limit = time.monotonic() - LONGEST_CONNECTION
+        with self._guard:
+            late = [request for request, since in self._since.items() if since < limit]
+        _disconnect(late)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget the connection."""
+        with self._guard:
+            self._since.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that is closed meanwhile is no error."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
     """Answers one request: a page, a file, a card, or what an action leads to."""
 
-    server: _Server
+    server: ReviewServer
     server_version, sys_version = "bagwise", ""
     timeout = LONGEST_CONNECTION
 
@@ -336,12 +326,10 @@ class _Handler(BaseHTTPRequestHandler):
         return found
 
     def _answer(self, make: Callable[[], tuple[str, bytes]]) -> None:
-        status = HTTPStatus.OK
         try:
-            kind, body = make()
+            status, (kind, body) = HTTPStatus.OK, make()
         except _RefusedError as refused:
-            status = refused.status
-            kind, body = _as_json(refused.answer)
+            status, (kind, body) = refused.status, _as_json(refused.answer)
         except sqlite3.Error as error:
             status = HTTPStatus.INTERNAL_SERVER_ERROR
             kind, body = _as_json({"error": f"this was NOT saved: {error}"})

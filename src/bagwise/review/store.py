@@ -351,13 +351,12 @@ def match_corrections(
         bag = position.get(correction.bag)
         if bag is None:
             continue
-        if correction.size is None:
-            if not 0 <= correction.row < bags.sizes[bag]:
-                raise InputError(
-                    f"there is no row {correction.row} in {bags.name_of(bag)}, which has "
-                    f"{bags.sizes[bag]} instances: rows are counted from 0 inside the bag."
-                )
-        elif correction.size != bags.sizes[bag]:
+        if correction.size is None and not 0 <= correction.row < bags.sizes[bag]:
+            raise InputError(
+                f"there is no row {correction.row} in {bags.name_of(bag)}, which has "
+                f"{bags.sizes[bag]} instances: rows are counted from 0 inside the bag."
+            )
+        if correction.size not in (None, bags.sizes[bag]):
             raise InputError(
                 f"{bags.name_of(bag)} had {correction.size} instances when somebody looked at it, "
                 f"and has {bags.sizes[bag]} now: correct the file that was reviewed, or review "
@@ -383,14 +382,13 @@ def written_names(bags: Bags) -> list[str]:
         Positions where bags have no ids.
     """
     names = [str(name) for name in bags.names.tolist()]
-    if len(set(names)) < len(names):
-        first: dict[str, int] = {}
-        for i, name in enumerate(names):
-            if first.setdefault(name, i) != i:
-                raise InputError(
-                    f"bags {first[name]} and {i} are both called {name!r}, so that decisions about "
-                    "one would count for the other: give every bag an id of its own."
-                )
+    first: dict[str, int] = {}
+    for i, name in enumerate(names):
+        if first.setdefault(name, i) != i:
+            raise InputError(
+                f"bags {first[name]} and {i} are both called {name!r}, so that decisions about "
+                "one would count for the other: give every bag an id of its own."
+            )
     return names
 
 
