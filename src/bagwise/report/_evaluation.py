@@ -11,7 +11,6 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
     average_precision_score,
     brier_score_loss,
-    confusion_matrix,
     precision_recall_fscore_support,
     roc_curve,
 )
@@ -232,14 +231,16 @@ def _confusions(assessed: _Assessment, unit: str) -> Table:
             f"{unit}s": counts[order].tolist(),
         }
         return Table(columns, "The commonest mistakes")
-    matrix = confusion_matrix(truth, predicted, labels=present)
+    counts = np.zeros((len(assessed.names),) * 2, dtype=int)
+    np.add.at(counts, (truth[predicted >= 0], predicted[predicted >= 0]), 1)
+    matrix = counts[np.ix_(present, present)]
     shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     table: dict[str, list[Any]] = {"label ↓ predicted →": [assessed.names[k] for k in present]}
-    for k, counts in zip(present, matrix.T, strict=True):
+    for k, column in zip(present, matrix.T, strict=True):
         heading = assessed.names[k]
         while heading in table:  # a label may be called as another column
             heading += " "
-        table[heading] = counts.tolist()
+        table[heading] = column.tolist()
     return Table(
         table, f"Confusion matrix: {unit}s by label and prediction", shades=shares.tolist()
     )
