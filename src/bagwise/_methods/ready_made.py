@@ -4,14 +4,12 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from bagwise.bags import Bags
 from bagwise.classification import CitationKNN, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity
 from bagwise.metric_learning import MIMLCA
@@ -119,23 +117,12 @@ def standardised(model: Any, *, sparse: bool = False) -> BagPipeline:
     BagPipeline
         Its steps are called "scale" and "model".
     """
-    scale = InstanceTransformer(StandardScaler(with_mean=not sparse))
-    return BagPipeline([("scale", scale), ("model", model)])
+    return BagPipeline([("scale", instance_scaler(sparse=sparse)), ("model", model)])
 
 
-def instance_scaler(bags: Bags) -> InstanceTransformer:
-    """Make a transformer that standardises the instances of these bags, sparse ones uncentred.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-
-    Returns
-    -------
-    InstanceTransformer
-    """
-    return InstanceTransformer(StandardScaler(with_mean=not issparse(bags.instances)))
+def instance_scaler(*, sparse: bool) -> InstanceTransformer:
+    """Make a transformer that standardises instances; sparse ones are not centred."""
+    return InstanceTransformer(StandardScaler(with_mean=not sparse))
 
 
 def baselines(*, label_sets: bool, sparse: bool = False) -> dict[str, Any]:

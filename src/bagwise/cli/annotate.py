@@ -38,9 +38,7 @@ def annotate(
     background: Annotated[
         bool, options.flag("--background", "Some instances belong to none of the labels.")
     ] = False,
-    review: Annotated[
-        int, typer.Option("--review", metavar="N", help="Show the N least certain.", min=0)
-    ] = 10,
+    review: Annotated[int, typer.Option(metavar="N", help="Show the N least certain.", min=0)] = 10,
     features: options.Features = None,
     exclude: options.Exclude = None,
     separator: options.Separator = ";",

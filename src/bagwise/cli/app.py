@@ -83,7 +83,8 @@ def _report(error: Exception, *, debug: bool) -> int:
     ):
         message = _as_options(message)
     else:
-        message, code = f"{type(error).__name__}: {message}. This is a bug in bagwise", BUG
+        message = f"{type(error).__name__}: {message.rstrip('.')}. This is a bug in bagwise"
+        code = BUG
         message += "." if debug else ": add --debug to see where, and report it."
     typer.echo(typer.style("Error:", fg="red", bold=True) + f" {message}", err=True)
     return code

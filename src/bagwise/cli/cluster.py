@@ -48,6 +48,8 @@ def cluster(
     file_beside(output, "instances")  # refuses an ending that cannot be written
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
+    from scipy.sparse import issparse
+
     from bagwise._methods.ready_made import instance_scaler
     from bagwise._validation import check_bags
     from bagwise.cli.reading import read_columns
@@ -62,9 +64,11 @@ def cluster(
     check_bags(None, data.bags, reset=True)  # gaps are refused before they are scaled
     labels_of_bags = data.labels if data.label_sets is None else data.label_sets
     known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()
-    with progress(f"Clustering {data.bags.n_instances} instances"):
-        bags = data.bags
-        model.fit(bags if no_scale else instance_scaler(bags).fit_transform(bags), known)
+    bags = data.bags
+    if not no_scale:
+        bags = instance_scaler(sparse=issparse(bags.instances)).fit_transform(bags)
+    with progress(f"Clustering {bags.n_instances} instances"):
+        model.fit(bags, known)
     instances = clustered_instances(model, data.bags, known)
     write_columns(output, instances, force=force)
     note(f"{data.bags.n_instances} instances in {n_clusters} clusters: {output}")

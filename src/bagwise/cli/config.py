@@ -106,7 +106,6 @@ def write_options(context: typer.Context, path: Path, *, force: bool) -> None:
 Config = Annotated[
     Path | None,
     option(
-        "--config",
         metavar="TOML",
         is_eager=True,
         callback=read_options,
@@ -118,7 +117,6 @@ Config = Annotated[
 SaveConfig = Annotated[
     Path | None,
     option(
-        "--save-config",
         metavar="TOML",
         rich_help_panel=_PANEL,
         help="Keep the options of this run in a file for --config.",

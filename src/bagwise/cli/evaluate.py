@@ -15,11 +15,9 @@ def evaluate(
     columns: options.Columns,
     positive: options.Positive = None,
     group: options.Group = None,
-    folds: Annotated[int, typer.Option("--folds", min=2, help="Number of folds.")] = 5,
-    repeats: Annotated[
-        int, typer.Option("--repeats", min=1, help="How often the folds are drawn anew.")
-    ] = 1,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first draw.")] = 0,
+    folds: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="How often the folds are drawn anew.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the first draw.")] = 0,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
     json: options.Json = False,

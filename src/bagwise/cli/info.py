@@ -35,8 +35,8 @@ def info(file: options.File, columns: options.Columns, json: options.Json = Fals
     if json:
         print_json(facts | {"labels": counts})
         return
-    names, values = [_phrase(name) for name in facts], [_shown(value) for value in facts.values()]
-    print_table({"fact": names, "value": values}, heading=False)
+    names = [name.replace("_", " ") for name in facts]
+    print_table({"fact": names, "value": [_shown(v) for v in facts.values()]}, heading=False)
     if counts:
         common = dict(sorted(counts.items(), key=lambda item: -item[1])[:_SHOWN])
         print_table({"label": list(common), "bags": list(common.values())})
@@ -54,10 +54,6 @@ def _label_counts(data: Contents) -> dict[str, int]:
     if data.label_sets is not None:
         counts |= dict(zip(data.label_sets.names, data.label_sets.counts.tolist(), strict=True))
     return counts
-
-
-def _phrase(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _shown(value: Any) -> str:

@@ -18,7 +18,10 @@ def flag(name: str, help: str, **settings: Any) -> Any:
 
 
 def option(*names: str, help: str, **settings: Any) -> Any:
-    """Declare an option with a value, whose default is not shown; `settings` go to typer."""
+    """Declare an option with a value, whose default is not shown; `settings` go to typer.
+
+    Without `names` it is called as the parameter: ``memory_limit`` is ``--memory-limit``.
+    """
     return typer.Option(*names, help=help, **{"show_default": False} | settings)
 
 
@@ -27,10 +30,10 @@ def output_option(metavar: str, help: str) -> Any:
     return option("--output", "-o", metavar=metavar, help=help)
 
 
-def column(name: str, help: str, metavar: str = "COLUMN", **settings: Any) -> Any:
+def column(help: str, metavar: str = "COLUMN", **settings: Any) -> Any:
     """Declare an option that names a column of the file."""
     settings = {"metavar": metavar, "rich_help_panel": "Columns of the file"} | settings
-    return option(name, help=help, **settings)
+    return option(help=help, **settings)
 
 
 def matching_methods(incomplete: str) -> list[tuple[str, str]]:
@@ -94,48 +97,32 @@ File = Annotated[
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", show_default=False, help="What `bagwise fit` wrote.")
 ]
-Bag = Annotated[
-    str | None, column("--bag", "Column that names the bag of a row, `bag` by default.")
-]
-Label = Annotated[
-    str | None, column("--label", "Column with the label of the bag, `label` by default.")
-]
-LabelSet = Annotated[
-    str | None, column("--label-set", 'Column with several labels of the bag, as "a;b".')
-]
+Bag = Annotated[str | None, column("Column that names the bag of a row, `bag` by default.")]
+Label = Annotated[str | None, column("Column with the label of the bag, `label` by default.")]
+LabelSet = Annotated[str | None, column('Column with several labels of the bag, as "a;b".')]
 Labels = Annotated[
     Path | None,
-    column(
-        "--labels", "Labels kept elsewhere: a table with the columns --bag and --label.", "TABLE"
-    ),
+    column("Labels kept elsewhere: a table with the columns --bag and --label.", "TABLE"),
 ]
 Positive = Annotated[
     str | None,
     column(
-        "--positive",
         "Of two labels, the one that a single instance can cause; the last in order by default.",
         "LABEL",
     ),
 ]
 Features = Annotated[
-    list[str] | None,
-    column("--features", "Feature columns; all that are left by default.", "A,B,..."),
+    list[str] | None, column("Feature columns; all that are left by default.", "A,B,...")
 ]
-Exclude = Annotated[list[str] | None, column("--exclude", "Columns to leave out.", "A,B,...")]
-Separator = Annotated[
-    str, column("--separator", "What separates labels of a set.", "TEXT", show_default=True)
-]
+Exclude = Annotated[list[str] | None, column("Columns to leave out.", "A,B,...")]
+Separator = Annotated[str, column("What separates labels of a set.", "TEXT", show_default=True)]
 Group = Annotated[
     str | None,
-    column(
-        "--group", "Column whose equal values stay on one side of a split: the patient of a slide."
-    ),
+    column("Column whose equal values stay on one side of a split: the patient of a slide."),
 ]
-Image = Annotated[
-    str | None, column("--image", "Column with an image file per row, from the folder of FILE.")
-]
-Audio = Annotated[str | None, column("--audio", "Column with a sound file per row.")]
-Text = Annotated[str | None, column("--text", "Column with a text per row.")]
+Image = Annotated[str | None, column("Column with an image file per row, from the folder of FILE.")]
+Audio = Annotated[str | None, column("Column with a sound file per row.")]
+Text = Annotated[str | None, column("Column with a text per row.")]
 MethodName = Annotated[
     str,
     option(
@@ -159,7 +146,6 @@ NoScale = Annotated[bool, flag("--no-scale", "Take features as they are: no stan
 MemoryLimit = Annotated[
     str | None,
     option(
-        "--memory-limit",
         metavar="SIZE",
         help="Keep instances larger than this, such as 2GB, in a temporary file instead of memory; "
         "half of the available memory by default.",
@@ -168,7 +154,6 @@ MemoryLimit = Annotated[
 CheckpointFile = Annotated[
     Path | None,
     option(
-        "--checkpoint",
         metavar="PATH",
         help="Save the state of a long fit there now and then; the same command continues from it "
         "after a crash (pdmisvm, orlr, mimlca).",
@@ -177,7 +162,6 @@ CheckpointFile = Annotated[
 Corrections = Annotated[
     Path | None,
     option(
-        "--corrections",
         metavar="FILE",
         help="Labels of instances that somebody looked at, from `bagwise review` or a table with "
         "the columns bag, row and label; held fixed.",

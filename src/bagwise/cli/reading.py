@@ -16,6 +16,7 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.cli.options import Columns
 from bagwise.cli.output import note, progress
 from bagwise.exceptions import InputError, LabelError, ModelFileError
+from bagwise.inspection._tables import label_kind
 from bagwise.io.columns import Request
 from bagwise.io.contents import Contents
 from bagwise.io.files import TABLES, format_errors, format_of
@@ -204,11 +205,7 @@ def read_for_model(
 
 
 def _as_fitted(
-    path: Path,
-    fitted: Mapping[str, Any],
-    names: list[str] | None,
-    chosen: Columns,
-    labelled: bool,
+    path: Path, fitted: Mapping[str, Any], names: list[str] | None, chosen: Columns, labelled: bool
 ) -> Columns:
     """Fill in the columns of the fit where the options name none."""
     present = _column_names(path)
@@ -233,6 +230,34 @@ def _as_fitted(
     if chosen.separator == ";":
         found.separator = fitted.get("separator", ";")
     return found
+
+
+def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Labels | None:
+    """The labels of bags as a saved model knows them.
+
+    Parameters
+    ----------
+    model : estimator
+        The saved model.
+    data : Contents
+        What `read_for_model` returned. Where it has labels and label sets, those of the kind that
+        the model was fitted on are taken.
+    metadata : mapping
+        Of the model file: under ``classes``, the labels that a model fitted with --positive knows
+        as 0 and 1.
+
+    Returns
+    -------
+    Labels or None
+    """
+    labels, classes = data.labels, metadata.get("classes")
+    if labels is None or (data.label_sets is not None and label_kind(model) == "sets"):
+        return data.label_sets
+    if classes is None:
+        return labels
+    known = {str(label): k for k, label in enumerate(classes)}
+    own = [known.get(str(label), label) for label in labels.classes.tolist()]
+    return Labels.from_codes(own, labels.codes)
 
 
 @contextmanager

@@ -27,34 +27,29 @@ def report(
     cv: Annotated[
         int,
         options.option(
-            "--cv",
-            metavar="N",
-            min=0,
-            help="Fit anew in N folds, and show figures of bags not fitted on.",
+            metavar="N", min=0, help="Fit anew in N folds, and show figures of bags not fitted on."
         ),
     ] = 0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the folds.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 0,
     image: options.Image = None,
     audio: options.Audio = None,
     text: options.Text = None,
     source: Annotated[
-        str | None, options.column("--source", "Column with the image that an instance is part of.")
+        str | None, options.column("Column with the image that an instance is part of.")
     ] = None,
     box: Annotated[
         str | None,
         options.column(
-            "--box",
-            "Four columns: where in its --source an instance is, in pixels.",
-            "X,Y,WIDTH,HEIGHT",
+            "Four columns: where in its --source an instance is, in pixels.", "X,Y,WIDTH,HEIGHT"
         ),
     ] = None,
     per_bag: Annotated[
-        int, typer.Option("--per-bag", min=1, help="Instances of a bag shown with their media.")
+        int, typer.Option(min=1, help="Instances of a bag shown with their media.")
     ] = 6,
     budget: Annotated[
-        str, typer.Option("--budget", metavar="SIZE", help="Most media the page may hold.")
+        str, typer.Option(metavar="SIZE", help="Most media the page may hold.")
     ] = "20MB",
-    title: Annotated[str | None, options.option("--title", help="Title of the page.")] = None,
+    title: Annotated[str | None, options.option(help="Title of the page.")] = None,
     memory_limit: options.MemoryLimit = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -73,7 +68,7 @@ def report(
     """
     refuse_existing([output], force=force, inputs=[model, file])
     from bagwise._memory import byte_count
-    from bagwise.cli.reading import open_model, read_for_model
+    from bagwise.cli.reading import labels_for, open_model, read_for_model
     from bagwise.extras import import_extra
     from bagwise.report import Report
 
@@ -91,7 +86,7 @@ def report(
     data = read_for_model(
         file, fitted, metadata, columns, group=group, memory_limit=memory_limit, columns=beside
     )
-    y = _known_labels(fitted, data, metadata.get("classes"))
+    y = labels_for(fitted, data, metadata)
     method = metadata.get("method")
     facts = {"file": str(file), "model file": str(model), "method": method}
     page = Report(
@@ -127,22 +122,6 @@ def _seen(data: Contents, training: list[str] | None) -> list[bool] | None:
         return None
     marks = set(training)
     return [mark in marks for mark in fingerprints(data.bags)]
-
-
-def _known_labels(fitted: Any, data: Contents, classes: list[Any] | None) -> Labels | None:
-    """The labels of the bags, of the kind that the model was fitted on where a file has both."""
-    from bagwise.inspection._tables import label_kind
-    from bagwise.labels import Labels
-
-    labels = data.labels
-    if labels is None or (data.label_sets is not None and label_kind(fitted) == "sets"):
-        return data.label_sets
-    if classes is None:
-        return labels
-    # Fitted with --positive, the model knows these two labels as 0 and 1.
-    known = {str(label): k for k, label in enumerate(classes)}
-    own = [known.get(str(label), label) for label in labels.classes.tolist()]
-    return Labels.from_codes(own, labels.codes)
 
 
 def _held_out(

@@ -21,35 +21,29 @@ if TYPE_CHECKING:
 def review(
     file: options.File,
     model: Annotated[
-        Path | None,
-        typer.Option("--model", metavar="MODEL", help="What `bagwise fit -m orlr` wrote."),
+        Path | None, typer.Option(metavar="MODEL", help="What `bagwise fit -m orlr` wrote.")
     ] = None,
     output: Annotated[
         Path | None,
         options.output_option(
-            "SQLITE",
-            "Where decisions are kept, and continued; FILE.corrections.sqlite by default.",
+            "SQLITE", "Where decisions are kept, and continued; FILE.corrections.sqlite by default."
         ),
     ] = None,
     image: options.Image = None,
     audio: options.Audio = None,
     text: options.Text = None,
     limit: Annotated[
-        int | None,
-        typer.Option("--limit", metavar="N", help="Look at the N least certain only.", min=1),
+        int | None, typer.Option(metavar="N", help="Look at the N least certain only.", min=1)
     ] = None,
     bag: options.Bag = None,
     labels: options.Labels = None,
-    port: Annotated[
-        int, typer.Option("--port", help="Port of the page; 0: any.", min=0, max=65535)
-    ] = 0,
+    port: Annotated[int, typer.Option(help="Port of the page; 0: any.", min=0, max=65535)] = 0,
     no_browser: Annotated[
         bool, options.flag("--no-browser", "Print the address, open no browser.")
     ] = False,
     export: Annotated[
         Path | None,
         options.option(
-            "--export",
             metavar="TABLE",
             help="Write the corrections made so far as .parquet, .csv or .tsv, and stop.",
         ),
@@ -80,13 +74,12 @@ def review(
     refuse_existing([sidecar], force=True, inputs=[file, model])  # it is continued
     from sklearn.pipeline import Pipeline
 
-    from bagwise.cli.reading import open_model, read_for_model
+    from bagwise.cli.reading import labels_for, open_model, read_for_model
     from bagwise.inspection._tables import instance_model
     from bagwise.review import Corrections, ReviewQueue, read_corrections
     from bagwise.review.server import ReviewServer
 
     fitted, facts = open_model(model)
-    columns, classes = facts.get("columns", {}), facts.get("classes")
     named = {"image": image, "audio": audio, "text": text}
     shown = [(kind, name) for kind, name in named.items() if name is not None]
     if len(shown) > 1:
@@ -96,20 +89,16 @@ def review(
     media = None
     for kind, name in shown:
         media = _served(file, kind, data.columns[name])
-    bags, known = data.bags, data.labels
-    if known is None or (data.label_sets is not None and columns.get("label") is None):
-        known = data.label_sets
+    bags, known = data.bags, labels_for(fitted, data, facts)
     if known is None:
         raise LabelError(f"{file} has no labels of bags: say where they are with --labels.")
-    sets = known.as_sets().tolist()
-    if classes is not None:  # two labels, one of them positive, are 0 and 1 to the model
-        sets = [None if each is None else {classes.index(c) for c in each} for each in sets]
     estimator, seen = instance_model(fitted, bags)
     if seen is None:
         raise InputError(f"{model} says nothing about instances: review a model of -m orlr.")
     decided = read_corrections(sidecar) if sidecar.exists() else []
     with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
-        queue = ReviewQueue(estimator, seen, sets, names=classes, corrections=decided, limit=limit)
+        sets, names = known.as_sets().tolist(), facts.get("classes")
+        queue = ReviewQueue(estimator, seen, sets, names=names, corrections=decided, limit=limit)
     with Corrections(sidecar) as corrections:
         with ReviewServer(
             queue, corrections, bags, media=media, title=file.name, port=port
@@ -124,6 +113,7 @@ def review(
     if counts["confirmed"] + counts["corrected"]:
         words = ["--labels", str(labels)] if labels else []
         words += [] if isinstance(fitted, Pipeline) else ["--no-scale"]
+        columns = facts.get("columns", {})
         facts["columns"] = {**columns, "bag": bag or columns.get("bag")}
         following = _next_command(file, model, sidecar, facts, words)
         note(f"next: {following}")

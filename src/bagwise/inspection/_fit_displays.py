@@ -70,11 +70,7 @@ class ObjectiveDisplay(AxesDisplay):
 
     @classmethod
     def from_predictions(
-        cls,
-        curves: ArrayLike | Mapping[str, ArrayLike],
-        *,
-        excess: bool = False,
-        ax: Any = None,
+        cls, curves: ArrayLike | Mapping[str, ArrayLike], *, excess: bool = False, ax: Any = None
     ) -> Self:
         """Plot curves that are known already.
 
@@ -165,11 +161,7 @@ class ComparisonDisplay(AxesDisplay):
 
     @classmethod
     def from_scores(
-        cls,
-        scores: Mapping[str, Sequence[float]],
-        *,
-        score_name: str = "accuracy",
-        ax: Any = None,
+        cls, scores: Mapping[str, Sequence[float]], *, score_name: str = "accuracy", ax: Any = None
     ) -> Self:
         """Plot the scores of several methods, the first on top.
 

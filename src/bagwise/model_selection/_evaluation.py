@@ -48,13 +48,11 @@ class Evaluation:
 
     def mean(self, measure: str) -> float | None:
         """The mean of a measure over the folds; None where no fold defines it."""
-        known = self._known(measure)
-        return float(np.mean(known)) if known else None
+        return self._over_folds(np.mean, measure)
 
     def std(self, measure: str) -> float | None:
         """The standard deviation of a measure over the folds; None where no fold defines it."""
-        known = self._known(measure)
-        return float(np.std(known)) if known else None
+        return self._over_folds(np.std, measure)
 
     def summary(self) -> dict[str, Any]:
         """The evaluation as plain values, e.g. for JSON; None where a score is undefined."""
@@ -68,8 +66,9 @@ class Evaluation:
         }
         return {"name": self.name, **measures, "seconds": float(np.sum(self.seconds))}
 
-    def _known(self, measure: str) -> list[float]:
-        return [value for value in self.scores[measure] if not np.isnan(value)]
+    def _over_folds(self, statistic: Callable[..., Any], measure: str) -> float | None:
+        known = [value for value in self.scores[measure] if not np.isnan(value)]
+        return float(statistic(known)) if known else None
 
 
 @dataclass(frozen=True)

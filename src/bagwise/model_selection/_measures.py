@@ -18,10 +18,7 @@ def label_measures(truth: NDArray[Any], predicted: NDArray[Any] | None) -> dict[
     recall = recall_score(
         truth, predicted, labels=np.unique(truth), average="macro", zero_division=0
     )
-    return {
-        "accuracy": float(accuracy_score(truth, predicted)),
-        "balanced accuracy": float(recall),
-    }
+    return {"accuracy": float(accuracy_score(truth, predicted)), "balanced accuracy": float(recall)}
 
 
 def label_set_measures(truth: NDArray[Any], scores: NDArray[Any]) -> dict[str, float]:

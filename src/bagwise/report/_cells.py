@@ -29,7 +29,10 @@ def cell_text(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "yes" if value else ""
     if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else _decimals(float(value))
+        number = float(value)
+        if np.isnan(number):
+            return ""
+        return f"{number:.3f}" if number == 0 or 1e-3 <= abs(number) < 1e6 else f"{number:.3g}"
     return str(value)
 
 
@@ -49,9 +52,3 @@ def are_numbers(values: Iterable[Any]) -> bool:
     return bool(kinds) and all(
         issubclass(kind, int | float | np.number) and kind is not bool for kind in kinds
     )
-
-
-def _decimals(value: float) -> str:
-    if value != 0 and not 1e-3 <= abs(value) < 1e6:
-        return f"{value:.3g}"
-    return f"{value:.3f}"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bagwise.labels import Labels
 from bagwise.report._page import Drawing
 
 WIDTH, HEIGHT = 340, 250  # fits a telephone
@@ -85,7 +86,7 @@ class _Axes:
                 )
 
 
-def histogram(values: NDArray[Any], *, x_label: str, y_label: str, caption: str) -> Drawing:
+def histogram(values: NDArray[Any], x_label: str, y_label: str, caption: str) -> Drawing:
     """Draw how often whole numbers occur.
 
     Parameters
@@ -155,28 +156,19 @@ def curves(
 
 
 def point_map(
-    points: NDArray[Any],
-    groups: Sequence[int],
-    names: Sequence[str],
-    *,
-    bags: Sequence[int],
-    titles: Sequence[str],
-    caption: str,
-    alt: str,
+    points: NDArray[Any], labels: Labels, bags: list[int], titles: list[str], caption: str, alt: str
 ) -> Drawing:
-    """Draw points of the plane in the colours of their groups, each leading to its bag.
+    """Draw points of the plane in the colours of their labels, each leading to its bag.
 
     Parameters
     ----------
     points : ndarray of shape (n_points, 2)
         Where they lie.
-    groups : sequence of int
-        The group of each, -1 for none.
-    names : sequence of str
-        The names of the groups.
-    bags : sequence of int
+    labels : Labels
+        The label of each, where it has one.
+    bags : list of int
         The place of the bag of each.
-    titles : sequence of str
+    titles : list of str
         What is shown where the pointer rests on a point.
     caption, alt : str
         What the map shows.
@@ -189,34 +181,26 @@ def point_map(
     low, high = points.min(axis=0), points.max(axis=0)
     spread = np.where(high > low, high - low, 1.0)
     placed = (points - low) / spread * [width - 2 * edge, height - 2 * edge] + edge
+    groups, names = labels.codes, labels.names
     marks: list[Mark] = []
-    for place, group, bag, title in zip(placed, groups, bags, titles, strict=True):
-        attributes = {
-            "class": f"map {_hue(group)}",
-            "cx": round(float(place[0]), 1),
-            "cy": round(float(place[1]), 1),
-            "r": 3.5,
-            "data-bag": bag,
-            "data-title": title,
-        }
-        marks.append(("circle", attributes, ""))
-    group_of = np.asarray(groups)
-    shown = sorted({group for group in groups if group >= 0})
+    for (x, y), group, bag, title in zip(
+        placed.round(1).tolist(), groups.tolist(), bags, titles, strict=True
+    ):
+        place = {"class": f"map {_hue(group)}", "cx": x, "cy": y, "r": 3.5}
+        marks.append(("circle", place | {"data-bag": bag, "data-title": title}, ""))
+    shown = np.unique(groups[groups >= 0]).tolist()
     for group in shown:
-        middle = np.median(placed[group_of == group], axis=0)
-        x = float(np.clip(middle[0], 30, width - 30))
-        place = {"x": round(x, 1), "y": round(float(middle[1]) + 4, 1), "text-anchor": "middle"}
-        marks.append(("text", {"class": "name"} | place, _short(names[group])))
+        x, y = np.median(placed[groups == group], axis=0).tolist()
+        x = min(max(x, 30), width - 30)
+        place = {"x": round(x, 1), "y": round(y + 4, 1), "text-anchor": "middle"}
+        name = names[group] if len(names[group]) <= 16 else names[group][:15] + "…"
+        marks.append(("text", {"class": "name"} | place, name))
     legend = [(_hue(group), names[group]) for group in shown] if len(shown) <= N_HUES else []
     return Drawing(width, height, marks, alt, caption, legend)
 
 
 def _hue(group: int) -> str:
     return "hue-none" if group < 0 else f"hue-{group % N_HUES}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 16 else text[:15] + "…"
 
 
 def _padded(values: NDArray[Any], share: float) -> tuple[float, float]:

@@ -44,9 +44,7 @@ def data_section(subject: Subject, groups: Any, seen: NDArray[np.bool_] | None) 
     beside: list[Any] = []
     if unit == "bag" and bags.sizes.max() > 1:
         caption = f"Sizes of the {len(bags):,} bags."
-        beside.append(
-            histogram(bags.sizes, x_label="instances in a bag", y_label="bags", caption=caption)
-        )
+        beside.append(histogram(bags.sizes, "instances in a bag", "bags", caption))
     if known is not None:
         beside.append(_label_counts(known, unit))
     leakage = _leakage(subject, groups, seen)

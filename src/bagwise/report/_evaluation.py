@@ -249,10 +249,7 @@ def _confusions(assessed: _Assessment, unit: str) -> Table:
 def _label_table(assessed: _Assessment, unit: str) -> Table:
     """Label by label, the commonest first: the rarest labels are where models fail."""
     precision, recall, f1, support = precision_recall_fscore_support(
-        assessed.truth,
-        assessed.predicted,
-        labels=np.arange(len(assessed.names)),
-        zero_division=0,
+        assessed.truth, assessed.predicted, labels=np.arange(len(assessed.names)), zero_division=0
     )
     present = np.flatnonzero(support)
     order = present[np.argsort(-support[present], kind="stable")][:MOST_ROWS].tolist()

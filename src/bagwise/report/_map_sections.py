@@ -172,15 +172,9 @@ def _map(space: Any, labels: Labels, subject: Subject, caption: str) -> Any:
         for i, row, label in zip(index, rows - bags.offsets[index], chosen.texts, strict=True)
     ]
     part = f"{len(rows):,} of {space.shape[0]:,} are drawn. " if len(rows) < space.shape[0] else ""
-    return point_map(
-        points,
-        chosen.codes.tolist(),
-        labels.names,
-        bags=index.tolist(),
-        titles=titles,
-        caption=f"{caption}{by}. {part}Click a point to open its bag.",
-        alt=f"Map. {caption}; the numbers are in the table.",
-    )
+    shown = f"{caption}{by}. {part}Click a point to open its bag."
+    alt = f"Map. {caption}; the numbers are in the table."
+    return point_map(points, chosen, index.tolist(), titles, shown, alt)
 
 
 def _plane(values: Any) -> tuple[NDArray[Any], str]:

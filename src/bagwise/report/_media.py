@@ -15,13 +15,8 @@ from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, InputError
 
-IMAGES = {
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
-    ".bmp": "image/bmp",
+IMAGES = {".png": "image/png", ".jpg": "image/jpeg"} | {
+    f".{kind}": f"image/{kind}" for kind in ("jpeg", "gif", "webp", "bmp")
 }
 SOUNDS = {
     ".wav": "audio/wav",

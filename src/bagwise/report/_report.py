@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ MOST_INSTANCES = 400_000  # that a page lists
 LEAST_PER_BAG = 20
 
 
+@dataclass(eq=False, repr=False)
 class Report:
     """One self-contained page about a fitted model and bags: data, figures, every bag.
 
@@ -67,30 +69,17 @@ class Report:
     >>> page = Report(model, bags, ["no", "no", "yes", "yes"]).to_html()  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        model: Any,
-        bags: Any,
-        y: Any = None,
-        *,
-        title: str | None = None,
-        media: Media | None = None,
-        groups: ArrayLike | None = None,
-        held_out: HeldOut | None = None,
-        seen: ArrayLike | None = None,
-        classes: Sequence[Any] | None = None,
-        facts: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.model = model
-        self.bags = bags
-        self.y = y
-        self.title = title
-        self.media = media
-        self.groups = groups
-        self.held_out = held_out
-        self.seen = seen
-        self.classes = classes
-        self.facts = facts
+    model: Any
+    bags: Any
+    y: Any = None
+    _: KW_ONLY
+    title: str | None = None
+    media: Media | None = None
+    groups: ArrayLike | None = None
+    held_out: HeldOut | None = None
+    seen: ArrayLike | None = None
+    classes: Sequence[Any] | None = None
+    facts: Mapping[str, Any] | None = None
 
     def to_html(self) -> str:
         """Ask the model, and write the page.
