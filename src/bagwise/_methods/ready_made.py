@@ -3,13 +3,13 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
+from bagwise._types import Array, Floats
 from bagwise.classification import CitationKNN, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity
 from bagwise.metric_learning import MIMLCA
@@ -158,12 +158,12 @@ class LabelFrequencies(ClassifierMixin, BaseEstimator):
         The share of the training bags that carry each label.
     """
 
-    def fit(self, X: Any, y: NDArray[Any]) -> Self:
+    def fit(self, X: Any, y: Array) -> Self:
         """Count the labels of the bags; `X` is not looked at."""
         self.shares_ = np.mean(y, axis=0)
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> Floats:
         """Return the same scores for every bag, of shape (n_bags, n_classes)."""
         return np.tile(self.shares_, (len(X), 1))
 
@@ -189,7 +189,7 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
 
-    def fit(self, X: Any, y: NDArray[Any]) -> Self:
+    def fit(self, X: Any, y: Array) -> Self:
         """Fit a clone per column of `y`."""
         self.estimators_ = [
             clone(self.estimator).fit(X, column)
@@ -200,7 +200,7 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
         ]
         return self
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> Floats:
         """Score each label of each bag, of shape (n_bags, n_classes)."""
         return np.column_stack(
             [

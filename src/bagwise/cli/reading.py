@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from bagwise._types import Array, Bools
 from bagwise._validation import check_bags, is_mapped
 from bagwise.bags import Bags, offsets_of
 from bagwise.cli.options import Columns
@@ -51,7 +51,7 @@ def read_columns(path: Path, chosen: Columns, **more: Any) -> Contents:
 
 def read_labelled(
     path: Path, chosen: Columns, *, positive: str | None = None, **more: Any
-) -> tuple[Bags, Labels, NDArray[Any] | None]:
+) -> tuple[Bags, Labels, Array | None]:
     """Read bags to learn from: those without a label are left out, with a note.
 
     Parameters
@@ -271,7 +271,7 @@ def _naming(path: Path) -> Iterator[None]:
         raise type(error)(f"{path}: {error}") from error
 
 
-def _chosen(bags: Bags, known: NDArray[np.bool_]) -> Bags:
+def _chosen(bags: Bags, known: Bools) -> Bags:
     """Some of the bags; those of a file are copied into another one, not into memory."""
     if known.all() or not is_mapped(bags.instances):
         return bags[known]

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.inspection._axes import AxesDisplay, plain_frame, plain_legend
@@ -46,7 +46,7 @@ class ClusterMapDisplay(AxesDisplay):
     >>> display.plot()  # doctest: +SKIP
     """
 
-    points: NDArray[Any]
+    points: Array
     groups: Sequence[Any]
     title: str = field(default="", kw_only=True)
 
@@ -217,7 +217,7 @@ class ClusterMapDisplay(AxesDisplay):
         ax.set_title(self.title, parse_math=False)
 
 
-def _in_the_plane(rows: Any, layout: str, rng: Any) -> NDArray[Any]:
+def _in_the_plane(rows: Any, layout: str, rng: Any) -> Array:
     if layout == "tsne" and rows.shape[0] >= 4:
         from sklearn.manifold import TSNE
 
@@ -228,7 +228,7 @@ def _in_the_plane(rows: Any, layout: str, rng: Any) -> NDArray[Any]:
     raise InputError(f"layout is {layout!r}: it must be 'tsne' or 'pca'.")
 
 
-def _principal_scores(rows: Any) -> NDArray[Any]:
+def _principal_scores(rows: Any) -> Array:
     """The first two principal components, by the inner products: sparse rows stay sparse."""
     from scipy.sparse import issparse
 

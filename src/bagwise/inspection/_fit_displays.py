@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bagwise._types import Array
 from bagwise.exceptions import InputError
 from bagwise.inspection._axes import AxesDisplay, plain_frame, plain_legend
 from bagwise.inspection._tables import final_estimator
@@ -42,7 +43,7 @@ class ObjectiveDisplay(AxesDisplay):
     >>> ObjectiveDisplay.from_estimator(model)  # doctest: +SKIP
     """
 
-    curves: Mapping[str, NDArray[Any]]
+    curves: Mapping[str, Array]
     excess: bool = field(default=False, kw_only=True)
 
     @classmethod
@@ -120,7 +121,7 @@ class ObjectiveDisplay(AxesDisplay):
         plain_legend(ax)
 
 
-def _curve(model: Any) -> NDArray[Any]:
+def _curve(model: Any) -> Array:
     last = final_estimator(model)
     if not hasattr(last, "objective_curve_"):
         raise InputError(

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
@@ -58,8 +59,8 @@ class InstanceScoreDisplay(AxesDisplay):
     >>> display = InstanceScoreDisplay.from_estimator(model, bags)  # doctest: +SKIP
     """
 
-    scores: Sequence[NDArray[Any]]
-    keys: Sequence[int] | NDArray[Any]
+    scores: Sequence[Array]
+    keys: Sequence[int] | Array
     names: Sequence[str]
     score_name: str = field(default="instance score", kw_only=True)
 
@@ -104,8 +105,8 @@ class InstanceScoreDisplay(AxesDisplay):
     def from_predictions(
         cls,
         bags: Bags,
-        scores: NDArray[Any],
-        keys: NDArray[Any] | None = None,
+        scores: Array,
+        keys: Array | None = None,
         *,
         score_name: str = "instance score",
         ax: Any = None,
@@ -185,7 +186,7 @@ class KeyInstanceDisplay:
     >>> KeyInstanceDisplay.from_estimator(model, bags, image_shape=(2, 2))  # doctest: +SKIP
     """
 
-    images: Sequence[NDArray[Any]]
+    images: Sequence[Array]
     keys: Sequence[int]
     titles: Sequence[str]
 
@@ -350,9 +351,9 @@ class PosteriorDisplay(AxesDisplay):
     ... # doctest: +SKIP
     """
 
-    proba: NDArray[Any]
+    proba: Array
     names: Sequence[str]
-    labels: Sequence[Any] | NDArray[Any]
+    labels: Sequence[Any] | Array
 
     @classmethod
     def from_estimator(
@@ -407,7 +408,7 @@ class PosteriorDisplay(AxesDisplay):
     def from_predictions(
         cls,
         bags: Any,
-        proba: NDArray[Any],
+        proba: Array,
         *,
         labels: ArrayLike | None = None,
         bag: int | None = None,
@@ -493,7 +494,7 @@ class PosteriorDisplay(AxesDisplay):
         return all(len(text) < letters * low for text, low in zip(texts, smallest, strict=True))
 
 
-def _shown_rows(bags: Bags, proba: NDArray[Any], bag: int | None) -> NDArray[np.int64]:
+def _shown_rows(bags: Bags, proba: Array, bag: int | None) -> Ints:
     """All rows of the bag; else all rows, the least certain first."""
     if bag is None:
         return np.argsort(proba.max(axis=1), kind="stable")
@@ -503,7 +504,7 @@ def _shown_rows(bags: Bags, proba: NDArray[Any], bag: int | None) -> NDArray[np.
     return np.arange(first, first + bags.sizes[bag])
 
 
-def _row_names(bags: Bags, rows: NDArray[np.int64], bag: int | None) -> list[str]:
+def _row_names(bags: Bags, rows: Ints, bag: int | None) -> list[str]:
     owners = bags.bag_index[rows]
     inside = rows - bags.offsets[owners]
     if bag is not None:

@@ -8,15 +8,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
+from bagwise._types import Array, Bools, Ints
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 
-Columns = dict[str, NDArray[Any]]
+Columns = dict[str, Array]
 
 
 def bag_table(
@@ -313,18 +314,18 @@ def scoring_model(model: Any, X: Any) -> tuple[Any, Bags]:
     return estimator, bags
 
 
-def _rows(bags: Bags) -> NDArray[np.int64]:
+def _rows(bags: Bags) -> Ints:
     """The place of each instance inside its bag, 0-based."""
     return np.arange(bags.n_instances) - bags.offsets[:-1][bags.bag_index]
 
 
-def _per_class(name: str, values: NDArray[Any], classes: NDArray[Any]) -> Columns:
+def _per_class(name: str, values: Array, classes: Array) -> Columns:
     if values.ndim == 1:
         return {name: values}
     return {f"{name}_{label}": values[:, k] for k, label in enumerate(classes)}
 
 
-def class_names(model: Any, classes: ArrayLike | None) -> NDArray[Any]:
+def class_names(model: Any, classes: ArrayLike | None) -> Array:
     """The names of the classes of a model: its own, or those that are given."""
     if classes is None:
         return model.classes_
@@ -337,13 +338,13 @@ def class_names(model: Any, classes: ArrayLike | None) -> NDArray[Any]:
     return names
 
 
-def _named(labels: NDArray[Any], model: Any, names: NDArray[Any]) -> NDArray[Any]:
+def _named(labels: Array, model: Any, names: Array) -> Array:
     known = [*model.classes_.tolist(), getattr(model, "background_label_", None)]
     column = {label: k for k, label in enumerate(known)}
     return with_background(model, names)[[column[label] for label in labels.tolist()]]
 
 
-def with_background(model: Any, names: NDArray[Any]) -> NDArray[Any]:
+def with_background(model: Any, names: Array) -> Array:
     """The names of the classes; that of the background last, where the model has one."""
     label = getattr(model, "background_label_", None)
     if label is None:
@@ -352,12 +353,12 @@ def with_background(model: Any, names: NDArray[Any]) -> NDArray[Any]:
     return np.append(names, ["background" if is_text and not isinstance(label, str) else label])
 
 
-def _joined(indicator: NDArray[Any], names: NDArray[Any], separator: str) -> NDArray[Any]:
+def _joined(indicator: Array, names: Array, separator: str) -> Array:
     texts = [str(label) for label in names]
     return np.array([separator.join(texts[k] for k in np.flatnonzero(row)) for row in indicator])
 
 
-def _is_key(estimator: Any, bags: Bags) -> NDArray[np.bool_]:
+def _is_key(estimator: Any, bags: Bags) -> Bools:
     predicted = estimator.predict(bags)
     first = bags.offsets[:-1]
     key = np.zeros(bags.n_instances, dtype=bool)
@@ -370,8 +371,8 @@ def _is_key(estimator: Any, bags: Bags) -> NDArray[np.bool_]:
 
 
 def keys_of_sets(
-    estimator: Any, bags: Bags, predicted: NDArray[Any]
-) -> Iterator[tuple[Any, NDArray[Any], NDArray[Any]]]:
+    estimator: Any, bags: Bags, predicted: Array
+) -> Iterator[tuple[Any, Array, Array]]:
     """For each label: its column, the bags predicted to carry it, the key instances."""
     for k in np.flatnonzero(predicted.any(axis=0)):
         holders = np.flatnonzero(predicted[:, k])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.model_selection import (
     GroupKFold,
@@ -18,11 +18,12 @@ from sklearn.model_selection import (
     cross_validate,
 )
 
+from bagwise._types import Array, Bools, Ints
 from bagwise._validation import check_bags, check_length
 from bagwise.exceptions import InputError, LabelError
 from bagwise.model_selection._measures import model_measures
 
-Fold = tuple[NDArray[np.int64], NDArray[np.int64]]  # positions of training bags, of test bags
+Fold = tuple[Ints, Ints]  # positions of training bags, of test bags
 Splitter = int | Iterable[Any] | Any
 
 
@@ -96,13 +97,13 @@ class HeldOut:
     '5-fold cross-validation'
     """
 
-    predicted: NDArray[Any]
-    scores: NDArray[Any] | None = None
-    probabilities: NDArray[Any] | None = None
+    predicted: Array
+    scores: Array | None = None
+    probabilities: Array | None = None
     how: str = "held out"
     baselines: Mapping[str, HeldOut] = field(default_factory=dict)
 
-    def expand(self, labelled: NDArray[np.bool_]) -> HeldOut:
+    def expand(self, labelled: Bools) -> HeldOut:
         """Place the predictions for the labelled bags among all bags; the others have none.
 
         Parameters
@@ -200,7 +201,7 @@ def compare(
     """
     bags, labels, folds = _prepared(X, y, cv, groups)
 
-    def measured(model: Any, part: Any, part_labels: NDArray[Any]) -> dict[str, float]:
+    def measured(model: Any, part: Any, part_labels: Array) -> dict[str, float]:
         measures = model_measures(model, part, part_labels)
         after_fold()
         return measures
@@ -248,7 +249,7 @@ def held_out_predictions(
     HeldOut
     """
     bags, labels, folds = _prepared(X, y, cv, groups)
-    parts: dict[str, list[NDArray[Any]]] = {}
+    parts: dict[str, list[Array]] = {}
     for train, test in folds:
         fitted = clone(model).fit(bags[train], labels[train])
         for method in ("predict", "decision_function", "predict_proba"):
@@ -295,12 +296,7 @@ def evaluation_table(evaluations: list[Evaluation]) -> dict[str, list[str]]:
 
 
 def make_folds(
-    y: NDArray[Any],
-    *,
-    n_folds: int,
-    n_repeats: int = 1,
-    seed: int = 0,
-    groups: NDArray[Any] | None = None,
+    y: Array, *, n_folds: int, n_repeats: int = 1, seed: int = 0, groups: Array | None = None
 ) -> list[Fold]:
     """Draw shuffled folds: stratified by label, and whole groups on one side.
 
@@ -339,7 +335,7 @@ def make_folds(
 
 def _prepared(
     X: Any, y: ArrayLike, cv: Splitter, groups: ArrayLike | None
-) -> tuple[Any, NDArray[Any], list[Fold]]:
+) -> tuple[Any, Array, list[Fold]]:
     bags = check_bags(None, X, reset=True, allow_nan=True, accept_sparse=True)
     labels = check_length(np.asarray(y), bags)
     together = None if groups is None else np.asarray(groups)
@@ -349,7 +345,7 @@ def _prepared(
     return bags, labels, list(splitter.split(np.zeros(len(labels)), labels, together))
 
 
-def _check_folds(y: NDArray[Any], n_folds: int, groups: NDArray[Any] | None) -> None:
+def _check_folds(y: Array, n_folds: int, groups: Array | None) -> None:
     if n_folds < 2:
         raise InputError(f"{n_folds} folds were requested: at least 2 are needed.")
     if y.ndim == 1:

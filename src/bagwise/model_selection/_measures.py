@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import accuracy_score, recall_score, roc_auc_score
 
 from bagwise import metrics
+from bagwise._types import Array, Bools
 
 
-def label_measures(truth: NDArray[Any], predicted: NDArray[Any] | None) -> dict[str, float]:
+def label_measures(truth: Array, predicted: Array | None) -> dict[str, float]:
     """Compare predicted labels with the true ones.
 
     Balanced accuracy is the mean recall of the classes that are present, so that a fold without
@@ -21,7 +21,7 @@ def label_measures(truth: NDArray[Any], predicted: NDArray[Any] | None) -> dict[
     return {"accuracy": float(accuracy_score(truth, predicted)), "balanced accuracy": float(recall)}
 
 
-def label_set_measures(truth: NDArray[Any], scores: NDArray[Any]) -> dict[str, float]:
+def label_set_measures(truth: Array, scores: Array) -> dict[str, float]:
     """Compare the ranking of the labels by their scores with the true label sets."""
     return {
         "one-error": metrics.one_error(truth, scores),
@@ -30,13 +30,13 @@ def label_set_measures(truth: NDArray[Any], scores: NDArray[Any]) -> dict[str, f
     }
 
 
-def area_under_roc(positive: NDArray[np.bool_], scores: NDArray[Any]) -> float:
+def area_under_roc(positive: Bools, scores: Array) -> float:
     """The area under the ROC curve; NaN where one class is absent or a score is not finite."""
     defined = 0 < positive.sum() < len(positive) and bool(np.isfinite(scores).all())
     return float(roc_auc_score(positive, scores)) if defined else float("nan")
 
 
-def model_measures(model: Any, bags: Any, y: NDArray[Any]) -> dict[str, float]:
+def model_measures(model: Any, bags: Any, y: Array) -> dict[str, float]:
     """Measure a fitted model on bags: a scorer for scikit-learn's ``cross_validate``."""
     has_scores = hasattr(model, "decision_function")
     if y.ndim == 2:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Array
 from bagwise.labels import Labels
 from bagwise.report._page import Drawing
 
@@ -32,8 +32,8 @@ class Curve:
     """
 
     name: str
-    x: Sequence[float] | NDArray[Any]
-    y: Sequence[float] | NDArray[Any]
+    x: Sequence[float] | Array
+    y: Sequence[float] | Array
     dots: bool = False
 
 
@@ -86,7 +86,7 @@ class _Axes:
                 )
 
 
-def histogram(values: NDArray[Any], x_label: str, y_label: str, caption: str) -> Drawing:
+def histogram(values: Array, x_label: str, y_label: str, caption: str) -> Drawing:
     """Draw how often whole numbers occur.
 
     Parameters
@@ -156,7 +156,7 @@ def curves(
 
 
 def point_map(
-    points: NDArray[Any], labels: Labels, bags: list[int], titles: list[str], caption: str, alt: str
+    points: Array, labels: Labels, bags: list[int], titles: list[str], caption: str, alt: str
 ) -> Drawing:
     """Draw points of the plane in the colours of their labels, each leading to its bag.
 
@@ -203,7 +203,7 @@ def _hue(group: int) -> str:
     return "hue-none" if group < 0 else f"hue-{group % N_HUES}"
 
 
-def _padded(values: NDArray[Any], share: float) -> tuple[float, float]:
+def _padded(values: Array, share: float) -> tuple[float, float]:
     low, high = float(values.min()), float(values.max())
     if low == high:
         return low - 0.5, high + 0.5

@@ -4,9 +4,9 @@ import hashlib
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._types import Bools
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
@@ -17,7 +17,7 @@ from bagwise.report._subject import Subject
 MOST_COMPARED = 1_000_000  # instances whose copies are looked for
 
 
-def data_section(subject: Subject, groups: Any, seen: NDArray[np.bool_] | None) -> Section:
+def data_section(subject: Subject, groups: Any, seen: Bools | None) -> Section:
     """Show what the data is: counts, sizes, labels, and what could leak between groups.
 
     Parameters
@@ -64,7 +64,7 @@ def _label_counts(known: Labels, unit: str) -> Table:
     return Table(columns, f"Labels{more}")
 
 
-def _leakage(subject: Subject, groups: Any, seen: NDArray[np.bool_] | None) -> list[Any]:
+def _leakage(subject: Subject, groups: Any, seen: Bools | None) -> list[Any]:
     """What would make figures too good: copies in several bags, groups on both sides."""
     bags, known, unit = subject.bags, subject.known, subject.unit
     parts: list[Any] = []

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import (
     average_precision_score,
@@ -15,6 +14,7 @@ from sklearn.metrics import (
     roc_curve,
 )
 
+from bagwise._types import Array, Bools
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
@@ -50,10 +50,10 @@ class _Assessment:
         The labels.
     """
 
-    truth: NDArray[Any]
-    predicted: NDArray[Any] | None
-    scores: NDArray[Any] | None
-    proba: NDArray[Any] | None
+    truth: Array
+    predicted: Array | None
+    scores: Array | None
+    proba: Array | None
     names: list[str]
 
     @property
@@ -67,7 +67,7 @@ class _Assessment:
         one_column = self.scores is not None and self.scores.shape[1] == 1
         return [1] if one_column else list(range(len(self.names)))
 
-    def ranking_of(self, k: int) -> tuple[NDArray[np.bool_], NDArray[Any]] | None:
+    def ranking_of(self, k: int) -> tuple[Bools, Array] | None:
         """Which bags carry a label, and their scores; None where all do, or none."""
         if self.scores is None:
             return None
@@ -95,7 +95,7 @@ class _Assessment:
 
 
 def evaluation_section(
-    subject: Subject, held_out: HeldOut | None, seen: NDArray[np.bool_] | None
+    subject: Subject, held_out: HeldOut | None, seen: Bools | None
 ) -> Section | None:
     """Show how well a model does, where labels are known.
 
@@ -141,9 +141,7 @@ def evaluation_section(
     return Section("How well it does", *parts, *([SideBySide(drawings)] if drawings else []))
 
 
-def _not_in_training(
-    known: Labels, seen: NDArray[np.bool_] | None, unit: str
-) -> tuple[Labels, str]:
+def _not_in_training(known: Labels, seen: Bools | None, unit: str) -> tuple[Labels, str]:
     """The labels by which a model is assessed itself, and how fair that is."""
     if seen is None:
         start = f"The model predicted the {unit}s of this report. If it was fitted on them, "
@@ -187,7 +185,7 @@ def _assess(known: Labels, predicted: Labels, scores: Any, proba: Any) -> _Asses
     )
 
 
-def _widened(table: NDArray[Any], n_columns: int, fill: float) -> NDArray[Any]:
+def _widened(table: Array, n_columns: int, fill: float) -> Array:
     """Columns for the labels that the model does not know."""
     missing = max(n_columns - table.shape[1], 0)
     return np.pad(table, ((0, 0), (0, missing)), constant_values=fill)

@@ -3,9 +3,9 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.labels import Labels
 from bagwise.report._charts import point_map
@@ -154,7 +154,7 @@ def _neighbours(before: Bags, after: Bags, known: Labels) -> Table:
     )
 
 
-def _sample(n: int) -> NDArray[np.intp]:
+def _sample(n: int) -> Ints:
     rows = np.arange(n)
     if n <= MOST_POINTS:
         return rows
@@ -177,7 +177,7 @@ def _map(space: Any, labels: Labels, subject: Subject, caption: str) -> Any:
     return point_map(points, chosen, index.tolist(), titles, shown, alt)
 
 
-def _plane(values: Any) -> tuple[NDArray[Any], str]:
+def _plane(values: Any) -> tuple[Array, str]:
     from sklearn.decomposition import PCA, TruncatedSVD
     from sklearn.manifold import TSNE
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bagwise._types import Array, Ints
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataNotFoundError, InputError
@@ -115,9 +116,7 @@ class EmbeddedMedia:
         What was left out.
     """
 
-    def __init__(
-        self, media: Media | None, rows: NDArray[np.int64], ranks: NDArray[np.int64]
-    ) -> None:
+    def __init__(self, media: Media | None, rows: Ints, ranks: Ints) -> None:
         self.files: list[str] = []
         self.columns: dict[str, Any] = {}
         self.note = ""
@@ -203,7 +202,7 @@ class EmbeddedMedia:
             self.note += f" {self._too_much} files found no room in the page and are only named."
 
 
-def png(image: NDArray[Any]) -> bytes:
+def png(image: Array) -> bytes:
     """Write an array as a PNG file.
 
     Parameters

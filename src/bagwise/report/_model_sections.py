@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
+from bagwise._types import Ints
 from bagwise.report._charts import Curve, curves
 from bagwise.report._page import Section, SideBySide, Table
 from bagwise.report._subject import Subject, of_labels
@@ -162,7 +162,7 @@ def row_section(subject: Subject) -> Section | None:
     order = np.argsort(certainty, kind="stable")
     predicted = subject.predicted.texts
 
-    def table(chosen: NDArray[np.intp], caption: str) -> Table:
+    def table(chosen: Ints, caption: str) -> Table:
         columns = {
             "row": [subject.bag_names[i] for i in chosen],
             "predicted": [predicted[i] for i in chosen],

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 import bagwise
 from bagwise._files import replacing
+from bagwise._types import Array, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import offsets_of
 from bagwise.exceptions import InputError
@@ -196,7 +197,7 @@ def _texts(labels: Labels | None) -> list[str] | None:
     return None if labels is None else [text or "" for text in labels.texts]
 
 
-def _ranked(subject: Subject) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _ranked(subject: Subject) -> tuple[Ints, Ints, Ints]:
     """The instances the page lists, best first in each bag; of large bags only the best."""
     bags, scores = subject.bags, subject.instance_scores
     index = bags.bag_index
@@ -223,9 +224,7 @@ def _wrong(known: Labels | None, predicted: Labels | None) -> list[int | None] |
     return [int(w) if given else None for w, given in zip(wrong, known.known, strict=True)]
 
 
-def _numbers(
-    values: NDArray[Any] | None, rows: NDArray[np.int64] | None = None
-) -> list[float | None] | None:
+def _numbers(values: Array | None, rows: Ints | None = None) -> list[float | None] | None:
     """Numbers as short as a reader needs them; None for what no number is."""
     if values is None:
         return None

@@ -6,10 +6,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import is_clusterer
 from sklearn.pipeline import Pipeline
 
+from bagwise._types import Array
 from bagwise._validation import check_known_labels
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator
@@ -75,17 +75,17 @@ class Subject:
     names: list[str]
     known: Labels | None = None
     predicted: Labels | None = None
-    raw_scores: NDArray[Any] | None = None
-    raw_proba: NDArray[Any] | None = None
-    scores: NDArray[Any] | None = None
+    raw_scores: Array | None = None
+    raw_proba: Array | None = None
+    scores: Array | None = None
     score_name: str = "score"
-    certainty: NDArray[Any] | None = None
-    instance_scores: NDArray[Any] | None = None
+    certainty: Array | None = None
+    instance_scores: Array | None = None
     instance_score_name: str = "score"
     instance_labels: Labels | None = None
     instance_heading: str = "on its own"
-    instance_proba: NDArray[Any] | None = None
-    posterior: NDArray[Any] | None = None
+    instance_proba: Array | None = None
+    posterior: Array | None = None
     keys: dict[int, str] = field(default_factory=dict)
     explanation: str = ""
 
@@ -132,7 +132,7 @@ class Subject:
         codes = [position.get(label, -1) for label in values.tolist()]
         return Labels(kind, classes, codes, names=names)
 
-    def call(self, method: str) -> NDArray[Any] | None:
+    def call(self, method: str) -> Array | None:
         """Call a method of the model on the bags, or on their rows; None where it has none."""
         caller, X = self.estimator, self.transformed
         if X is None:
@@ -221,7 +221,7 @@ def _predict_bags(subject: Subject) -> None:
         subject.score_name = "score of that class"
 
 
-def _lead(values: NDArray[Any]) -> NDArray[Any]:
+def _lead(values: Array) -> Array:
     """By how much the first of each row is ahead of the second."""
     if values.shape[1] < 2:
         return values[:, 0]
@@ -229,7 +229,7 @@ def _lead(values: NDArray[Any]) -> NDArray[Any]:
     return top[:, 1] - top[:, 0]
 
 
-def of_labels(values: NDArray[Any], labels: Labels) -> NDArray[Any]:
+def of_labels(values: Array, labels: Labels) -> Array:
     """The value in each row, of shape (n_classes,), that is about the label of the row."""
     return values[np.arange(len(values)), labels.codes]
 
@@ -319,7 +319,7 @@ def _find_clusters(subject: Subject) -> None:
     subject.instance_heading = "cluster"
 
 
-def are_those_of_fit(fitted: Any, found: NDArray[Any]) -> bool:
+def are_those_of_fit(fitted: Any, found: Array) -> bool:
     """Whether instances are those of the fit, as far as the predictions show.
 
     An extension to new instances differs a little from the fit, and other instances differ a lot.

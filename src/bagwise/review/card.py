@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from bagwise._types import Floats
 from bagwise.bags import Bags
 from bagwise.review.queue import DECIDED, ReviewQueue
 
@@ -117,11 +117,11 @@ class Strips:
         furthest = np.argsort(-np.abs(z), kind="stable")[:UNUSUAL]
         return [f"{self._names[j]} {value[j]:.3g} ({_signed(z[j])} sd)" for j in furthest]
 
-    def _standardised(self, instances: Any) -> NDArray[np.float64]:
+    def _standardised(self, instances: Any) -> Floats:
         z = (self._dense(instances) - self._mean) / self._spread
         return np.nan_to_num(z, nan=0.0)  # a gap, for the model to fill, is nothing unusual
 
-    def _dense(self, instances: Any) -> NDArray[np.float64]:
+    def _dense(self, instances: Any) -> Floats:
         rows = self._bags.instances[instances]
         rows = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
         return rows.astype(np.float64)

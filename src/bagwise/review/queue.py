@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bagwise._types import Floats, Ints
 from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError
@@ -105,7 +105,7 @@ class ReviewQueue:
         left = self.chosen[self.state[self.chosen] == PASSED]
         return int(left[self._turn[left].argmin()]) if len(left) else None
 
-    def certainty(self, instances: Any) -> NDArray[np.float64]:
+    def certainty(self, instances: Any) -> Floats:
         """The probability of the likeliest label.
 
         Parameters
@@ -247,7 +247,7 @@ class ReviewQueue:
         place = self._position.get(bag)
         return None if place is None else int(self._bags.offsets[place]) + row
 
-    def _annotated(self, part: slice) -> NDArray[np.float64]:
+    def _annotated(self, part: slice) -> Floats:
         offsets = self._bags.offsets
         known = self._known[offsets[part.start] : offsets[part.stop]]
         proba = self._model.annotate_proba(
@@ -255,7 +255,7 @@ class ReviewQueue:
         )
         return proba[:, : len(self.names)]
 
-    def _least_certain(self, limit: int | None) -> NDArray[np.intp]:
+    def _least_certain(self, limit: int | None) -> Ints:
         n_choices = [len(self.choices(int(first))) for first in self._bags.offsets[:-1]]
         open_bags = np.array(n_choices) > 1  # else there is nothing to choose
         order = np.lexsort((self.certainty(slice(None)), self.state != DECIDED))

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import resources
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,37 +21,6 @@ from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError,
 APPLICATION = 0x62616773  # "bags", in the header of the file
 VERSION = 1
 PATIENCE = 30.0  # seconds to wait for another process that writes
-_SCHEMA = f"""
-BEGIN IMMEDIATE;
-CREATE TABLE decisions (
-    id INTEGER PRIMARY KEY,
-    time TEXT NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('confirmed', 'corrected', 'skipped', 'undone')),
-    bag TEXT NOT NULL,
-    row INTEGER NOT NULL,   -- of the instance inside its bag, from 0
-    size INTEGER NOT NULL,  -- instances of the bag at that time
-    label TEXT,             -- the label a person gave
-    guess TEXT,             -- the prediction of the model
-    probability REAL,       -- and how sure it was
-    undoes INTEGER REFERENCES decisions (id),
-    CHECK (0 <= row AND row < size)
-);
-CREATE VIEW standing AS
-    SELECT * FROM decisions
-    WHERE kind != 'undone' AND id NOT IN (SELECT undoes FROM decisions WHERE undoes IS NOT NULL);
-CREATE VIEW corrections AS
-    SELECT bag, row, size, label FROM standing
-    WHERE kind IN ('confirmed', 'corrected')
-    AND id = (
-        SELECT max(id) FROM standing AS s
-        WHERE s.bag = standing.bag AND s.row = standing.row AND s.kind != 'skipped'
-    )
-    ORDER BY id;
-CREATE INDEX by_instance ON decisions (bag, row);
-PRAGMA application_id = {APPLICATION};
-PRAGMA user_version = {VERSION};
-COMMIT;
-"""
 _LAST = "SELECT id, bag, row, size FROM standing ORDER BY id DESC LIMIT 1"
 
 
@@ -299,7 +269,8 @@ class Corrections:
         """Make the tables of a new file, or see that they are ours."""
         empty = self._file.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
         if empty and _header(self._file) == (0, 0):
-            self._file.executescript(_SCHEMA)
+            schema = (resources.files("bagwise.review") / "schema.sql").read_text("utf-8")
+            self._file.executescript(schema.format(application=APPLICATION, version=VERSION))
         _check_header(self._file, self.path)
 
 
