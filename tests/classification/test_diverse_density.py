@@ -51,10 +51,10 @@ def em_dd_by_scipy(z, bags, positive):
     return min(before, now)
 
 
-def tiny(seed):
+def tiny(seed, n_features=2):
     rng = np.random.default_rng(seed)
     y = np.arange(8) % 2
-    arrays = [rng.normal(size=(3, 2)) for _ in y]
+    arrays = [rng.normal(size=(3, n_features)) for _ in y]
     for array, label in zip(arrays, y, strict=True):
         array[0] += 2.0 * label
     return Bags.from_arrays(arrays), y
@@ -63,14 +63,16 @@ def tiny(seed):
 def all_starts(bags, y):
     points = np.vstack([bag for bag, label in zip(bags, y, strict=True) if label])
     root = np.sqrt(1 / (2 * bags.instances.var()))
-    return [np.concatenate([point, [root, root]]) for point in points]
+    return [np.concatenate([point, np.full(len(point), root)]) for point in points]
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("scale", [0.3, 1.0])
-def test_the_objective_and_its_gradient(seed, scale):
-    bags, y = tiny(seed)
-    z = np.random.default_rng(seed + 100).normal(scale=scale, size=4)
+@pytest.mark.parametrize("n_features", [2, 4, 11])  # compiled sums add four features at a time
+def test_the_objective_and_its_gradient(seed, scale, n_features):
+    bags, y = tiny(seed, n_features)
+    scale *= np.sqrt(2 / n_features)
+    z = np.random.default_rng(seed + 100).normal(scale=scale, size=2 * n_features)
     value, gradient = diverse_density.value_and_gradient(bags.instances, bags.offsets, y == 1, z)
     assert value == pytest.approx(noisy_or_objective(z, bags, y), rel=1e-7)
     slopes = approx_fprime(z, noisy_or_objective, 1e-6, bags, y)
@@ -85,9 +87,9 @@ def test_far_bags_keep_a_value_and_a_slope():
     np.testing.assert_allclose(gradient, [-100.0, 5000.0])
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_diverse_density_ends_as_deep_as_scipy(seed):
-    bags, y = tiny(seed)
+@pytest.mark.parametrize(("seed", "n_features"), [(0, 2), (1, 2), (0, 5)])
+def test_diverse_density_ends_as_deep_as_scipy(seed, n_features):
+    bags, y = tiny(seed, n_features)
     deepest = min(
         minimize(noisy_or_objective, z, (bags, y), method="L-BFGS-B").fun
         for z in all_starts(bags, y)
@@ -98,9 +100,9 @@ def test_diverse_density_ends_as_deep_as_scipy(seed):
     assert model.objective_curve_[-1] <= deepest * (1 + 1e-4)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_em_dd_ends_as_deep_as_its_rounds_by_scipy(seed):
-    bags, y = tiny(seed)
+@pytest.mark.parametrize(("seed", "n_features"), [(0, 2), (1, 2), (0, 5)])
+def test_em_dd_ends_as_deep_as_its_rounds_by_scipy(seed, n_features):
+    bags, y = tiny(seed, n_features)
     deepest = min(em_dd_by_scipy(z, bags, y) for z in all_starts(bags, y))
     model = EMDD(tol=1e-9, max_iter=1000).fit(bags, y)
     z = np.concatenate([model.concepts_[0], np.sqrt(model.weights_[0])])
