@@ -13,6 +13,7 @@ from bagwise.pairwise import (
     bag_distances,
     bag_kernel,
     instance_kernel,
+    kernel_width,
     minimax_statistics,
     set_kernel_norms,
 )
@@ -316,3 +317,13 @@ def test_large_sparse_bags_of_few_features_are_searched_by_trees(rng, kind):
     dense = Bags(table, [0, 3, 3003, 6003])
     found = pairwise.bag_distances(dense.with_instances(sparse.csr_array(table)), kind=kind)
     np.testing.assert_array_equal(found, pairwise.bag_distances(dense, kind=kind))
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
+def test_a_weight_in_the_kernel_width_counts_copies_of_a_bag(rng, wrap):
+    arrays = [rng.normal(3 * i, size=(i + 1, 2)) for i in range(4)]
+    bags = Bags(wrap(np.vstack(arrays)), [0, 1, 3, 6, 10])
+    copies = np.array([1, 3, 0, 2])
+    repeated = Bags.from_arrays([arrays[i] for i in np.repeat(np.arange(4), copies)])
+    width = kernel_width("scale", bags, copies.astype(float))
+    assert width == pytest.approx(kernel_width("scale", repeated))
