@@ -110,11 +110,8 @@ class InstanceTransformer(  # type: ignore[call-arg]
         self
         """
         bags = self._read(X, reset=True)
-        given = PASS_THROUGH if self.transformer is None else self.transformer
-        y_instances = None
-        if y is not None:
-            y_instances = check_length(np.asarray(y), bags)[bags.bag_index]
-        fresh = clone(given)
+        fresh = clone(PASS_THROUGH if self.transformer is None else self.transformer)
+        y_instances = None if y is None else check_length(np.asarray(y), bags)[bags.bag_index]
         self.transformer_ = by_place(
             bags, partial(_fitted_here, fresh, y_instances), partial(_fitted_on_workers, fresh)
         )
@@ -407,11 +404,7 @@ def _fitted_on_workers(transformer: Any, bags: Bags) -> Any:
             f"{type(transformer).__name__} has no partial_fit and cannot learn from bags on a "
             "cluster: fit it on bags.collect(), or on some of the bags."
         )
-    return fold_bags(_learn_more, transformer, bags)
-
-
-def _learn_more(transformer: Any, bags: Bags) -> Any:
-    return transformer.partial_fit(_rows(bags))
+    return fold_bags(lambda model, some: model.partial_fit(_rows(some)), transformer, bags)
 
 
 def _blocks(bags: Bags) -> Iterator[slice]:

@@ -138,7 +138,6 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints = {
-        "reg": [NOT_NEGATIVE],
         "background": "no_validation",  # a label may be anything
         "solver": [StrOptions({"lbfgs", "em", "gem"})],
         "max_operations": [NOT_NEGATIVE],

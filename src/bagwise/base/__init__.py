@@ -9,16 +9,3 @@ from bagwise.base._scoring import (
     one_vs_rest_probabilities,
     softmax_probabilities,
 )
-
-__all__ = [
-    "BagClassifierMixin",
-    "BagEstimator",
-    "OneVsRestMixin",
-    "RowEstimator",
-    "finite_scores",
-    "fit_method",
-    "in_canonical_order",
-    "one_vs_rest_probabilities",
-    "softmax_probabilities",
-    "with_known_labels",
-]

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.sparsefuncs import min_max_axis
 
+from bagwise._types import Array
 from bagwise._validation import check_bags
 from bagwise.engines.arrays import extremes
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
@@ -160,12 +162,13 @@ def _widest(X: Any) -> str:
     rows = bags.instances
     if not isinstance(rows, np.ndarray) and not sparse.issparse(rows):
         return ""
-    low, high = (np.asarray(_dense(edge(axis=0))).ravel() for edge in (rows.min, rows.max))
+    low, high = column_range(rows)
     j = int(np.argmax(np.maximum(np.abs(low), np.abs(high))))
     names = bags.feature_names
     feature = f"feature {j}" if names is None else f"feature {j} ({names[j]!r})"
     return f" The largest magnitudes are in {feature}, from {low[j]:.3g} to {high[j]:.3g}."
 
 
-def _dense(vector: Any) -> Any:
-    return vector.toarray() if sparse.issparse(vector) else vector
+def column_range(rows: Any) -> tuple[Array, Array]:
+    """Smallest and largest value of each column, of a dense or sparse table."""
+    return min_max_axis(rows, axis=0) if sparse.issparse(rows) else (rows.min(0), rows.max(0))

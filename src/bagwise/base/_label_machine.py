@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.kernel_approximation import Nystroem
-from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise import compiled
 from bagwise._memory import require_memory
 from bagwise._types import Array
+from bagwise.base._finite import column_range
 from bagwise.base._fitted_state import FittedState, Floats, Integers, Model, Number
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, PRECOMPUTED_TOO
@@ -90,10 +89,7 @@ class LabelMachine(KernelMachine):
             rows = self._with_offset(compiled.dual_descent.rows_of(X))
             return TrainingRows(rows, np.zeros(X.shape[1]), gamma, nystroem)
         # Within the range of each feature: rounding would leave a constant one with tiny values.
-        low, high = (
-            min_max_axis(X, axis=0) if sparse.issparse(X) else (X.min(axis=0), X.max(axis=0))
-        )
-        centre = np.clip(np.asarray(X.mean(axis=0, dtype=np.float64)).ravel(), low, high)
+        centre = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel().clip(*column_range(X))
         rows = self._with_offset(compiled.dual_descent.rows_of(X, centre=centre))
         return TrainingRows(rows, centre, gamma, nystroem)
 

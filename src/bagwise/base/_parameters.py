@@ -29,6 +29,7 @@ PRECOMPUTED_TOO = [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), call
 CONSTRAINTS: dict[str, list[Any]] = {
     "C": [POSITIVE],
     "C1": [POSITIVE],
+    "C2": [POSITIVE],
     "center": ["boolean"],
     "checkpoint": [str, PathLike, None],
     "class_weight": [StrOptions({"balanced"}), dict, None],
@@ -42,8 +43,11 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "n_clusters": [COUNT],
     "n_components": [None, COUNT],
     "n_init": [COUNT],
+    "n_neighbors": [COUNT],
     "n_prototypes": [None, COUNT],
+    "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
     "random_state": ["random_state"],
+    "reg": [NOT_NEGATIVE],
     "tol": [POSITIVE],
     "verbose": ["verbose"],
 }

@@ -117,7 +117,6 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     _learns_label_sets = True
     _parameter_constraints = {
         "orthonormal": ["boolean"],
-        "reg": [NOT_NEGATIVE],
         "max_pairs": [COUNT],
         "tol": [NOT_NEGATIVE],
     }

@@ -1,6 +1,5 @@
 """MINet: mi-Net and MI-Net, neural networks whose instance scores or embeddings are pooled."""
 
-from collections.abc import Iterator
 from dataclasses import KW_ONLY
 from itertools import pairwise
 from numbers import Real
@@ -19,6 +18,7 @@ from bagwise.base._fitted_state import FittedState, Floats, ListOf
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.base._scoring import pool
 from bagwise.classification._mi_net_training import Architecture, head_inputs, train
+from bagwise.compiled.threads import block_bounds
 from bagwise.exceptions import InputError
 
 # Instances whose hidden layers are held in memory at once when predicting.
@@ -210,7 +210,9 @@ class MINet(BagClassifierMixin, BagEstimator):
 
     def _score(self, bags: Bags) -> Array:
         """Logits of the instances, or of the bags where embeddings are pooled."""
-        return np.concatenate([self._mean_over_heads(block) for block in _blocks(bags)])
+        bounds = block_bounds(bags.offsets, -(-bags.n_instances // BLOCK))
+        blocks = [bags[start:stop] for start, stop in pairwise(bounds)]
+        return np.concatenate([self._mean_over_heads(block) for block in blocks])
 
     def _mean_over_heads(self, bags: Bags) -> Array:
         n_heads = self._architecture().n_heads
@@ -219,14 +221,6 @@ class MINet(BagClassifierMixin, BagEstimator):
             layers = [pool(_dense(layer), bags.offsets, self.pooling) for layer in layers]
         heads = zip(layers, self.coefs_[-n_heads:], self.intercepts_[-n_heads:], strict=True)
         return sum(layer @ W + b for layer, W, b in heads) / n_heads
-
-
-def _blocks(bags: Bags) -> Iterator[Bags]:
-    """Cut bags into runs of whole bags, each of about `BLOCK` instances."""
-    wanted = np.arange(0, bags.n_instances, BLOCK)
-    cuts = np.unique([*np.searchsorted(bags.offsets, wanted), len(bags)])
-    for start, stop in pairwise(cuts):
-        yield bags[start:stop]
 
 
 def _dense(layer: Any) -> Array:

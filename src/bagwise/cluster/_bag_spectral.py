@@ -1,7 +1,6 @@
 """BagConstrainedSpectralClustering: clusters of instances that respect the label sets of bags."""
 
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -167,7 +166,6 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         "alpha": [NOT_NEGATIVE],
         "constraints": [StrOptions(set(CONSTRAINTS)), None],
         "affinity": [StrOptions(set(AFFINITIES)), callable],
-        "n_neighbors": [COUNT],
         "neighbor_search": [StrOptions({"exact", "approximate"})],
         "scale_neighbor": [COUNT],
         "n_landmarks": [COUNT],
@@ -241,7 +239,11 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True)
         labels = known_label_sets(y, bags)
-        self._refuse_too_few(bags.n_instances)
+        if self.n_clusters > bags.n_instances:
+            raise InputError(
+                f"n_clusters={self.n_clusters}, but there are n_samples = {bags.n_instances} "
+                "instances: use at most as many clusters as instances."
+            )
         rng = check_random_state(self.random_state)
         affinity = resolve_affinity(self.affinity, bags.n_instances)
         order = own_order(bags, labels, pairwise=affinity == "precomputed")
@@ -338,13 +340,6 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
             beta=self.beta,
         )
 
-    def _refuse_too_few(self, n_instances: int) -> None:
-        if self.n_clusters > n_instances:
-            raise InputError(
-                f"n_clusters={self.n_clusters}, but there are n_samples = {n_instances} instances: "
-                "use at most as many clusters as instances."
-            )
-
     def _name_clusters(self, bags: Bags, labels: Labels | None) -> None:
         """Estimate the classes in each cluster from the label sets."""
         self.classes_ = self.cluster_classes_ = self.cluster_class_shares_ = None
@@ -374,12 +369,9 @@ def own_order(bags: Bags, labels: Labels | None, *, pairwise: bool) -> Ints:
     if pairwise:
         return np.arange(bags.n_instances)
     draw = np.random.RandomState(0).standard_normal
-    place = over_partitions(partial(_projected, direction=draw(bags.n_features)), bags)
+    direction = draw(bags.n_features)
+    place = over_partitions(lambda some: np.asarray(some.instances @ direction), bags)
     if labels is None:
         return np.argsort(place, kind="stable")
     by_labels = (labels.indicator @ draw(labels.indicator.shape[1]))[bags.bag_index]
     return np.lexsort((by_labels, place))
-
-
-def _projected(bags: Bags, direction: Array) -> Array:
-    return np.asarray(bags.instances @ direction)

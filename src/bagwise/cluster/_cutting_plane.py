@@ -6,7 +6,6 @@ from typing import Any
 from bagwise._sklearn import StrOptions
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.cluster._row_clusterer import TwoWayClusterer
-from bagwise.compiled.threads import one_core_if_small, one_core_if_sparse
 from bagwise.solvers.clustering.cutting_plane_mmc import cutting_plane_mmc
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
@@ -104,12 +103,4 @@ class CuttingPlaneMMC(TwoWayClusterer):
     verbose: int = 0
 
     def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
-        with one_core_if_small(rows), one_core_if_sparse(rows):
-            return cutting_plane_mmc(
-                space,
-                self._start(space, self.init, self.random_state),
-                C=self.C,
-                balance=self.balance,
-                tol=self.tol,
-                steps=self._track(range(self.max_iter), "round"),
-            )
+        return self._improve(cutting_plane_mmc, space, rows)

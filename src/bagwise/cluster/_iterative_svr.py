@@ -7,7 +7,6 @@ from typing import Any
 from bagwise._sklearn import Interval, StrOptions
 from bagwise.base._parameters import with_parameters
 from bagwise.cluster._row_clusterer import TwoWayClusterer, check_number_of_rows
-from bagwise.compiled.threads import one_core_if_small, one_core_if_sparse
 from bagwise.solvers.clustering.iterative_svr import iterative_svr
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
@@ -103,12 +102,4 @@ class IterativeSVR(TwoWayClusterer):
 
     def _solve(self, space: FeatureSpace, rows: Any) -> SolverResult:
         check_number_of_rows("IterativeSVR", rows.shape[0])  # LIBSVM, also where it is linear
-        with one_core_if_small(rows), one_core_if_sparse(rows):
-            return iterative_svr(
-                space,
-                self._start(space, self.init, self.random_state),
-                C=self.C,
-                balance=self.balance,
-                tol=self.tol,
-                steps=self._track(range(self.max_iter), "round"),
-            )
+        return self._improve(iterative_svr, space, rows)

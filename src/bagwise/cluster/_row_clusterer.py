@@ -1,5 +1,6 @@
 """What clusterers of plain rows share."""
 
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +12,7 @@ from bagwise._validation import check_rows
 from bagwise.base import RowEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Integers
 from bagwise.base._kernel_machine import KernelMachine
+from bagwise.compiled.threads import one_core_if_small, one_core_if_sparse
 from bagwise.exceptions import InputError
 from bagwise.solvers.clustering.kernel_kmeans import first_labels, kernel_kmeans, squared_lengths
 from bagwise.solvers.margin.feature_space import FeatureSpace
@@ -99,13 +101,26 @@ class TwoWayClusterer(ClusterMixin, KernelMachine, RowEstimator):
         """Learn the machine; ``solution`` is (coef of rows, intercept)."""
         raise NotImplementedError
 
-    @staticmethod
-    def _start(space: FeatureSpace, init: str, random_state: Any) -> Ints:
+    def _improve(
+        self, solver: Callable[..., SolverResult], space: FeatureSpace, rows: Any
+    ) -> SolverResult:
+        """Run a solver that begins with labels 1 and -1, chosen by `init`."""
+        with one_core_if_small(rows), one_core_if_sparse(rows):
+            return solver(
+                space,
+                self._start(space),
+                C=self.C,
+                balance=self.balance,
+                tol=self.tol,
+                steps=self._track(range(self.max_iter), "round"),
+            )
+
+    def _start(self, space: FeatureSpace) -> Ints:
         """Labels 1 and -1 to begin with: of kernel k-means, or of the best random ones."""
-        rng = check_random_state(random_state)
+        rng = check_random_state(self.random_state)
         lengths = squared_lengths(space)
-        by = "k-means++" if init == "kmeans" else "alignment"
+        by = "k-means++" if self.init == "kmeans" else "alignment"
         labels = first_labels(space, lengths, 2, by, rng)
-        if init == "kmeans":
+        if self.init == "kmeans":
             labels = kernel_kmeans(space, lengths, labels, 2, max_iter=100).solution[0]
         return np.where(labels == 1, 1, -1)

@@ -26,28 +26,3 @@ from bagwise.engines.placement import (
     place,
     require_local,
 )
-
-__all__ = [
-    "Checkpoint",
-    "Journal",
-    "Parts",
-    "by_place",
-    "check_each",
-    "check_place",
-    "codes_by_bag",
-    "codes_of_instances",
-    "digest",
-    "fold_bags",
-    "iterate",
-    "local_instances",
-    "map_bags",
-    "memory_of_parts",
-    "one_core_for",
-    "over_blocks",
-    "over_partitions",
-    "over_tasks",
-    "place",
-    "require_local",
-    "retry",
-    "to_numpy",
-]

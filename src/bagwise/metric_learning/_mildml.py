@@ -11,7 +11,7 @@ from bagwise._sklearn import Interval
 from bagwise._validation import check_bags, check_label_sets
 from bagwise.base import fit_method, in_canonical_order, with_known_labels
 from bagwise.base._fitted_state import FittedState, Number
-from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
+from bagwise.base._parameters import with_parameters
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
 from bagwise.metric_learning._base import MetricLearner, with_dense_instances
@@ -86,10 +86,7 @@ class MildML(MetricLearner):
     True
     """
 
-    _parameter_constraints = {
-        "reg": [NOT_NEGATIVE],
-        "n_pairs": [Interval(Integral, 2, None, closed="left")],
-    }
+    _parameter_constraints = {"n_pairs": [Interval(Integral, 2, None, closed="left")]}
 
     n_components: int | None = None
     _: KW_ONLY

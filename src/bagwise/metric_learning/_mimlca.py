@@ -37,10 +37,7 @@ from bagwise.solvers.metric.mimlca_parts import mimlca_by_parts
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates, cluster_means
 from bagwise.solvers.result import SolverResult
 
-SPAN_CONSTRAINTS: dict[str, Any] = {
-    "gamma": [None, POSITIVE],
-    "ridge": [NOT_NEGATIVE],
-}
+SPAN_CONSTRAINTS: dict[str, Any] = {"gamma": [None, POSITIVE], "ridge": [NOT_NEGATIVE]}
 
 
 class _ClusterMetric(CentroidPredictor):

@@ -2,19 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils.extmath import row_norms, safe_sparse_dot
+from sklearn.utils.extmath import row_norms
 
-from bagwise._sklearn import Interval
-from bagwise._types import Array
 from bagwise._warnings import warn_user
-from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_sparse
-from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, Signs
+from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
 from bagwise.solvers.margin.cost_range import check_costs
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.annealed_svm import annealed_svm
@@ -23,7 +19,7 @@ LONG = 1e3  # rows of this length drown the constant feature 1
 
 
 @with_parameters
-class AnnealedSVM(PartlyLabelledClassifier):
+class AnnealedSVM(PartlyLabelledMachine):
     r"""Linear SVM for many rows, most of them unlabelled (SVMlin, Sindhwani and Keerthi 2006).
 
     .. math:: \min_{w, p} \tfrac12 |w|^2 + \tfrac{C_1}2 \sum_{labelled} (1 - y_i f_i)_+^2
@@ -89,16 +85,8 @@ class AnnealedSVM(PartlyLabelledClassifier):
     ['no', 'no', 'no', 'yes', 'yes', 'yes']
     """
 
-    _parameter_constraints = {
-        "C2": [POSITIVE, None],
-        "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
-    }
-
-    def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
-            "coef_": Floats("n_machines", "n_features_in_"),
-            "intercept_": Floats("n_machines"),
-        }
+    _parameter_constraints = {"C2": [POSITIVE, None]}
+    kernel = "linear"  # the only one
 
     C1: float = 1.0
     C2: float | None = None
@@ -133,6 +121,3 @@ class AnnealedSVM(PartlyLabelledClassifier):
         self.coef_ = np.array([result.solution[0] for result in results])
         self.intercept_ = np.array([float(result.solution[1]) for result in results])
         return results
-
-    def _score_rows(self, rows: Any) -> Array:
-        return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
+from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.laplacian_svm import graph_laplacian, laplacian_svm
@@ -91,7 +91,7 @@ class LaplacianSVM(PartlyLabelledMachine):
     ['no', 'no', 'no', 'yes', 'yes', 'yes']
     """
 
-    _parameter_constraints = {"manifold_weight": [NOT_NEGATIVE], "n_neighbors": [COUNT]}
+    _parameter_constraints = {"manifold_weight": [NOT_NEGATIVE]}
 
     C: float = 100.0
     manifold_weight: float = 1.0

@@ -1,13 +1,11 @@
 """TransductiveSVM (TSVM): an SVM that chooses the labels of unlabelled rows."""
 
 from dataclasses import KW_ONLY
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from bagwise._sklearn import Interval
-from bagwise.base._parameters import POSITIVE, with_parameters
+from bagwise.base._parameters import with_parameters
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
@@ -93,11 +91,6 @@ class TransductiveSVM(PartlyLabelledMachine):
     >>> model.transduction_.tolist()
     ['no', 'no', 'no', 'yes', 'yes', 'yes']
     """
-
-    _parameter_constraints = {
-        "C2": [POSITIVE],
-        "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
-    }
 
     C1: float = 1.0
     C2: float = 1.0

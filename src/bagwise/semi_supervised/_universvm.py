@@ -5,7 +5,7 @@ from numbers import Real
 from typing import Any
 
 from bagwise._sklearn import Interval
-from bagwise.base._parameters import POSITIVE, with_parameters
+from bagwise.base._parameters import with_parameters
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
@@ -90,11 +90,7 @@ class UniverSVM(PartlyLabelledMachine):
     ['no', 'no', 'no', 'yes', 'yes', 'yes']
     """
 
-    _parameter_constraints = {
-        "C2": [POSITIVE],
-        "s": [Interval(Real, -1, 0, closed="right")],
-        "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
-    }
+    _parameter_constraints = {"s": [Interval(Real, -1, 0, closed="right")]}
 
     C1: float = 1.0
     C2: float = 1.0
