@@ -3,7 +3,7 @@
 Rows are instances of bags, or rows of their own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from bagwise.base._fitted_state import Axis, FittedState, Floats, Integers, Numb
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.margin.cost_range import check_costs, mean_square
 from bagwise.solvers.margin.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
+from bagwise.solvers.result import SolverResult
 
 BLOCK = 2**22  # kernel values held at once when scoring
 
@@ -61,6 +62,11 @@ class KernelMachine(BagEstimator):
         check_costs(1.0, **costs)
         width = self._width(rows)
         return KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, width))
+
+    def _keep_each(self, space: FeatureSpace, results: Sequence[SolverResult]) -> None:
+        """Keep a machine per result; ``solution`` begins with (coef of rows, intercept)."""
+        coef, intercept = zip(*(result.solution[:2] for result in results), strict=True)
+        self._keep(space, np.array(coef), np.array(intercept, dtype=np.float64))
 
     def _keep(self, space: FeatureSpace, coef: Array, intercept: Array) -> None:
         """Keep machines as fitted state; rows of `coef` are weights of the training rows."""

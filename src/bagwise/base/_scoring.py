@@ -1,7 +1,8 @@
 """The scoring template: from `_score` to labels, probabilities and key instances."""
 
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.special import expit, log_expit, softmax
@@ -12,10 +13,13 @@ from bagwise import compiled
 from bagwise._types import Array, Ints
 from bagwise._validation import check_label
 from bagwise.bags import Bags
-from bagwise.base._canonical_order import order_within_bags
+from bagwise.base._estimator import order_within_bags
 from bagwise.base._finite import require_finite
 from bagwise.base._fitted_state import Classes, FittedState, Text
 from bagwise.exceptions import LabelError
+from bagwise.labels import Labels
+
+Result = TypeVar("Result")
 
 SCORE_BITS = 20  # scores of classes that differ by less than 1e-6 of the largest are equal
 
@@ -308,6 +312,38 @@ class BagClassifierMixin(ClassifierMixin):
 
     def _one_column_for_two(self, scores: Array) -> Array:
         return scores[:, 0] if scores.shape[1] == 1 and len(self.classes_) == 2 else scores
+
+
+class OneVsRestMixin(BagClassifierMixin):
+    """A machine for two classes (positive: ``classes_[1]``), else one per class against the rest.
+
+    ``fit`` calls `_one_vs_rest`; `_score` has a column per machine.
+    """
+
+    def _one_vs_rest(
+        self, labels: Labels, solve: Callable[[Ints], Result], *, task: str | None = "class"
+    ) -> list[Result]:
+        """Solve the problem of each class.
+
+        Parameters
+        ----------
+        labels : Labels
+            The labels of bags or rows.
+        solve : callable
+            Takes the signs of one problem, of shape (n,): 1 for the class, -1 for the rest, 0 where
+            the label is not known.
+        task : str or None, default="class"
+            What progress calls a problem; None where `solve` reports its own progress.
+
+        Returns
+        -------
+        list
+            The results, one per machine.
+        """
+        positives: Any = labels.positives
+        if task is not None:
+            positives = self._track(positives, task)
+        return [solve(labels.signs(k)) for k in positives]
 
 
 def _columns(scores: Array) -> Ints:

@@ -48,8 +48,7 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
             results = self._one_vs_rest(
                 labels, lambda signs: self._solve(space, bags.offsets, signs > 0, costs)
             )
-        coef = np.array([result.solution[0] for result in results])  # (n_machines, n_instances)
-        self._keep(space, coef, np.array([float(result.solution[1]) for result in results]))
+        self._keep_each(space, results)
         self._keep_progress(results, "raise max_iter, scale the instances, or lower C")
         self.classes_ = labels.classes
         return self

@@ -1,16 +1,16 @@
 """AnnealedSVM (the deterministic annealing of SVMlin): labels as probabilities, slowly cooled."""
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import Any
 
 import numpy as np
 from sklearn.utils.extmath import row_norms
 
+from bagwise._types import Ints
 from bagwise._warnings import warn_user
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_sparse
-from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
+from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
 from bagwise.solvers.margin.cost_range import check_costs
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.annealed_svm import annealed_svm
@@ -19,7 +19,7 @@ LONG = 1e3  # rows of this length drown the constant feature 1
 
 
 @with_parameters
-class AnnealedSVM(PartlyLabelledMachine):
+class AnnealedSVM(PartlyLabelledClassifier):
     r"""Linear SVM for many rows, most of them unlabelled (SVMlin, Sindhwani and Keerthi 2006).
 
     .. math:: \min_{w, p} \tfrac12 |w|^2 + \tfrac{C_1}2 \sum_{labelled} (1 - y_i f_i)_+^2
@@ -95,7 +95,7 @@ class AnnealedSVM(PartlyLabelledMachine):
     tol: float = 1e-4
     verbose: int = 0
 
-    def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
+    def _learn(self, rows: Any, signs: list[Ints]) -> list[SolverResult]:
         length = float(np.sqrt(row_norms(rows, squared=True).mean()))
         if length > LONG:
             warn_user(

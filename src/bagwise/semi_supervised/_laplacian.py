@@ -1,20 +1,18 @@
 """LaplacianSVM: an SVM that is smooth along a graph of all rows."""
 
-from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any
 
-import numpy as np
-
+from bagwise._types import Ints
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
-from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
+from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.laplacian_svm import graph_laplacian, laplacian_svm
 
 
 @with_parameters
-class LaplacianSVM(PartlyLabelledMachine):
+class LaplacianSVM(PartlyLabelledClassifier):
     r"""SVM that varies little between neighbours, labelled or not (Belkin 2006).
 
     .. math:: \min_{f, b} \tfrac12 |f|_K^2 + \tfrac{\gamma_I}2 \sum_{i \sim j} (f_i - f_j)^2
@@ -104,7 +102,7 @@ class LaplacianSVM(PartlyLabelledMachine):
     tol: float = 1e-6
     verbose: int = 0
 
-    def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
+    def _learn(self, rows: Any, signs: list[Ints]) -> list[SolverResult]:
         space = self._space(rows)
         results = laplacian_svm(
             space,
@@ -115,6 +113,5 @@ class LaplacianSVM(PartlyLabelledMachine):
             tol=self.tol,
             track=partial(self._track, task="class"),
         )
-        coef, intercept = zip(*(result.solution for result in results), strict=True)
-        self._keep(space, np.array(coef), np.array(intercept))
+        self._keep_each(space, results)
         return results

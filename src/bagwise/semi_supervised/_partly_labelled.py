@@ -1,13 +1,11 @@
 """What semi-supervised classifiers share: -1 is unlabelled, one class against the rest."""
 
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from bagwise._types import Floats, Ints
+from bagwise._types import Ints
 from bagwise._validation import check_partial_labels, check_rows
-from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Values
 from bagwise.base._kernel_machine import KernelMachine
@@ -16,14 +14,12 @@ from bagwise.exceptions import LabelError
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 
-Signs = Ints
 
-
-class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
+class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
     """A machine per class on rows of which some have no label.
 
     Two classes make one machine, positive for ``classes_[1]``; more make one per class, against
-    the rest. A subclass implements `_learn` and `_score_rows`.
+    the rest. A subclass implements `_solve`, or `_learn`.
     """
 
     label_kind_ = "partial"
@@ -64,30 +60,19 @@ class PartlyLabelledClassifier(BagClassifierMixin, RowEstimator):
         self.transduction_ = np.where(labels.known, labels.classes[labels.codes], predicted)
         return self
 
-    def _score(self, bags: Bags) -> Floats:
-        return self._score_rows(bags.instances)
-
-    def _share(self, signs: Signs) -> float:
+    def _share(self, signs: Ints) -> float:
         """Share of positive rows to expect among the unlabelled ones."""
         if self.positive_share is not None:
             return self.positive_share
         return float(np.mean(signs[signs != 0] > 0))
 
-    def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
+    def _learn(self, rows: Any, signs: list[Ints]) -> list[SolverResult]:
         """Learn and keep a machine per sign vector: 1, -1, and 0 where the label is unknown."""
-        raise NotImplementedError
-
-
-class PartlyLabelledMachine(KernelMachine, PartlyLabelledClassifier):
-    """A linear or kernel machine per class; a subclass offers `_solve`."""
-
-    def _learn(self, rows: Any, signs: Sequence[Signs]) -> list[SolverResult]:
         space = self._space(rows)
         results = [self._solve(space, each) for each in self._track(signs, "class")]
-        coef = np.array([result.solution[0] for result in results])
-        self._keep(space, coef, np.array([float(result.solution[1]) for result in results]))
+        self._keep_each(space, results)
         return results
 
-    def _solve(self, space: FeatureSpace, signs: Signs) -> SolverResult:
+    def _solve(self, space: FeatureSpace, signs: Ints) -> SolverResult:
         """Learn one machine; ``solution`` begins with (coef of rows, intercept)."""
         raise NotImplementedError

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from bagwise._types import Ints
 from bagwise.base._parameters import with_parameters
-from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
+from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.transductive import transductive_svm
@@ -14,7 +15,7 @@ from bagwise.solvers.wellsvm.label_starts import n_expected
 
 
 @with_parameters
-class TransductiveSVM(PartlyLabelledMachine):
+class TransductiveSVM(PartlyLabelledClassifier):
     r"""SVM that also chooses the labels of unlabelled rows (TSVM, Joachims 1999).
 
     .. math:: \min_{y_u, w, b} \tfrac12 |w|^2 + C_1 \sum_{labelled} \xi_i
@@ -104,7 +105,7 @@ class TransductiveSVM(PartlyLabelledMachine):
     tol: float = 1e-6
     verbose: int = 0
 
-    def _solve(self, space: FeatureSpace, signs: Signs) -> SolverResult:
+    def _solve(self, space: FeatureSpace, signs: Ints) -> SolverResult:
         return transductive_svm(
             space,
             signs,

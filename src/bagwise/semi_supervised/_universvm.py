@@ -5,15 +5,16 @@ from numbers import Real
 from typing import Any
 
 from bagwise._sklearn import Interval
+from bagwise._types import Ints
 from bagwise.base._parameters import with_parameters
-from bagwise.semi_supervised._partly_labelled import PartlyLabelledMachine, Signs
+from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.universvm import ramp_svm
 
 
 @with_parameters
-class UniverSVM(PartlyLabelledMachine):
+class UniverSVM(PartlyLabelledClassifier):
     r"""SVM whose margin avoids unlabelled rows (the TSVM of UniverSVM, Collobert 2006).
 
     .. math:: \min_{w, b} \tfrac12 |w|^2 + C_1 \sum_{labelled} (1 - y_i f_i)_+
@@ -105,7 +106,7 @@ class UniverSVM(PartlyLabelledMachine):
     tol: float = 1e-6
     verbose: int = 0
 
-    def _solve(self, space: FeatureSpace, signs: Signs) -> SolverResult:
+    def _solve(self, space: FeatureSpace, signs: Ints) -> SolverResult:
         return ramp_svm(
             space,
             signs,
