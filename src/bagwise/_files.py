@@ -33,13 +33,18 @@ def replacing(path: Path, *, force: bool) -> Iterator[Path]:
 
 def check_output(path: Path, *, force: bool) -> None:
     """Refuse to write over a file nobody gave up, over a folder, or into no folder at all."""
-    if not path.parent.is_dir():
-        raise DataNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name} in.")
     if path.is_dir():
         raise OutputExistsError(f"{path} is a folder: give the name of a file.")
     if path.exists() and not path.is_file():  # a file in its place would remove it
         raise OutputExistsError(f"{path} is a pipe or a device: give the name of a file.")
-    if path.exists() and not force:
+    check_place(path, exists=path.exists(), force=force)
+
+
+def check_place(path: Path, *, exists: bool, force: bool) -> None:
+    """Refuse to write over what exists without `force`, or into no folder at all."""
+    if not path.parent.is_dir():
+        raise DataNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name} in.")
+    if exists and not force:
         raise OutputExistsError(f"{path} exists already: pass force=True to overwrite it.")
 
 

@@ -73,8 +73,7 @@ def byte_count(limit: int | float | str | None) -> int:
     units = _UNITS | _BINARY_UNITS
     if not isinstance(limit, str) or match is None or match[2] not in units:
         raise InputError(
-            f"memory_limit={limit!r} is not a size: give bytes, or a text such as '2GB' or "
-            "'512MiB'."
+            f"memory_limit={limit!r} is not a size: give bytes, or a text such as '2GB'."
         )
     return int(float(match[1]) * units[match[2]])
 

@@ -98,8 +98,7 @@ def check_rows(estimator: Any, X: Any, *, reset: bool, min_rows: int = 1) -> Any
         )
     if sparse.issparse(X) and not get_tags(estimator).input_tags.sparse:
         raise SparseInputError(
-            f"sparse rows were passed, but {type(estimator).__name__} needs dense ones: use "
-            "X.toarray()."
+            f"{type(estimator).__name__} needs dense rows, got sparse ones: use X.toarray()."
         )
     rows = _checked_rows(estimator, X, reset=reset, min_rows=min_rows)
     bags = Bags(rows, np.arange(rows.shape[0] + 1))
@@ -151,8 +150,7 @@ def check_similarity(similarity: Any, n_instances: int) -> Any:
     asymmetry = abs(checked - checked.T).max()
     if asymmetry > 1e-6 * max(checked.max(), 1e-300):
         raise InputError(
-            f"the similarities are not symmetric (they differ by {asymmetry:.3g}): use "
-            "(W + W.T) / 2."
+            f"the similarities are not symmetric (by {asymmetry:.3g}): use (W + W.T) / 2."
         )
     if sparse.issparse(checked):
         return checked - sparse.diags_array(checked.diagonal(), format="csr")
@@ -166,14 +164,12 @@ def _as_bags(X: Any) -> Bags | None:
         return X
     if isinstance(X, Iterator):
         raise InputError(
-            f"X is an iterator ({type(X).__name__}), which can be read only once: give list(X), or "
-            "Bags.from_arrays(X)."
+            f"X is an iterator ({type(X).__name__}): give list(X), or Bags.from_arrays(X)."
         )
     is_object_array = isinstance(X, np.ndarray) and X.dtype == object and X.ndim == 1
     if is_object_array and len(X) and np.ndim(X[0]) >= 1:
         raise InputError(
-            "an object array of arrays was passed: pass a list of 2-D arrays, "
-            "Bags.from_arrays(list(X))."
+            "X is an object array of arrays: give a list of arrays, Bags.from_arrays(list(X))."
         )
     return None if is_table(X) else Bags.from_arrays(X)
 

@@ -40,8 +40,7 @@ def check_bag_labels(y: Any, bags: Bags, *, min_classes: int = 1) -> Labels:
     check_length(column, bags)
     for i, what in _first_missing(column):
         raise LabelError(
-            f"Input y contains {what}: {bags.name_of(i)} has no label ({column[i]!r}). Leave it "
-            "out or give it one."
+            f"Input y contains {what}: {bags.name_of(i)} has no label. Leave it out or label it."
         )
     return Labels("single", *_classes_of(column, min_classes))
 
@@ -73,13 +72,11 @@ def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels
     column = _label_column(y)
     if len(column) != n_rows:
         raise LabelError(
-            f"y has {len(column)} labels for {n_rows} rows: give one per row, -1 where it is "
-            "unknown."
+            f"y has {len(column)} labels for {n_rows} rows: give one per row, -1 if unknown."
         )
     for i, what in _first_missing(column):
         raise LabelError(
-            f"Input y contains {what}: the label of row {i} is {column[i]!r}. Mark unlabelled rows "
-            "with -1."
+            f"Input y contains {what}: row {i} is {column[i]!r}. Mark unlabelled rows with -1."
         )
     known = ~_is_minus_one(column)
     if not known.any():
@@ -113,23 +110,19 @@ def check_label_sets(y: Any, bags: Bags, *, classes: Array | None = None) -> Lab
     Labels
         Of the kind "sets", or "single" where y is one label per bag.
     """
-    if sparse.issparse(y):
-        return _from_indicator(y, bags, classes)
-    listed = hasattr(y, "__len__")
-    if y is None or isinstance(y, Iterator) or not (listed or hasattr(y, "__array__")):
-        _label_column(y)  # raises an error
-        raise LabelError(f"y is {y!r}: give a label set or a label per bag.")
+    listed = hasattr(y, "__len__") and not sparse.issparse(y)
     nothing_known = classes is not None and listed and all(labels is None for labels in y)
     if _is_list_of_sets(y) or nothing_known:
         return _from_sets(y, bags, classes)
     try:
-        array = y if hasattr(y, "ndim") else np.asarray(y)
+        array = y if hasattr(y, "ndim") or not listed else np.asarray(y)
     except ValueError as error:
         raise LabelError(
             "y holds rows of different lengths: give a 0/1 array, or a list of sets of labels."
         ) from error
-    if array.ndim == 2 and array.shape[1] > 1:
-        return _from_indicator(array, bags, classes)
+    if sparse.issparse(y) or (getattr(array, "ndim", 0) == 2 and array.shape[1] > 1):
+        check_length(array, bags)
+        return Labels.from_indicator(array, classes, name_of=bags.name_of)
     labels = check_bag_labels(y, bags)
     if classes is None:
         return labels
@@ -164,7 +157,7 @@ def check_known_labels(
     check_length(y, bags)
     if isinstance(y, Labels):
         labels = y
-    elif _is_flat(y):
+    elif y.shape[1] == 1 if getattr(y, "ndim", 1) == 2 else not _has_sets(y):
         labels = Labels.from_values(np.asarray(y, dtype=object).ravel(), classes)
     else:
         labels = check_label_sets(y, bags)
@@ -202,8 +195,8 @@ def check_instance_labels(
             f"instance_labels has {len(listed)} entries for {bags.n_instances} instances: give one "
             "per instance, None (or -1) where it is unknown."
         )
-    n_classes = len(label_sets.classes)
     classes = label_sets.classes.tolist()
+    n_classes = len(classes)
     if background not in (None, -1):
         classes.append(background)
     position = {label: code for code, label in enumerate(classes)}
@@ -304,17 +297,15 @@ def check_sample_weight(sample_weight: Any, bags: Bags) -> Floats:
         for i in np.flatnonzero(wrong)[:1]:
             raise InputError(f"sample_weight of {bags.name_of(i)} is {weights[i]:.3g}: {expected}.")
     if largest * LARGEST_WEIGHT < 1:
-        raise InputError(
-            f"the largest sample_weight is {largest:.3g}: at least one bag needs a weight of "
-            f"{1 / LARGEST_WEIGHT:.0e} or more."
-        )
+        least = f"{1 / LARGEST_WEIGHT:.0e}"
+        raise InputError(f"the largest sample_weight is {largest:.3g}: expected at least {least}.")
     return weights
 
 
 def _label_column(y: Any) -> Array:
     if y is None:
         raise LabelError("this estimator requires y to be passed, but the target y is None.")
-    if _is_list_of_sets(y) and any(isinstance(v, set | frozenset | list) for v in y):
+    if _is_list_of_sets(y) and _has_sets(y, set | frozenset | list):
         raise LabelError(
             "y holds label sets, and this model learns from one label per bag: use CitationKNN, "
             "ClassToBag or bagwise.annotation, or OneVsRestClassifier on a 0/1 array."
@@ -357,8 +348,7 @@ def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array,
         raise LabelError(f"y mixes {kinds}: give labels of one type.") from error
     if len(classes) < min_classes:
         raise LabelError(
-            f"y holds one class only ({classes.tolist()[0]!r}): this model learns from at least "
-            f"{min_classes} classes{hint}."
+            f"y holds one class only ({classes.tolist()[0]!r}): expected {min_classes}{hint}."
         )
     return classes, codes
 
@@ -392,11 +382,8 @@ def _code_of(label: Any, position: dict[Any, int]) -> int:
         return NO_CLASS
 
 
-def _is_flat(y: Any) -> bool:
-    """Whether y holds one label per bag, and no sets."""
-    if getattr(y, "ndim", 1) == 2:
-        return y.shape[1] == 1
-    return not any(isinstance(label, set | frozenset | list | tuple) for label in y)
+def _has_sets(y: Any, kinds: Any = set | frozenset | list | tuple) -> bool:
+    return any(isinstance(labels, kinds) for labels in y)
 
 
 def _is_list_of_sets(y: Any) -> bool:
@@ -404,7 +391,7 @@ def _is_list_of_sets(y: Any) -> bool:
         return False
     if getattr(y, "ndim", 1) != 1:
         return False
-    if any(isinstance(labels, set | frozenset) for labels in y):
+    if _has_sets(y, set | frozenset):
         return True
     known = [labels for labels in y if labels is not None]
     if not known or not all(isinstance(labels, list | tuple) for labels in known):
@@ -424,8 +411,3 @@ def _from_sets(y: Sequence[Any], bags: Bags, classes: Array | None) -> Labels:
         except TypeError as error:
             raise LabelError("the label sets mix types of labels: use one type.") from error
     return Labels.from_sets(y, classes, name_of=bags.name_of)
-
-
-def _from_indicator(array: Any, bags: Bags, classes: Array | None) -> Labels:
-    check_length(array, bags)
-    return Labels.from_indicator(array, classes, name_of=bags.name_of)

@@ -10,9 +10,9 @@ from bagwise._types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._registry import (
     DatasetInfo,
+    bag_bunch,
     damaged,
     dataset_info,
-    describe_dataset,
     read_dataset,
 )
 from bagwise.exceptions import InputError
@@ -126,14 +126,13 @@ def _binary(name: str, classes: list[str], feature_names: list[str] | None = Non
     info = dataset_info(name)
     arrays = read_dataset(info, ["X", "bag", "y"])
     bags = _bags(info, arrays, feature_names=feature_names)
-    return Bunch(
-        bags=bags,
+    return bag_bunch(
+        name,
+        bags,
         y=_per_bag(info, bags, arrays["y"]).astype(np.int64),
         instance_labels=None,
         classes=np.array(classes),
-        feature_names=bags.feature_names,
         fold=arrays.get("fold"),
-        DESCR=describe_dataset(name),
     )
 
 
@@ -288,14 +287,13 @@ def label_set_bunch(
     classes = arrays["classes"]
     if label_sets.ndim != 2 or label_sets.shape[1] != len(classes):
         raise damaged(info, f"label sets of shape {label_sets.shape} for {len(classes)} classes")
-    return Bunch(
-        bags=bags,
+    return bag_bunch(
+        info.name,
+        bags,
         label_sets=_per_bag(info, bags, label_sets).astype(np.uint8),
         instance_labels=_per_instance(info, arrays),
         classes=classes,
-        feature_names=bags.feature_names,
         **{name: _per_bag(info, bags, arrays[name]) for name in extras},
-        DESCR=describe_dataset(info.name),
     )
 
 

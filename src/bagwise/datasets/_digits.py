@@ -10,7 +10,7 @@ from sklearn.utils import Bunch
 from bagwise._types import Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._draw import check_count, check_number, check_size, random_generator
-from bagwise.datasets._registry import describe_dataset
+from bagwise.datasets._registry import bag_bunch
 from bagwise.exceptions import InputError
 
 MOST_DRAWS = 100_000  # per bag; more means that bags of the required label are too rare
@@ -75,7 +75,11 @@ def make_digit_bags(
     mean_size, std_size = check_number(mean_size, "mean_size"), check_number(std_size, "std_size")
     share = check_number(positive_share, "positive_share", high=1.0)
     rng = random_generator(random_state)
-    X, digit_of = _scikit_learn_digits() if digits is None else _check_digits(digits)
+    if digits is None:
+        from sklearn.datasets import load_digits  # slow to import
+
+        digits = load_digits(return_X_y=True)
+    X, digit_of = _check_digits(digits)
     check_size(n_bags * mean_size * X.shape[1], "n_bags and mean_size")
     n_positive = round(share * n_bags)
     wanted = rng.permutation(np.arange(n_bags) < n_positive)
@@ -91,14 +95,13 @@ def make_digit_bags(
     picked = np.concatenate(rows)
     offsets = offsets_of([len(r) for r in rows])
     bags = Bags(X[picked], offsets, feature_names=[f"pixel {i}" for i in range(X.shape[1])])
-    return Bunch(
-        bags=bags,
+    return bag_bunch(
+        "digit_bags",
+        bags,
         y=wanted.astype(np.int64),
         instance_labels=is_target[picked].astype(np.int64),
         digits=digit_of[picked],
         classes=np.array([f"no {target}", f"contains {target}"]),
-        feature_names=bags.feature_names,
-        DESCR=describe_dataset("digit_bags"),
     )
 
 
@@ -115,12 +118,6 @@ def _draw_bag(
         f"no bag {'with' if positive else 'without'} the target in {MOST_DRAWS:,} draws of about "
         f"{mean_size:.3g} digits: {'raise' if positive else 'lower'} mean_size."
     )
-
-
-def _scikit_learn_digits() -> tuple[Floats, Ints]:
-    from sklearn.datasets import load_digits  # slow to import
-
-    return load_digits(return_X_y=True)
 
 
 def _check_digits(digits: Any) -> tuple[Floats, Ints]:

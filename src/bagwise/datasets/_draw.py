@@ -18,8 +18,7 @@ def random_generator(random_state: Any) -> np.random.RandomState:
         return check_random_state(random_state)
     except ValueError as error:
         raise InputError(
-            f"random_state is {random_state!r}: expected None, an integer or a "
-            "numpy.random.RandomState."
+            f"random_state is {random_state!r}: expected None, an integer or a RandomState."
         ) from error
 
 

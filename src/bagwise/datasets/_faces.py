@@ -15,7 +15,7 @@ from bagwise.datasets._draw import (
     indicator,
     random_generator,
 )
-from bagwise.datasets._registry import describe_dataset
+from bagwise.datasets._registry import bag_bunch
 from bagwise.exceptions import InputError
 
 # Law et al. 2017: numbers of photos, out of 20,071, with 1, 2, ... faces (Table 5), and with 0, 1,
@@ -102,8 +102,7 @@ def make_names_and_faces(
     n_latent = check_count(n_latent, "n_latent")
     if check_count(n_features, "n_features") < 2 * n_latent:
         raise InputError(
-            f"n_features is {n_features}: two subspaces of n_latent={n_latent} dimensions need at "
-            f"least {2 * n_latent}."
+            f"n_features is {n_features}: expected at least {2 * n_latent}, twice n_latent."
         )
     noise, nuisance = check_number(noise, "noise"), check_number(nuisance, "nuisance")
     recall = check_number(name_recall, "name_recall", high=1.0)
@@ -124,14 +123,13 @@ def make_names_and_faces(
         [_place(rng, names, size) for names, size in zip(true_names, sizes, strict=True)]
     )
     X = _face_vectors(rng, instance_labels, n_categories, n_features, n_latent, noise, nuisance)
-    return Bunch(
-        bags=Bags(X, offsets_of(sizes)),
+    return bag_bunch(
+        "names_and_faces",
+        Bags(X, offsets_of(sizes)),
         label_sets=_label_sets(true_names, n_categories),
         automatic_label_sets=_label_sets(captions, n_categories),
         instance_labels=instance_labels,
         classes=np.array([f"person {c}" for c in range(n_categories)]),
-        feature_names=None,
-        DESCR=describe_dataset("names_and_faces"),
     )
 
 

@@ -11,7 +11,7 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._bag_sets import label_set_bunch
 from bagwise.datasets._draw import indicator, random_generator
 from bagwise.datasets._plain_sets import LETTER_FEATURES, LETTERS, load_letter
-from bagwise.datasets._registry import PACKAGE_DATA, dataset_info, describe_dataset, read_dataset
+from bagwise.datasets._registry import PACKAGE_DATA, bag_bunch, dataset_info, read_dataset
 
 
 def load_letter_carroll(random_state: Any = 0, *, published_words: bool = False) -> Bunch:
@@ -138,14 +138,13 @@ def _letters_of(name: str, words: list[str], random_state: Any) -> Bunch:
         rows[places] = rng.choice(np.flatnonzero(letter.y == c), size=len(places), replace=False)
     offsets = offsets_of([len(word) for word in spelled])
     bags = Bags(letter.X[rows], offsets, _ids(words), feature_names=LETTER_FEATURES)
-    return Bunch(
-        bags=bags,
+    return bag_bunch(
+        name,
+        bags,
         label_sets=indicator(bags.bag_index, instance_labels, (len(bags), len(LETTERS))),
         instance_labels=instance_labels,
         classes=LETTERS.copy(),
-        feature_names=bags.feature_names,
         letter_row=rows,
-        DESCR=describe_dataset(name),
     )
 
 

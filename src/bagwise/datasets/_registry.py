@@ -12,6 +12,7 @@ from typing import Any
 from sklearn.utils import Bunch
 
 from bagwise._types import Array
+from bagwise.bags import Bags
 from bagwise.datasets._home import FOLDER_VARIABLE, data_folders, find_file, read_arrays
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
 
@@ -201,6 +202,12 @@ def read_dataset(info: DatasetInfo, names: Iterable[str]) -> dict[str, Array]:
             f"set the environment variable {FOLDER_VARIABLE} to the folder that holds it."
         )
     raise DataNotFoundError(f"{info.file} was not found in {searched}. {remedy}")
+
+
+def bag_bunch(name: str, bags: Bags, **fields: Any) -> Bunch:
+    """Make a data set of bags, with its feature names and description."""
+    names, text = bags.feature_names, describe_dataset(name)
+    return Bunch(bags=bags, feature_names=names, DESCR=text, **fields)
 
 
 def damaged(info: DatasetInfo, content: str) -> FileFormatError:

@@ -8,7 +8,7 @@ from sklearn.utils import Bunch
 from bagwise._types import Floats
 from bagwise.bags import Bags, offsets_of
 from bagwise.datasets._draw import check_count, check_number, check_size, random_generator
-from bagwise.datasets._registry import describe_dataset
+from bagwise.datasets._registry import bag_bunch
 from bagwise.exceptions import InputError
 
 # Radii of the ring data: a disc, a ring around it, and noise between them.
@@ -101,14 +101,13 @@ def make_bags(
         X[offsets[:-1]] = centres[y] + rng.standard_normal((n_bags, n_features))
     instance_labels = np.full(offsets[-1], -1)
     instance_labels[offsets[:-1]] = y
-    return Bunch(
-        bags=Bags(X, offsets),
+    return bag_bunch(
+        "bags",
+        Bags(X, offsets),
         y=y,
         instance_labels=instance_labels,
         key_instances=np.zeros(n_bags, dtype=np.int64),
         classes=np.arange(n_classes),
-        feature_names=None,
-        DESCR=describe_dataset("bags"),
     )
 
 

@@ -64,15 +64,13 @@ def format_errors(path: Path) -> Iterator[None]:
         raise
     except MemoryError as error:
         raise FileFormatError(
-            f"{path} needs more memory than is available: it is damaged, or memory_limit= is too "
-            "high for this machine."
+            f"{path} needs more memory than there is: it is damaged, or memory_limit= is too high."
         ) from error
     # Four libraries parse untrusted bytes here; their errors have no common base class.
     except Exception as error:
         detail = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise FileFormatError(
-            f"{path} could not be read: {detail}. Is the file complete, and does its "
-            "suffix match its format?"
+            f"{path} could not be read: {detail}. Is it complete, and does its suffix fit?"
         ) from error
 
 

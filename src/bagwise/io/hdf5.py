@@ -14,13 +14,14 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from bagwise._files import temporary_beside
+from bagwise._files import check_place, temporary_beside
 from bagwise._types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import (
@@ -65,8 +66,7 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     """
     if request.exclude or (request.features is not None and len(request.features) != 1):
         raise InputError(
-            "in HDF5 files features= names the one dataset with the features, and exclude= "
-            "has no meaning."
+            "in HDF5 files features= names the one dataset, and exclude= has no meaning."
         )
     odd = [role for role, name in (*request.roles.items(), ("group", request.group)) if name]
     if odd:
@@ -120,8 +120,7 @@ def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -
     bags = contents.bags
     if sparse.issparse(bags.instances):
         raise SparseInputError(
-            "HDF5 files of features are dense, but these bags are sparse: write .npz, which keeps "
-            "them sparse."
+            "HDF5 files are dense, but these bags are sparse: write .npz, which keeps them sparse."
         )
     if contents.extras:
         raise InputError("HDF5 files have no place for extras: write .npz.")
@@ -172,11 +171,10 @@ def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
     if not found:
         raise DataNotFoundError(f"the folder {str(path)!r} holds no .h5 or .hdf5 file.")
     if not notes:
-        by_stem: dict[str, Path] = {}
-        for p in found:
-            if (other := by_stem.setdefault(p.stem, p)) != p:
+        for p, other in pairwise(sorted(found, key=lambda file: file.stem)):
+            if p.stem == other.stem:
                 raise FileFormatError(
-                    f"{other} and {p.name} would both be the bag {p.stem!r}: rename or remove one."
+                    f"{p} and {other.name} would both be the bag {p.stem!r}: rename or remove one."
                 )
         return found
     listed_files = [path / name for name in notes["files"]]
@@ -393,12 +391,10 @@ def _file_names(bags: Bags) -> list[str]:
 
 
 def _check_folder(path: Path, *, force: bool) -> None:
-    if not path.parent.is_dir():
-        raise DataNotFoundError(f"there is no folder {str(path.parent)!r} to write {path.name} in.")
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    exists = path.exists() and not (path.is_dir() and not any(path.iterdir()))
+    check_place(path, exists=exists, force=force)
+    if not exists:
         return
-    if not force:
-        raise OutputExistsError(f"{path} exists already: pass force=True to overwrite it.")
     if not path.is_dir():
         raise OutputExistsError(f"{path} is a file: remove it, or give another folder.")
     with format_errors(path):

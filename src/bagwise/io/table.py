@@ -278,8 +278,7 @@ def _lengths(lists: Any, name: str, start: int = 0) -> Ints:
     if lists.null_count:
         row = start + int(np.flatnonzero(lists.is_null().to_numpy(zero_copy_only=False))[0])
         raise InputError(
-            f"row {row} has nothing in the column {name!r}: expected a list, empty for an empty "
-            "bag."
+            f"row {row} has nothing in the column {name!r}: expected a list, which may be empty."
         )
     compute = import_extra("pyarrow.compute", extra="io")
     lengths = compute.list_value_length(lists).to_numpy(zero_copy_only=False)

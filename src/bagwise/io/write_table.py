@@ -150,8 +150,7 @@ class BagTable:
         bags = self._contents.bags
         if sparse.issparse(bags.instances):
             raise SparseInputError(
-                "a table has dense columns, but these bags are sparse: write .npz, which keeps "
-                "them sparse."
+                "a table is dense, but these bags are sparse: write .npz, which keeps them sparse."
             )
         if self._contents.coords is not None or self._contents.extras:
             raise InputError("a table has no place for coords or extras: write .npz or HDF5.")
@@ -186,8 +185,7 @@ class BagTable:
             return pa.array(values)
         except (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError) as error:
             raise InputError(
-                f"{what} cannot be one column of a table ({error}): use integers only, or texts "
-                "only."
+                f"{what} cannot be one column of a table ({error}): use integers, or texts."
             ) from error
 
     def _set_texts(self, sets: Labels) -> list[str | None]:

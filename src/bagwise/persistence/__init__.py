@@ -5,10 +5,12 @@ A model file is an ordinary skops archive (``skops.io.load`` opens it too) with 
 ``pickle`` works on every estimator as well; use it only for files you made yourself.
 """
 
+import contextlib
 import inspect
 import json
 import os
 import pkgutil
+import textwrap
 import zipfile
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -32,7 +34,6 @@ __all__ = ["load_model", "save_model", "trusted_types"]
 _MEMBER = "bagwise.json"
 _VERSIONS = ("bagwise_version", "sklearn_version")
 _OLDER_SERIES = ("0.1",)  # whose files are read as well
-_NEVER_IN_MODELS = ("bagwise.cli", "bagwise.__main__")
 
 # What our estimators, and the scikit-learn ones around them, hold after a fit and skops does not
 # trust unasked. Trees are left out as skops leaves them out: their arrays index memory unchecked.
@@ -216,9 +217,7 @@ def load_model(
 
 
 def _damaged(file: Path, problem: str) -> ModelFileError:
-    detail = " ".join(problem.split())
-    if len(detail) > 300:
-        detail = f"{detail[:300]} ..."
+    detail = textwrap.shorten(problem, 300, placeholder=" ...")
     return ModelFileError(f"{file} cannot be loaded: it is damaged ({detail}).")
 
 
@@ -227,11 +226,9 @@ def _read_notes(archive: IO[bytes], file: Path) -> dict[str, Any]:
         if _MEMBER not in members.namelist():
             raise ModelFileError(f"{file} was not written by bagwise.persistence.save_model.")
         notes = json.loads(members.read(_MEMBER))
-    complete = isinstance(notes, dict) and notes.keys() == {*_VERSIONS, "metadata"}
-    if not complete or not isinstance(notes["metadata"], dict):
+    kinds = {name: type(value) for name, value in dict(notes).items()}
+    if kinds != {**dict.fromkeys(_VERSIONS, str), "metadata": dict}:
         raise ModelFileError(f"{file} is damaged: {_MEMBER} in it is incomplete.")
-    if not all(isinstance(notes[version], str) for version in _VERSIONS):
-        raise ModelFileError(f"{file} is damaged: the versions in it are not texts.")
     written = notes["bagwise_version"]
     if _series(written) not in (*_OLDER_SERIES, _series(bagwise.__version__)):
         raise ModelFileError(
@@ -245,13 +242,9 @@ def _public_modules() -> list[ModuleType]:
     """The modules of bagwise without a leading underscore, those whose extra is absent left out."""
     modules = []
     for info in pkgutil.walk_packages(bagwise.__path__, "bagwise.", onerror=lambda name: None):
-        private = any(part.startswith("_") for part in info.name.split("."))
-        if private or info.name.startswith(_NEVER_IN_MODELS):
-            continue
-        try:
-            modules.append(import_module(info.name))
-        except ImportError:
-            continue
+        if "._" not in info.name and not info.name.startswith("bagwise.cli"):
+            with contextlib.suppress(ImportError):
+                modules.append(import_module(info.name))
     return modules
 
 
