@@ -17,7 +17,7 @@ from bagwise.datasets import (
     make_digit_bags,
     make_names_and_faces,
 )
-from bagwise.datasets._home import data_folders, find_file, read_arrays
+from bagwise.datasets._registry import data_folders, find_file, read_arrays
 from bagwise.exceptions import DataNotFoundError, FileFormatError
 from reproduction._building import find_target
 

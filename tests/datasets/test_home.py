@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bagwise import datasets
-from bagwise.datasets import _bag_sets, _home, _plain_sets
+from bagwise.datasets import _bag_sets, _plain_sets, _registry
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
 
 
@@ -34,18 +34,18 @@ def tiny_musk(path, value=1.0):
 
 class TestFolders:
     def test_the_variable_comes_first_then_the_cache(self, home):
-        assert _home.data_folders() == [home / "data", home / "cache" / "bagwise"]
+        assert _registry.data_folders() == [home / "data", home / "cache" / "bagwise"]
 
     @pytest.mark.parametrize("value", [None, ""])
     def test_without_the_variable_only_the_cache(self, home, monkeypatch, value):
         monkeypatch.delenv("BAGWISE_DATA")
         if value is not None:
             monkeypatch.setenv("BAGWISE_DATA", value)
-        assert _home.data_folders() == [home / "cache" / "bagwise"]
+        assert _registry.data_folders() == [home / "cache" / "bagwise"]
 
     def test_a_tilde_is_the_home_folder(self, monkeypatch):
         monkeypatch.setenv("BAGWISE_DATA", "~/somewhere")
-        assert _home.data_folders()[0] == Path.home() / "somewhere"
+        assert _registry.data_folders()[0] == Path.home() / "somewhere"
 
     @pytest.mark.parametrize(
         ("platform", "tail"),
@@ -56,15 +56,15 @@ class TestFolders:
         ],
     )
     def test_the_cache_of_each_system(self, monkeypatch, platform, tail):
-        monkeypatch.setattr(_home.sys, "platform", platform)
+        monkeypatch.setattr(_registry.sys, "platform", platform)
         for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
             monkeypatch.delenv(variable, raising=False)
-        assert _home.user_cache() == Path.home().joinpath(*tail)
+        assert _registry.user_cache() == Path.home().joinpath(*tail)
 
     def test_a_relative_xdg_folder_is_ignored(self, monkeypatch):
-        monkeypatch.setattr(_home.sys, "platform", "linux")
+        monkeypatch.setattr(_registry.sys, "platform", "linux")
         monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-        assert _home.user_cache() == Path.home() / ".cache" / "bagwise"
+        assert _registry.user_cache() == Path.home() / ".cache" / "bagwise"
 
 
 class TestFinding:

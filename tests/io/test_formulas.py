@@ -13,7 +13,7 @@ from bagwise import Bags
 from bagwise.io import read_bags, write_bags
 from bagwise.io.formulas import escape_array, escaped, unescaped
 from bagwise.io.table import read_written
-from bagwise.io.write_columns import write_columns
+from bagwise.io.write_table import write_columns
 
 FORMULAS = [
     "=1+1",

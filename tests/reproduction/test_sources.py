@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bagwise.datasets._home import data_folders
+from bagwise.datasets._registry import data_folders
 from bagwise.exceptions import DataNotFoundError, FileFormatError
 from reproduction.sources import from_data_home, make_mnist_bags, make_region_bags
 

@@ -39,7 +39,7 @@ from bagwise.inspection import (
 )
 from bagwise.inspection._tables import instance_model
 from bagwise.io import write_bags
-from bagwise.io.write_columns import file_beside, write_columns
+from bagwise.io.write_table import file_beside, write_columns
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans
 from bagwise.metrics import class_purity, instance_accuracy, roi_hits
 from bagwise.model_selection import compare

@@ -59,7 +59,7 @@ def annotate(
     bagwise annotate words.csv --labels label_set --set reg=0.1 --review 3 --json -o annotated.csv
     ```
     """
-    from bagwise.io.write_columns import file_beside, write_columns
+    from bagwise.io.write_table import file_beside, write_columns
 
     beside = file_beside(output, "review")
     refuse_existing([output, beside], force=force, inputs=[file])

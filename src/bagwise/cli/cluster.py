@@ -43,7 +43,7 @@ def cluster(
     bagwise cluster words.csv -k 40 --no-report --json -o clusters.csv
     ```
     """
-    from bagwise.io.write_columns import file_beside, write_columns
+    from bagwise.io.write_table import file_beside, write_columns
 
     file_beside(output, "instances")  # refuses an ending that cannot be written
     page = output.with_suffix(".html")

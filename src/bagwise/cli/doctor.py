@@ -124,7 +124,7 @@ def _gpu() -> dict[str, Any]:
 
 def _data(broken: list[str]) -> dict[str, Any]:
     from bagwise.datasets import list_datasets, load_musk1
-    from bagwise.datasets._home import data_folders
+    from bagwise.datasets._registry import data_folders
 
     try:
         load_musk1()
@@ -140,7 +140,7 @@ def _data(broken: list[str]) -> dict[str, Any]:
 
 
 def _files() -> dict[str, str]:
-    from bagwise.datasets._home import user_cache
+    from bagwise.datasets._registry import user_cache
 
     places = {"working folder": Path.cwd(), "temporary files": Path(tempfile.gettempdir())}
     places["cache"] = user_cache()

@@ -156,7 +156,7 @@ def _serve(server: Any, *, show: Callable[[str], None], no_browser: bool) -> Non
 def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
     import numpy as np
 
-    from bagwise.io.write_columns import write_columns
+    from bagwise.io.write_table import write_columns
     from bagwise.review import read_corrections
 
     if table.suffix.lower() not in (".csv", ".tsv", ".parquet", ".pq"):

