@@ -147,6 +147,20 @@ def test_a_positive_label_and_label_sets(run, slides, page):
     assert "one-error" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("words", [(), ("--cv", 3)], ids=["fitted", "held out"])
+def test_a_positive_label_that_is_the_number_0(run, slides, page, words):
+    head, *rows = slide_rows()
+    numbered = [[slide, patient, int(ill == "yes"), *x] for slide, patient, ill, *x in rows]
+    write_rows(slides, [head, *numbered])
+    model = slides.parent / "positive.skops"
+    assert run("fit", slides, *COLUMNS, "--positive", "0", "-m", "nsk", "-o", model).exit_code == 0
+    result = run("report", model, slides, *words, "-o", page)
+    assert result.exit_code == 0, result.stderr
+    bags = payload(page)["bags"]
+    assert bags["truth"] == ["0", "1"] * 12
+    assert sum(bags["wrong"]) < 6  # the labels are not exchanged
+
+
 def test_media_come_from_the_folder_of_the_table(run, slides, model, page):
     folder = slides.parent / "tiles"
     folder.mkdir()

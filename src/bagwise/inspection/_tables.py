@@ -278,15 +278,19 @@ def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
         The bags after the steps before; None where these turn a bag into a row, as an embedding
         does, so that instances have no predictions.
     """
-    seen: Any = check_bags(None, X, reset=True, allow_nan=True)
+    estimator, seen = last_step(model, check_bags(None, X, reset=True, allow_nan=True))
+    return estimator, seen if isinstance(seen, Bags) else None
+
+
+def last_step(model: Any, X: Any) -> tuple[Any, Any]:
+    """The last step of a pipeline, or of the best one of a search, and the input as it sees it."""
     while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
         if hasattr(model, "best_estimator_"):
             model = model.best_estimator_
-            continue
-        if len(model) > 1:
-            seen = model[:-1].transform(seen)
-        model = model[-1]
-    return model, seen if isinstance(seen, Bags) else None
+        else:
+            X = model[:-1].transform(X) if len(model) > 1 else X
+            model = model[-1]
+    return model, X
 
 
 def final_estimator(model: Any) -> Any:

@@ -62,28 +62,25 @@ class _Axes:
         place = {"x1": self.x(x1), "y1": self.y(y1), "x2": self.x(x2), "y2": self.y(y2)}
         self.marks.append(("line", {"class": style} | place, ""))
 
+    def text(self, text: str, anchor: str = "middle", **place: Any) -> None:
+        self.marks.append(("text", place | {"text-anchor": anchor}, text))
+
     def scales(self, x_label: str, y_label: str) -> None:
         for value in _ticks(*self.y_range):
             self.line("grid", self.x_range[0], value, self.x_range[1], value)
-            place = {"x": self.left - 7, "y": self.y(value) + 4, "text-anchor": "end"}
-            self.marks.append(("text", place, f"{value:g}"))
+            self.text(f"{value:g}", "end", x=self.left - 7, y=self.y(value) + 4)
         for value in _ticks(*self.x_range):
-            place = {"x": self.x(value), "y": HEIGHT - BOTTOM + 16, "text-anchor": "middle"}
-            self.marks.append(("text", place, f"{value:g}"))
-        middle = (self.left + WIDTH - RIGHT) / 2
-        place = {"x": middle, "y": HEIGHT - 6, "text-anchor": "middle"}
-        self.marks.append(("text", place, x_label))
-        turned = {"transform": f"translate(11 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)"}
-        self.marks.append(("text", turned | {"text-anchor": "middle"}, y_label))
+            self.text(f"{value:g}", x=self.x(value), y=HEIGHT - BOTTOM + 16)
+        self.text(x_label, x=(self.left + WIDTH - RIGHT) / 2, y=HEIGHT - 6)
+        middle = (TOP + HEIGHT - BOTTOM) / 2
+        self.text(y_label, transform=f"translate(11 {middle}) rotate(-90)")
 
     def curve(self, curve: Curve, style: str) -> None:
-        points = " ".join(f"{self.x(x)},{self.y(y)}" for x, y in zip(curve.x, curve.y, strict=True))
+        placed = [(self.x(x), self.y(y)) for x, y in zip(curve.x, curve.y, strict=True)]
+        points = " ".join(f"{x},{y}" for x, y in placed)
         self.marks.append(("polyline", {"class": style, "points": points}, ""))
-        if curve.dots or len(curve.x) == 1:
-            for x, y in zip(curve.x, curve.y, strict=True):
-                self.marks.append(
-                    ("circle", {"class": "dot", "cx": self.x(x), "cy": self.y(y), "r": 3.5}, "")
-                )
+        for x, y in placed if curve.dots or len(placed) == 1 else ():
+            self.marks.append(("circle", {"class": "dot", "cx": x, "cy": y, "r": 3.5}, ""))
 
 
 def histogram(values: Array, x_label: str, y_label: str, caption: str) -> Drawing:

@@ -23,7 +23,7 @@ def cluster_section(subject: Subject) -> Section | None:
     Parameters
     ----------
     subject : Subject
-        The model, the bags, their labels and its subject.
+        The model, the bags, their labels and its predictions.
 
     Returns
     -------
@@ -52,11 +52,11 @@ def cluster_section(subject: Subject) -> Section | None:
         ]
         columns["its share"] = [float(c.max() / c.sum()) if c.any() else None for c in counts]
     parts: list[Any] = [Table(columns, f"{len(found)} clusters")]
-    if "its share" in columns:
+    if shares is not None:
+        parts.append("The share of a class is estimated from the labels of the bags alone.")
+    elif "its share" in columns:
         parts.append(
-            "The share of a class is estimated from the labels of the bags alone."
-            if shares is not None
-            else "The share is that of the commonest label among the labelled rows of a cluster."
+            "The share is that of the commonest label among the labelled rows of a cluster."
         )
     space = getattr(estimator, "embedding_", None)
     if space is None or not are_those_of_fit(getattr(estimator, "labels_", None), codes):
@@ -74,7 +74,7 @@ def space_section(subject: Subject) -> Section | None:
     Parameters
     ----------
     subject : Subject
-        The model, the bags, their labels and its subject.
+        The model, the bags, their labels and its predictions.
 
     Returns
     -------
@@ -135,7 +135,7 @@ def _neighbours(before: Bags, after: Bags, known: Labels) -> Table:
         values = bags.instances[rows]
         values = values.toarray() if sparse.issparse(values) else values
         n_near = min(len(rows), int(np.bincount(index).max()) + 1)
-        near = NearestNeighbors(n_neighbors=n_near).fit(values).kneighbors(return_distance=True)[1]
+        near = NearestNeighbors(n_neighbors=n_near).fit(values).kneighbors(return_distance=False)
         hits = []
         for place, others in enumerate(near):
             own = index[place]

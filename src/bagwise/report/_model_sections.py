@@ -107,7 +107,7 @@ def annotation_section(subject: Subject) -> Section | None:
     Parameters
     ----------
     subject : Subject
-        The model, the bags and its subject.
+        The model, the bags and its predictions.
 
     Returns
     -------
@@ -150,7 +150,7 @@ def row_section(subject: Subject) -> Section | None:
     Parameters
     ----------
     subject : Subject
-        The model, the rows and its subject.
+        The model, the rows and its predictions.
 
     Returns
     -------

@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_clusterer
-from sklearn.pipeline import Pipeline
 
 from bagwise._types import Array
 from bagwise._validation import check_known_labels
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator
 from bagwise.exceptions import InputError
-from bagwise.inspection._tables import final_estimator, instance_model, keys_of_sets
+from bagwise.inspection._tables import (
+    final_estimator,
+    instance_model,
+    keys_of_sets,
+    last_step,
+)
 from bagwise.labels import Labels
 
 _POOLINGS = {
@@ -167,8 +171,8 @@ def look_into(model: Any, bags: Bags, y: Any, classes: Sequence[Any] | None) -> 
                 f"{type(last).__name__} works on rows: give bags of one instance each, such as a "
                 "2-D array."
             )
-        estimator: Any = last
-        transformed: Bags | None = bags.with_instances(_rows_before(model, bags))
+        estimator, rows = last_step(model, bags.instances)
+        transformed: Bags | None = bags.with_instances(rows)
     else:
         estimator, transformed = instance_model(model, bags)
     subject = Subject(model, estimator, bags, transformed, [])
@@ -190,18 +194,6 @@ def look_into(model: Any, bags: Bags, y: Any, classes: Sequence[Any] | None) -> 
     elif transformed is not None and hasattr(estimator, "predict_instances"):
         _assign(subject, transformed)
     return subject
-
-
-def _rows_before(model: Any, bags: Bags) -> Any:
-    """The rows as the last step of a pipeline of ordinary transformers sees them."""
-    rows = bags.instances
-    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
-        if isinstance(model, Pipeline):
-            rows = model[:-1].transform(rows) if len(model) > 1 else rows
-            model = model[-1]
-        else:
-            model = model.best_estimator_
-    return rows
 
 
 def _predict_bags(subject: Subject) -> None:
