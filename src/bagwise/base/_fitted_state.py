@@ -14,7 +14,7 @@ that has such an axis, and all others must agree. ``"name + 1"`` is one longer t
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NoReturn
 
@@ -476,13 +476,17 @@ def check_sparse(value: Any, name: str) -> None:
         raise MismatchError(f"the indices of {name} are damaged ({error})") from error
 
 
-def fitted_state_problem(model: Any) -> str | None:
-    """Compare a model of bagwise with what it declares.
+def fitted_state_problem(
+    model: Any, declare: Callable[[Any], FittedState] | None = None
+) -> str | None:
+    """Compare a model with what it declares.
 
     Parameters
     ----------
     model : estimator
-        An estimator with ``_fitted_state``, fitted or not.
+        An estimator, fitted or not.
+    declare : callable, default=None
+        Returns the declaration of a model; by default its ``_fitted_state`` is called.
 
     Returns
     -------
@@ -492,7 +496,7 @@ def fitted_state_problem(model: Any) -> str | None:
     if not has_fitted_attributes(model):
         return None
     try:
-        declared = model._fitted_state()
+        declared = model._fitted_state() if declare is None else declare(model)
     # A declaration reads parameters and other attributes, which may be anything in a file.
     except Exception as error:
         return f"its parameters do not fit what it holds ({error})"

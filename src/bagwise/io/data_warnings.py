@@ -70,52 +70,38 @@ def warn_of_near_duplicates(contents: Contents) -> None:
     Labels that differ by case, by spaces around them, or that are one number written in two ways;
     ids that differ by spaces or are one number written in two ways.
     """
-    labels = [] if contents.labels is None else _texts(contents.labels.values)
-    classes = [] if contents.classes is None else _texts(contents.classes)
-    for texts, meaning in ((labels, "labels"), (classes, "classes")):
-        _warn_of_pair(_near(texts, str.casefold), meaning, "classes")
-    ids = contents.bags.ids
-    if ids is not None:
-        texts = _texts(ids)
-        # Compare only the ids that can have a variant; most cannot.
-        odd = {t.strip() for t in texts if t != t.strip() or _NUMBER.fullmatch(t)}
-        _warn_of_pair(_near([t for t in texts if t.strip() in odd], str), "bag ids", "bags")
+    if contents.labels is not None:
+        _warn_of_near(contents.labels.values, "labels", "classes", str.casefold)
+    if contents.classes is not None:
+        _warn_of_near(contents.classes, "classes", "classes", str.casefold)
+    if contents.bags.ids is not None:
+        _warn_of_near(contents.bags.ids, "bag ids", "bags", str)
 
 
-def _warn_of_pair(pairs: list[tuple[str, str]], what: str, read_as: str) -> None:
+def _warn_of_near(values: Array, what: str, read_as: str, fold: Callable[[str], str]) -> None:
+    """Warn about different strings that are equal up to spaces, case and the form of numbers."""
+    if values.dtype.kind not in "UO":
+        return
+    seen: dict[Any, str] = {}
+    pairs = []
+    for text in dict.fromkeys(values.tolist()):
+        if isinstance(text, str):
+            bare = text.strip()
+            key = Decimal(bare) if _NUMBER.fullmatch(bare) else fold(bare)
+            other = seen.setdefault(key, text)
+            if other != text:
+                pairs.append((other, text))
     if not pairs:
         return
     first, second = pairs[0]
+    difference = "how they are written"
+    if first.strip() == second.strip():
+        difference = "the spaces around them"
+    elif first.casefold() == second.casefold():
+        difference = "upper and lower case"
     more = f", and {len(pairs) - 1} more such pairs" if len(pairs) > 1 else ""
     warn_user(
-        f"the {what} {first!r} and {second!r} differ only by {_difference(first, second)}{more}: "
-        f"they are read as different {read_as}. If one is meant, correct the file.",
+        f"the {what} {first!r} and {second!r} differ only by {difference}{more}: they are read as "
+        f"different {read_as}. If one is meant, correct the file.",
         DataWarning,
     )
-
-
-def _near(texts: Iterable[str], fold: Callable[[str], str]) -> list[tuple[str, str]]:
-    """Pairs of different strings that are equal up to spaces, case and the form of numbers."""
-    seen: dict[Any, str] = {}
-    pairs = []
-    for text in texts:
-        bare = text.strip()
-        key = Decimal(bare) if _NUMBER.fullmatch(bare) else fold(bare)
-        other = seen.setdefault(key, text)
-        if other != text:
-            pairs.append((other, text))
-    return list(dict.fromkeys(pairs))
-
-
-def _difference(first: str, second: str) -> str:
-    if first.strip() == second.strip():
-        return "the spaces around them"
-    return (
-        "upper and lower case" if first.casefold() == second.casefold() else "how they are written"
-    )
-
-
-def _texts(values: Array) -> list[str]:
-    if values.dtype.kind not in "UO":
-        return []
-    return [v for v in dict.fromkeys(values.tolist()) if isinstance(v, str)]

@@ -401,8 +401,8 @@ def _number_type(dtype: DTypeLike | None) -> np.dtype[Any] | None:
         return None
     try:
         number = np.dtype(dtype)
-    except TypeError as error:
-        raise InputError(f"dtype={dtype!r} is not a type: try 'float32'.") from error
+    except TypeError:  # not a type at all
+        number = np.dtype(object)
     if number.kind not in "fiub":
         raise InputError(f"dtype={dtype!r} is not a type of numbers: try 'float32'.")
     return number

@@ -27,9 +27,7 @@ from bagwise.base._fitted_state import (
     Table,
     Whole,
     check_sparse,
-    compare_state,
     fitted_state_problem,
-    has_fitted_attributes,
 )
 
 # Parameters that name a file or a folder, by the last part of their name: scikit-learn's caches
@@ -107,22 +105,13 @@ def _estimator_problem(model: BaseEstimator) -> str | None:
         return str(error)
     if hasattr(model, "_fitted_state"):
         return fitted_state_problem(model)
-    for cls in type(model).__mro__:
-        if cls.__name__ in SCIKIT_LEARN and cls.__module__.startswith("sklearn."):
-            return _scikit_learn_problem(model, SCIKIT_LEARN[cls.__name__])
-    return None
-
-
-def _scikit_learn_problem(
-    model: BaseEstimator, declaration: Callable[[Any], FittedState]
-) -> str | None:
-    if not has_fitted_attributes(model):
+    names = [cls.__name__ for cls in type(model).__mro__ if cls.__module__.startswith("sklearn.")]
+    known = [SCIKIT_LEARN[name] for name in names if name in SCIKIT_LEARN]
+    if not known:
         return None
-    try:
-        declared = {"n_features_in_": Whole(low=1)} | declaration(model)
-    except (AttributeError, TypeError, ValueError, IndexError) as error:
-        return f"a fitted attribute is missing or of another type ({error})"
-    return compare_state(vars(model), declared)
+    return fitted_state_problem(
+        model, lambda held: {"n_features_in_": Whole(low=1)} | known[0](held)
+    )
 
 
 def _linear(model: Any) -> FittedState:
