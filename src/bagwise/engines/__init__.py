@@ -24,5 +24,6 @@ from bagwise.engines.placement import (
     over_partitions,
     over_tasks,
     place,
+    releasing_parts,
     require_local,
 )

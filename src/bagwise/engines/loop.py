@@ -94,9 +94,13 @@ def iterate(
             if done:
                 return True
 
-    for _ in track(turns()):
-        if advance():
-            break
+    try:
+        for _ in track(turns()):
+            if advance():
+                break
+    except BaseException:
+        parts.release()  # the fit is over, and its error may keep the parts alive
+        raise
     if checkpoint is not None:
         checkpoint.remove()
     return memory
@@ -121,8 +125,9 @@ def retry(parts: Parts, work: Callable[[], Result], checkpoint: Checkpoint | Non
     """
     try:
         return retry_work(work, parts.rebuild)
-    except WorkerLostError as error:
-        if checkpoint is None:
+    except BaseException as error:
+        parts.release()  # the fit is over, and its error may keep the parts alive
+        if checkpoint is None or not isinstance(error, WorkerLostError):
             raise
         raise checkpoint.explain(error) from error
 

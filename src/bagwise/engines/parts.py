@@ -120,6 +120,7 @@ class DaskParts(Parts):
 
     def rebuild(self) -> None:
         """Make all parts anew, without state, after one was lost."""
+        self.release()
         self.partitions.restore()
         retry_work(self._make, self.partitions.restore)
 
@@ -127,6 +128,9 @@ class DaskParts(Parts):
         """Remove the parts from the workers."""
         connection.cancel(self.partitions.client, self._futures)
         self._actors, self._futures = [], []
+
+    def __del__(self) -> None:
+        self.release()
 
     def _make(self) -> None:
         client, bounds = self.partitions.client, self.partitions.bounds
@@ -156,9 +160,6 @@ class DaskParts(Parts):
             raise
         except _ACTOR_ERRORS as error:
             raise WorkerLostError(f"a worker was lost in {method!r}: {error!r}.") from error
-        except BaseException:  # an interrupted fit leaves nothing on the workers
-            self.release()
-            raise
         self._n_calls += 1
         return [unpack(result) for result in results]
 

@@ -4,7 +4,8 @@ Only this package compares ``bags.where``; other packages call these functions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,6 +23,20 @@ from bagwise.exceptions import InputError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 State = TypeVar("State")
+
+
+_current_fit: ContextVar[ExitStack | None] = ContextVar("current_fit", default=None)
+
+
+@contextmanager
+def releasing_parts() -> Iterator[None]:
+    """Release the parts that are placed inside: an error could keep them on the workers."""
+    with ExitStack() as fit:
+        token = _current_fit.set(fit)
+        try:
+            yield
+        finally:
+            _current_fit.reset(token)
 
 
 def local_instances(bags: Bags) -> Any:
@@ -178,7 +193,9 @@ def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts
     Parts
     """
     if bags.where == "cluster":
-        return DaskParts(bags.partitions, part, per_bag, options)  # type: ignore[attr-defined]
+        parts = DaskParts(bags.partitions, part, per_bag, options)  # type: ignore[attr-defined]
+        fit = _current_fit.get()
+        return parts if fit is None else fit.enter_context(parts)
     if bags.where == "mapped":
         check_mapped_size(bags.instances)
     if bags.where == "device":
