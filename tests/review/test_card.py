@@ -51,3 +51,9 @@ def test_a_card_is_plain_and_its_neighbours_are_near():
         near = [n["instance"] for n in card(i, queue, None, Strips(large))["neighbours"]]
         assert i in near
         assert len(near) == MOST_NEIGHBOURS
+
+
+def test_a_feature_at_its_mean_has_no_sign():
+    rows = [[value] for value in (0.1, 0.2, 0.3)]  # whose mean is a little more than 0.2
+    shown = [Strips(Bags.from_arrays([rows])).unusual(i)[0] for i in range(3)]
+    assert shown == ["x0 0.1 (-1.2 sd)", "x0 0.2 (0.0 sd)", "x0 0.3 (+1.2 sd)"]
