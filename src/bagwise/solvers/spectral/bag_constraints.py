@@ -16,13 +16,13 @@ is a small matrix between groups: instances whose bags have the same label set.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+from sklearn.utils import gen_batches
 
 from bagwise._types import Bools, Floats, Ints
 from bagwise.exceptions import InputError
@@ -33,65 +33,40 @@ MOST_GROUPS = 20_000
 BLOCK = 512  # rows of a dense similarity handled at once
 
 
-@dataclass(frozen=True)
-class LowRank:
-    """The symmetric matrix F diag(weights) F' + diag(diagonal).
+def low_rank(factor: Floats, weights: Floats) -> LinearOperator:
+    """The symmetric matrix F diag(weights) F', not written out.
 
-    Attributes
+    Parameters
     ----------
     factor : ndarray of shape (n, rank)
         F.
     weights : ndarray of shape (rank,)
         The weight of each column.
-    diagonal : float
-        What is added to the diagonal.
+
+    Returns
+    -------
+    LinearOperator of shape (n, n)
     """
-
-    factor: Floats
-    weights: Floats
-    diagonal: float = 0.0
-
-    def __matmul__(self, z: Floats) -> Floats:
-        """Multiply by vectors."""
-        return (self.factor * self.weights) @ (self.factor.T @ z) + self.diagonal * z
-
-    def toarray(self) -> Floats:
-        """Write the matrix out."""
-        dense = (self.factor * self.weights) @ self.factor.T
-        return dense + self.diagonal * np.eye(len(dense))
+    return aslinearoperator(factor * weights) @ aslinearoperator(factor.T)
 
 
-@dataclass(frozen=True)
-class GroupTerm:
+def group_term(groups: Ints, core: LinearOperator) -> LinearOperator:
     """A matrix whose entry for two instances depends on their groups only: G core G'.
 
-    Attributes
+    Parameters
     ----------
     groups : ndarray of int of shape (n_instances,)
         The group of each instance.
-    core : ndarray or LowRank of shape (n_groups, n_groups)
+    core : LinearOperator of shape (n_groups, n_groups)
         The entry for each pair of groups.
+
+    Returns
+    -------
+    LinearOperator of shape (n_instances, n_instances)
     """
-
-    groups: Ints
-    core: Any
-
-    def __matmul__(self, z: Floats) -> Floats:
-        """Multiply by vectors, at the cost of adding them up by groups."""
-        return (self.core @ (self._members @ z))[self.groups]
-
-    @cached_property
-    def _members(self) -> sparse.csr_array:
-        """The instances of each group, as rows of zeros and ones."""
-        n = len(self.groups)
-        n_groups = len(self.core.factor if isinstance(self.core, LowRank) else self.core)
-        entries = np.ones(n), (self.groups, np.arange(n))
-        return sparse.csr_array(entries, shape=(n_groups, n))
-
-    def toarray(self) -> Floats:
-        """Write the matrix out, n_instances x n_instances."""
-        core = self.core.toarray() if isinstance(self.core, LowRank) else self.core
-        return core[np.ix_(self.groups, self.groups)]
+    n = len(groups)
+    G = sparse.csr_array((np.ones(n), groups, np.arange(n + 1)), shape=(n, core.shape[0]))
+    return aslinearoperator(G) @ core @ aslinearoperator(G.T.tocsr())
 
 
 @dataclass(frozen=True)
@@ -102,7 +77,7 @@ class ConstrainedSimilarity:
     ----------
     similarity : ndarray, CSR or anything with ``@``, of shape (n_instances, n_instances)
         W, or what the constraints left of it.
-    term : GroupTerm or None
+    term : LinearOperator or None
         What the constraints add.
     diagonal : ndarray of shape (n_instances,) or None
         What they add to single instances.
@@ -117,7 +92,7 @@ class ConstrainedSimilarity:
     """
 
     similarity: Any
-    term: GroupTerm | None
+    term: LinearOperator | None
     diagonal: Floats | None
     scale: Floats
     shift: Floats | None
@@ -151,14 +126,7 @@ class ConstrainedSimilarity:
 
     def toarray(self) -> Floats:
         """Write the matrix out; for few instances."""
-        W = self.similarity
-        dense = np.array(W if isinstance(W, np.ndarray) else W.toarray(), dtype=float)
-        if self.term is not None:
-            dense += self.term.toarray()
-        if self.diagonal is not None:
-            dense += np.diag(self.diagonal)
-        dense *= np.outer(self.scale, self.scale)
-        return dense if self.shift is None else dense + np.diag(self.shift)
+        return (self @ np.eye(len(self.scale))).astype(np.float64)
 
 
 def constrain(
@@ -214,7 +182,6 @@ def constrain(
         return _spectral_learning(similarity, sets, must_link, additive=normalization == "additive")
     if constraints == "regularization":
         return _regularized(plain, sets, beta) if must_link else plain
-    core: Any
     if constraints == "bag_as_printed":
         groups, core = _as_printed(bag_index, label_sets)
     elif constraints == "bag_only_ambiguous":
@@ -223,7 +190,7 @@ def constrain(
         groups, core = sets.groups, _corrected(sets)
     if adapt_alpha:
         alpha *= float(degrees.mean()) / sets.mean_row_sum()
-    term = GroupTerm(groups, _scaled(core, alpha))
+    term = alpha * group_term(groups, core)
     return ConstrainedSimilarity(similarity, term, None, plain.scale, None, degrees, alpha)
 
 
@@ -286,25 +253,27 @@ class _LabelSetGroups:
         return single @ single.T > 0, apart
 
 
-def _corrected(sets: _LabelSetGroups) -> LowRank:
+def _corrected(sets: _LabelSetGroups) -> LinearOperator:
     factor = np.column_stack([sets.profiles, sets.known])
-    return LowRank(factor, np.append(np.ones(sets.profiles.shape[1]), -sets.mu))
+    return low_rank(factor, np.append(np.ones(sets.profiles.shape[1]), -sets.mu))
 
 
-def _as_printed(bag_index: Ints, label_sets: Ints) -> tuple[Ints, LowRank]:
+def _as_printed(bag_index: Ints, label_sets: Ints) -> tuple[Ints, LinearOperator]:
     """Eq. 12: all bags count, each a group of its own."""
     indicator = np.maximum(label_sets, 0).astype(float)
     profiles = indicator / np.maximum(indicator.sum(axis=1), 1)[:, None]
     total = profiles.sum(axis=0)
     mu = float(total @ total) / len(profiles) ** 2
-    return bag_index, LowRank(profiles, np.ones(profiles.shape[1]), -mu)
+    core = low_rank(profiles, np.ones(profiles.shape[1]))
+    return bag_index, core - mu * aslinearoperator(sparse.eye_array(len(profiles)))
 
 
-def _only_ambiguous(sets: _LabelSetGroups) -> Floats:
+def _only_ambiguous(sets: _LabelSetGroups) -> LinearOperator:
     """The corrected matrix without the pairs that must-links and cannot-links know (w.o. clml)."""
     must, cannot = sets.pairs()
     ambiguous = np.outer(sets.known, sets.known) & ~must & ~cannot
-    return np.where(ambiguous, sets.profiles @ sets.profiles.T - sets.mu, 0.0)
+    core = np.where(ambiguous, sets.profiles @ sets.profiles.T - sets.mu, 0.0)
+    return aslinearoperator(core)
 
 
 def _spectral_learning(
@@ -315,7 +284,7 @@ def _spectral_learning(
     changed = cannot | must if must_link else cannot
     left = _without(similarity, sets.groups, changed)
     single = sets.single() if must_link else np.zeros_like(sets.indicator)
-    term = GroupTerm(sets.groups, LowRank(single, np.ones(single.shape[1])))
+    term = group_term(sets.groups, low_rank(single, np.ones(single.shape[1])))
     linked = np.any(single > 0, axis=1)[sets.groups]
     diagonal = np.where(linked, -1.0, 0.0)  # no instance is linked with itself
     everyone = np.ones(len(sets.groups))
@@ -338,11 +307,11 @@ def _regularized(
     """
     single = sets.single()
     n_linked = np.bincount(sets.groups, minlength=len(single)) @ single
-    penalty = LowRank(single, beta / np.maximum(n_linked, 1))
+    penalty = low_rank(single, beta / np.maximum(n_linked, 1))
     linked = np.any(single > 0, axis=1)[sets.groups]
     return ConstrainedSimilarity(
         plain,  # D^-1/2 W D^-1/2
-        GroupTerm(sets.groups, penalty),
+        group_term(sets.groups, penalty),
         np.where(linked, -beta, 0.0),
         np.ones(len(plain.scale)),
         None,
@@ -364,7 +333,7 @@ def _without(similarity: Any, groups: Ints, left_out: Bools) -> Any:
             "have: use affinity='nearest_neighbors'."
         )
     left = similarity.copy()
-    for rows in _blocks(len(groups)):
+    for rows in gen_batches(len(groups), BLOCK):
         left[rows][left_out[groups[rows]][:, groups]] = 0
     return left
 
@@ -381,13 +350,3 @@ def _positive(degrees: Floats) -> Floats:
     """
     mean = float(degrees.mean())
     return np.maximum(degrees, 0.01 * mean) if mean > 0 else np.ones_like(degrees)
-
-
-def _scaled(core: Any, factor: float) -> Any:
-    if isinstance(core, LowRank):
-        return LowRank(core.factor, factor * core.weights, factor * core.diagonal)
-    return factor * core
-
-
-def _blocks(n: int) -> Iterator[slice]:
-    return (slice(start, start + BLOCK) for start in range(0, n, BLOCK))
