@@ -16,11 +16,10 @@ from bagwise.compiled import threads
 from bagwise.datasets import make_bags
 from bagwise.engines import place
 from bagwise.exceptions import InputError
-from bagwise.solvers.margin.concave_convex import objective
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace
 from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart, Problem
 from checks import example
-from primal_dual_oracle import DenseADMM
+from primal_dual_oracle import DenseADMM, objective
 from test_primal_dual_solver import draw, solve
 
 
@@ -321,10 +320,10 @@ def test_10_polish_lowers_the_objective(splitting, C):
     plain = clone(model).fit(bags, y)
     polished = clone(model).set_params(polish=True).fit(bags, y)
     assert polished.objective_curve_[-1] <= plain.objective_curve_[-1]
-    weights = np.ones(len(bags))
-    best = np.array([part.max(axis=0) for part in bags.split(polished.score_instances(bags))])
-    codes = np.unique(y, return_inverse=True)[1]
-    found = objective(polished.coef_, best, codes, weights, C)
+    codes, weights = np.unique(y, return_inverse=True)[1], np.ones(len(bags))
+    found = objective(
+        polished.coef_, polished.intercept_, bags.instances, bags.offsets, codes, C, weights
+    )
     assert polished.objective_curve_[-1] == pytest.approx(found)
 
 

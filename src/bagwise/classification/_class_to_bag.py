@@ -217,7 +217,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
             plain = np.eye(bags.n_features)[:, :n_components]
             if A.any() or B.any():
                 plain = widest_directions(B if B.any() else A, n_components)
-            return SolverResult((plain,), np.ones(1), 1, converged=True)
+            return SolverResult((plain,), [1.0], converged=True)
         return minimise_norm_ratio(
             A,
             B,

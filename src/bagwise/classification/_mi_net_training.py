@@ -172,7 +172,7 @@ def train(
                 break
     solution = tuple(tensor.detach().cpu().numpy() for tensor in parameters)
     stalled = model.tol is None or _has_stalled(curve, model.tol)
-    return SolverResult(solution, np.array(curve), len(curve), stalled)
+    return SolverResult(solution, curve, stalled)
 
 
 def _bag_scores(

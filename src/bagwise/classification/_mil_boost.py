@@ -162,6 +162,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
         self.features_, self.thresholds_, self.leaves_ = (
             [result.solution[part] for result in results] for part in (1, 2, 3)
         )
+        self.n_iter_ = max(map(len, self.leaves_))  # 0 where not even the first tree helps
         return self
 
     def _score(self, bags: Bags) -> Array:

@@ -302,18 +302,12 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         weights: Array,
         rng: np.random.RandomState,
     ) -> SolverResult:
+        costs = self.C * weights
         after = concave_convex(
-            bags.instances,
-            bags.offsets,
-            codes,
-            *result.solution,
-            C=self.C,
-            weights=weights,
-            fit_intercept=self.fit_intercept,
-            rng=rng,
+            bags, codes, result.solution, costs=costs, fit_intercept=self.fit_intercept, rng=rng
         )
         curve = np.concatenate([result.objective_curve, after.objective_curve])
-        return replace(result, solution=after.solution, objective_curve=curve, n_iter=len(curve))
+        return replace(result, solution=after.solution, objective_curve=curve)
 
     def _is_exact(self, space: LinearSpace | KernelSpace, n_classes: int) -> bool:
         if self.solver != "auto":

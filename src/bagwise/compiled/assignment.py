@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from bagwise._types import Array, Bools, Floats, Ints
-from bagwise.compiled import threads
 from bagwise.compiled.compilation import compiled
+from bagwise.compiled.threads import bag_bounds, over_bags, run_blocks
 
 _compiled = compiled()
 _inlined = compiled(inline="always")
@@ -126,25 +126,16 @@ def distances_to_candidates(
     out : ndarray of float64 of shape (n_costs,)
         The blocks, written in place.
     """
-    cost_offsets = block_offsets(offsets, label_offsets)
-    n_blocks = threads.n_threads() if out.size * points.shape[1] > threads.SMALL else 1
-
-    def work(start: int, stop: int) -> None:
-        _distances(
-            start, stop, points, centres, offsets, labels, label_offsets, cost_offsets, stale, out
-        )
-
-    threads.run_blocks(work, threads.block_bounds(cost_offsets, n_blocks))
+    blocks = block_offsets(offsets, label_offsets)
+    bounds = bag_bounds(blocks, out.size * points.shape[1])
+    run_blocks(
+        _distances, bounds, points, centres, offsets, labels, label_offsets, blocks, stale, out
+    )
 
 
 def _over_bags(kernel: Any, costs: Array, offsets: Ints, label_offsets: Ints, places: Ints) -> None:
-    cost_offsets = block_offsets(offsets, label_offsets)
-    n_blocks = threads.n_threads() if costs.size > threads.SMALL else 1
-
-    def work(start: int, stop: int) -> None:
-        kernel(start, stop, costs, offsets, label_offsets, cost_offsets, places)
-
-    threads.run_blocks(work, threads.block_bounds(offsets, n_blocks))
+    blocks = block_offsets(offsets, label_offsets)
+    over_bags(kernel, offsets, costs, label_offsets, blocks, places)
 
 
 @_vectorised
@@ -168,7 +159,7 @@ def _distances(  # type: ignore[no-untyped-def]
 
 @_compiled
 def _nearest(  # type: ignore[no-untyped-def]
-    start, stop, costs, offsets, label_offsets, cost_offsets, places
+    start, stop, offsets, costs, label_offsets, cost_offsets, places
 ):
     for i in range(start, stop):
         n_labels = label_offsets[i + 1] - label_offsets[i]
@@ -179,7 +170,7 @@ def _nearest(  # type: ignore[no-untyped-def]
 
 @_compiled
 def _nearest_rows(  # type: ignore[no-untyped-def]
-    start, stop, costs, offsets, label_offsets, cost_offsets, rows
+    start, stop, offsets, costs, label_offsets, cost_offsets, rows
 ):
     for i in range(start, stop):
         n_rows, n_labels = offsets[i + 1] - offsets[i], label_offsets[i + 1] - label_offsets[i]
@@ -190,7 +181,7 @@ def _nearest_rows(  # type: ignore[no-untyped-def]
 
 @_compiled
 def _assign(  # type: ignore[no-untyped-def]
-    start, stop, costs, offsets, label_offsets, cost_offsets, places
+    start, stop, offsets, costs, label_offsets, cost_offsets, places
 ):
     widest = 1
     for i in range(start, stop):

@@ -50,12 +50,7 @@ def grow_tree(
         n_nodes = 2**level
         W = np.bincount(place, weights, n_nodes)
         A = np.bincount(place, moduli, n_nodes)
-        found = run_blocks(
-            lambda a, b, W=W, A=A: _best_splits(  # type: ignore[misc]
-                a, b, columns, order, place, weights, moduli, W, A
-            ),
-            bounds,
-        )
+        found = run_blocks(_best_splits, bounds, columns, order, place, weights, moduli, W, A)
         gains = np.array([gain for gain, _, _ in found])  # (n_blocks, n_nodes)
         # The first of equals, up to rounding: the lowest feature.
         best = (gains >= gains.max(axis=0) - 1e-12 * A).argmax(axis=0)
@@ -87,7 +82,7 @@ def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats)
     """
     out = np.zeros(len(X))
     bounds = even_bounds(len(X), len(X) * len(features))
-    run_blocks(lambda a, b: _predict(a, b, X, features, thresholds, leaves, out), bounds)
+    run_blocks(_predict, bounds, X, features, thresholds, leaves, out)
     return out
 
 

@@ -21,32 +21,6 @@ MEMORY = 8  # pairs kept by L-BFGS
 _compiled = compiled()
 
 
-def value_and_gradient(
-    X: Floats, offsets: Ints, positive: Bools, concept: Floats
-) -> tuple[float, Floats]:
-    """Negative log-likelihood of bags under a concept, and its gradient.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_instances, n_features)
-        The instances.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
-    positive : ndarray of bool of shape (n_bags,)
-        Which bags are positive.
-    concept : ndarray of shape (2 * n_features,)
-        The point t, then the square roots s of the feature weights.
-
-    Returns
-    -------
-    value : float
-    gradient : ndarray of shape (2 * n_features,)
-    """
-    gradient = np.empty_like(concept)
-    rows, work = np.arange(len(X)), np.empty(len(X))
-    return _density(X, rows, offsets, positive, concept, gradient, work), gradient
-
-
 def descend_from_all(
     X: Floats,
     offsets: Ints,
@@ -61,10 +35,14 @@ def descend_from_all(
 
     Parameters
     ----------
-    X, offsets, positive
-        The bags, as in `value_and_gradient`.
+    X : ndarray of shape (n_instances, n_features)
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive.
     starts : ndarray of shape (n_starts, 2 * n_features)
-        The concepts to start from.
+        The concepts to start from: the point t, then the square roots s of the feature weights.
     max_rounds : int or None
         Budget of rounds of EM-DD: each bag is its nearest instance, chosen anew in every round.
         None for diverse density: one round on all instances.

@@ -76,25 +76,22 @@ def rows_of(X: Any, constant: float = 0.0, centre: Floats | None = None) -> Rows
     -------
     Rows
     """
-    if not sparse.issparse(X):
-        X = np.ascontiguousarray(X if centre is None else X - centre.astype(X.dtype))
-        extra = np.full((len(X), 1), float(constant))
-        squares = row_norms(X, squared=True).astype(np.float64) + constant**2
-        data, indices, indptr = _no_parts(X.dtype)
-        n_rows, n_features = X.shape
-        return Rows(DENSE, X, data, indices, indptr, n_rows, n_features, extra, extra, squares)
+    n_rows, n_features = X.shape
+    if not sparse.issparse(X) and centre is not None:
+        X = X - centre.astype(X.dtype)
     squares = row_norms(X, squared=True).astype(np.float64) + constant**2
-    for_score = for_sum = np.full((X.shape[0], 1), float(constant))
+    for_score = for_sum = np.full((n_rows, 1), float(constant))
+    if not sparse.issparse(X):
+        return Rows(DENSE, *_dense(X), n_rows, n_features, for_score, for_sum, squares)
     if centre is not None:
         along, length = X @ centre, float(centre @ centre)
         ones = np.ones(len(along))
         for_score = np.column_stack([for_score, length - along, -ones])
         for_sum = np.column_stack([for_sum, ones, along])
         squares += length - 2 * along
-    none, (n_rows, n_features) = np.empty((0, 0), X.data.dtype), X.shape
     squares = np.maximum(squares, 0.0)
-    parts = X.data, X.indices, X.indptr
-    return Rows(SPARSE, none, *parts, n_rows, n_features, for_score, for_sum, squares)
+    table = np.empty((0, 0), X.data.dtype), X.data, X.indices, X.indptr
+    return Rows(SPARSE, *table, n_rows, n_features, for_score, for_sum, squares)
 
 
 def gram_rows(K: Array, constant: float = 0.0) -> Rows:
@@ -111,11 +108,9 @@ def gram_rows(K: Array, constant: float = 0.0) -> Rows:
     -------
     Rows
     """
-    K = np.ascontiguousarray(K)
     extra = np.full((len(K), 1), float(constant))
     squares = np.diagonal(K).astype(np.float64) + constant**2
-    data, indices, indptr = _no_parts(K.dtype)
-    return Rows(GRAM, K, data, indices, indptr, len(K), len(K), extra, extra, squares)
+    return Rows(GRAM, *_dense(K), len(K), len(K), extra, extra, squares)
 
 
 def score(rows: Rows, vector: Floats) -> Floats:
@@ -135,7 +130,7 @@ def score(rows: Rows, vector: Floats) -> Floats:
     if rows.kind == SPARSE:
         out = np.empty(rows.n_rows)
         bounds = even_bounds(rows.n_rows, len(rows.data))
-        run_blocks(lambda start, stop: _score(rows, start, stop, vector, out), bounds)
+        run_blocks(_score, bounds, rows, vector, out)
         return out
     head = vector[: rows.n_features]
     if rows.kind == DENSE:
@@ -280,8 +275,10 @@ def _cost_of_visit(rows: Rows, pick: Ints, signs: Ints, same: Bools) -> int:
     return 10 + 2 * length * n_labels * (n_labels if pick.shape[1] > 1 else 1)
 
 
-def _no_parts(dtype: Any) -> tuple[Array, Ints, Ints]:
-    return np.empty(0, dtype), np.empty(0, np.int32), np.empty(0, np.int32)
+def _dense(table: Array) -> tuple[Array, Array, Array, Array]:
+    """A dense table as the four arrays of `Rows`; those of CSR are empty."""
+    none = np.empty(0, np.int32)
+    return np.ascontiguousarray(table), np.empty(0, table.dtype), none, none
 
 
 @_compiled
@@ -467,7 +464,7 @@ def _add_all(rows, i, mean, f, mixed, E):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _score(rows, start, stop, vector, out):  # type: ignore[no-untyped-def]
+def _score(start, stop, rows, vector, out):  # type: ignore[no-untyped-def]
     for i in range(start, stop):
         out[i] = _dot(rows, i, vector)
 

@@ -25,7 +25,7 @@ LARGE = 10**7  # multiplications: 10 ms, and much more where BLAS threads wait f
 
 def cholesky(
     matrix: Array, *, lower: bool = False, clean: bool = True, overwrite: bool = False
-) -> tuple[Array, int]:
+) -> Array:
     """Triangular R with R'R = matrix, or L with LL' = matrix.
 
     Parameters
@@ -41,17 +41,22 @@ def cholesky(
 
     Returns
     -------
-    factor : ndarray of shape (n, n)
-    failed : int
-        0, or the number of the first leading block that is not positive definite.
+    ndarray of shape (n, n)
+
+    Raises
+    ------
+    LinAlgError
+        Where the matrix is not positive definite.
     """
     factor, n = _own(matrix, overwrite), len(matrix)
     triangle = "L" if lower else "U"
     failed = _call("potrf", n**3 // 3, factor.dtype, triangle, n, factor, max(n, 1), 0)
+    if failed:
+        raise np.linalg.LinAlgError(f"the leading block of {failed} rows is not positive definite")
     if clean:
         for k in range(n):  # column by column: a mask of a large matrix would be as large
             factor[(slice(k) if lower else slice(k + 1, n)), k] = 0
-    return factor, failed
+    return factor
 
 
 def cholesky_solve(

@@ -117,12 +117,8 @@ def closest_instances(
     rows of the first bag, rows of the second : ndarray of int64 of shape (n_pairs,)
     """
     left, right = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
-    threads.run_blocks(
-        lambda start, stop: _closest_instances(
-            start, stop, points, offsets, first, second, left, right
-        ),
-        threads.even_bounds(len(first), len(first) * points.shape[1]),
-    )
+    bounds = threads.even_bounds(len(first), len(first) * points.shape[1])
+    threads.run_blocks(_closest_instances, bounds, points, offsets, first, second, left, right)
     return left, right
 
 

@@ -123,8 +123,26 @@ def even_bounds(n_rows: int, n_values: float) -> Ints:
     return np.unique(np.linspace(0, n_rows, n_blocks + 1).astype(np.int64))
 
 
-def run_blocks(work: Callable[[int, int], Any], bounds: Ints) -> list[Any]:
-    """Run ``work(start, stop)`` on each block, on threads when there are several.
+def bag_bounds(offsets: Ints, n_values: float) -> Ints:
+    """Cut bags into blocks of whole bags: one per thread, or one for little work.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    n_values : float
+        Number of values that the work reads.
+
+    Returns
+    -------
+    ndarray
+        As of `block_bounds`.
+    """
+    return block_bounds(offsets, n_threads() if n_values > SMALL else 1)
+
+
+def run_blocks(work: Callable[..., Any], bounds: Ints, *arguments: Any) -> list[Any]:
+    """Run ``work(start, stop, *arguments)`` on each block, on threads when there are several.
 
     Parameters
     ----------
@@ -132,6 +150,8 @@ def run_blocks(work: Callable[[int, int], Any], bounds: Ints) -> list[Any]:
         A function of the first and the past-the-last bag of a block; releases the GIL.
     bounds : ndarray
         The blocks, as `block_bounds` gives them.
+    *arguments : object
+        Further arguments, the same for every block.
 
     Returns
     -------
@@ -140,8 +160,10 @@ def run_blocks(work: Callable[[int, int], Any], bounds: Ints) -> list[Any]:
     """
     blocks = list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True))
     if len(blocks) < 2 or n_threads() < 2:
-        return [work(*block) for block in blocks]
-    return _Job(work, blocks).run(_pool(os.getpid(), n_threads()))
+        return [work(*block, *arguments) for block in blocks]
+    return _Job(lambda start, stop: work(start, stop, *arguments), blocks).run(
+        _pool(os.getpid(), n_threads())
+    )
 
 
 def interruptible(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
@@ -191,11 +213,7 @@ def over_bags(kernel: Callable[..., None], offsets: Ints, values: Array, *out: A
     *out : ndarray
         What it writes; each bag has its own place.
     """
-    n_blocks = n_threads() if values.size > SMALL else 1
-    run_blocks(
-        lambda start, stop: kernel(start, stop, offsets, values, *out),
-        block_bounds(offsets, n_blocks),
-    )
+    run_blocks(kernel, bag_bounds(offsets, values.size), offsets, values, *out)
 
 
 @cache

@@ -356,19 +356,20 @@ def cholesky(matrix: Any) -> tuple[Any, float]:
     Returns
     -------
     factor : ndarray or tensor
-        R.
+        R, where there is one.
     rcond : float
         A lower bound of the reciprocal condition number; 0 where there is no factor.
     """
     if is_tensor(matrix):
         torch = import_extra("torch", extra="torch")
         factor, info = torch.linalg.cholesky_ex(matrix, upper=True)
-        failed = bool(info > 0)
+        if info > 0:
+            return factor, 0.0
     else:
-        factor, info = lapack.cholesky(matrix.astype(np.float64, copy=False))
-        failed = info > 0
-    if failed:
-        return factor, 0.0
+        try:
+            factor = lapack.cholesky(float64(matrix))
+        except np.linalg.LinAlgError:
+            return matrix, 0.0
     inverse = solve_upper(factor, like(np.eye(len(factor)), factor))
     return factor, 1.0 / float((matrix**2).sum() ** 0.5 * (inverse**2).sum())
 

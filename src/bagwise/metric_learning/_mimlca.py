@@ -474,7 +474,7 @@ class MLCA(_ClusterMetric):
             len(labels.classes),
             one_each=True,
         )
-        known = SolverResult((alone.labels,), np.zeros(0), 0, converged=True)
+        known = SolverResult((alone.labels,), (), converged=True)
         _, state = self._learn(bags.instances, labels.classes, alone, lambda span: known)
         self.__dict__.update(state)
         return self

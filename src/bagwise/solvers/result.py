@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,21 +17,28 @@ class SolverResult:
     ----------
     solution : tuple of ndarray
         What was solved for, such as ``(coef, intercept)``.
-    objective_curve : ndarray of shape (n_iterations,)
-        The objective after each iteration.
-    n_iter : int
-        Number of iterations made.
+    objective_curve : array-like of shape (n_iterations,)
+        The objective after each iteration; kept as an array.
     converged : bool
         False when the budget ran out first.
-    residuals : ndarray of shape (n_iterations,) or None
+    residuals : array-like of shape (n_iterations,) or None
         How far the constraints are from holding, where the method has constraints.
     """
 
     solution: tuple[Array, ...]
-    objective_curve: Array
-    n_iter: int
+    objective_curve: Any
     converged: bool
-    residuals: Array | None = None
+    residuals: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("objective_curve", "residuals"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, np.asarray(getattr(self, name)))
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations made."""
+        return len(self.objective_curve)
 
 
 def total_curve(results: Sequence[SolverResult]) -> Floats:

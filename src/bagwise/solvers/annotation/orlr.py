@@ -110,7 +110,7 @@ def ored_logistic(
     journal.close()
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
     solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype)
-    return SolverResult(solution, np.array(curve) * problem.scale, len(curve), converged)
+    return SolverResult(solution, np.array(curve) * problem.scale, converged)
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def rank_loss_sim(
         converged = len(curve) > 1 and curve[-2] - value <= tol * abs(value)
         if converged:
             break
-    return SolverResult(rows.planes(best), np.array(curve), len(curve), converged and solved)
+    return SolverResult(rows.planes(best), curve, converged and solved)
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def cutting_plane_mmc(
         labels = new
         if settled or not machine.converged:
             break
-    return SolverResult(solution, np.array(curve), len(curve), settled and converged)
+    return SolverResult(solution, curve, settled and converged)
 
 
 @dataclass(frozen=True)

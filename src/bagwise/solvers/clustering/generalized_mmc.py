@@ -73,7 +73,7 @@ def _relaxed(
     n = len(K)
     K[np.diag_indices(n)] += 1 / C
     try:
-        M = lapack.cholesky_inverse(_factor(K))
+        M = lapack.cholesky_inverse(lapack.cholesky(K, lower=True))
     except LinAlgError as error:
         raise InputError(
             "the kernel is not positive semi-definite on these rows: choose another kernel or "
@@ -86,7 +86,7 @@ def _relaxed(
     g *= np.sqrt(n)
     b = float(columns @ g / columns.sum())
     coef = M @ (g - b)
-    return SolverResult((coef, np.array(b)), curve, len(curve), converged)
+    return SolverResult((coef, np.array(b)), curve, converged)
 
 
 def diagonal_bound(
@@ -122,7 +122,7 @@ def diagonal_bound(
             "C, or scale the features (StandardScaler)."
         )
     gamma = np.full(n, 0.5 * lowest)
-    of_Z = _factor(Q - np.diag(gamma))
+    of_Z = lapack.cholesky(Q - np.diag(gamma), lower=True)
     # On the central path, where steps are long; W meets its equation after the first whole step.
     mu = 1 / float(np.diagonal(lapack.cholesky_inverse(of_Z)).mean())
     W, s = mu * lapack.cholesky_inverse(of_Z), mu / gamma
@@ -135,9 +135,9 @@ def diagonal_bound(
         if gap <= tol * float(gamma.sum()) and unmet <= tol:
             return gamma, W, np.array(curve), True
         try:
-            of_Z, of_W = _factor(Z), _factor(W)
+            of_Z, of_W = lapack.cholesky(Z, lower=True), lapack.cholesky(W, lower=True)
             Z_inverse = lapack.cholesky_inverse(of_Z)
-            system = _factor(W * Z_inverse + np.diag(s / gamma))
+            system = lapack.cholesky(W * Z_inverse + np.diag(s / gamma), lower=True)
         except LinAlgError:  # only rounding leads here
             break
         shrink = 0.0  # straight ahead first: how far that leads tells how much to centre
@@ -176,11 +176,3 @@ def _length(factor: Floats, step: Floats, x: Floats, dx: Floats) -> float:
         lowest = float(eigsh(operator, k=1, which="SA", tol=1e-3, v0=start)[0][0])
     lowest = min(lowest, float(np.min(dx / x)))
     return min(1.0, 0.95 / -lowest) if lowest < 0 else 1.0
-
-
-def _factor(A: Floats) -> Floats:
-    """The lower Cholesky factor."""
-    factor, failed = lapack.cholesky(A, lower=True)
-    if failed:
-        raise LinAlgError("not positive definite")
-    return factor

@@ -105,4 +105,4 @@ def iterative_svr(
         settled = solved and labels.tobytes() in seen
         if settled or not solved:
             break
-    return SolverResult(solution, np.array(curve), len(curve), settled)
+    return SolverResult(solution, curve, settled)

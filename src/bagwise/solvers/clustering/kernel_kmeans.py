@@ -124,7 +124,7 @@ def kernel_kmeans(
         converged = np.array_equal(new, labels)
         if not converged and len(curve) < max_iter:
             labels = new
-    return SolverResult((labels, 2 * means, -squares), np.array(curve), len(curve), converged)
+    return SolverResult((labels, 2 * means, -squares), curve, converged)
 
 
 def _occupied(labels: Ints, n_clusters: int, lengths: Floats) -> Ints:

@@ -51,12 +51,7 @@ def diverse_density(
     ends = curves[np.arange(len(curves)), n_iter - 1]
     best = int(np.argmax(ends <= (1 + 1e-12) * ends.min()))  # the first up to rounding
     point, root = np.split(concepts[best], 2)
-    return SolverResult(
-        solution=(point, root**2),
-        objective_curve=curves[best, : n_iter[best]],
-        n_iter=int(n_iter[best]),
-        converged=bool(converged[best]),
-    )
+    return SolverResult((point, root**2), curves[best, : n_iter[best]], bool(converged[best]))
 
 
 def starts_at(points: Floats, weight: float) -> Floats:

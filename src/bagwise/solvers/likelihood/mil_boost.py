@@ -73,14 +73,9 @@ def mil_boost(
     parts = [
         np.array([tree[k] for tree in grown]).reshape(-1, shape) for k, shape in enumerate(shapes)
     ]
-    return SolverResult(
-        solution=(np.array(start), parts[0].astype(np.int32), parts[1], parts[2]),
-        objective_curve=np.array(
-            curve or [trees.noisy_or_likelihood(scores, offsets, positive)[0]]
-        ),
-        n_iter=len(curve),
-        converged=True,
-    )
+    solution = np.array(start), parts[0].astype(np.int32), parts[1], parts[2]
+    curve = curve or [trees.noisy_or_likelihood(scores, offsets, positive)[0]]
+    return SolverResult(solution, curve, converged=True)
 
 
 def _best_constant(sizes: Ints, positive: Bools) -> float:

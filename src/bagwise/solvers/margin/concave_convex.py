@@ -12,95 +12,60 @@ from sklearn.utils.extmath import row_norms
 
 from bagwise import compiled
 from bagwise._types import Array, Floats, Ints
+from bagwise.bags import Bags
 from bagwise.solvers.result import SolverResult
 
 CAPACITY = 12  # instances remembered per bag and wrong class
 BIAS = 1.0  # squared constant feature that carries b, in mean squared norms of instances
-
-
-def objective(W: Array, best: Array, codes: Ints, weights: Floats, C: float) -> float:
-    """J, from the largest score per bag and class.
-
-    Parameters
-    ----------
-    W : ndarray of shape (n_classes, n_features)
-        The hyperplanes.
-    best : ndarray of shape (n_bags, n_classes)
-        Largest score in each bag, intercept included.
-    codes : ndarray of shape (n_bags,)
-        The class of each bag.
-    weights : ndarray of shape (n_bags,)
-        The weight of each bag.
-    C : float
-        Cost of a margin error.
-
-    Returns
-    -------
-    float
-    """
-    margins = 1.0 + best - np.take_along_axis(best, codes[:, None], axis=1)
-    np.put_along_axis(margins, codes[:, None], 0.0, axis=1)
-    return 0.5 * float((W**2).sum()) + C * float((weights[:, None] * np.maximum(margins, 0)).sum())
+MAX_ROUNDS = 20  # of fixing the own witnesses
+TOL = 1e-3  # relative decrease of J, and relative duality gap of the convex problem, to stop at
 
 
 def concave_convex(
-    X: Array,
-    offsets: Ints,
+    bags: Bags,
     codes: Ints,
-    W: Array,
-    b: Array,
+    start: tuple[Array, ...],
     *,
-    C: float,
-    weights: Floats,
+    costs: Floats,
     fit_intercept: bool,
     rng: np.random.RandomState,
-    max_rounds: int = 20,
-    tol: float = 1e-3,
 ) -> SolverResult:
     """Lower J from a starting point; never return a worse one.
 
     Parameters
     ----------
-    X : ndarray of shape (n_instances, n_features)
-        The instances.
-    offsets : ndarray of shape (n_bags + 1,)
-        Where each bag begins.
+    bags : Bags
+        The bags.
     codes : ndarray of shape (n_bags,)
         The class of each bag.
-    W, b : ndarray of shape (n_classes, n_features), (n_classes,)
-        The start.
-    C : float
-        Cost of a margin error.
-    weights : ndarray of shape (n_bags,)
-        The weight of each bag.
+    start : tuple (W, b)
+        Of shape (n_classes, n_features) and (n_classes,).
+    costs : ndarray of shape (n_bags,)
+        C times the weight of each bag.
     fit_intercept : bool
         Whether b may move.
     rng : RandomState
         For the order of the coordinate descent.
-    max_rounds : int, default=20
-        Rounds of fixing the own witnesses.
-    tol : float, default=1e-3
-        Relative decrease of J, and relative duality gap of the convex problem, to stop at.
 
     Returns
     -------
     SolverResult
         ``solution = (W, b)``; `objective_curve` is J after each round.
     """
-    scores = X @ W.T + b
-    best = compiled.segments.maximum(scores, offsets)
-    lowest, solution = objective(W, best, codes, weights, C), (W, b)
-    convex = _ConvexProblem(X, offsets, codes, len(W), C * weights, fit_intercept, rng)
+    W, b = start
+    convex = _ConvexProblem(bags, codes, costs, len(W), fit_intercept, rng)
+    scores = convex.X @ W.T + b
+    lowest, solution = convex.objective(W, scores), start
     curve: list[float] = []
     converged = False
-    while len(curve) < max_rounds and not converged:
-        W, b, scores = convex.solve(scores, tol)
-        found = objective(W, compiled.segments.maximum(scores, offsets), codes, weights, C)
+    while len(curve) < MAX_ROUNDS and not converged:
+        W, b, scores = convex.solve(scores)
+        found = convex.objective(W, scores)
         curve.append(found)
-        converged = found > (1 - tol) * lowest
+        converged = found > (1 - TOL) * lowest
         if found < lowest:
-            lowest, solution = found, (W.astype(X.dtype), b.copy())
-    return SolverResult(solution, np.minimum.accumulate(curve), len(curve), converged)
+            lowest, solution = found, (W.astype(bags.dtype), b.copy())
+    return SolverResult(solution, np.minimum.accumulate(curve), converged)
 
 
 class _ConvexProblem:
@@ -108,26 +73,30 @@ class _ConvexProblem:
 
     def __init__(
         self,
-        X: Array,
-        offsets: Ints,
+        bags: Bags,
         codes: Ints,
-        n_classes: int,
         costs: Floats,
+        n_classes: int,
         fit_intercept: bool,
         rng: np.random.RandomState,
     ) -> None:
-        self.X, self.offsets, self.codes, self.costs, self.rng = X, offsets, codes, costs, rng
-        self.squares = row_norms(X, squared=True)
+        self.X, self.offsets = bags.instances, bags.offsets
+        self.codes, self.costs, self.rng = codes, costs, rng
+        self.own = np.arange(len(codes)), codes
+        self.squares = row_norms(self.X, squared=True)
         self.scale = BIAS * float(self.squares.mean()) if fit_intercept else 0.0
-        n_bags = len(codes)
-        self.members = np.full((n_bags, n_classes, CAPACITY), -1, np.int64)
-        self.mass = np.zeros((n_bags, n_classes, CAPACITY + 1))
+        self.members = np.full((len(codes), n_classes, CAPACITY), -1, np.int64)
+        self.mass = np.zeros((len(codes), n_classes, CAPACITY + 1))
         self.mass[:, :, CAPACITY] = costs[:, None]
 
-    def solve(self, scores: Array, tol: float) -> tuple[Array, Array, Array]:
+    def objective(self, W: Array, scores: Array) -> float:
+        """J of W, whose scores of the instances are given."""
+        best = compiled.segments.maximum(scores, self.offsets)
+        return 0.5 * float((W**2).sum()) + self._loss(best, best[self.own])
+
+    def solve(self, scores: Array) -> tuple[Array, Array, Array]:
         """Fix the own witnesses at the given scores and minimise; return W, b and new scores."""
-        own = np.arange(len(self.codes)), self.codes
-        witness = (compiled.segments.argmax(scores, self.offsets) + self.offsets[:-1, None])[own]
+        witness = self._best_rows(scores)[self.own]
         W, b = self._primal(witness)
         for _ in range(100):
             self._admit(scores)
@@ -137,12 +106,21 @@ class _ConvexProblem:
                     order, self.X, W, b, self.scale, self.codes, witness, self.members,
                     self.mass, self.squares,
                 )  # fmt: skip
-                if worst < 0.1 * tol:
+                if worst < 0.1 * TOL:
                     break
             scores = self.X @ W.T + b
-            if self._gap(W, b, scores, witness) < tol:
+            if self._gap(W, b, scores, witness) < TOL:
                 break
         return W, b, scores
+
+    def _loss(self, best: Array, own: Array) -> float:
+        """Cost of the margins between the score of the own class and the best of the others."""
+        margins = 1.0 + best - own[:, None]
+        margins[self.own] = 0.0
+        return float((self.costs[:, None] * np.maximum(margins, 0)).sum())
+
+    def _best_rows(self, scores: Array) -> Ints:
+        return compiled.segments.argmax(scores, self.offsets) + self.offsets[:-1, None]
 
     def _primal(self, witness: Ints) -> tuple[Array, Array]:
         """W and b that belong to the dual variables, for these own witnesses."""
@@ -158,7 +136,7 @@ class _ConvexProblem:
 
     def _admit(self, scores: Array) -> None:
         """Let the best instance of each bag and class into its group."""
-        best = compiled.segments.argmax(scores, self.offsets) + self.offsets[:-1, None]
+        best = self._best_rows(scores)
         new = ~(self.members == best[:, :, None]).any(axis=2)
         for i, m in np.argwhere(new):
             idle = np.flatnonzero(self.mass[i, m, :CAPACITY] <= 0)
@@ -168,11 +146,8 @@ class _ConvexProblem:
     def _gap(self, W: Array, b: Array, scores: Array, witness: Ints) -> float:
         """Relative duality gap of the convex problem (with its penalty on b)."""
         best = compiled.segments.maximum(scores, self.offsets)
-        margins = 1.0 + best - scores[witness, self.codes][:, None]
-        np.put_along_axis(margins, self.codes[:, None], 0.0, axis=1)
         norm = float((W**2).sum()) + (float((b**2).sum()) / self.scale if self.scale else 0.0)
-        loss = float((self.costs[:, None] * np.maximum(margins, 0)).sum())
-        primal = 0.5 * norm + loss
+        primal = 0.5 * norm + self._loss(best, scores[witness, self.codes])
         wrong = np.arange(len(W)) != self.codes[:, None]
         dual = float(self.mass[:, :, :CAPACITY].sum(axis=2)[wrong].sum()) - 0.5 * norm
         return (primal - dual) / max(abs(primal), 1e-12)

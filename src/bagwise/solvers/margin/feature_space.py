@@ -244,12 +244,13 @@ def _solve_gram(gram: Floats, ties: Ties, ridge: float, right: Floats) -> Floats
 def _solve(matrix: Floats, ridge: float, right: Floats) -> Floats:
     matrix = np.array(matrix, order="F")  # a copy, as LAPACK reads it
     matrix[np.diag_indices(len(matrix))] += ridge
-    factor, failed = lapack.cholesky(matrix, clean=False, overwrite=True)
-    if failed:
+    try:
+        factor = lapack.cholesky(matrix, clean=False, overwrite=True)
+    except np.linalg.LinAlgError as error:
         raise InputError(
             "the kernel is not positive semi-definite on the training instances: choose another "
             "kernel or other parameters."
-        )
+        ) from error
     return lapack.cholesky_solve(factor, right)
 
 

@@ -50,12 +50,8 @@ def l1_svm(M: Floats, positive: Bools, costs: Floats, *, tol: float = 1e-9) -> S
         active[wanted[gains[wanted] > 1 + tol]] = True
     weights = np.zeros(n_features)
     weights[columns] = coef
-    return SolverResult(
-        solution=(weights, np.array(_middle_intercept(M[:, columns] @ coef, y, costs))),
-        objective_curve=np.array(curve),
-        n_iter=len(curve),
-        converged=True,
-    )
+    intercept = np.array(_middle_intercept(M[:, columns] @ coef, y, costs))
+    return SolverResult((weights, intercept), curve, converged=True)
 
 
 def _solve(M: Floats, y: Floats, costs: Floats) -> tuple[Floats, float, Floats]:

@@ -201,10 +201,8 @@ class Machine:
 
     def result(self) -> SolverResult:
         """The machine as (coef, intercept)."""
-        curve = self.objective_curve
-        return SolverResult(
-            (self.coef, np.array(self.intercept)), curve, len(curve), self.converged
-        )
+        solution = self.coef, np.array(self.intercept)
+        return SolverResult(solution, self.objective_curve, self.converged)
 
 
 def bag_problem(

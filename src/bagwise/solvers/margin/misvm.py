@@ -174,12 +174,8 @@ def alternate(
         curve.append(objective)
         if not machine.converged:  # it spent its whole budget, and so would all that follow
             break
-    return SolverResult(
-        solution=(best.coef, np.array(best.intercept)),
-        objective_curve=np.array(curve),
-        n_iter=len(curve),
-        converged=best.converged and guess.tobytes() in seen,
-    )
+    solution = best.coef, np.array(best.intercept)
+    return SolverResult(solution, curve, best.converged and guess.tobytes() in seen)
 
 
 def _carried(signs: Ints, before: Machine, cost: Floats) -> Floats:

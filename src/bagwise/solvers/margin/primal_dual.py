@@ -248,11 +248,6 @@ def primal_dual(
         track=track,
         checkpoint=None if checkpoint is None else Checkpoint(checkpoint, settings),
     )
-    residuals = np.asarray(end["residuals"])
-    return SolverResult(
-        (to_numpy(end["W"]), end["b"]),
-        np.asarray(end["curve"]),
-        int(end["n_iter"]),
-        bool(residuals[-1] < tol),
-        residuals,
-    )
+    solution = to_numpy(end["W"]), end["b"]
+    converged = bool(end["residuals"][-1] < tol)
+    return SolverResult(solution, end["curve"], converged, end["residuals"])

@@ -7,6 +7,7 @@ factor. Where that is ill-conditioned, by eigenvectors and a second pass. With f
 columns, by the eigenvectors of XX'.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -160,8 +161,11 @@ def _span_by_cholesky(X: Any, mean: Floats, *, double: bool) -> ColumnSpan | Non
     """With products in float64, or in the type of X; None where that is not precise enough."""
     gram, scale = _scaled_gram(X, mean, double=double)
     norm = norm_of_upper(gram)
-    factor, failed = lapack.cholesky(gram, overwrite=True)
-    if failed or dpocon(factor, norm)[0] < SMALLEST_RCOND[double]:
+    try:
+        factor = lapack.cholesky(gram, overwrite=True)
+    except np.linalg.LinAlgError:
+        return None
+    if dpocon(factor, norm)[0] < SMALLEST_RCOND[double]:
         return None
     del gram  # U needs the memory
     factor = factor.astype(X.dtype, order="F", copy=False)
@@ -189,9 +193,8 @@ def _span_by_eigenvectors(X: Any, mean: Floats) -> ColumnSpan:
         return _with_matrix(X, mean, matrix)
     first = _with_matrix(X, mean, matrix).basis
     again = upper_gram(first, np.zeros(first.shape[1]))
-    factor, failed = lapack.cholesky(again)
-    if not failed:
-        matrix = lapack.solve_upper(factor, matrix.T, transposed=True).T
+    with suppress(np.linalg.LinAlgError):
+        matrix = lapack.solve_upper(lapack.cholesky(again), matrix.T, transposed=True).T
     return _with_matrix(X, mean, matrix)
 
 

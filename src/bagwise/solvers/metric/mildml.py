@@ -176,4 +176,4 @@ def mildml(
     )
     solution = (found.x[:-1].reshape(shape) / unit, found.x[-1])
     # A line search that finds nothing lower has come to an end, if only at a kink.
-    return SolverResult(solution, np.array(curve), len(curve), found.nit < max_iter)
+    return SolverResult(solution, curve, found.nit < max_iter)

@@ -80,7 +80,7 @@ def miml_metric(
         converged = len(curve) > 1 and curve[-2] - curve[-1] <= tol * curve[-2]
         if converged:
             break
-    return SolverResult((A, Z * unit + origin, keys), np.array(curve), len(curve), converged)
+    return SolverResult((A, Z * unit + origin, keys), curve, converged)
 
 
 def spread(Z: Floats) -> float:

@@ -10,6 +10,7 @@ With a ridge, X^+ becomes (X'X + ridge I)^(-1) X' in both places.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -137,11 +138,11 @@ def _map_of_present(span: ColumnSpan, inside: Bools, right: Array, ridge: float)
     gram = _gram_of_assigned(span, inside, ridge)
     (pocon,) = linalg.get_lapack_funcs(("pocon",), (gram,))
     norm = norm_of_upper(gram)
-    factor, failed = lapack.cholesky(gram, clean=False, overwrite=True)
-    rcond = 0.0 if failed else pocon(factor, norm)[0]
-    if rcond >= SMALLEST_RCOND[gram.dtype]:
-        solved = lapack.cholesky_solve(factor, right, overwrite=True)
-        return span.to_columns(solved, overwrite=True)
+    with suppress(np.linalg.LinAlgError):
+        factor = lapack.cholesky(gram, clean=False, overwrite=True)
+        if pocon(factor, norm)[0] >= SMALLEST_RCOND[gram.dtype]:
+            solved = lapack.cholesky_solve(factor, right, overwrite=True)
+            return span.to_columns(solved, overwrite=True)
     gram = _gram_of_assigned(span, inside, ridge)
     return shortest_map(span.to_columns, gram, right, SMALLEST_RCOND[gram.dtype])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -300,7 +301,7 @@ def _learn(
         "category_sizes_": sizes.astype(np.int64),
         "assignments_": assigned,
     }
-    return SolverResult((assigned,), result.objective_curve, result.n_iter, result.converged), state
+    return replace(result, solution=(assigned,)), state
 
 
 def _span(

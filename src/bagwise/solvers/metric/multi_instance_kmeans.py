@@ -271,7 +271,7 @@ def best_of_starts(
         if len(now["best"]) == 0 or now["curve"][-1] < now["best"][-1]:
             rows.keep()
             now |= {"best": now["curve"], "settled": settled}
-    return SolverResult((), np.asarray(now["best"]), len(now["best"]), bool(now["settled"]))
+    return SolverResult((), now["best"], bool(now["settled"]))
 
 
 def _alternate(

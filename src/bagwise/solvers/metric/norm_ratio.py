@@ -78,12 +78,8 @@ def minimise_norm_ratio(
         converged = here.ratio - after.ratio <= tol * here.ratio
         here = after
         curve.append(here.ratio)
-    return SolverResult(
-        solution=(here.U / here.long.mean(),),
-        objective_curve=np.array(curve) * len(B) / len(A),
-        n_iter=len(curve),
-        converged=converged,
-    )
+    curve_of_means = np.array(curve) * len(B) / len(A)
+    return SolverResult((here.U / here.long.mean(),), curve_of_means, converged)
 
 
 class _Place:
@@ -118,9 +114,7 @@ class _Place:
         return left @ right
 
     def unconstrained(self) -> Floats:
-        factor, failed = lapack.cholesky(self.near, clean=False)
-        if failed:
-            raise np.linalg.LinAlgError("the rows that are to be near are not independent")
+        factor = lapack.cholesky(self.near, clean=False)
         return self.ratio * lapack.cholesky_solve(factor, self.far @ self.U)
 
 

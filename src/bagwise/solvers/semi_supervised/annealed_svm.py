@@ -159,14 +159,8 @@ def annealed_svm(
                 break
         if _entropy(p).mean() < SETTLED:
             break
-    if not curve:
-        curve = [objective(0.0)]
-    return SolverResult(
-        solution=(w[:-1], np.array(w[-1]), p, np.array(temperatures)),
-        objective_curve=np.array(curve),
-        n_iter=len(curve),
-        converged=converged,
-    )
+    solution = w[:-1], np.array(w[-1]), p, np.array(temperatures)
+    return SolverResult(solution, curve or [objective(0.0)], converged)
 
 
 def _entropy(p: Floats) -> Floats:

@@ -112,9 +112,9 @@ def laplacian_svm(
         beta[svm.support_] = svm.dual_coef_[0]
         scores = gram @ beta + svm.intercept_[0]
         loss = C * float(np.maximum(0.0, 1 - each[known] * scores).sum())
-        objective = np.array([0.5 * float(beta @ gram @ beta) + loss])
+        objective = 0.5 * float(beta @ gram @ beta) + loss
         solution = spread @ beta, np.array(svm.intercept_[0])
-        results.append(SolverResult(solution, objective, 1, solved))
+        results.append(SolverResult(solution, [objective], solved))
     return results
 
 
@@ -126,9 +126,7 @@ def _deformed(space: FeatureSpace, penalty: sparse.csr_array, known: Ints) -> tu
         rows = space.rows
         inner = dense(rows.T @ (penalty @ rows))
         inner.flat[:: len(inner) + 1] += 1
-        factor, failed = lapack.cholesky(inner, clean=False)
-        if failed:
-            raise np.linalg.LinAlgError("not positive definite, by rounding")
+        factor = lapack.cholesky(inner, clean=False)
         planes = lapack.cholesky_solve(factor, dense(rows[known].T))  # X'Z, (n_features, n_known)
         # Z from X'Z: (I + M K) Z = E gives Z = E - M X X'Z.
         spread = -(penalty @ (rows @ planes))

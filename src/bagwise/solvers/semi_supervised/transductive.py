@@ -159,12 +159,9 @@ def transductive_svm(
     if len(unknown) == 0:
         curve = [machine.objective(signs, np.full(len(signs), C1))]
         settled = machine.converged
-    return SolverResult(
-        solution=(machine.coef, np.array(machine.intercept), labels, np.array(stages)),
-        objective_curve=np.array(curve),
-        n_iter=len(curve),
-        converged=settled and (len(unknown) == 0 or (stages[-1] == C2 and len(up) == 0)),
-    )
+    solution = machine.coef, np.array(machine.intercept), labels, np.array(stages)
+    finished = len(unknown) == 0 or (stages[-1] == C2 and len(up) == 0)
+    return SolverResult(solution, curve, settled and finished)
 
 
 def _solve(

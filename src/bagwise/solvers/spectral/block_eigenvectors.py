@@ -51,7 +51,7 @@ def leading_eigenvectors(
     if n <= size + block:  # the Krylov space would be the whole space
         values, vectors = linalg.eigh(operator.toarray())
         leading = with_fixed_signs(vectors[:, ::-1][:, :n_vectors]), values[::-1][:n_vectors]
-        return SolverResult(leading, np.array([leading[1].sum()]), 1, True, np.zeros(1))
+        return SolverResult(leading, [leading[1].sum()], True, [0.0])
     basis = np.zeros((n, size), operator.dtype, order="F")
     projected = np.zeros((size, size))  # basis' A basis
     filled, fresh = 0, _random_block(block, basis[:, :0], rng)
@@ -87,7 +87,7 @@ def leading_eigenvectors(
             filled = kept
     found = with_fixed_signs(np.ascontiguousarray(basis[:, :n_vectors]))
     solution = found, values[:n_vectors]
-    return SolverResult(solution, np.array(curve), len(curve), converged, np.array(residuals))
+    return SolverResult(solution, curve, converged, residuals)
 
 
 def _orthonormal(

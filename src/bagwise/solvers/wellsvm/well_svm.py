@@ -377,7 +377,7 @@ def well_svm(
         if len(curve) < max_cuts:
             master.add(column)
     found = Mixture(master.f, master.coef(), master.pick, master.signs, master.mu, np.array(gap))
-    return MixtureResult(found, np.array(curve), len(curve), converged)
+    return MixtureResult(found, curve, converged)
 
 
 class _Master:
