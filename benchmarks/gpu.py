@@ -94,7 +94,7 @@ def posterior_labels(device, share):
     indicator = (rng.random((n_bags, K)).argsort(axis=1) < n_labels[:, None]).astype(np.int8)
     bags = on_device(X, size * np.arange(n_bags + 1), device)
     part = TensorORLRPart(
-        bags, indicator, np.ones(n_bags), background=False, fit_intercept=True, n_classes=K,
+        bags, indicator, np.ones(n_bags), background=False, fit_intercept=True,
         max_operations=1e9,
     )  # fmt: skip
     theta = 0.1 * rng.standard_normal((K, d + 1))

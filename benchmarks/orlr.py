@@ -15,7 +15,7 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.datasets import load_dataset
 from bagwise.exceptions import DataNotFoundError
-from bagwise.solvers.annotation.orlr_parts import Demands, infer
+from bagwise.solvers.annotation.orlr_parts import BagLabelSets, infer
 
 from .harness import Fact, Row, growth
 
@@ -25,10 +25,10 @@ sys.path.append(str(Path(__file__).parent.parent / "tests" / "annotation"))
 def one_bag(n, k):
     """A function that finds the posterior of a bag of n instances and k labels."""
     scores = np.random.default_rng(0).normal(size=(n, k))
-    demands = Demands.of(
+    bag_sets = BagLabelSets.of(
         np.array([0, n]), np.ones((1, k), np.int8), background=False, max_operations=np.inf
     )
-    return scores, lambda: infer(demands, slice(0, 1), scores)
+    return scores, lambda: infer(bag_sets, slice(0, 1), scores)
 
 
 def best(run, rounds=5, clock=time.process_time):

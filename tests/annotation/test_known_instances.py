@@ -17,7 +17,7 @@ from bagwise.engines.parts import LocalParts, codes_by_bag, codes_of_instances
 from bagwise.exceptions import LabelError
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.solvers.annotation.orlr import _Problem
-from bagwise.solvers.annotation.orlr_parts import Demands, ORLRPart, infer
+from bagwise.solvers.annotation.orlr_parts import BagLabelSets, ORLRPart, infer
 from orlr_oracle import by_enumeration
 
 
@@ -50,11 +50,11 @@ def told_bags(draw):
     return scores, labels, background, np.where(rng.random(n) < 0.5, labeling, -1)
 
 
-def demands_of(scores, labels, background, known, **options):
+def bag_sets_of(scores, labels, background, known, **options):
     indicator = np.zeros((1, 6 - background), np.int8)
     indicator[0, labels] = 1
     options = {"max_operations": 1e9} | options
-    return Demands.of(
+    return BagLabelSets.of(
         np.array([0, len(scores)]), indicator, background=background, instance_labels=known,
         **options,
     )  # fmt: skip
@@ -64,9 +64,9 @@ def demands_of(scores, labels, background, known, **options):
 @given(told_bags())
 def test_the_posterior_is_the_sum_over_all_labelings_left(bag):
     scores, _, _, known = bag
-    demands = demands_of(*bag)
-    assert not demands.impossible.any()
-    found, value, _ = infer(demands, slice(0, 1), scores)
+    bag_sets = bag_sets_of(*bag)
+    assert not bag_sets.impossible.any()
+    found, value, _ = infer(bag_sets, slice(0, 1), scores)
     expected, log_likelihood = by_enumeration(*bag)
     assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     assert_allclose(value, log_likelihood, rtol=1e-10, atol=1e-10)
@@ -78,7 +78,7 @@ def test_the_posterior_is_the_sum_over_all_labelings_left(bag):
 @given(told_bags())
 def test_belief_propagation_keeps_what_is_known(bag):
     scores, _, _, known = bag
-    found, value, _ = infer(demands_of(*bag, max_operations=0), slice(0, 1), scores)
+    found, value, _ = infer(bag_sets_of(*bag, max_operations=0), slice(0, 1), scores)
     assert np.isfinite(value).all()
     assert_allclose(found.sum(axis=1), 1, rtol=1e-9)
     told = known >= 0
@@ -94,7 +94,7 @@ def test_impossible_is_what_no_labeling_makes(bag, seed):
     known = rng.choice(allowed, len(scores))
     with np.errstate(divide="ignore", invalid="ignore"):
         value = by_enumeration(scores / 100, labels, background, known)[1]
-    found = demands_of(scores, labels, background, known).impossible
+    found = bag_sets_of(scores, labels, background, known).impossible
     assert_array_equal(found, [np.isneginf(value)])
 
 
@@ -106,7 +106,7 @@ def test_the_gradient_is_that_of_the_objective(rng, background):
     known[bags.offsets[2]] = 1
     part = ORLRPart(
         bags, sets, rng.uniform(1, 2, 8), codes_by_bag(known, bags.offsets),
-        background=background, fit_intercept=True, n_classes=4, max_operations=1e9,
+        background=background, fit_intercept=True, max_operations=1e9,
     )  # fmt: skip
     parts = LocalParts(part)
     problem = _Problem(parts, 0.7, 3.0, Journal(parts, None), rng.normal(size=3))

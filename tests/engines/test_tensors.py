@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from bagwise.compiled import segments
 from bagwise.solvers.annotation import orlr_parts
-from bagwise.solvers.annotation.orlr_parts import Demands
+from bagwise.solvers.annotation.orlr_parts import BagLabelSets
 from checks import example
 from engine_examples import with_label_sets
 
@@ -28,11 +28,11 @@ def test_tensors_come_back_as_they_went():
 def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
     pytest.importorskip("torch")
     bags, sets = with_label_sets()
-    how = Demands.of(bags.offsets, sets, background=False, max_operations=300.0).how
+    how = BagLabelSets.of(bags.offsets, sets, background=False, max_operations=300.0).how
     assert len(np.unique(how)) == 2  # some bags are approximated
     theta = 100 * np.random.default_rng(0).normal(size=(5, 7))  # and some underflow
     options = {
-        "background": False, "fit_intercept": True, "n_classes": 5, "max_operations": 300.0
+        "background": False, "fit_intercept": True, "max_operations": 300.0
     }  # fmt: skip
     arguments = sets.astype(np.int8), np.linspace(1, 2, len(bags))
     expected = orlr_parts.ORLRPart(bags, *arguments, **options).likelihood(theta)

@@ -24,12 +24,12 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._fitted_state import Anything, FittedState, Floats, Integers
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
-from bagwise.engines import memory_of_parts, one_core_for, over_blocks, to_numpy
+from bagwise.engines import memory_of_parts, one_core_if_few_instances, over_blocks, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.solvers.annotation.orlr import ored_logistic
-from bagwise.solvers.annotation.orlr_parts import BLOCK, Demands, infer
+from bagwise.solvers.annotation.orlr_parts import BLOCK, BagLabelSets, infer
 
 # A class of which no bag was seen has probability zero. Where the label set of a bag
 # contains it all the same, its logit is this much lower than the others: in place of the limit.
@@ -42,7 +42,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     r"""Logistic regression of instances, learned from the label sets of bags (Pham 2014).
 
     An instance has label c with probability :math:`p_c(x) = \mathrm{softmax}(W x + b)_c`, and the
-    label set of a bag is the union ("OR") of the labels of its instances. Learned is
+    label set of a bag is the union ("OR") of the labels of its instances. The fit solves
 
     .. math:: \max_{W, b} \sum_b \log P(Y_b \mid X_b, W, b) - \tfrac{\lambda}{2} |W|^2
 
@@ -110,8 +110,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     -----
     A bag with more labels than instances, and without `background` one with none, has probability
     zero: it is left out of the fit with a warning. :meth:`annotate` names its instances by the
-    likeliest label of the set (of all, where the set is empty). So it is where known instances
-    leave fewer others than labels that are still to be shown.
+    likeliest label of the set (of all, where the set is empty). The same holds where known
+    instances leave fewer other instances than labels of the set that they do not have.
 
     The posterior of a bag is found by a forward-backward pass over the subsets of its label set
     (bit masks), all terms non-negative; in logarithms where probabilities underflow. The table is
@@ -206,10 +206,10 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         background = background_label is not None
         given = check_instance_labels(instance_labels, bags, labels, background=background_label)
         known = None if given is None else given.codes
-        demands = self._demands(bags, labels.indicator, background, known)
-        _warn_of_impossible(demands, bags)
-        _warn_of_approximation(demands, bags)
-        used = (labels.known | (demands.n_known > 0)) & ~demands.impossible & (weights > 0)
+        bag_sets = self._bag_sets(bags, labels.indicator, background, known)
+        _warn_of_impossible(bag_sets, bags)
+        _warn_of_approximation(bag_sets, bags)
+        used = (labels.known | (bag_sets.n_known > 0)) & ~bag_sets.impossible & (weights > 0)
         if not used.any():
             raise LabelError(
                 "there is no bag to learn from: all have an unknown or impossible label set, or "
@@ -225,11 +225,10 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         if known is not None:  # a position among the columns learned
             known = np.where(known < 0, -1, np.searchsorted(columns, known))
         _check_memory(bags, len(columns), keeps_posterior=self.solver != "lbfgs")
-        with one_core_for(bags):
+        with one_core_if_few_instances(bags):
             result = ored_logistic(
                 bags if used.all() else bags[used],
                 labels.indicator[np.ix_(used, seen)],
-                len(columns),
                 background=background,
                 max_operations=self.max_operations,
                 weights=weights[used],
@@ -249,8 +248,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         self.coef_[columns], self.intercept_[columns] = result.solution
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.background_label_ = background_label
-        self.approximate_bags_ = np.flatnonzero(demands.approximate & used)
-        self.left_out_ = np.flatnonzero(demands.impossible)
+        self.approximate_bags_ = np.flatnonzero(bag_sets.approximate & used)
+        self.left_out_ = np.flatnonzero(bag_sets.impossible)
         return self
 
     def predict_instances(self, X: Any, *, background_above: float | None = None) -> Array:
@@ -395,16 +394,16 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         background = self.background_label_
         given = check_instance_labels(instance_labels, bags, sets, background=background)
         known = None if given is None else given.codes
-        demands = self._demands(bags, sets.indicator, background is not None, known)
-        _warn_of_approximation(demands, bags)
+        bag_sets = self._bag_sets(bags, sets.indicator, background is not None, known)
+        _warn_of_approximation(bag_sets, bags)
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
-        blocks = list(demands.parts(len(self.intercept_)))
+        blocks = list(bag_sets.parts(len(self.intercept_)))
         posterior, log_likelihood, n_unsettled = [], [], 0
         for (part, _), found in zip(blocks, over_blocks(self._logits, bags, blocks), strict=True):
             logits = found.astype(np.float64)
             floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
             logits = np.where(np.isfinite(logits), logits, floor + lowest)
-            proba, value, settled = infer(demands, part, logits)
+            proba, value, settled = infer(bag_sets, part, logits)
             n_unsettled += int((~settled).sum())
             posterior.append(proba)
             log_likelihood.append(value)
@@ -416,10 +415,10 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             )
         return posterior, log_likelihood
 
-    def _demands(
+    def _bag_sets(
         self, bags: Bags, indicator: Ints, background: bool, known: Ints | None
-    ) -> Demands:
-        return Demands.of(
+    ) -> BagLabelSets:
+        return BagLabelSets.of(
             bags.offsets, indicator, background=background, max_operations=self.max_operations,
             instance_labels=known,
         )  # fmt: skip
@@ -472,8 +471,8 @@ def _log_of_others(log_p: Array) -> Array:
     return others
 
 
-def _warn_of_impossible(demands: Demands, bags: Bags) -> None:
-    chosen = np.flatnonzero(demands.impossible)
+def _warn_of_impossible(bag_sets: BagLabelSets, bags: Bags) -> None:
+    chosen = np.flatnonzero(bag_sets.impossible)
     if len(chosen):
         warn_user(
             f"{len(chosen)} of {len(bags)} bags are left out, since the model gives their label "
@@ -483,8 +482,8 @@ def _warn_of_impossible(demands: Demands, bags: Bags) -> None:
         )
 
 
-def _warn_of_approximation(demands: Demands, bags: Bags) -> None:
-    chosen = np.flatnonzero(demands.approximate)
+def _warn_of_approximation(bag_sets: BagLabelSets, bags: Bags) -> None:
+    chosen = np.flatnonzero(bag_sets.approximate)
     if len(chosen):
         warn_user(
             f"{len(chosen)} of {len(bags)} bags have too many labels for exact inference and are "

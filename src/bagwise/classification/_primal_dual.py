@@ -20,7 +20,7 @@ from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.base._kernel_machine import kernel_params, kernel_scores
 from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, PRECOMPUTED_TOO, with_parameters
-from bagwise.engines import one_core_for, require_local, to_numpy
+from bagwise.engines import one_core_if_few_instances, require_local, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
 from bagwise.pairwise import instance_kernel, kernel_width
@@ -212,7 +212,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         gamma = 1.0 if self.kernel == "linear" else kernel_width(self.gamma, used, weights)
         space = self._space(used, gamma)
         rng = check_random_state(self.random_state)
-        with one_core_for(used):
+        with one_core_if_few_instances(used):
             result = primal_dual(
                 space,
                 codes,

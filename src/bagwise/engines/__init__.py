@@ -19,7 +19,7 @@ from bagwise.engines.placement import (
     local_instances,
     map_bags,
     memory_of_parts,
-    one_core_for,
+    one_core_if_few_instances,
     over_blocks,
     over_partitions,
     over_tasks,

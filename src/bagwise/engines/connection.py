@@ -286,7 +286,7 @@ def worker_addresses(client: Any) -> list[str]:
 
 
 def workers_of(client: Any) -> list[str]:
-    """Addresses of the workers, for the first of which is waited where there is none.
+    """Addresses of the workers; waits for the first one where there is none.
 
     Parameters
     ----------

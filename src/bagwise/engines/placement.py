@@ -134,7 +134,7 @@ def check_each(check: Callable[..., None], bags: Bags) -> None:
         check(bags, whole=True)
 
 
-def one_core_for(bags: Bags) -> AbstractContextManager[Any]:
+def one_core_if_few_instances(bags: Bags) -> AbstractContextManager[Any]:
     """Keep BLAS on one core while it works on few instances.
 
     Parameters

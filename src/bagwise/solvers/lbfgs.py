@@ -9,9 +9,11 @@ from scipy.optimize import OptimizeResult, minimize
 from bagwise._types import Floats
 from bagwise.exceptions import InputError
 
+Objective = Callable[[Floats], tuple[float, Floats]]  # value and gradient at a point
+
 
 def lbfgs(
-    objective: Callable[[Floats], tuple[float, Floats]],
+    objective: Objective,
     start: Floats,
     *,
     max_iter: int,

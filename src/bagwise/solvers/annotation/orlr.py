@@ -24,14 +24,13 @@ from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Journal, Parts, codes_by_bag, place, retry
 from bagwise.solvers.annotation.orlr_parts import ORLRPart
-from bagwise.solvers.lbfgs import lbfgs
+from bagwise.solvers.lbfgs import Objective, lbfgs
 from bagwise.solvers.result import SolverResult
 
 
 def ored_logistic(
     bags: Bags,
     indicator: Ints,
-    n_classes: int,
     *,
     background: bool,
     max_operations: float,
@@ -54,10 +53,8 @@ def ored_logistic(
         The bags, wherever they are.
     indicator : ndarray of shape (n_bags, n_labels)
         Their label sets.
-    n_classes : int
-        Number of classes, background included.
     background : bool
-        Whether the last class may be shown in any bag, and is in no label set.
+        Whether there is one more class, the last, that any bag may show and no label set holds.
     max_operations : float
         Instance x subset x label of one bag beyond which its posterior is approximated.
     weights : ndarray of shape (n_bags,)
@@ -86,10 +83,11 @@ def ored_logistic(
     SolverResult
         ``solution = (W, b)``; the curve is minus the penalised log-likelihood, which falls.
     """
+    n_classes = indicator.shape[1] + background
     known = [] if instance_labels is None else [codes_by_bag(instance_labels, bags.offsets)]
     parts = place(
         bags, ORLRPart, indicator, weights, *known, background=background,
-        fit_intercept=fit_intercept, n_classes=n_classes, max_operations=max_operations,
+        fit_intercept=fit_intercept, max_operations=max_operations,
     )  # fmt: skip
     settings = "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes
     journal = Journal(parts, None if checkpoint is None else Checkpoint(checkpoint, settings))
@@ -102,10 +100,8 @@ def ored_logistic(
     if start is not None:
         theta[:, :-1], theta[:, -1] = start
         theta[:, -1] += theta[:, :-1] @ origin
-    runs: dict[str, Callable[..., Outcome]] = {
-        "lbfgs": _lbfgs, "em": _em, "gem": partial(_em, gradient_step=True),
-    }  # fmt: skip
-    theta, curve, converged = runs[solver](problem, theta, max_iter, tol, track)
+    run = _lbfgs if solver == "lbfgs" else partial(_em, gradient_step=solver == "gem")
+    theta, curve, converged = run(problem, theta, max_iter, tol, track)
     theta = problem.uncentred(theta)
     journal.close()
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
@@ -140,7 +136,7 @@ class _Problem:
             "likelihood", theta, lambda: self.parts.total("likelihood", self.uncentred(theta))
         )
 
-    def surrogate_at(self, theta: Floats) -> Callable[[Floats], tuple[float, Floats]]:
+    def surrogate_at(self, theta: Floats) -> Objective:
         """The auxiliary function (Eq. 7) of the posterior at theta."""
         expected = False
 
@@ -174,6 +170,8 @@ def _coarse(values: Floats) -> Floats:
 
 
 Outcome = tuple[Floats, list[float], bool]
+# ftol: until rounding is all that is left; then gtol decides.
+_minimise = partial(lbfgs, ftol=64 * np.finfo(float).eps, maxls=50)
 
 
 def _lbfgs(problem: _Problem, theta: Floats, max_iter: int, tol: float, track: Any) -> Outcome:
@@ -186,18 +184,12 @@ def _lbfgs(problem: _Problem, theta: Floats, max_iter: int, tol: float, track: A
         next(steps)  # StopIteration ends the search, as scipy documents
 
     next(steps, None)
-    found, converged = _minimise(problem.likelihood, theta, max_iter, tol, after)
-    return found, curve, converged
+    found = _minimise(problem.likelihood, theta, max_iter=max_iter, gtol=tol, callback=after)
+    return found.x, curve, bool(found.success)
 
 
 def _em(
-    problem: _Problem,
-    theta: Floats,
-    max_iter: int,
-    tol: float,
-    track: Any,
-    *,
-    gradient_step: bool = False,
+    problem: _Problem, theta: Floats, max_iter: int, tol: float, track: Any, gradient_step: bool
 ) -> Outcome:
     """EM: posterior labels, then a logistic regression on them.
 
@@ -217,18 +209,13 @@ def _em(
                 break
             theta = theta - length * gradient
         else:
-            theta, _ = _minimise(surrogate, theta, 100, 0.1 * tol)
+            theta = _minimise(surrogate, theta, max_iter=100, gtol=0.1 * tol).x
         value, gradient = problem.likelihood(theta)
         curve.append(value)
     return theta, curve, bool(np.abs(gradient).max() <= tol)
 
 
-def _backtrack(
-    surrogate: Callable[[Floats], tuple[float, Floats]],
-    theta: Floats,
-    gradient: Floats,
-    length: float,
-) -> float:
+def _backtrack(surrogate: Objective, theta: Floats, gradient: Floats, length: float) -> float:
     """Halve the step until the function falls enough; 0 where rounding is all that is left."""
     before, _ = surrogate(theta)
     square = float(np.sum(gradient**2))
@@ -237,22 +224,3 @@ def _backtrack(
         if length * np.sqrt(square) < 1e-14:
             return 0.0
     return length
-
-
-def _minimise(
-    function: Callable[[Floats], tuple[float, Floats]],
-    theta: Floats,
-    max_iter: int,
-    tol: float,
-    after: Any = None,
-) -> tuple[Floats, bool]:
-    found = lbfgs(
-        function,
-        theta,
-        max_iter=max_iter,
-        ftol=64 * np.finfo(float).eps,
-        gtol=tol,
-        callback=after,
-        maxls=50,
-    )
-    return found.x, bool(found.success)

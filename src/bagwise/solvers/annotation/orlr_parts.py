@@ -32,8 +32,8 @@ UNDERFLOW = 1e-250
 
 
 @dataclass(frozen=True)
-class Demands:
-    """Bags, and which labels the instances of each must show together.
+class BagLabelSets:
+    """The label set of each bag, and the labels of its instances that are known.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Demands:
         background: bool,
         max_operations: float,
         instance_labels: Ints | None = None,
-    ) -> Demands:
+    ) -> BagLabelSets:
         """Read label sets given as zeros and ones; a row of -1: nothing is known."""
         if instance_labels is None:
             instance_labels = np.empty(0, np.int64)
@@ -121,9 +121,9 @@ class Demands:
         """How the posterior of each bag is found; exactly, unless time or memory forbid it."""
         n, k = np.diff(self.offsets).astype(float), np.diff(self.set_offsets)
         rows = 2 * np.sqrt(n) + 4  # of the checkpointed table
-        dear = (self.operations > self.max_operations) | (8 * rows * 2.0**k > LARGEST_TABLE)
+        too_costly = (self.operations > self.max_operations) | (8 * rows * 2.0**k > LARGEST_TABLE)
         ways = compiled.label_subsets
-        how = np.where(dear, ways.APPROXIMATE, ways.EXACT)
+        how = np.where(too_costly, ways.APPROXIMATE, ways.EXACT)
         how[self.impossible] = np.where(k == 0, ways.FREE, ways.RESTRICTED)[self.impossible]
         how[~self.known] = ways.FREE
         return how.astype(np.int8)
@@ -142,13 +142,13 @@ class Demands:
 
 
 def infer(
-    demands: Demands, part: slice, scores: Array, *, weights: Floats | None = None
+    bag_sets: BagLabelSets, part: slice, scores: Array, *, weights: Floats | None = None
 ) -> tuple[Floats, Floats, Bools]:
     """Find the posterior labels of instances given the label sets of their bags.
 
     Parameters
     ----------
-    demands : Demands
+    bag_sets : BagLabelSets
         The bags and their label sets.
     part : slice
         The bags to look at.
@@ -166,7 +166,7 @@ def infer(
     settled : ndarray of bool of shape (n_bags of the part,)
         False where belief propagation ran out of sweeps.
     """
-    offsets = demands.offsets[part.start : part.stop + 1]
+    offsets = bag_sets.offsets[part.start : part.stop + 1]
     offsets = offsets - offsets[0]
     n_bags = len(offsets) - 1
     scores = np.ascontiguousarray(scores, dtype=np.float64)
@@ -174,18 +174,18 @@ def infer(
     arguments = (
         offsets,
         scores,
-        demands.set_offsets[part.start : part.stop + 1],
-        demands.set_labels,
-        demands.background,
-        demands.how[part],
+        bag_sets.set_offsets[part.start : part.stop + 1],
+        bag_sets.set_labels,
+        bag_sets.background,
+        bag_sets.how[part],
         np.ones(n_bags) if weights is None else weights,
         weights is not None,
-        demands.instance_labels[demands.offsets[part.start] : demands.offsets[part.stop]],
+        bag_sets.instance_labels[bag_sets.offsets[part.start] : bag_sets.offsets[part.stop]],
         out,
         log_likelihood,
         settled,
     )
-    cost = np.minimum(demands.operations[part], demands.max_operations)
+    cost = np.minimum(bag_sets.operations[part], bag_sets.max_operations)
     cost = np.cumsum(np.concatenate([[0.0], cost + 10.0 * np.diff(offsets) * scores.shape[1]]))
     n_blocks = n_threads() if cost[-1] > 10 * SMALL else 1
     # More blocks than threads: a few bags may cost as much as all others.
@@ -211,8 +211,6 @@ class _Part:
         Whether there is a last class that any bag may show.
     fit_intercept : bool
         Whether b is fitted.
-    n_classes : int
-        Number of classes, background included.
     max_operations : float
         Instance x subset x label of one bag beyond which its posterior is approximated.
 
@@ -232,21 +230,20 @@ class _Part:
         *,
         background: bool,
         fit_intercept: bool,
-        n_classes: int,
         max_operations: float,
     ) -> None:
         self.bags, self.X, self.weights = bags, bags.instances, weights
-        self.demands = Demands.of(
+        self.bag_sets = BagLabelSets.of(
             bags.offsets, indicator, background=background, max_operations=max_operations,
             instance_labels=None if known is None else codes_of_instances(known, bags.offsets),
         )  # fmt: skip
-        self.fit_intercept, self.n_classes = fit_intercept, n_classes
-        self.indicator = indicator
+        self.fit_intercept, self.indicator = fit_intercept, indicator
+        self.n_classes = indicator.shape[1] + background
         self.posterior: Any = None
 
     def identity(self) -> str:
         """Which bags these are."""
-        return digest(self.bags, self.indicator, self.weights, self.demands.instance_labels)
+        return digest(self.bags, self.indicator, self.weights, self.bag_sets.instance_labels)
 
     def state(self) -> dict[str, Array]:
         """Nothing that a checkpoint has to hold."""
@@ -278,7 +275,7 @@ class _Part:
 
     @cached_property
     def _instance_weights(self) -> Floats:
-        return np.repeat(self.weights, self.bags.sizes) * self.demands.counts
+        return np.repeat(self.weights, self.bags.sizes) * self.bag_sets.counts
 
     def _scores(self, theta: Floats, rows: slice) -> Any:
         """X W' + b, in float64."""
@@ -316,9 +313,9 @@ class TensorORLRPart(_Part):
     def __init__(self, bags: Bags, *per_bag: Any, **options: Any) -> None:
         super().__init__(bags, *per_bag, **options)
         device, subsets = self.X.device, compiled.label_subsets
-        self.instance_labels = torch.as_tensor(self.demands.instance_labels, device=device)
+        self.instance_labels = torch.as_tensor(self.bag_sets.instance_labels, device=device)
         n_labels = (self.indicator == 1).sum(axis=1)
-        fast = (self.demands.how == subsets.EXACT) & (n_labels <= LARGEST_SET)
+        fast = (self.bag_sets.how == subsets.EXACT) & (n_labels <= LARGEST_SET)
         self.others = np.flatnonzero(~fast)
         self.groups: list[_Group] = []
         for k in np.unique(n_labels[fast]):
@@ -367,7 +364,7 @@ class TensorORLRPart(_Part):
             total = torch.logsumexp(log_q, dim=1)
             inside[:m] += total - norm[rows[:m]]
             q = (log_q - total[:, None]).exp()
-            qs.append(q if self.demands.background else torch.cat([q, q.new_zeros(m, 1)], dim=1))
+            qs.append(q if self.bag_sets.background else torch.cat([q, q.new_zeros(m, 1)], dim=1))
         table = scores.new_zeros(n_steps + 1, n_bags, 1 << k)
         table[0, :, 0] = 1.0
         for j, (q, m) in enumerate(zip(qs, group.n_running, strict=True)):
@@ -380,7 +377,7 @@ class TensorORLRPart(_Part):
             m, rows = group.n_running[j], group.rows[j]
             joint, after[:m] = _backward(table[j, :m], after[:m], qs[j], k)
             joint = joint / joint.sum(dim=1, keepdim=True)
-            width = k + self.demands.background
+            width = k + self.bag_sets.background
             posterior[rows[:m, None], group.columns[:m]] = joint[:, :width]
         log_likelihood[bags] = inside + total.log()
         return bags[~(total > UNDERFLOW)]
@@ -393,11 +390,11 @@ class TensorORLRPart(_Part):
         rows = np.repeat(self.bags.offsets[:-1][chosen] - offsets[:-1], sizes)
         place = torch.as_tensor(rows + np.arange(offsets[-1]), device=scores.device)
         known = self.instance_labels[place] if len(self.instance_labels) else self.instance_labels
-        demands = Demands.of(
-            offsets, self.indicator[chosen], background=self.demands.background,
-            max_operations=self.demands.max_operations, instance_labels=to_numpy(known),
+        bag_sets = BagLabelSets.of(
+            offsets, self.indicator[chosen], background=self.bag_sets.background,
+            max_operations=self.bag_sets.max_operations, instance_labels=to_numpy(known),
         )  # fmt: skip
-        found, value, _ = infer(demands, slice(0, len(chosen)), to_numpy(scores[place]))
+        found, value, _ = infer(bag_sets, slice(0, len(chosen)), to_numpy(scores[place]))
         posterior[place] = torch.as_tensor(found, device=scores.device)
         log_likelihood[torch.as_tensor(chosen, device=scores.device)] = torch.as_tensor(
             value, device=scores.device
@@ -420,7 +417,7 @@ class TensorORLRPart(_Part):
         rows = np.minimum(rows, self.bags.n_instances - 1)  # those past the end are not read
         n_running = [int(np.count_nonzero(sizes > j)) for j in steps]
         columns = np.nonzero(self.indicator[mine] == 1)[1].reshape(len(mine), k)
-        if self.demands.background:
+        if self.bag_sets.background:
             last = np.full((len(mine), 1), self.indicator.shape[1])
             columns = np.hstack([columns, last])
         device = self.X.device
@@ -441,15 +438,16 @@ class ORLRPart(_Part):
     def expect(self, theta: Floats) -> None:
         """The E-step: keep the posterior labels of all instances."""
         found = [
-            infer(self.demands, bags, self._scores(theta, rows))[0] for bags, rows in self._blocks()
+            infer(self.bag_sets, bags, self._scores(theta, rows))[0]
+            for bags, rows in self._blocks()
         ]
         self.posterior = np.concatenate(found)
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
-        return self.demands.parts(self.n_classes)
+        return self.bag_sets.parts(self.n_classes)
 
     def _residual(self, bags: slice, scores: Array) -> tuple[Array, Floats]:
-        return infer(self.demands, bags, scores, weights=self.weights[bags])[:2]
+        return infer(self.bag_sets, bags, scores, weights=self.weights[bags])[:2]
 
 
 def _halves(table: Any, c: int) -> tuple[Any, Any]:

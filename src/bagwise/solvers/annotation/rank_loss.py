@@ -67,11 +67,27 @@ def rank_loss_sim(
     rows = _Rows.of(X, reg, fit_intercept)
     penalty = reg / rows.scale**2
     W = np.zeros((label_sets.shape[1], len(rows.scale)))
+
+    def solve(weights: Floats, start: Floats) -> tuple[Floats, bool]:
+        """The convex problem at given softmax weights; whether it was solved."""
+
+        def objective(W: Floats) -> tuple[float, Floats]:
+            pooled = compiled.segments.sum(weights * rows.scores(W), offsets)
+            loss, slope = _rank_loss(pooled, carried, ROUND)
+            gradient = rows.gradient(weights * slope[bag]) + penalty * W
+            return loss + 0.5 * float(np.sum(penalty * W**2)), gradient
+
+        # The softmax of the next round amplifies what this one leaves unsolved, a hundredfold and
+        # more: solve until the gradient vanishes, which takes double precision.
+        found = lbfgs(objective, start, max_iter=1000, gtol=1e-9, ftol=0.0, maxcor=30)
+        # Status 1 is a spent budget; what is solved to a moderate precision is solved.
+        return found.x, found.status != 1 or float(np.abs(found.jac).max()) <= 1e-5
+
     best, converged, solved = W, False, True
     curve: list[float] = []
     for _ in track(range(max_iter)):
         weights = compiled.segments.softmax(rows.scores(W), offsets)
-        W, exactly = _convex(rows, offsets, bag, carried, weights, penalty, W)
+        W, exactly = solve(weights, W)
         solved &= exactly
         scores = rows.scores(W)
         pooled = compiled.segments.sum(compiled.segments.softmax(scores, offsets) * scores, offsets)
@@ -142,25 +158,3 @@ class _Rows:
 def _rank_loss(scores: Floats, carried: Bools, width: float) -> tuple[float, Floats]:
     gradient = np.empty_like(scores)
     return compiled.label_pairs.rank_loss(scores, carried, width, gradient), gradient
-
-
-def _convex(
-    rows: _Rows,
-    offsets: Ints,
-    bag: Ints,
-    carried: Bools,
-    weights: Floats,
-    penalty: Floats,
-    start: Floats,
-) -> tuple[Floats, bool]:
-    def objective(W: Floats) -> tuple[float, Floats]:
-        pooled = compiled.segments.sum(weights * rows.scores(W), offsets)
-        loss, slope = _rank_loss(pooled, carried, ROUND)
-        gradient = rows.gradient(weights * slope[bag]) + penalty * W
-        return loss + 0.5 * float(np.sum(penalty * W**2)), gradient
-
-    # The softmax of the next round amplifies what this one leaves unsolved, a hundredfold and more:
-    # solve until the gradient vanishes, which takes double precision.
-    found = lbfgs(objective, start, max_iter=1000, gtol=1e-9, ftol=0.0, maxcor=30)
-    # Status 1 is a spent budget; what is solved to a moderate precision is solved.
-    return found.x, found.status != 1 or float(np.abs(found.jac).max()) <= 1e-5

@@ -87,8 +87,6 @@ class SignedMachine:
         f.
     squared_norm : float
         |w|^2.
-    n_cuts : int
-        How many cutting planes were needed.
     converged : bool
         False when there were too many, or when one came back.
     """
@@ -97,7 +95,6 @@ class SignedMachine:
     intercept: float
     scores: Floats
     squared_norm: float
-    n_cuts: int
     converged: bool
 
 
@@ -140,7 +137,7 @@ def signed_svm(
     uncentred = space.scores(coef)
     shift = float((scores - uncentred).mean())
     norm = float(coef @ plain)
-    return SignedMachine(coef, shift, scores, norm, len(cuts.sides), converged)
+    return SignedMachine(coef, shift, scores, norm, converged)
 
 
 @dataclass

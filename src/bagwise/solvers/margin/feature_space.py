@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import gen_batches
 
 from bagwise._memory import require_memory
 from bagwise._types import Array, Floats, Ints
@@ -128,15 +129,16 @@ class KernelFeatures:
 
     def points(self, combine: sparse.csr_array) -> GramPoints:
         """Make points, the rows of `combine` times the instances; remember the last ones."""
-        if self._last is None or not _equal(self._last[0], combine):
-            self._last = combine, self._points(combine)
-        return self._last[1]
+        last = self._last
+        if last is None or last[0].shape != combine.shape or (last[0] != combine).nnz:
+            self._last = last = combine, self._points(combine)
+        return last[1]
 
     def _points(self, combine: sparse.csr_array) -> GramPoints:
         used = np.unique(combine.indices)
         combine = combine[:, used]
         out = np.zeros((combine.shape[0], combine.shape[0]))
-        for block in _blocks(len(used), len(used)):
+        for block in gen_batches(len(used), max(1, BLOCK // max(1, len(used)))):
             part = self._between(used[block], used)
             out += combine[:, block] @ (combine @ part.T).T
         return GramPoints(out)
@@ -145,7 +147,7 @@ class KernelFeatures:
         """Score all instances by the machine with these coefficients, without intercept."""
         used = np.flatnonzero(coef)
         everybody = np.arange(self.rows.shape[0])
-        blocks = _blocks(len(everybody), max(1, len(used)))
+        blocks = gen_batches(len(everybody), max(1, BLOCK // max(1, len(used))))
         return np.concatenate([self._between(everybody[b], used) @ coef[used] for b in blocks])
 
     def _between(self, left: Ints, right: Ints) -> Floats:
@@ -272,12 +274,6 @@ def selection(rows: Ints, n_instances: int) -> sparse.csr_array:
     return sparse.csr_array((np.ones(n), rows, np.arange(n + 1)), shape=(n, n_instances))
 
 
-def _equal(A: sparse.csr_array, B: sparse.csr_array) -> bool:
-    return A.shape == B.shape and all(
-        np.array_equal(getattr(A, part), getattr(B, part)) for part in ("indptr", "indices", "data")
-    )
-
-
 def dense(matrix: Any) -> Floats:
     """A matrix as a dense array.
 
@@ -291,8 +287,3 @@ def dense(matrix: Any) -> Floats:
     ndarray
     """
     return matrix.toarray() if sparse.issparse(matrix) else matrix
-
-
-def _blocks(n_rows: int, width: int) -> list[slice]:
-    step = max(1, BLOCK // max(1, width))
-    return [slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step)]

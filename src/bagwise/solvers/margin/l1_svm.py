@@ -6,6 +6,7 @@ from scipy.optimize import linprog
 
 from bagwise._types import Bools, Floats, Ints
 from bagwise.compiled.threads import interruptible
+from bagwise.solvers.margin.max_margin import best_intercept
 from bagwise.solvers.result import SolverResult
 
 
@@ -50,8 +51,9 @@ def l1_svm(M: Floats, positive: Bools, costs: Floats, *, tol: float = 1e-9) -> S
         active[wanted[gains[wanted] > 1 + tol]] = True
     weights = np.zeros(n_features)
     weights[columns] = coef
-    intercept = np.array(_middle_intercept(M[:, columns] @ coef, y, costs))
-    return SolverResult((weights, intercept), curve, converged=True)
+    # Row i stops paying at b = y_i - score_i.
+    intercept = best_intercept(y - M[:, columns] @ coef, y, costs, noise=1e-9)
+    return SolverResult((weights, np.array(intercept)), curve, converged=True)
 
 
 def _solve(M: Floats, y: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
@@ -74,18 +76,3 @@ def _solve(M: Floats, y: Floats, costs: Floats) -> tuple[Floats, float, Floats]:
 
 def _largest(values: Floats, number: int) -> Ints:
     return np.argsort(-values, kind="stable")[:number]
-
-
-def _middle_intercept(scores: Floats, y: Floats, costs: Floats) -> float:
-    """The middle of the intercepts that minimise the hinge loss of given scores.
-
-    Row i stops paying at ``b = y_i - score_i``; between such points the loss is linear.
-    """
-    stops = y - scores
-    order = np.argsort(stops, kind="stable")
-    # A positive row pays below its stop, a negative one above: each adds its cost to the slope.
-    slopes = np.cumsum(costs[order]) - costs[y > 0].sum()
-    noise = 1e-9 * costs.sum()
-    low = int(np.argmax(slopes >= -noise))  # where the loss stops falling
-    high = int(np.argmax(slopes > noise))  # where it begins to rise
-    return float(stops[order[low]] + stops[order[high]]) / 2

@@ -119,20 +119,36 @@ class MarginProblem:
         return self.combine.T @ shares
 
     def best_intercept(self, plain: Floats) -> float:
-        """The intercept that costs least beside given w; the middle where there is a choice.
-
-        The slack of a group is a hinge in b; the slope of the cost, from minus the costs of all
-        positive groups, grows by C_g at each corner.
-        """
+        """The intercept that costs least beside given w; the middle where there is a choice."""
         corners = self.group_signs * self.needed(plain)
-        order = np.argsort(corners)
-        corners, costs = corners[order], self.costs[order]
-        slopes = np.cumsum(costs) - self.costs[self.group_signs > 0].sum()
-        flat = 1e-12 * costs.sum()
-        k = int(np.argmax(slopes >= -flat))
-        if slopes[k] > flat:
-            return float(corners[k])
-        return float(0.5 * (corners[k] + corners[k + 1]))
+        return best_intercept(corners, self.group_signs, self.costs)
+
+
+def best_intercept(corners: Floats, signs: Floats, costs: Floats, noise: float = 1e-12) -> float:
+    """The intercept b of the least cost of hinges; the middle where there is a choice.
+
+    Parameters
+    ----------
+    corners : ndarray of shape (n,)
+        The b at which each hinge begins to cost, or stops.
+    signs : ndarray of shape (n,)
+        1 for a hinge that costs below its corner, -1 for one that costs above.
+    costs : ndarray of shape (n,)
+        The slope of each.
+    noise : float, default=1e-12
+        Slopes this small, relative to the sum of all, count as zero.
+
+    Returns
+    -------
+    float
+    """
+    order = np.argsort(corners, kind="stable")
+    # From minus the costs of all positive hinges the slope grows by a cost at each corner.
+    slopes = np.cumsum(costs[order]) - costs[signs > 0].sum()
+    flat = noise * costs.sum()
+    low = int(np.argmax(slopes >= -flat))  # where the cost stops falling
+    high = int(np.argmax(slopes > flat))  # where it begins to rise
+    return 0.5 * float(corners[order[low]] + corners[order[high]])
 
 
 @dataclass(frozen=True)

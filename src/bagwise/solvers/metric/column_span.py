@@ -7,9 +7,10 @@ factor. Where that is ill-conditioned, by eigenvectors and a second pass. With f
 columns, by the eigenvectors of XX'.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -41,21 +42,16 @@ class ColumnSpan:
         U.
     mean : ndarray of shape (n_columns,)
         What was taken off each column; zeros without centring.
-    scale : ndarray of shape (n_columns,) or None
-        With `factor`: T = diag(1 / scale) factor^(-1).
-    factor : ndarray of shape (n_columns, n_columns) or None
-        Upper triangular.
-    matrix : ndarray of shape (n_columns, rank) or None
-        T itself, where there is no factor.
+    to_columns : callable
+        Multiplies T with coefficients, which may be overwritten: from the basis back to the
+        columns of X.
     shrunk : bool
         Whether a ridge made the columns of U shorter than one.
     """
 
     basis: Array
     mean: Floats
-    scale: Floats | None = None
-    factor: Array | None = None
-    matrix: Array | None = None
+    to_columns: Callable[[Array], Array]
     shrunk: bool = False
 
     @property
@@ -67,15 +63,6 @@ class ColumnSpan:
     def dimension(self) -> float:
         """Effective dimension, the trace of UU'; the rank without ridge."""
         return float(np.vdot(self.basis, self.basis)) if self.shrunk else self.rank
-
-    def to_columns(self, coefficients: Array, *, overwrite: bool = False) -> Array:
-        """T times coefficients: from the basis back to the columns of X."""
-        if self.matrix is not None:
-            return self.matrix @ coefficients
-        factor, scale = cast("tuple[Any, Any]", (self.factor, self.scale))
-        solved = lapack.solve_upper(factor, coefficients, overwrite=overwrite)
-        solved /= scale[:, None]
-        return solved
 
 
 def column_span(X: Any, *, center: bool) -> ColumnSpan:
@@ -154,7 +141,7 @@ def _span_of_few_rows(X: Any, mean: Floats, keep: int, ridge: float, *, scaled: 
         row_space = _orthonormal(back * scale[:, None] ** 2)  # as in _span_by_eigenvectors
         back = row_space @ (row_space.T @ back)
     basis, back = basis.astype(X.dtype), back.astype(X.dtype)
-    return ColumnSpan(basis, mean, matrix=back, shrunk=ridge > 0)
+    return ColumnSpan(basis, mean, back.__matmul__, shrunk=ridge > 0)
 
 
 def _span_by_cholesky(X: Any, mean: Floats, *, double: bool) -> ColumnSpan | None:
@@ -169,7 +156,11 @@ def _span_by_cholesky(X: Any, mean: Floats, *, double: bool) -> ColumnSpan | Non
         return None
     del gram  # U needs the memory
     factor = factor.astype(X.dtype, order="F", copy=False)
-    span = ColumnSpan(_whiten(X, mean, scale, factor), mean, scale, factor)
+
+    def to_columns(coefficients: Array) -> Array:
+        return lapack.solve_upper(factor, coefficients, overwrite=True) / scale[:, None]
+
+    span = ColumnSpan(_whiten(X, mean, scale, factor), mean, to_columns)
     if not double and _loss_of_orthogonality(span.basis) > LARGEST_LOSS:
         return None
     return span
@@ -224,7 +215,7 @@ def _with_matrix(X: Any, mean: Floats, matrix: Floats, *, shrunk: bool = False) 
     basis = empty(X, (X.shape[0], matrix.shape[1]))
     for rows, block in centred_blocks(X, mean):
         interruptible(np.matmul, block, matrix, out=basis[rows])
-    return ColumnSpan(basis, mean, matrix=matrix, shrunk=shrunk)
+    return ColumnSpan(basis, mean, matrix.__matmul__, shrunk)
 
 
 def _leading(gram: Floats, keep: int) -> tuple[Floats, Floats]:

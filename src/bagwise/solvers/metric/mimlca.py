@@ -134,7 +134,7 @@ def metric_map(span: ColumnSpan, assigned: Ints, n_labels: int, *, ridge: float)
 def _map_of_present(span: ColumnSpan, inside: Bools, right: Array, ridge: float) -> Array:
     """T (U_a'U_a)^(-1) right; `right` is overwritten."""
     if ridge == 0 and inside.all():
-        return span.to_columns(right, overwrite=True)
+        return span.to_columns(right)
     gram = _gram_of_assigned(span, inside, ridge)
     (pocon,) = linalg.get_lapack_funcs(("pocon",), (gram,))
     norm = norm_of_upper(gram)
@@ -142,7 +142,7 @@ def _map_of_present(span: ColumnSpan, inside: Bools, right: Array, ridge: float)
         factor = lapack.cholesky(gram, clean=False, overwrite=True)
         if pocon(factor, norm)[0] >= SMALLEST_RCOND[gram.dtype]:
             solved = lapack.cholesky_solve(factor, right, overwrite=True)
-            return span.to_columns(solved, overwrite=True)
+            return span.to_columns(solved)
     gram = _gram_of_assigned(span, inside, ridge)
     return shortest_map(span.to_columns, gram, right, SMALLEST_RCOND[gram.dtype])
 

@@ -262,46 +262,36 @@ def mimlca_by_parts(
         )
     parts = place(bags, MIMLCAPart, indicator, one_each=one_each)
 
-    def search() -> SolverResult:
-        return best_of_starts(
+    def learn() -> tuple[SolverResult, dict[str, Any]]:
+        mean = np.zeros(bags.n_features)
+        if center:
+            mean = to_numpy(parts.total("sums")) / bags.n_instances
+        to_columns = _span(parts, mean, n_components, ridge)
+        result = best_of_starts(
             PlacedRows(parts), init=init, n_init=n_init, rng=deepcopy(rng), steps=steps,
             checkpoint=checkpoint,
         )  # fmt: skip
-
-    def learn() -> tuple[SolverResult, dict[str, Any]]:
-        return _learn(parts, bags, center, n_components, ridge, search)
+        parts.do("take_kept")
+        sums, counts = parts.total("label_sums")
+        right = (sums / (counts[:, None] + (counts == 0)[:, None]) ** 0.5).T  # U_a'J
+        if ridge == 0 and float(counts.sum()) == bags.n_instances:
+            L = to_columns(right)
+        else:
+            L = _metric_map(parts, to_columns, right, ridge)
+        features = parts.total("feature_sums")
+        sizes = to_numpy(counts)
+        assigned = np.concatenate(parts.each("assignments"))
+        dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
+        state = {
+            "components_": np.ascontiguousarray(to_numpy(L).T.astype(dtype)),
+            "mean_": mean.astype(dtype),
+            "centroids_": (to_numpy(features) / np.maximum(sizes, 1)[:, None]).astype(dtype),
+            "category_sizes_": sizes.astype(np.int64),
+            "assignments_": assigned,
+        }
+        return replace(result, solution=(assigned,)), state
 
     return retry(parts, learn, checkpoint)
-
-
-def _learn(
-    parts: Parts,
-    bags: Bags,
-    center: bool,
-    n_components: int | None,
-    ridge: float,
-    search: Callable[[], SolverResult],
-) -> tuple[SolverResult, dict[str, Any]]:
-    mean = np.zeros(bags.n_features)
-    if center:
-        mean = to_numpy(parts.total("sums")) / bags.n_instances
-    to_columns = _span(parts, mean, n_components, ridge)
-    result = search()
-    parts.do("take_kept")
-    sums, counts = parts.total("label_sums")
-    L = _metric_map(parts, to_columns, sums, counts, bags.n_instances, ridge)
-    features = parts.total("feature_sums")
-    sizes = to_numpy(counts)
-    assigned = np.concatenate(parts.each("assignments"))
-    dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
-    state = {
-        "components_": np.ascontiguousarray(to_numpy(L).T.astype(dtype)),
-        "mean_": mean.astype(dtype),
-        "centroids_": (to_numpy(features) / np.maximum(sizes, 1)[:, None]).astype(dtype),
-        "category_sizes_": sizes.astype(np.int64),
-        "assignments_": assigned,
-    }
-    return replace(result, solution=(assigned,)), state
 
 
 def _span(
@@ -334,18 +324,8 @@ def _span(
     return lambda B: matrix @ solve_upper(factor, B)
 
 
-def _metric_map(
-    parts: Parts,
-    to_columns: Callable[[Any], Any],
-    sums: Any,
-    counts: Any,
-    n_instances: int,
-    ridge: float,
-) -> Any:
-    """L = T (U_a'U_a)^-1 U_a'J on the assigned rows."""
-    right = (sums / (counts[:, None] + (counts == 0)[:, None]) ** 0.5).T
-    if ridge == 0 and float(counts.sum()) == n_instances:
-        return to_columns(right)
+def _metric_map(parts: Parts, to_columns: Callable[[Any], Any], right: Any, ridge: float) -> Any:
+    """L = T (U_a'U_a)^-1 right, where rows are left out or there is a ridge."""
     if ridge > 0:
         G = parts.total("gram_of", True)
         T = to_columns(like(np.eye(G.shape[0]), G))

@@ -221,8 +221,11 @@ class PlacedRows:
         self.parts.do("keep")
 
 
+Rows = LocalRows | PlacedRows
+
+
 def best_of_starts(
-    rows: LocalRows | PlacedRows,
+    rows: Rows,
     *,
     init: str,
     n_init: int,
@@ -275,10 +278,7 @@ def best_of_starts(
 
 
 def _alternate(
-    rows: LocalRows | PlacedRows,
-    now: dict[str, Any],
-    steps: Iterable[int],
-    checkpoint: Checkpoint | None,
+    rows: Rows, now: dict[str, Any], steps: Iterable[int], checkpoint: Checkpoint | None
 ) -> bool:
     """Lloyd's alternation from where it is, until no row changes its label; tell whether so."""
     for _ in islice(steps, len(now["curve"]), None):

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import expit, xlogy
 
@@ -96,20 +97,11 @@ def probabilities(f: Floats, temperature: float, share: float) -> Floats:
     ndarray of shape (n,)
     """
     g = 0.5 * (np.maximum(0.0, 1 - f) ** 2 - np.maximum(0.0, 1 + f) ** 2) / temperature
-    # The mean rises with nu; safeguarded Newton steps inside a bracket.
+    # The mean rises with nu.
     reach = np.log(share / (1 - share))
-    low, high = float(g.min()) + reach, float(g.max()) + reach
-    nu = 0.5 * (low + high)
-    for _ in range(200):
-        p = expit(nu - g)
-        excess = float(p.mean()) - share
-        if abs(excess) < 1e-13 or high - low < 1e-14 * max(1.0, abs(nu)):
-            break
-        low, high = (low, nu) if excess > 0 else (nu, high)
-        slope = float((p * (1 - p)).mean())
-        step = nu - excess / slope if slope > 0 else np.inf
-        nu = step if low < step < high else 0.5 * (low + high)
-    return p
+    low, high = float(g.min()) + reach - 1, float(g.max()) + reach + 1
+    nu = brentq(lambda nu: float(expit(nu - g).mean()) - share, low, high, xtol=1e-14)
+    return expit(nu - g)
 
 
 def annealed_svm(
