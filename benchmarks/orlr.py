@@ -25,7 +25,7 @@ sys.path.append(str(Path(__file__).parent.parent / "tests" / "annotation"))
 def one_bag(n, k):
     """A function that finds the posterior of a bag of n instances and k labels."""
     scores = np.random.default_rng(0).normal(size=(n, k))
-    bag_sets = BagLabelSets.of(
+    bag_sets = BagLabelSets(
         np.array([0, n]), np.ones((1, k), np.int8), background=False, max_operations=np.inf
     )
     return scores, lambda: infer(bag_sets, slice(0, 1), scores)

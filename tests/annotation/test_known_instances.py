@@ -54,7 +54,7 @@ def bag_sets_of(scores, labels, background, known, **options):
     indicator = np.zeros((1, 6 - background), np.int8)
     indicator[0, labels] = 1
     options = {"max_operations": 1e9} | options
-    return BagLabelSets.of(
+    return BagLabelSets(
         np.array([0, len(scores)]), indicator, background=background, instance_labels=known,
         **options,
     )  # fmt: skip

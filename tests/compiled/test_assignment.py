@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from bagwise.compiled import assignment
+from bagwise.compiled import assignment, threads
 
 
 def problems(shapes, seed=0, integers=False):
@@ -54,7 +54,7 @@ def test_unique_solutions_are_scipys():
 
 def test_threads_change_nothing(monkeypatch):
     given = problems([(n, k) for n in range(1, 9) for k in range(1, 9)] * 90)
-    assert given[0].size > assignment.threads.SMALL
+    assert given[0].size > threads.SMALL
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     on_threads = assignment.assign(*given)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")

@@ -28,7 +28,7 @@ def test_tensors_come_back_as_they_went():
 def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
     pytest.importorskip("torch")
     bags, sets = with_label_sets()
-    how = BagLabelSets.of(bags.offsets, sets, background=False, max_operations=300.0).how
+    how = BagLabelSets(bags.offsets, sets, background=False, max_operations=300.0).how
     assert len(np.unique(how)) == 2  # some bags are approximated
     theta = 100 * np.random.default_rng(0).normal(size=(5, 7))  # and some underflow
     options = {

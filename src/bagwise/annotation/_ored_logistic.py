@@ -418,10 +418,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     def _bag_sets(
         self, bags: Bags, indicator: Ints, background: bool, known: Ints | None
     ) -> BagLabelSets:
-        return BagLabelSets.of(
-            bags.offsets, indicator, background=background, max_operations=self.max_operations,
-            instance_labels=known,
-        )  # fmt: skip
+        labels = () if known is None else (known,)
+        return BagLabelSets(bags.offsets, indicator, background, self.max_operations, *labels)
 
     def _start(self, classes: Array, columns: Ints, background: bool) -> tuple[Array, Array] | None:
         if not self.warm_start or not hasattr(self, "coef_"):

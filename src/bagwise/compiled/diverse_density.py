@@ -66,8 +66,11 @@ def descend_from_all(
     n_iter, converged = np.zeros(n_starts, np.int64), np.zeros(n_starts, np.bool_)
 
     def work(i: int, _: int) -> None:
-        run = _descend_once if max_rounds is None else _select_and_descend
-        n_iter[i], converged[i] = run(X, offsets, positive, concepts[i], curves[i], max_iter, tol)
+        if max_rounds is None:
+            found = _lbfgs(X, np.arange(len(X)), offsets, positive, concepts[i], curves[i], tol)
+        else:
+            found = _select_and_descend(X, offsets, positive, concepts[i], curves[i], max_iter, tol)
+        n_iter[i], converged[i] = found
 
     run_blocks(work, np.arange(n_starts + 1))  # one by one: descents differ in length
     return concepts, curves, n_iter, converged
@@ -220,12 +223,6 @@ def _lbfgs(X, rows, offsets, positive, z, curve, tol):  # type: ignore[no-untype
         if gain <= tol * max(value, tol):
             return iteration + 1, True
     return len(curve), False
-
-
-@_compiled
-def _descend_once(X, offsets, positive, z, curve, max_iter, tol):  # type: ignore[no-untyped-def]
-    rows = np.arange(len(X))
-    return _lbfgs(X, rows, offsets, positive, z, curve, tol)
 
 
 @_compiled

@@ -71,35 +71,25 @@ def expect(  # type: ignore[no-untyped-def]
     probability is then that of the label set and the known labels.
     """
     n_classes = scores.shape[1]
-    softmax = np.empty(n_classes)
+    softmax, every_class = np.empty(n_classes), np.arange(n_classes)
     for bag in range(start, stop):
         first, last = offsets[bag], offsets[bag + 1]
         labels = set_labels[set_offsets[bag] : set_offsets[bag + 1]]
+        if how[bag] == FREE:  # any class, the background included
+            labels = every_class
         n, k = last - first, len(labels)
-        if how[bag] == FREE:
-            log_likelihood[bag] = 0.0
-            for i in range(first, last):
-                norm = _softmax(scores[i], softmax)
-                label = known[i] if len(known) else -1
-                for c in range(n_classes):
-                    out[i, c] = 0.0 if gradient else softmax[c]
-                    if label >= 0:
-                        is_label = 1.0 if c == label else 0.0
-                        out[i, c] = (softmax[c] - is_label) * weights[bag] if gradient else is_label
-                if label >= 0:
-                    log_likelihood[bag] += scores[i, label] - norm
-            continue
         log_q = np.full((n, k + 1), -np.inf)
         q, posterior = np.zeros((n, k + 1)), np.zeros((n, k + 1))
         mine = known[first:last] if len(known) else known
-        inside = _restrict(scores[first:last], labels, background, mine, log_q, q)
-        if how[bag] == RESTRICTED:
-            chance = -np.inf
-            posterior[:] = q
-        elif how[bag] == EXACT:
+        has_background = background and how[bag] != FREE
+        inside = _restrict(scores[first:last], labels, has_background, mine, log_q, q)
+        if how[bag] == EXACT:
             chance = _exact(q, log_q, k, posterior)
-        else:
+        elif how[bag] == APPROXIMATE:
             chance, settled[bag] = _propagate(q, k, posterior)
+        else:
+            chance = 0.0 if how[bag] == FREE else -np.inf
+            posterior[:] = q
         total = 0.0
         for i in range(n):
             norm = _softmax(scores[first + i], softmax)
@@ -110,7 +100,7 @@ def expect(  # type: ignore[no-untyped-def]
             sign = -weights[bag] if gradient else 1.0
             for c in range(k):
                 row[labels[c]] += sign * posterior[i, c]
-            if background:
+            if has_background:
                 row[n_classes - 1] += sign * posterior[i, k]
         log_likelihood[bag] = total + chance
 
@@ -154,10 +144,7 @@ def _restrict(scores, labels, background, known, log_q, q):  # type: ignore[no-u
 @_compiled
 def _exact(q, log_q, k, posterior):  # type: ignore[no-untyped-def]
     """Forward-backward; returns log A_n[all]."""
-    if k == 0:  # only background is allowed
-        posterior[:] = q
-        return 0.0
-    if k == 1 and q[:, 1].sum() == 0.0:
+    if k == 0 or (k == 1 and q[:, 1].sum() == 0.0):  # there is nothing to choose
         posterior[:] = q
         return 0.0
     listed = is_sparse_lattice(len(q), k)
@@ -444,9 +431,7 @@ def _propagate(q, k, belief):  # type: ignore[no-untyped-def]
     settled = False
     for sweep in range(MAX_SWEEPS):
         for i in range(n):
-            total = q[i, k]
-            for c in range(k):
-                total += q[i, c] / m[i, c]
+            total = _total(q[i], k, m[i])
             for c in range(k):
                 others = max(total - q[i, c] / m[i, c], 0.0)
                 mu[i, c] = min(q[i, c] / max(q[i, c] + others, TINY), 1.0 - 1e-16)
@@ -464,9 +449,7 @@ def _propagate(q, k, belief):  # type: ignore[no-untyped-def]
                     new = np.exp(damping * np.log(m[i, c]) + (1.0 - damping) * np.log(new))
                 m[i, c] = new
         for i in range(n):
-            total = q[i, k]
-            for c in range(k):
-                total += q[i, c] / m[i, c]
+            total = _total(q[i], k, m[i])
             for c in range(k + 1):
                 new = q[i, c] / (m[i, c] if c < k else 1.0) / total
                 change = max(change, abs(new - belief[i, c]))
@@ -478,15 +461,22 @@ def _propagate(q, k, belief):  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def _total(q, k, m):  # type: ignore[no-untyped-def]
+    """Sum of the unnormalised beliefs of an instance."""
+    total = q[k]
+    for c in range(k):
+        total += q[c] / m[c]
+    return total
+
+
+@_compiled
 def _bethe(q, k, mu, m):  # type: ignore[no-untyped-def]
     """Sum of log Z over instances and labels, minus that over their pairs."""
     value = 0.0
     for i in range(len(q)):
-        total = q[i, k]
         for c in range(k):
-            total += q[i, c] / m[i, c]
             value += np.log(m[i, c])
-        value += np.log(total)
+        value += np.log(_total(q[i], k, m[i]))
     for c in range(k):
         missing = 0.0
         for i in range(len(q)):

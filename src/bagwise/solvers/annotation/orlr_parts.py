@@ -9,7 +9,7 @@ compiled code does them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -21,7 +21,7 @@ from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.threads import SMALL, block_bounds, n_threads, run_blocks
 from bagwise.engines import codes_of_instances, digest, to_numpy
-from bagwise.engines.arrays import column_sums, exp, float64, like, log_softmax, product
+from bagwise.engines.arrays import beside, column_sums, exp, float64, like, log_softmax, product
 from bagwise.engines.tensors import torch
 
 BLOCK = 2**23  # scores held at once
@@ -35,47 +35,42 @@ UNDERFLOW = 1e-250
 class BagLabelSets:
     """The label set of each bag, and the labels of its instances that are known.
 
+    The label set of bag b is ``set_labels[set_offsets[b]:set_offsets[b + 1]]``.
+
     Attributes
     ----------
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
-    set_offsets, set_labels : ndarray of shape (n_bags + 1,) and (n_labels,)
-        The label set of bag b is ``set_labels[set_offsets[b]:set_offsets[b + 1]]``.
-    known : ndarray of bool of shape (n_bags,)
-        Whether the label set is known at all.
+    indicator : ndarray of shape (n_bags, n_labels)
+        The label sets as zeros and ones; a row of -1 where nothing is known.
     background : bool
         Whether the last class may be shown in any bag, and is in no label set.
     max_operations : float
         Instance x subset x label of one bag beyond which its posterior is approximated.
-    instance_labels : ndarray of int64 of shape (n_instances,) or (0,)
+    instance_labels : ndarray of int64 of shape (n_instances,) or (0,), default=()
         The class of each instance, -1 where it is not known; empty where none is.
     """
 
     offsets: Ints
-    set_offsets: Ints
-    set_labels: Ints
-    known: Bools
+    indicator: Ints
     background: bool
     max_operations: float
-    instance_labels: Ints
+    instance_labels: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
-    @classmethod
-    def of(
-        cls,
-        offsets: Ints,
-        indicator: Ints,
-        *,
-        background: bool,
-        max_operations: float,
-        instance_labels: Ints | None = None,
-    ) -> BagLabelSets:
-        """Read label sets given as zeros and ones; a row of -1: nothing is known."""
-        if instance_labels is None:
-            instance_labels = np.empty(0, np.int64)
-        known = np.all(indicator >= 0, axis=1)
-        bags, labels = np.nonzero(indicator == 1)
-        set_offsets = np.searchsorted(bags, np.arange(len(indicator) + 1))
-        return cls(offsets, set_offsets, labels, known, background, max_operations, instance_labels)
+    @cached_property
+    def known(self) -> Bools:
+        """Whether the label set of each bag is known at all."""
+        return np.all(self.indicator >= 0, axis=1)
+
+    @cached_property
+    def set_labels(self) -> Ints:
+        """The labels of all label sets, bag by bag."""
+        return np.nonzero(self.indicator == 1)[1]
+
+    @cached_property
+    def set_offsets(self) -> Ints:
+        """Where the label set of each bag begins."""
+        return offsets_of(np.count_nonzero(self.indicator == 1, axis=1))
 
     @cached_property
     def impossible(self) -> Bools:
@@ -84,23 +79,23 @@ class BagLabelSets:
         Labels that a known instance shows, and the known instances, do not count.
         """
         n, k = np.diff(self.offsets), np.diff(self.set_offsets)
-        n_open, k_open = n - self.n_known, k
-        if self.n_known.any():
-            rows = np.flatnonzero(self.instance_labels >= 0)
-            bag, set_of = np.repeat(np.arange(len(n)), n)[rows], np.repeat(np.arange(len(k)), k)
-            labels = self.instance_labels[rows]
-            width = 1 + max(labels.max(), self.set_labels.max(initial=0))
-            met = np.isin(set_of * width + self.set_labels, bag * width + labels)
-            k_open = k - np.bincount(set_of[met], minlength=len(k))
-        return self.known & ((k_open > n_open) | ((k == 0) & (not self.background)))
+        bag, label = self._known_instances
+        set_of = np.repeat(np.arange(len(k)), k)
+        width = self.indicator.shape[1] + 1  # of classes, background included
+        met = np.isin(set_of * width + self.set_labels, bag * width + label)
+        k_open = k - np.bincount(set_of[met], minlength=len(k))
+        return self.known & ((k_open > n - self.n_known) | ((k == 0) & (not self.background)))
 
     @cached_property
     def n_known(self) -> Ints:
         """How many instances of each bag have a known label."""
-        if not len(self.instance_labels):
-            return np.zeros(len(self.known), np.int64)
-        counts = offsets_of(self.instance_labels >= 0)
-        return counts[self.offsets[1:]] - counts[self.offsets[:-1]]
+        return np.bincount(self._known_instances[0], minlength=len(self.known))
+
+    @cached_property
+    def _known_instances(self) -> tuple[Ints, Ints]:
+        """Bag and label of each instance whose label is known."""
+        rows = np.flatnonzero(self.instance_labels >= 0)
+        return np.searchsorted(self.offsets, rows, side="right") - 1, self.instance_labels[rows]
 
     @property
     def counts(self) -> Bools:
@@ -171,26 +166,18 @@ def infer(
     n_bags = len(offsets) - 1
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     out, log_likelihood, settled = np.empty_like(scores), np.empty(n_bags), np.ones(n_bags, bool)
-    arguments = (
-        offsets,
-        scores,
-        bag_sets.set_offsets[part.start : part.stop + 1],
-        bag_sets.set_labels,
-        bag_sets.background,
-        bag_sets.how[part],
-        np.ones(n_bags) if weights is None else weights,
-        weights is not None,
-        bag_sets.instance_labels[bag_sets.offsets[part.start] : bag_sets.offsets[part.stop]],
-        out,
-        log_likelihood,
-        settled,
-    )
     cost = np.minimum(bag_sets.operations[part], bag_sets.max_operations)
     cost = np.cumsum(np.concatenate([[0.0], cost + 10.0 * np.diff(offsets) * scores.shape[1]]))
     n_blocks = n_threads() if cost[-1] > 10 * SMALL else 1
     # More blocks than threads: a few bags may cost as much as all others.
     bounds = block_bounds(cost, n_blocks if n_blocks == 1 else 4 * n_blocks)
-    run_blocks(lambda a, b: compiled.label_subsets.expect(a, b, *arguments), bounds)
+    run_blocks(
+        compiled.label_subsets.expect, bounds, offsets, scores,
+        bag_sets.set_offsets[part.start : part.stop + 1], bag_sets.set_labels, bag_sets.background,
+        bag_sets.how[part], np.ones(n_bags) if weights is None else weights, weights is not None,
+        bag_sets.instance_labels[slice(*bag_sets.offsets[[part.start, part.stop]])],
+        out, log_likelihood, settled,
+    )  # fmt: skip
     return out, log_likelihood, settled
 
 
@@ -233,10 +220,8 @@ class _Part:
         max_operations: float,
     ) -> None:
         self.bags, self.X, self.weights = bags, bags.instances, weights
-        self.bag_sets = BagLabelSets.of(
-            bags.offsets, indicator, background=background, max_operations=max_operations,
-            instance_labels=None if known is None else codes_of_instances(known, bags.offsets),
-        )  # fmt: skip
+        labels = () if known is None else (codes_of_instances(known, bags.offsets),)
+        self.bag_sets = BagLabelSets(bags.offsets, indicator, background, max_operations, *labels)
         self.fit_intercept, self.indicator = fit_intercept, indicator
         self.n_classes = indicator.shape[1] + background
         self.posterior: Any = None
@@ -390,9 +375,9 @@ class TensorORLRPart(_Part):
         rows = np.repeat(self.bags.offsets[:-1][chosen] - offsets[:-1], sizes)
         place = torch.as_tensor(rows + np.arange(offsets[-1]), device=scores.device)
         known = self.instance_labels[place] if len(self.instance_labels) else self.instance_labels
-        bag_sets = BagLabelSets.of(
-            offsets, self.indicator[chosen], background=self.bag_sets.background,
-            max_operations=self.bag_sets.max_operations, instance_labels=to_numpy(known),
+        bag_sets = replace(
+            self.bag_sets, offsets=offsets, indicator=self.indicator[chosen],
+            instance_labels=to_numpy(known),
         )  # fmt: skip
         found, value, _ = infer(bag_sets, slice(0, len(chosen)), to_numpy(scores[place]))
         posterior[place] = torch.as_tensor(found, device=scores.device)
@@ -403,11 +388,11 @@ class TensorORLRPart(_Part):
     def _groups_of(self, k: int, mine: Ints) -> list[_Group]:
         """Cut bags of k labels, the longest first, so that the table of each group fits."""
         groups, start = [], 0
-        sizes = self.bags.sizes[mine]
         while start < len(mine):
-            fit = max(1, TENSOR_TABLE // ((int(sizes[start]) + 1) << k))
-            groups.append(self._group(k, mine[start : start + fit]))
-            start += fit
+            longest = int(self.bags.sizes[mine[start]])
+            stop = start + max(1, TENSOR_TABLE // ((longest + 1) << k))
+            groups.append(self._group(k, mine[start:stop]))
+            start = stop
         return groups
 
     def _group(self, k: int, mine: Ints) -> _Group:
@@ -420,14 +405,7 @@ class TensorORLRPart(_Part):
         if self.bag_sets.background:
             last = np.full((len(mine), 1), self.indicator.shape[1])
             columns = np.hstack([columns, last])
-        device = self.X.device
-        return _Group(
-            k,
-            mine,
-            torch.as_tensor(rows, dtype=torch.int64, device=device),
-            n_running,
-            torch.as_tensor(columns, dtype=torch.int64, device=device),
-        )
+        return _Group(k, mine, beside(rows, self.X), n_running, beside(columns, self.X))
 
 
 class ORLRPart(_Part):

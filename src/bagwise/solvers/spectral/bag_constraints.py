@@ -71,7 +71,7 @@ def group_term(groups: Ints, core: LinearOperator) -> LinearOperator:
 
 @dataclass(frozen=True)
 class ConstrainedSimilarity:
-    """The operator H (W + term + diag(diagonal)) H + diag(shift), with H = diag(scale).
+    """The operator H (W + term) H + diag(shift), with H = diag(scale).
 
     Attributes
     ----------
@@ -79,8 +79,6 @@ class ConstrainedSimilarity:
         W, or what the constraints left of it.
     term : LinearOperator or None
         What the constraints add.
-    diagonal : ndarray of shape (n_instances,) or None
-        What they add to single instances.
     scale : ndarray of shape (n_instances,)
         D^-1/2, or ones.
     shift : ndarray of shape (n_instances,) or None
@@ -93,7 +91,6 @@ class ConstrainedSimilarity:
 
     similarity: Any
     term: LinearOperator | None
-    diagonal: Floats | None
     scale: Floats
     shift: Floats | None
     degrees: Floats
@@ -117,8 +114,6 @@ class ConstrainedSimilarity:
         product = self.similarity @ z
         if self.term is not None:
             product += (self.term @ z).astype(self.dtype, copy=False)
-        if self.diagonal is not None:
-            product += self.diagonal.astype(self.dtype).reshape(column) * z
         product *= scale
         if self.shift is not None:
             product += self.shift.astype(self.dtype).reshape(column) * v
@@ -171,7 +166,7 @@ def constrain(
     ConstrainedSimilarity
     """
     degrees = _degrees(similarity)
-    plain = ConstrainedSimilarity(similarity, None, None, 1 / np.sqrt(degrees), None, degrees, 0.0)
+    plain = ConstrainedSimilarity(similarity, None, 1 / np.sqrt(degrees), None, degrees, 0.0)
     if constraints is None or label_sets is None or not (label_sets >= 0).all(axis=1).any():
         return plain
     sets = _LabelSetGroups.of(bag_index, label_sets)
@@ -191,7 +186,7 @@ def constrain(
     if adapt_alpha:
         alpha *= float(degrees.mean()) / sets.mean_row_sum()
     term = alpha * group_term(groups, core)
-    return ConstrainedSimilarity(similarity, term, None, plain.scale, None, degrees, alpha)
+    return ConstrainedSimilarity(similarity, term, plain.scale, None, degrees, alpha)
 
 
 @dataclass(frozen=True)
@@ -284,17 +279,14 @@ def _spectral_learning(
     changed = cannot | must if must_link else cannot
     left = _without(similarity, sets.groups, changed)
     single = sets.single() if must_link else np.zeros_like(sets.indicator)
-    term = group_term(sets.groups, low_rank(single, np.ones(single.shape[1])))
-    linked = np.any(single > 0, axis=1)[sets.groups]
-    diagonal = np.where(linked, -1.0, 0.0)  # no instance is linked with itself
-    everyone = np.ones(len(sets.groups))
-    degrees = np.asarray(left.sum(axis=1), dtype=float).ravel() + term @ everyone + diagonal
+    term = _between_linked(sets.groups, single, np.ones(single.shape[1]), 1.0)
+    degrees = np.asarray(left.sum(axis=1), dtype=float).ravel() + term @ np.ones(len(sets.groups))
     if additive:
         largest = max(float(degrees.max()), np.finfo(float).tiny)
         scale, shift = np.full(len(degrees), largest**-0.5), 1 - degrees / largest
     else:
         scale, shift = 1 / np.sqrt(_positive(degrees)), None
-    return ConstrainedSimilarity(left, term, diagonal, scale, shift, _positive(degrees), 1.0)
+    return ConstrainedSimilarity(left, term, scale, shift, _positive(degrees), 1.0)
 
 
 def _regularized(
@@ -307,17 +299,16 @@ def _regularized(
     """
     single = sets.single()
     n_linked = np.bincount(sets.groups, minlength=len(single)) @ single
-    penalty = low_rank(single, beta / np.maximum(n_linked, 1))
-    linked = np.any(single > 0, axis=1)[sets.groups]
-    return ConstrainedSimilarity(
-        plain,  # D^-1/2 W D^-1/2
-        group_term(sets.groups, penalty),
-        np.where(linked, -beta, 0.0),
-        np.ones(len(plain.scale)),
-        None,
-        plain.degrees,
-        beta,
-    )
+    term = _between_linked(sets.groups, single, beta / np.maximum(n_linked, 1), beta)
+    ones = np.ones(len(plain.scale))
+    return ConstrainedSimilarity(plain, term, ones, None, plain.degrees, beta)
+
+
+def _between_linked(groups: Ints, single: Floats, weights: Floats, itself: float) -> LinearOperator:
+    """Weights between instances of the same single label; `itself` is taken off the diagonal."""
+    linked = np.any(single > 0, axis=1)[groups]
+    diagonal = sparse.diags_array(np.where(linked, -itself, 0.0))
+    return group_term(groups, low_rank(single, weights)) + aslinearoperator(diagonal)
 
 
 def _without(similarity: Any, groups: Ints, left_out: Bools) -> Any:
