@@ -61,9 +61,7 @@ def assign(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
     >>> assignment.assign(costs, np.array([0, 2]), np.array([0, 2]))
     array([1, 0])
     """
-    places = np.empty(offsets[-1], np.int64)
-    _over_bags(_assign, costs, offsets, label_offsets, places)
-    return places
+    return _over_bags(_assign, costs, offsets, label_offsets, offsets[-1])
 
 
 def nearest(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
@@ -79,9 +77,7 @@ def nearest(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
     ndarray of int64 of shape (n_rows,)
         The place of each row's label among the candidates of its bag; -1 where there are none.
     """
-    places = np.empty(offsets[-1], np.int64)
-    _over_bags(_nearest, costs, offsets, label_offsets, places)
-    return places
+    return _over_bags(_nearest, costs, offsets, label_offsets, offsets[-1])
 
 
 def nearest_rows(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
@@ -97,9 +93,7 @@ def nearest_rows(costs: Array, offsets: Ints, label_offsets: Ints) -> Ints:
     ndarray of int64 of shape (n_candidates,)
         Rows, counted over all bags.
     """
-    rows = np.empty(label_offsets[-1], np.int64)
-    _over_bags(_nearest_rows, costs, offsets, label_offsets, rows)
-    return rows
+    return _over_bags(_nearest_rows, costs, offsets, label_offsets, label_offsets[-1])
 
 
 def distances_to_candidates(
@@ -133,9 +127,12 @@ def distances_to_candidates(
     )
 
 
-def _over_bags(kernel: Any, costs: Array, offsets: Ints, label_offsets: Ints, places: Ints) -> None:
+def _over_bags(kernel: Any, costs: Array, offsets: Ints, label_offsets: Ints, n: int) -> Ints:
+    """The n numbers that a kernel writes, bag by bag."""
+    places = np.empty(n, np.int64)
     blocks = block_offsets(offsets, label_offsets)
     over_bags(kernel, offsets, costs, label_offsets, blocks, places)
+    return places
 
 
 @_vectorised

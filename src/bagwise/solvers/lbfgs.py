@@ -60,19 +60,11 @@ def lbfgs(
         return value, gradient.ravel()
 
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        limits = {"maxiter": max_iter, "maxfun": 4 * max_iter + 20, "gtol": gtol}
+        limits["ftol"] = min(ftol, 1.0)  # nothing falls by more than all of it
         found = minimize(
-            checked,
-            start.ravel(),
-            jac=True,
-            method="L-BFGS-B",
-            callback=callback,
-            options={
-                "maxiter": max_iter,
-                "maxfun": 4 * max_iter + 20,
-                "ftol": min(ftol, 1.0),  # nothing falls by more than all of it
-                "gtol": gtol,
-                **options,
-            },
-        )
+            checked, start.ravel(), jac=True, method="L-BFGS-B", callback=callback,
+            options=limits | options,
+        )  # fmt: skip
     found.x = found.x.reshape(shape)
     return found

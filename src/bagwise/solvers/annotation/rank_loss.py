@@ -131,13 +131,9 @@ class _Rows:
             centred = X - origin
             scale = np.sqrt(np.einsum("ij,ij->j", centred, centred) / n_rows + reg)
             table, left = np.hstack([centred / scale, one]), np.zeros(n_features)
-        ones = np.ones(int(fit_intercept))
-        return cls(
-            table.astype(np.float64, copy=False),
-            np.append(scale, ones),
-            origin,
-            np.append(left, 0 * ones),
-        )
+        intercept = int(fit_intercept)  # a column more, which is neither scaled nor centred
+        table = table.astype(np.float64, copy=False)
+        return cls(table, np.append(scale, [1.0] * intercept), origin, np.pad(left, (0, intercept)))
 
     def scores(self, W: Floats) -> Floats:
         return safe_sparse_dot(self.table, W.T, dense_output=True) - W @ self.left

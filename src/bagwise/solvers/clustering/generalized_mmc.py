@@ -63,30 +63,24 @@ def generalized_mmc(
         a lower bound.
     """
     K = dense_gram(space)
-    with one_core_if_small(K):
-        return _relaxed(K, C=C, balance=balance, tol=tol, steps=steps)
-
-
-def _relaxed(
-    K: Floats, *, C: float, balance: float, tol: float, steps: Iterable[int]
-) -> SolverResult:
     n = len(K)
     K[np.diag_indices(n)] += 1 / C
-    try:
-        M = lapack.cholesky_inverse(lapack.cholesky(K, lower=True))
-    except LinAlgError as error:
-        raise InputError(
-            "the kernel is not positive semi-definite on these rows: choose another kernel or "
-            "other parameters."
-        ) from error
-    columns = M.sum(axis=0)
-    Q = M - np.outer(columns, columns / columns.sum()) + balance / n
-    _, relaxed, curve, converged = diagonal_bound(Q, tol=tol, steps=steps)
-    g = eigenvectors(relaxed, n - 1, n - 1)[1][:, 0]
-    g *= np.sqrt(n)
-    b = float(columns @ g / columns.sum())
-    coef = M @ (g - b)
-    return SolverResult((coef, np.array(b)), curve, converged)
+    with one_core_if_small(K):
+        try:
+            M = lapack.cholesky_inverse(lapack.cholesky(K, lower=True))
+        except LinAlgError as error:
+            raise InputError(
+                "the kernel is not positive semi-definite on these rows: choose another kernel or "
+                "other parameters."
+            ) from error
+        columns = M.sum(axis=0)
+        Q = M - np.outer(columns, columns / columns.sum()) + balance / n
+        _, relaxed, curve, converged = diagonal_bound(Q, tol=tol, steps=steps)
+        g = eigenvectors(relaxed, n - 1, n - 1)[1][:, 0]
+        g *= np.sqrt(n)
+        b = float(columns @ g / columns.sum())
+        coef = M @ (g - b)
+        return SolverResult((coef, np.array(b)), curve, converged)
 
 
 def diagonal_bound(

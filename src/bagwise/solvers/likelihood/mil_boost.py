@@ -69,11 +69,11 @@ def mil_boost(
         scores += step * outputs
         grown.append((feature, threshold, step * leaf))
         curve.append(trees.noisy_or_likelihood(scores, offsets, positive)[0])
-    shapes = (2**max_depth - 1, 2**max_depth - 1, 2**max_depth)
-    parts = [
-        np.array([tree[k] for tree in grown]).reshape(-1, shape) for k, shape in enumerate(shapes)
-    ]
-    solution = np.array(start), parts[0].astype(np.int32), parts[1], parts[2]
+    n_inner = 2**max_depth - 1
+    features = np.array([feature for feature, _, _ in grown], np.int32).reshape(-1, n_inner)
+    thresholds = np.array([threshold for _, threshold, _ in grown]).reshape(-1, n_inner)
+    leaves = np.array([leaf for _, _, leaf in grown]).reshape(-1, n_inner + 1)
+    solution = np.array(start), features, thresholds, leaves
     curve = curve or [trees.noisy_or_likelihood(scores, offsets, positive)[0]]
     return SolverResult(solution, curve, converged=True)
 

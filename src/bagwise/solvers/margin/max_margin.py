@@ -87,13 +87,8 @@ class MarginProblem:
     def take(self, chosen: Ints) -> MarginProblem:
         """Leave out all points but the chosen ones, given in rising order."""
         present, groups = np.unique(self.groups[chosen], return_inverse=True)
-        return MarginProblem(
-            self.combine[chosen],
-            self.signs[chosen],
-            self.margins[chosen],
-            groups,
-            self.costs[present],
-        )
+        signs, margins = self.signs[chosen], self.margins[chosen]
+        return MarginProblem(self.combine[chosen], signs, margins, groups, self.costs[present])
 
     def needed(self, plain: Floats) -> Floats:
         """The largest margin missed in each group, at scores without intercept."""

@@ -234,20 +234,11 @@ def primal_dual(
         now["residuals"] = np.append(now["residuals"], np.sqrt(gaps / scale))
         return bool(now["residuals"][-1] < tol)
 
-    settings = (
-        "pdMISVM", C, mu, rho, exact, shared, mask_own_class, fit_intercept, n_classes,
-    )  # fmt: skip
+    settings = "pdMISVM", C, mu, rho, exact, shared, mask_own_class, fit_intercept, n_classes
+    file = None if checkpoint is None else Checkpoint(checkpoint, settings)
     first = {"W": start, "b": np.zeros(n_classes), "mu": mu, "curve": [], "residuals": []}
     first |= {"projected": 0.0 * start, "residual_sums": np.zeros(n_classes)}  # R = 0
-    end = iterate(
-        parts,
-        first,
-        begin,
-        step,
-        max_iter=max_iter,
-        track=track,
-        checkpoint=None if checkpoint is None else Checkpoint(checkpoint, settings),
-    )
+    end = iterate(parts, first, begin, step, max_iter=max_iter, track=track, checkpoint=file)
     solution = to_numpy(end["W"]), end["b"]
     converged = bool(end["residuals"][-1] < tol)
     return SolverResult(solution, end["curve"], converged, end["residuals"])

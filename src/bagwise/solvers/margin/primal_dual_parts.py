@@ -14,7 +14,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from bagwise import compiled
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compiled.threads import SMALL, block_bounds, n_threads, over_bags, run_blocks
+from bagwise.compiled.threads import bag_bounds, over_bags, run_blocks
 from bagwise.engines import digest, to_numpy
 from bagwise.engines.arrays import beside, like, product
 from bagwise.engines.tensors import segment_argmax, segment_max, top_three, torch
@@ -79,7 +79,7 @@ class Residual:
     def times(self, X: Array) -> Array:
         """R' X for dense instances, of shape (n_classes, n_features)."""
         p = self.problem
-        n_blocks = n_threads() if len(self.values) * X.shape[1] > SMALL else 1
+        bounds = bag_bounds(p.offsets, len(self.values) * X.shape[1])
 
         def work(start: int, stop: int) -> Array:
             out = np.zeros((p.n_classes, X.shape[1]), X.dtype)
@@ -89,7 +89,7 @@ class Residual:
             )  # fmt: skip
             return out
 
-        return sum(run_blocks(work, block_bounds(p.offsets, n_blocks)))
+        return sum(run_blocks(work, bounds))
 
 
 class _Part:

@@ -21,7 +21,7 @@ from bagwise._types import Array, Floats
 from bagwise.compiled import lapack
 from bagwise.compiled.lapack import eigenvectors
 from bagwise.compiled.threads import interruptible
-from bagwise.engines.arrays import centred_blocks, empty, upper_gram
+from bagwise.engines.arrays import centred_blocks, column_sums, empty, upper_gram
 
 COLUMNS = 256  # of a square matrix, looked at together
 # Gram matrices hold squares: relative eigenvalues below this are rounding, the rank ends there.
@@ -234,11 +234,7 @@ def _orthonormal(columns: Floats) -> Floats:
 
 
 def _mean(X: Any, center: bool) -> Floats:
-    if not center:
-        return np.zeros(X.shape[1])
-    if sparse.issparse(X):
-        return np.asarray(X.mean(axis=0), dtype=np.float64).ravel()
-    return X.mean(axis=0, dtype=np.float64)
+    return column_sums(X) / X.shape[0] if center else np.zeros(X.shape[1])
 
 
 def _squares(X: Any, mean: Floats) -> Floats:

@@ -165,14 +165,9 @@ def mildml(
         curve.append(float(intermediate_result.fun))  # type: ignore[attr-defined]
         next(progress, None)
 
+    first = np.append(start.ravel(), 1.0)
     found = lbfgs(
-        objective,
-        np.append(start.ravel(), 1.0),
-        max_iter=max_iter,
-        ftol=tol,
-        gtol=1e-8,
-        callback=tell,
-        maxcor=20,
+        objective, first, max_iter=max_iter, ftol=tol, gtol=1e-8, callback=tell, maxcor=20
     )
     solution = (found.x[:-1].reshape(shape) / unit, found.x[-1])
     # A line search that finds nothing lower has come to an end, if only at a kink.

@@ -191,10 +191,5 @@ def _largest_multiplier(sizes: Floats) -> float:
 
 def _key_rows(X: Floats, Z: Floats, candidates: Candidates) -> Ints:
     """The nearest instance of each bag to the centre of each of its labels."""
-    layout = candidates.offsets, candidates.label_offsets
-    costs = np.empty(compiled.assignment.block_offsets(*layout)[-1])
-    everything = np.ones(len(Z), dtype=bool)
-    compiled.assignment.distances_to_candidates(
-        X, Z, candidates.offsets, candidates.labels, candidates.label_offsets, everything, costs
-    )
-    return compiled.assignment.nearest_rows(costs, *layout)
+    costs = candidates.distances(X, Z)
+    return compiled.assignment.nearest_rows(costs, candidates.offsets, candidates.label_offsets)

@@ -14,23 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from bagwise import compiled
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.engines import Checkpoint, Parts, digest, place, retry, to_numpy
-from bagwise.engines.arrays import (
-    BLOCK,
-    centred_blocks,
-    cholesky,
-    column_sums,
-    eigh,
-    empty,
-    float64,
-    gram,
-    like,
-    solve_upper,
-    sums_by,
-)
+from bagwise.engines import Checkpoint, Parts, arrays, digest, place, retry, to_numpy
+from bagwise.engines.arrays import float64, like, solve_upper, sums_by
 from bagwise.engines.tensors import torch
 from bagwise.exceptions import InputError
 from bagwise.solvers.metric.column_span import RANK_TOLERANCE, shortest_basis
@@ -78,29 +65,29 @@ class MIMLCAPart:
 
     def sums(self) -> Any:
         """Sum of the rows of X."""
-        return column_sums(self.X)
+        return arrays.column_sums(self.X)
 
     def gram(self, mean: Array) -> Any:
         """X'X of centred rows."""
-        return gram(self.X, mean)
+        return arrays.gram(self.X, mean)
 
     def whiten(self, mean: Array, scale: Any, factor: Any) -> None:
         """U = (X - mean) / scale factor^-1."""
         scale, factor = like(scale, self.X), like(factor, self.X)
-        self.U = empty(self.X, self.X.shape)
-        for rows, block in centred_blocks(self.X, mean):
+        self.U = arrays.empty(self.X, self.X.shape)
+        for rows, block in arrays.centred_blocks(self.X, mean):
             self.U[rows] = solve_upper(factor, (block / scale).T, transposed=True).T
 
     def project(self, mean: Array, matrix: Any) -> None:
         """U = (X - mean) matrix."""
         matrix = like(matrix, self.X)
-        self.U = empty(self.X, (self.X.shape[0], matrix.shape[1]))
-        for rows, block in centred_blocks(self.X, mean):
+        self.U = arrays.empty(self.X, (self.X.shape[0], matrix.shape[1]))
+        for rows, block in arrays.centred_blocks(self.X, mean):
             self.U[rows] = block @ matrix
 
     def gram_of_basis(self) -> Any:
         """U'U."""
-        return gram(self.U)
+        return arrays.gram(self.U)
 
     def turn(self, factor: Any) -> None:
         """U becomes U factor^-1."""
@@ -119,8 +106,7 @@ class MIMLCAPart:
 
     def n_costs(self) -> int:
         """How many pairs of a row and a candidate there are."""
-        c = self.candidates
-        return int(compiled.assignment.block_offsets(c.offsets, c.label_offsets)[-1])
+        return self.candidates.n_costs
 
     def choose(self, costs: Array) -> None:
         """Take the cheapest assignment of given costs."""
@@ -134,12 +120,7 @@ class MIMLCAPart:
 
     def _distances(self, centres: Any) -> Floats:
         """Squared distances of the rows to the centres of their candidates."""
-        c, costs = self.candidates, np.zeros(self.n_costs())
-        compiled.assignment.distances_to_candidates(
-            self.U, np.ascontiguousarray(centres, self.U.dtype), c.offsets, c.labels,
-            c.label_offsets, np.ones(c.n_labels, bool), costs,
-        )  # fmt: skip
-        return costs
+        return self.candidates.distances(self.U, np.ascontiguousarray(centres, self.U.dtype))
 
     def label_sums(self) -> tuple[Any, Any]:
         """Sums of the rows of U of each label, and how many there are."""
@@ -153,7 +134,7 @@ class MIMLCAPart:
 
     def gram_of(self, assigned: bool) -> Any:
         """U'U over the rows that have a label, or over the others."""
-        return gram(self.U[np.flatnonzero((self.labels >= 0) == assigned)])
+        return arrays.gram(self.U[np.flatnonzero((self.labels >= 0) == assigned)])
 
     def assignments(self) -> Ints:
         """The label of each row, -1 for none."""
@@ -196,7 +177,7 @@ class TensorMIMLCAPart(MIMLCAPart):
 
     def _distances(self, centres: Any) -> Floats:
         centres, costs = like(centres, self.U), self.U.new_empty(len(self.pair_row))
-        step = max(1, BLOCK // max(self.U.shape[1], 1))
+        step = max(1, arrays.BLOCK // max(self.U.shape[1], 1))
         for start in range(0, len(costs), step):
             pairs = slice(start, start + step)
             apart = self.U[self.pair_row[pairs]] - centres[self.pair_label[pairs]]
@@ -300,7 +281,7 @@ def _span(
     """Make U on the parts; returns T, from its columns back to the features, as a function."""
     G = parts.total("gram", mean)
     if n_components is not None or ridge > 0:
-        values, vectors = eigh(G)
+        values, vectors = arrays.eigh(G)
         values, vectors = to_numpy(values)[::-1], to_numpy(vectors)[:, ::-1]
         real = values > RANK_TOLERANCE * values[0]
         if n_components is not None:
@@ -313,13 +294,13 @@ def _span(
     scale = scale + like(scale <= RANK_TOLERANCE * scale.max(), scale) * (1.0 - scale)
     G /= scale
     G /= scale[:, None]
-    factor, rcond = cholesky(G)
+    factor, rcond = arrays.cholesky(G)
     if rcond >= SMALLEST_RCOND:
         parts.do("whiten", mean, scale, factor)
         return lambda B: solve_upper(factor, B) / scale[:, None]
     matrix = like(shortest_basis(to_numpy(G), to_numpy(scale)), G)
     parts.do("project", mean, matrix)
-    factor, _ = cholesky(parts.total("gram_of_basis"))  # a second pass makes U orthonormal
+    factor, _ = arrays.cholesky(parts.total("gram_of_basis"))  # a second pass makes U orthonormal
     parts.do("turn", factor)
     return lambda B: matrix @ solve_upper(factor, B)
 
@@ -333,7 +314,7 @@ def _metric_map(parts: Parts, to_columns: Callable[[Any], Any], right: Any, ridg
     else:
         lost = parts.total("gram_of", False)
         G = like(np.eye(lost.shape[0]), lost) - lost
-    factor, rcond = cholesky(G)
+    factor, rcond = arrays.cholesky(G)
     if rcond >= SMALLEST_LEFT:
         return to_columns(solve_upper(factor, solve_upper(factor, right, transposed=True)))
     return shortest_map(

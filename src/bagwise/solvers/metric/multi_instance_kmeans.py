@@ -54,13 +54,27 @@ class Candidates:
         """Read the candidates off a 0/1 array; a row of -1 (nothing known) has none."""
         bag, label = np.nonzero(indicator == 1)
         counts = np.bincount(bag, minlength=len(indicator))
-        return cls(
-            offsets,
-            label.astype(np.int64),
-            offsets_of(counts),
-            indicator.shape[1],
-            one_each,
+        label_offsets = offsets_of(counts)
+        return cls(offsets, label, label_offsets, indicator.shape[1], one_each)
+
+    @property
+    def n_costs(self) -> int:
+        """How many pairs of a row and a candidate label there are."""
+        return int(compiled.assignment.block_offsets(self.offsets, self.label_offsets)[-1])
+
+    def distances(
+        self, points: Array, centres: Array, stale: Bools | None = None, out: Floats | None = None
+    ) -> Floats:
+        """Squared distances of the rows to the centres of their candidates, as `assign` reads them.
+
+        With `stale` and `out`, only those of the stale labels are computed, and written into `out`.
+        """
+        out = np.empty(self.n_costs) if out is None else out
+        stale = np.ones(self.n_labels, bool) if stale is None else stale
+        compiled.assignment.distances_to_candidates(
+            points, centres, self.offsets, self.labels, self.label_offsets, stale, out
         )
+        return out
 
     @property
     def forced(self) -> bool:
@@ -114,9 +128,7 @@ class LocalRows:
 
     def __init__(self, points: Array, candidates: Candidates) -> None:
         self.points, self.candidates = points, candidates
-        self.n_costs = int(
-            compiled.assignment.block_offsets(candidates.offsets, candidates.label_offsets)[-1]
-        )
+        self.n_costs = candidates.n_costs
         self.costs = np.zeros(self.n_costs)
         self.kept: Ints = np.full(len(points), -1, dtype=np.int64)
         self.labels: Ints
@@ -139,9 +151,7 @@ class LocalRows:
     def assign(self, centres: Array) -> tuple[float, int]:
         """Assign the rows to centres; the cost, and how many rows changed their label."""
         c = self.candidates
-        compiled.assignment.distances_to_candidates(
-            self.points, centres, c.offsets, c.labels, c.label_offsets, self.stale, self.costs
-        )
+        c.distances(self.points, centres, self.stale, self.costs)
         before, (self.labels, places) = self.labels, c.assign(self.costs)
         changed = np.flatnonzero(self.labels != before)
         # Only labels that won or lost a row have new centres, and new distances.
