@@ -21,6 +21,7 @@ from bagwise._memory import require_memory
 from bagwise._types import Array, Floats, Ints
 from bagwise.compiled import lapack
 from bagwise.exceptions import InputError
+from bagwise.solvers.margin.cost_range import mean_square
 
 # Largest number of instances whose kernel matrix is kept (72 MB), and size of a block beyond.
 KEPT = 3000
@@ -208,8 +209,7 @@ class RowPoints:
     @cached_property
     def mean_square(self) -> float:
         """Mean squared length of the points."""
-        squared = self.rows.power(2) if sparse.issparse(self.rows) else np.square(self.rows)
-        return float(squared.sum() / self.rows.shape[0])
+        return mean_square(self.rows)
 
 
 class GramPoints:

@@ -259,26 +259,19 @@ class TensorPrimalDualPart(_Part):
         gaps = self._share(mu) if self.problem.shared else self._slack_and_targets(mu)
         self.R.zero_()
         columns = self.classes.expand(n_bags, K)
-        self.place_t, self.theta, self.max_t, gap, of_t = self._copy(
+        self.place_t, self.theta, self.max_t, self.sigma, gap, of_t = self._copy(
             tops, rows, columns, self.place_t, self.theta, self.q, self.sigma, mu, next_mu
         )
-        self.residual_sums = of_t.sum(dim=0)
-        gaps = gaps + gap
-        gap = self.q - self.max_t
-        self.sigma = self.sigma + mu * gap
-        gaps = gaps + gap**2
+        self.residual_sums, gaps = of_t.sum(dim=0), gaps + gap
         if not self.problem.shared:  # U, Eq. 20: the same on the scores of the own class
             own = self.codes[:, None].expand(n_bags, K)
             tops_own = [top.gather(1, own) for top in tops]
             rows_own = [row.gather(1, own) for row in rows]
-            self.place_u, self.xi, self.max_u, gap, of_u = self._copy(
+            self.place_u, self.xi, self.max_u, self.omega, gap, of_u = self._copy(
                 tops_own, rows_own, own, self.place_u, self.xi, self.r, self.omega, mu, next_mu
             )
             self.residual_sums = self.residual_sums.index_add(0, self.codes, of_u.sum(dim=1))
             gaps = gaps + gap
-            gap = self.r - self.max_u
-            self.omega = self.omega + mu * gap
-            gaps = gaps + gap**2
         best = tops[0]
         hinge = torch.relu(1.0 + best - best.gather(1, self.codes[:, None])) * ~self.is_own
         report = torch.stack([gaps, 1.0 + self.q**2, hinge])
@@ -328,8 +321,8 @@ class TensorPrimalDualPart(_Part):
         multiplier: Any,
         mu: float,
         next_mu: float,
-    ) -> tuple[Any, Any, Any, Any, Any]:
-        """A copy of the scores (T or U, Eq. 19): its place, dual, maximum, gaps and residuals.
+    ) -> tuple[Any, ...]:
+        """A copy of the scores (T or U, Eq. 19): place, dual, maximum, multiplier, gaps, residuals.
 
         The largest entry of the scores with one entry changed moves towards its target. What W has
         to fit next is written into R.
@@ -352,8 +345,10 @@ class TensorPrimalDualPart(_Part):
         at_old = torch.where(moved, -self.weights * dual / mu, 0.0)
         for entry, value in ((new, at_new), (place, at_old)):
             self.R.index_put_((entry, columns), value.to(self.R.dtype), accumulate=True)
-        gaps = step**2 + torch.where(moved, (dual / mu) ** 2, 0.0)
-        return new, now, torch.maximum(aim, second), gaps, at_new + at_old
+        highest = torch.maximum(aim, second)
+        missed = target - highest
+        gaps = step**2 + torch.where(moved, (dual / mu) ** 2, 0.0) + missed**2
+        return new, now, highest, multiplier + mu * missed, gaps, at_new + at_old
 
 
 class PrimalDualPart(_Part):
