@@ -71,7 +71,7 @@ def group_term(groups: Ints, core: LinearOperator) -> LinearOperator:
 
 @dataclass(frozen=True)
 class ConstrainedSimilarity:
-    """The operator H (W + term) H + diag(shift), with H = diag(scale).
+    """The operator H (W + term + diag(diagonal)) H + diag(shift), with H = diag(scale).
 
     Attributes
     ----------
@@ -79,6 +79,8 @@ class ConstrainedSimilarity:
         W, or what the constraints left of it.
     term : LinearOperator or None
         What the constraints add.
+    diagonal : ndarray of shape (n_instances,) or None
+        What they add to single instances.
     scale : ndarray of shape (n_instances,)
         D^-1/2, or ones.
     shift : ndarray of shape (n_instances,) or None
@@ -91,6 +93,7 @@ class ConstrainedSimilarity:
 
     similarity: Any
     term: LinearOperator | None
+    diagonal: Floats | None
     scale: Floats
     shift: Floats | None
     degrees: Floats
@@ -114,6 +117,8 @@ class ConstrainedSimilarity:
         product = self.similarity @ z
         if self.term is not None:
             product += (self.term @ z).astype(self.dtype, copy=False)
+        if self.diagonal is not None:
+            product += self.diagonal.astype(self.dtype).reshape(column) * z
         product *= scale
         if self.shift is not None:
             product += self.shift.astype(self.dtype).reshape(column) * v
@@ -166,7 +171,7 @@ def constrain(
     ConstrainedSimilarity
     """
     degrees = _degrees(similarity)
-    plain = ConstrainedSimilarity(similarity, None, 1 / np.sqrt(degrees), None, degrees, 0.0)
+    plain = ConstrainedSimilarity(similarity, None, None, 1 / np.sqrt(degrees), None, degrees, 0.0)
     if constraints is None or label_sets is None or not (label_sets >= 0).all(axis=1).any():
         return plain
     sets = _LabelSetGroups.of(bag_index, label_sets)
@@ -185,8 +190,8 @@ def constrain(
         groups, core = sets.groups, _corrected(sets)
     if adapt_alpha:
         alpha *= float(degrees.mean()) / sets.mean_row_sum()
-    term = alpha * group_term(groups, core)
-    return ConstrainedSimilarity(similarity, term, plain.scale, None, degrees, alpha)
+    term = group_term(groups, alpha * core)  # in this order: no more large arrays
+    return ConstrainedSimilarity(similarity, term, None, plain.scale, None, degrees, alpha)
 
 
 @dataclass(frozen=True)
@@ -279,14 +284,16 @@ def _spectral_learning(
     changed = cannot | must if must_link else cannot
     left = _without(similarity, sets.groups, changed)
     single = sets.single() if must_link else np.zeros_like(sets.indicator)
-    term = _between_linked(sets.groups, single, np.ones(single.shape[1]), 1.0)
-    degrees = np.asarray(left.sum(axis=1), dtype=float).ravel() + term @ np.ones(len(sets.groups))
+    term = group_term(sets.groups, low_rank(single, np.ones(single.shape[1])))
+    diagonal = -_linked(sets, single)  # no instance is linked with itself
+    everyone = np.ones(len(sets.groups))
+    degrees = np.asarray(left.sum(axis=1), dtype=float).ravel() + term @ everyone + diagonal
     if additive:
         largest = max(float(degrees.max()), np.finfo(float).tiny)
         scale, shift = np.full(len(degrees), largest**-0.5), 1 - degrees / largest
     else:
         scale, shift = 1 / np.sqrt(_positive(degrees)), None
-    return ConstrainedSimilarity(left, term, scale, shift, _positive(degrees), 1.0)
+    return ConstrainedSimilarity(left, term, diagonal, scale, shift, _positive(degrees), 1.0)
 
 
 def _regularized(
@@ -299,16 +306,14 @@ def _regularized(
     """
     single = sets.single()
     n_linked = np.bincount(sets.groups, minlength=len(single)) @ single
-    term = _between_linked(sets.groups, single, beta / np.maximum(n_linked, 1), beta)
-    ones = np.ones(len(plain.scale))
-    return ConstrainedSimilarity(plain, term, ones, None, plain.degrees, beta)
+    term = group_term(sets.groups, low_rank(single, beta / np.maximum(n_linked, 1)))
+    diagonal, ones = -beta * _linked(sets, single), np.ones(len(plain.scale))
+    return ConstrainedSimilarity(plain, term, diagonal, ones, None, plain.degrees, beta)
 
 
-def _between_linked(groups: Ints, single: Floats, weights: Floats, itself: float) -> LinearOperator:
-    """Weights between instances of the same single label; `itself` is taken off the diagonal."""
-    linked = np.any(single > 0, axis=1)[groups]
-    diagonal = sparse.diags_array(np.where(linked, -itself, 0.0))
-    return group_term(groups, low_rank(single, weights)) + aslinearoperator(diagonal)
+def _linked(sets: _LabelSetGroups, single: Floats) -> Floats:
+    """1 for instances of bags with a single label, by which they are linked with others; else 0."""
+    return np.any(single > 0, axis=1)[sets.groups].astype(float)
 
 
 def _without(similarity: Any, groups: Ints, left_out: Bools) -> Any:
