@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bagwise import Bags
 from bagwise.solvers.margin.concave_convex import _ConvexProblem
 from test_primal_dual_solver import draw
 
@@ -13,7 +14,7 @@ def problem(seed, fit_intercept):
     X, offsets, codes = draw(seed)
     costs = np.random.default_rng(seed).uniform(0.5, 2, len(codes))
     rng = np.random.RandomState(seed)
-    return _ConvexProblem(X, offsets, codes, N_CLASSES, costs, fit_intercept, rng)
+    return _ConvexProblem(Bags(X, offsets), codes, costs, N_CLASSES, fit_intercept, rng)
 
 
 def convex_objective(convex, W, b, witness):

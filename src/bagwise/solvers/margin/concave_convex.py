@@ -94,7 +94,7 @@ class _ConvexProblem:
         best = compiled.segments.maximum(scores, self.offsets)
         return 0.5 * float((W**2).sum()) + self._loss(best, best[self.own])
 
-    def solve(self, scores: Array) -> tuple[Array, Array, Array]:
+    def solve(self, scores: Array, tol: float = TOL) -> tuple[Array, Array, Array]:
         """Fix the own witnesses at the given scores and minimise; return W, b and new scores."""
         witness = self._best_rows(scores)[self.own]
         W, b = self._primal(witness)
@@ -106,10 +106,10 @@ class _ConvexProblem:
                     order, self.X, W, b, self.scale, self.codes, witness, self.members,
                     self.mass, self.squares,
                 )  # fmt: skip
-                if worst < 0.1 * TOL:
+                if worst < 0.1 * tol:
                     break
             scores = self.X @ W.T + b
-            if self._gap(W, b, scores, witness) < TOL:
+            if self._gap(W, b, scores, witness) < tol:
                 break
         return W, b, scores
 
