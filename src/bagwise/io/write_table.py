@@ -190,7 +190,7 @@ class BagTable:
             return pa.array(values)
         except (pa.ArrowException, UnicodeError, OverflowError, TypeError, ValueError) as error:
             raise InputError(
-                f"{what} cannot be one column of a table ({error}): use integers, or texts."
+                f"{what} cannot be a column of a table ({error}): use only integers, or only texts."
             ) from error
 
     def _set_texts(self, sets: Labels) -> list[str | None]:
