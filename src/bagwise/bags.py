@@ -78,7 +78,8 @@ class Bags:
             )
         if self._feature_names is not None and len(self._feature_names) != self.n_features:
             raise InputError(
-                f"{len(self._feature_names)} feature names for {self.n_features} features."
+                f"{len(self._feature_names)} feature names for {self.n_features} features: give "
+                "one per feature."
             )
 
     @classmethod
@@ -178,7 +179,10 @@ class Bags:
         instances = _table(X)
         order, offsets, ids = group_rows(groups)
         if len(order) != instances.shape[0]:
-            raise InputError(f"groups has {len(order)} entries for {instances.shape[0]} instances.")
+            raise InputError(
+                f"groups has {len(order)} entries for {instances.shape[0]} instances: give the "
+                "bag of each instance."
+            )
         if not _is_range(order):
             instances = instances[order]
         return cls(instances, offsets, ids, feature_names=feature_names)
@@ -350,7 +354,8 @@ class Bags:
         if not values.shape or values.shape[0] != self.n_instances:
             n_rows = values.shape[0] if values.shape else "no"
             raise InputError(
-                f"values has {n_rows} rows for {self.n_instances} instances: one row per instance."
+                f"values has {n_rows} rows for {self.n_instances} instances: give one row per "
+                "instance."
             )
         return [values[a:b] for a, b in zip(self._offsets[:-1], self._offsets[1:], strict=True)]
 
@@ -664,7 +669,8 @@ def _checked_offsets(offsets: ArrayLike, n_instances: int) -> Ints:
         raise InputError("offsets are ragged: expected n_bags + 1 integers.") from error
     if array.ndim != 1 or array.dtype.kind not in "iu" or len(array) == 0:
         raise InputError(
-            f"offsets: shape {array.shape}, type {array.dtype}: expected n_bags + 1 integers."
+            f"offsets have shape {array.shape} and type {array.dtype}: expected n_bags + 1 "
+            "integers."
         )
     array = array.astype(np.int64)
     if array[0] != 0 or array[-1] != n_instances or np.any(np.diff(array) < 0):

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
 from bagwise.classification import CitationKNN
-from bagwise.datasets import _bag_sets, _letters, load_letter_carroll, make_names_and_faces
+from bagwise.datasets import _bag_sets, load_letter_carroll, make_names_and_faces
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.metric_learning import MIMLCA, MLCA, MultiInstanceKMeans
 from bagwise.persistence import load_model, save_model
@@ -456,7 +456,7 @@ def test_letters_are_found(seed):
 @pytest.mark.parametrize(
     ("load", "several", "goal"),
     [
-        (_letters.load_letter_carroll_redraw, False, 0.87),
+        (_bag_sets.load_letter_carroll_redraw, False, 0.87),
         (_bag_sets.load_msrcv2, False, 0.76),
         (_bag_sets.load_hja_birdsong, True, 0.85),
     ],

@@ -348,7 +348,8 @@ def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array,
         raise LabelError(f"y mixes {kinds}: give labels of one type.") from error
     if len(classes) < min_classes:
         raise LabelError(
-            f"y holds one class only ({classes.tolist()[0]!r}): expected {min_classes}{hint}."
+            f"y holds one class only ({classes.tolist()[0]!r}): this model learns from at least "
+            f"{min_classes} classes{hint}."
         )
     return classes, codes
 

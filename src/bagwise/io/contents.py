@@ -112,7 +112,8 @@ def check_contents(
         contents.coords = np.asarray(coords)
         if contents.coords.shape[:1] != (bags.n_instances,):
             raise InputError(
-                f"coords has shape {contents.coords.shape} for {bags.n_instances} instances."
+                f"coords has shape {contents.coords.shape} for {bags.n_instances} instances: give "
+                "one row each."
             )
     contents.extras = {name: np.asarray(values) for name, values in (extras or {}).items()}
     return contents

@@ -70,7 +70,8 @@ def format_errors(path: Path) -> Iterator[None]:
     except Exception as error:
         detail = (str(error) or type(error).__name__).splitlines()[0].rstrip(".")
         raise FileFormatError(
-            f"{path} could not be read: {detail}. Is it complete, and does its suffix fit?"
+            f"{path} could not be read: {detail}. Is it complete, and does its suffix "
+            "match its format?"
         ) from error
 
 

@@ -345,7 +345,8 @@ class CsvSource(TableSource):
             raise error
         if self._block >= _CSV_LARGEST_BLOCK:
             raise FileFormatError(
-                f"{self._path} has a row of more than {_CSV_LARGEST_BLOCK} bytes: is a quote open?"
+                f"{self._path} has a row of more than {_CSV_LARGEST_BLOCK} bytes: is a quote left "
+                "open?"
             ) from error
         self._block *= 16
 
