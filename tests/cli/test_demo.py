@@ -79,6 +79,7 @@ def test_a_missing_extra_is_told_before_the_work(run, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of default budgets
 def test_every_section_shows_what_it_promises(run, tmp_path):
     result = run("demo", "-o", tmp_path / "demo")
     assert result.exit_code == 0, result.stderr
