@@ -9,6 +9,8 @@ import pytest
 
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError, LabelError
 from bagwise.io import read_bags, write_bags
+from bagwise.io.columns import Request
+from bagwise.io.reading import read_contents
 
 
 @pytest.fixture
@@ -59,6 +61,8 @@ def test_labels_beside_the_slides(slides, tmp_path):
         read_bags(folder, labels={"slide_08": 0})
     with pytest.raises(InputError, match="labels="):
         read_bags(folder, label="label")
+    with pytest.raises(InputError, match="group= names a column"):
+        read_contents(folder, Request(group="patient"))
 
 
 def test_another_dataset(slides):
