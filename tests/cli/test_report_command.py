@@ -287,3 +287,87 @@ def test_a_full_disk_leaves_the_old_page(run, slides, model, page, limit):
     assert len(result.stderr.strip().splitlines()) == 1
     assert page.read_text(encoding="utf-8") == "old"
     assert not list(page.parent.glob(".*"))
+
+
+def three_labels(path, labels="abc", groups=None):
+    """36 bags of up to three labels, the instances of each around a corner of its own."""
+    rng = np.random.default_rng(0)
+    rows = [["bag", "patient", "label", "x", "y", "z"]]
+    for i in range(36):
+        label = "abc"[i % 3]
+        patient = f"p{i // 3}" if label not in (groups or {}) else groups[label]
+        for _ in range(2):
+            point = rng.normal(size=3) + 2 * np.eye(3)[i % 3]
+            if label in labels:
+                rows.append([f"s{i}", patient, label, *point.tolist()])
+    return write_rows(path, rows)
+
+
+def fitted(run, table):
+    model = table.with_suffix(".skops")
+    words = ("--exclude", "patient", "-m", "sil", "-o", model)
+    result = run("fit", table, *words)
+    assert result.exit_code == 0, result.stderr
+    return model
+
+
+def figures(page):
+    """The first row of figures, and the rows of labels, in any order."""
+    text = page.read_text(encoding="utf-8").split("How well it does", 2)[-1].split("All bags")[0]
+    rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in text.split("</tr>")]
+    rows = [row for row in rows if row]
+    first = next(row for row in rows if row[0] == "this model")
+    start = next(i for i, row in enumerate(rows) if row[:2] == ["label", "bags"])
+    return first, sorted(rows[start + 1 :])
+
+
+@pytest.mark.parametrize(("of_model", "of_file"), [("ac", "abc"), ("ab", "abc"), ("abc", "ac")])
+def test_figures_of_folds_do_not_depend_on_the_labels_of_the_model(
+    run, tmp_path, page, of_model, of_file
+):
+    """Folds are fitted anew: a model of other labels gives the same figures."""
+    table = three_labels(tmp_path / "table.csv", of_file)
+    other = fitted(run, three_labels(tmp_path / "other.csv", of_model))
+    found = []
+    for model in (fitted(run, table), other):
+        result = run("report", model, table, "--cv", 3, "-o", page, "--force")
+        assert result.exit_code == 0, result.stderr
+        found.append((figures(page)[0], payload(page)["bags"]["heldOut"]))
+        if of_file == "abc":
+            found[-1] += (figures(page)[1],)
+    assert found[0] == found[1]
+
+
+def test_a_label_that_is_in_one_group(run, tmp_path, page):
+    """All its bags are in one fold, whose model has not seen it."""
+    table = three_labels(tmp_path / "table.csv", groups={"b": "alone"})
+    words = (table, "--group", "patient", "--json")
+    result = run("report", fitted(run, table), *words, "--cv", 3, "-o", page)
+    assert result.exit_code == 0, result.stderr
+    _, labels = figures(page)
+    assert [row[-1] == "" for row in labels] == [False, True, False]  # AUC of a, b, c
+    assert "b" not in {
+        predicted
+        for predicted, truth in zip(
+            payload(page)["bags"]["heldOut"], payload(page)["bags"]["truth"], strict=True
+        )
+        if truth == "b"
+    }
+    result = run("evaluate", *words, "--folds", 3, "-m", "sil")
+    assert result.exit_code == 0, result.stderr
+    assert "AUC" not in json.loads(result.stdout)["methods"][0]
+
+
+def test_folds_of_a_model_with_a_positive_label_and_a_further_one(run, tmp_path, page):
+    """The model knows its labels as 0 and 1; the further one is text."""
+    two = three_labels(tmp_path / "two.csv", "ac")
+    model = tmp_path / "positive.skops"
+    words = ("--positive", "a", "--exclude", "patient", "-m", "sil", "-o", model)
+    assert run("fit", two, *words).exit_code == 0
+    table = three_labels(tmp_path / "table.csv")
+    found = []
+    for file in (model, fitted(run, table)):
+        result = run("report", file, table, "--cv", 3, "-o", page, "--force")
+        assert result.exit_code == 0, result.stderr
+        found.append(payload(page)["bags"]["heldOut"])
+    assert found[0] == found[1]

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import (
     GroupKFold,
     StratifiedKFold,
@@ -9,6 +11,8 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 
+from bagwise import Bags
+from bagwise._methods.ready_made import LabelFrequencies
 from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClassifier
 from bagwise.datasets import load_letter_carroll, make_bags
 from bagwise.exceptions import BagwiseError, InputError
@@ -97,3 +101,56 @@ def test_bags_without_a_label_have_no_held_out_prediction(sets):
     whole = HeldOut(predicted, np.array([0.5, 2.0])).expand(np.array([True, False, True]))
     assert whole.predicted.tolist() == ([[1, 0], [-1, -1], [0, 1]] if sets else [0, None, 1])
     assert whole.scores.tolist() == [0.5, 0.0, 2.0]
+
+
+@pytest.fixture
+def three_labels(rng):
+    """30 bags of the labels a, b, c, and two folds: the first has no b in its training part."""
+    y = np.array(list("abc") * 10)
+    bags = [rng.normal(size=(2, 3)) + 3 * np.eye(3)["abc".index(label)] for label in y]
+    first = np.flatnonzero((y == "b") | (np.arange(30) < 6))
+    second = np.setdiff1d(np.arange(30), first)
+    return bags, y, [(second, first), (first, second)]
+
+
+@pytest.mark.parametrize("model", [SetKernelSVM(), SingleInstanceClassifier()])
+def test_scores_of_folds_without_a_label_are_placed_by_label(three_labels, model):
+    bags, y, folds = three_labels
+    found = held_out_predictions(model, bags, y, cv=folds)
+    assert found.classes.tolist() == ["a", "b", "c"]
+    for train, test in folds:
+        fitted = clone(model).fit([bags[i] for i in train], y[train])
+        held_out = [bags[i] for i in test]
+        seen = np.searchsorted(["a", "b", "c"], fitted.classes_)
+        scores = fitted.decision_function(held_out)
+        if scores.ndim == 1:
+            scores = np.column_stack([-scores, scores])
+            assert (found.scores[test, 1] == -np.inf).all()  # b
+        np.testing.assert_allclose(found.scores[np.ix_(test, seen)], scores)
+        if hasattr(fitted, "predict_proba"):
+            shares = fitted.predict_proba(held_out)
+            np.testing.assert_allclose(found.probabilities[np.ix_(test, seen)], shares)
+            np.testing.assert_allclose(found.probabilities[test].sum(axis=1), 1)
+
+
+def test_folds_without_a_label_are_evaluated(three_labels):
+    bags, y, folds = three_labels
+    for order in (folds, folds[::-1]):
+        result = evaluate(SetKernelSVM(), bags, y, cv=order)
+        assert sorted(result.scores) == ["accuracy", "balanced accuracy"]  # AUC: of two labels
+        expected = cross_val_score(SetKernelSVM(), Bags.from_arrays(bags), y, cv=order)
+        np.testing.assert_allclose(result.scores["accuracy"], expected)
+
+
+def test_a_model_that_saw_one_of_two_labels_has_no_auc(data):
+    y = np.repeat([0, 1], 15)
+    folds = [(np.arange(15), np.arange(15, 30)), (np.arange(10, 30), np.arange(10))]
+    result = evaluate(DummyClassifier(), data.bags, y, cv=folds)
+    assert np.isnan(result.scores["AUC"][0])
+
+
+def test_labels_with_a_probability_above_a_half_are_predicted(data):
+    sets = np.column_stack([np.arange(30) % 6 > 0, np.arange(30) % 6 == 0]).astype(int)
+    found = held_out_predictions(LabelFrequencies(), data.bags, sets, cv=2)
+    assert found.predicted.tolist() == [[1, 0]] * 30
+    assert found.classes is None  # the columns of y

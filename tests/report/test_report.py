@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.metrics import brier_score_loss
+from sklearn.metrics import brier_score_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -128,6 +128,67 @@ def test_held_out_answers_make_the_figures(bags, y):
     assert "metrics are optimistic" not in text
     with pytest.raises(InputError, match="2 held-out predictions were given for 12 bags"):
         Report(model, bags, y, held_out=HeldOut(flipped[:2])).to_html()
+
+
+def label_rows(html):
+    """The table label by label: the cells of each row by its label."""
+    table = html.split("Label by label", 1)[1].split("</table>")[0]
+    rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in table.split("</tr>")]
+    return {cells[0]: cells[1:] for cells in rows if cells}
+
+
+@pytest.mark.parametrize("own", [["a", "c"], ["a", "b", "c"], ["b", "c"]])
+def test_held_out_scores_belong_to_their_labels(bags, rng, own):
+    """Whatever labels the model was fitted on, and in whatever order the scores are."""
+    truth = np.array(["a", "b", "c"] * 4)
+    model = SingleInstanceClassifier().fit(bags, np.resize(own, 12))
+    classes = np.array(["c", "a", "b"])
+    scores, proba = rng.normal(size=(12, 3)), rng.dirichlet(np.ones(3), size=12)
+    predicted = classes[scores.argmax(axis=1)]
+    for column, values in (("scores", scores), ("probabilities", proba)):
+        held_out = HeldOut(predicted, **{column: values}, classes=classes)
+        html = Report(model, bags, truth, held_out=held_out).to_html()
+        rows = label_rows(html)
+        areas = [roc_auc_score(truth == label, values[:, k]) for k, label in enumerate(classes)]
+        for label, area in zip(classes, areas, strict=True):
+            assert rows[label][-1] == f"{area:.3f}"
+        assert payload(html)["bags"]["heldOut"] == predicted.tolist()
+        accuracy = np.mean(predicted == truth)
+        assert f"this model {accuracy:.3f} {accuracy:.3f} {np.mean(areas):.3f}" in text_of(html)
+    right = classes[proba.argmax(axis=1)] == truth
+    brier = brier_score_loss(right.astype(int), proba.max(axis=1))
+    assert f"Brier score {brier:.3f}" in text_of(html)
+
+
+def test_one_held_out_score_is_that_of_the_second_label(bags, y, rng):
+    """The model knows a label between the two of the bags."""
+    model = SingleInstanceClassifier().fit(bags, np.array(["no", "or", "yes"] * 4))
+    scores = rng.normal(size=12)
+    held_out = HeldOut(np.where(scores > 0, "yes", "no"), scores, classes=["no", "yes"])
+    text = text_of(Report(model, bags, y, held_out=held_out).to_html())
+    area = roc_auc_score(y == "yes", scores)
+    assert f"ROC curve of “yes”. Area {area:.3f}" in text
+
+
+def test_a_label_that_a_fold_had_not_seen_has_no_ranking(bags, rng):
+    truth = np.array(["a", "b", "c"] * 4)
+    model = SingleInstanceClassifier().fit(bags, truth)
+    scores = rng.normal(size=(12, 3))
+    scores[:6, 1] = -np.inf
+    held_out = HeldOut(truth, scores, classes=["a", "b", "c"])
+    html = Report(model, bags, truth, held_out=held_out).to_html()
+    areas = [roc_auc_score(truth == label, scores[:, k]) for label, k in (("a", 0), ("c", 2))]
+    assert label_rows(html)["b"][-1] == ""
+    assert f"this model 1.000 1.000 {np.mean(areas):.3f}" in text_of(html)
+
+
+def test_scores_of_pairs_of_labels_rank_none(bags):
+    truth = np.array(["a", "b", "c", "d"] * 3)
+    held_out = HeldOut(truth, np.ones((12, 6)), classes=["a", "b", "c", "d"])
+    model = SingleInstanceClassifier().fit(bags, truth)
+    text = text_of(Report(model, bags, truth, held_out=held_out).to_html())
+    assert "this model 1.000 1.000" in text
+    assert "ROC curve" not in text
 
 
 def test_what_people_write_stays_text(bags, y):

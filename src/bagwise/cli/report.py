@@ -137,6 +137,7 @@ def _held_out(
     from bagwise._methods.ready_made import baselines
     from bagwise.base import RowEstimator
     from bagwise.inspection._tables import final_estimator
+    from bagwise.labels import Labels
     from bagwise.model_selection import held_out_predictions
     from bagwise.model_selection._evaluation import make_folds
 
@@ -145,15 +146,16 @@ def _held_out(
     if labels is None:
         raise LabelError("--cv needs labels: name their column with label= or label_set=.")
     known, has_sets = labels.known, labels.has_sets
+    classes = np.asarray(fitted.classes_).tolist()
+    own = labels[known].aligned(classes, [str(label) for label in classes])
     if has_sets:
-        classes = np.asarray(fitted.classes_).tolist()
-        own = labels[known].aligned(classes, [str(label) for label in classes])
-        targets = own.indicator[:, : len(classes)].astype(int)
-    else:
-        targets = labels[known].values
+        targets = strata = own.indicator[:, : len(classes)].astype(int)
+    else:  # codes: the labels may be of several types, which cannot be sorted
+        own = Labels.from_values(own.tolist(), own.classes.tolist())
+        targets, strata = own.codes, np.asarray(own.texts)
     bags = data.bags[np.flatnonzero(known)]
     groups = None if data.groups is None else data.groups[known]
-    splits = make_folds(targets, n_folds=folds, seed=seed, groups=groups)
+    splits = make_folds(strata, n_folds=folds, seed=seed, groups=groups)
     models = {"": fitted} | baselines(label_sets=has_sets, sparse=issparse(bags.instances))
     found = {}
     with progress("Cross-validating", total=len(models) * len(splits)) as step:
@@ -161,6 +163,9 @@ def _held_out(
             held_out = held_out_predictions(
                 model, bags, targets, cv=splits, groups=groups, after_fold=step
             )
+            if not has_sets:
+                predicted = own.classes[held_out.predicted]
+                held_out = replace(held_out, predicted=predicted, classes=own.classes)
             found[name] = held_out.expand(known)
     return replace(found.pop(""), baselines=found)
 

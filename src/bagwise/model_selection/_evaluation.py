@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -81,13 +81,17 @@ class HeldOut:
     predicted : ndarray of shape (n_bags,) or (n_bags, n_classes)
         What ``predict`` gave for each bag.
     scores : ndarray of shape (n_bags,) or (n_bags, n_classes), default=None
-        What ``decision_function`` gave.
+        What ``decision_function`` gave; minus infinity for a class that was not in the training
+        part. Such a class has no AUC: it was never ranked.
     probabilities : ndarray of shape (n_bags, n_classes), default=None
-        What ``predict_proba`` gave.
+        What ``predict_proba`` gave; 0 for a class that was not in the training part.
     how : str, default="held out"
         How the bags were held out, such as ``"5-fold cross-validation"``.
     baselines : mapping of str to HeldOut, default={}
         The predictions of other models for the same bags.
+    classes : array-like of shape (n_classes,), default=None
+        The labels of the columns; a single column of scores is that of the last. By default the
+        classes of the model that is reported on, in its order.
 
     Examples
     --------
@@ -102,6 +106,7 @@ class HeldOut:
     probabilities: Array | None = None
     how: str = "held out"
     baselines: Mapping[str, HeldOut] = field(default_factory=dict)
+    classes: ArrayLike | None = None
 
     def expand(self, labelled: Bools) -> HeldOut:
         """Place the predictions for the labelled bags among all bags; the others have none.
@@ -124,12 +129,11 @@ class HeldOut:
             return whole
 
         sets = self.predicted.ndim == 2
-        return HeldOut(
-            expanded(self.predicted, -1 if sets else None, np.int64 if sets else object),
-            expanded(self.scores, 0, np.float64),
-            expanded(self.probabilities, 0, np.float64),
-            self.how,
-            self.baselines,
+        return replace(
+            self,
+            predicted=expanded(self.predicted, -1 if sets else None, np.int64 if sets else object),
+            scores=expanded(self.scores, 0, np.float64),
+            probabilities=expanded(self.probabilities, 0, np.float64),
         )
 
 
@@ -200,9 +204,10 @@ def compare(
         In the order of `models`.
     """
     bags, labels, folds = _prepared(X, y, cv, groups)
+    n_classes = len(np.unique(labels))
 
     def measured(model: Any, part: Any, part_labels: Array) -> dict[str, float]:
-        measures = model_measures(model, part, part_labels)
+        measures = model_measures(model, part, part_labels, n_classes=n_classes)
         after_fold()
         return measures
 
@@ -247,14 +252,20 @@ def held_out_predictions(
     Returns
     -------
     HeldOut
+        Its classes are the sorted labels; None for label sets, whose columns are those of `y`.
     """
     bags, labels, folds = _prepared(X, y, cv, groups)
+    classes = np.unique(labels) if labels.ndim == 1 else None
     parts: dict[str, list[Array]] = {}
+    unseen = {"predict": None, "decision_function": -np.inf, "predict_proba": 0.0}
     for train, test in folds:
         fitted = clone(model).fit(bags[train], labels[train])
-        for method in ("predict", "decision_function", "predict_proba"):
+        for method, fill in unseen.items():
             if hasattr(fitted, method):
-                parts.setdefault(method, []).append(np.asarray(getattr(fitted, method)(bags[test])))
+                values = np.asarray(getattr(fitted, method)(bags[test]))
+                if fill is not None and classes is not None:
+                    values = _by_class(values, fitted.classes_, classes, fill)
+                parts.setdefault(method, []).append(values)
         after_fold()
     tested = np.concatenate([test for _, test in folds])
     if not np.array_equal(np.sort(tested), np.arange(len(bags))):
@@ -264,11 +275,22 @@ def held_out_predictions(
     scores, proba = found.get("decision_function"), found.get("predict_proba")
     predicted = found.get("predict")
     if predicted is None:  # a model of label sets that only scores labels
-        ranked = scores if scores is not None else proba
+        ranked, threshold = (scores, 0.0) if scores is not None else (proba, 0.5)
         assert ranked is not None
-        predicted = (ranked > 0).astype(int)
-    whole = "" if groups is None else ", groups whole"
-    return HeldOut(predicted, scores, proba, how=f"{len(folds)}-fold cross-validation{whole}")
+        predicted = (ranked > threshold).astype(int)
+    how = f"{len(folds)}-fold cross-validation{'' if groups is None else ', groups whole'}"
+    return HeldOut(predicted, scores, proba, how, classes=classes)
+
+
+def _by_class(values: Array, own: Array, classes: Array, fill: float) -> Array:
+    """The columns of a model in those of all classes, where it has seen only some of them."""
+    if len(own) == len(classes):
+        return values
+    if values.ndim == 1:  # two classes
+        values = np.column_stack([-values, values])
+    table = np.full((len(values), len(classes)), fill)
+    table[:, np.searchsorted(classes, own)] = values
+    return table
 
 
 def evaluation_table(evaluations: list[Evaluation]) -> dict[str, list[str]]:

@@ -36,14 +36,19 @@ def area_under_roc(positive: Bools, scores: Array) -> float:
     return float(roc_auc_score(positive, scores)) if defined else float("nan")
 
 
-def model_measures(model: Any, bags: Any, y: Array) -> dict[str, float]:
-    """Measure a fitted model on bags: a scorer for scikit-learn's ``cross_validate``."""
+def model_measures(model: Any, bags: Any, y: Array, *, n_classes: int) -> dict[str, float]:
+    """Measure a fitted model on bags: a scorer for scikit-learn's ``cross_validate``.
+
+    `n_classes` counts the labels of all folds: each fold has the same measures, also where its
+    model has not seen every label.
+    """
     has_scores = hasattr(model, "decision_function")
     if y.ndim == 2:
         method = model.decision_function if has_scores else model.predict_proba
         return label_set_measures(y, method(bags))
     measures = label_measures(y, model.predict(bags))
-    if len(model.classes_) == 2:
-        scores = model.decision_function(bags) if has_scores else model.predict_proba(bags)[:, 1]
-        measures["AUC"] = area_under_roc(y == model.classes_[1], scores)
+    if n_classes == 2:
+        scores = model.decision_function(bags) if has_scores else model.predict_proba(bags)[:, -1]
+        unseen = len(model.classes_) < 2
+        measures["AUC"] = np.nan if unseen else area_under_roc(y == model.classes_[1], scores)
     return measures

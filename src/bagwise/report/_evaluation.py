@@ -42,8 +42,8 @@ class _Assessment:
     truth, predicted : ndarray of shape (n_bags,) or (n_bags, n_names)
         Places in `names`; or label sets as zeros and ones. No prediction is -1.
     scores : ndarray of shape (n_bags, n_names) or None
-        A score per label, minus infinity for labels the model does not know; two classes have one
-        column, that of the second.
+        A score per label, minus infinity for labels the model does not score: those it does not
+        know, and the first of two classes.
     proba : ndarray of shape (n_bags, n_names) or None
         Probabilities.
     names : list of str
@@ -63,16 +63,17 @@ class _Assessment:
 
     @property
     def ranked(self) -> list[int]:
-        """The labels whose ROC curve is shown: the second of two, else every one."""
-        one_column = self.scores is not None and self.scores.shape[1] == 1
-        return [1] if one_column else list(range(len(self.names)))
+        """The labels that all bags have a score for: their ROC curves are shown."""
+        if self.scores is None:
+            return []
+        return np.flatnonzero(np.isfinite(self.scores).all(axis=0)).tolist()
 
     def ranking_of(self, k: int) -> tuple[Bools, Array] | None:
         """Which bags carry a label, and their scores; None where all do, or none."""
         if self.scores is None:
             return None
         carries = self.truth[:, k] == 1 if self.has_sets else self.truth == k
-        score = self.scores[:, 0 if self.scores.shape[1] == 1 else k]
+        score = self.scores[:, k]
         if not 0 < carries.sum() < len(carries) or not np.isfinite(score).all():
             return None
         return carries, score
@@ -123,7 +124,8 @@ def evaluation_section(
     baselines = {}
     if held_out is None:
         fair, how = _not_in_training(known, seen, unit)
-        assessed = _assess(fair, predicted, subject.raw_scores, subject.raw_proba)
+        scores, proba = subject.raw_scores, subject.raw_proba
+        assessed = _assess(fair, predicted, scores, proba, subject.classes)
     else:
         assessed = _assess_held_out(subject, held_out)
         baselines = {
@@ -166,29 +168,42 @@ def _assess_held_out(subject: Subject, held_out: HeldOut) -> _Assessment:
             "give one each."
         )
     assert subject.known is not None
-    return _assess(subject.known, predicted, held_out.scores, held_out.probabilities)
+    own = subject.classes if held_out.classes is None else np.asarray(held_out.classes).tolist()
+    return _assess(subject.known, predicted, held_out.scores, held_out.probabilities, own)
 
 
-def _assess(known: Labels, predicted: Labels, scores: Any, proba: Any) -> _Assessment:
-    rows, n_names, has_sets = known.known, len(known.names), predicted.has_sets
+def _assess(
+    known: Labels, predicted: Labels, scores: Any, proba: Any, own: list[Any]
+) -> _Assessment:
+    """Bring what is predicted for the classes `own` into the order of the known labels."""
+    rows, has_sets = known.known, predicted.has_sets
     if scores is None and proba is not None:
         scores = proba[:, 1] if proba.shape[1] == 2 and not has_sets else proba
-    if scores is not None:
-        scores = np.asarray(scores, dtype=float).reshape(len(scores), -1)[rows]
-        scores = scores if scores.shape[1] == 1 else _widened(scores, n_names, -np.inf)
     return _Assessment(
         (known.indicator if has_sets else known.codes)[rows],
-        (_widened(predicted.indicator, n_names, 0) if has_sets else predicted.codes)[rows],
-        scores,
-        None if proba is None else _widened(proba, n_names, 0.0)[rows],
+        _by_label(predicted.indicator, own, known, 0) if has_sets else predicted.codes[rows],
+        _by_label(scores, own, known, -np.inf),
+        _by_label(proba, own, known, 0.0),
         known.names,
     )
 
 
-def _widened(table: Array, n_columns: int, fill: float) -> Array:
-    """Columns for the labels that the model does not know."""
-    missing = max(n_columns - table.shape[1], 0)
-    return np.pad(table, ((0, 0), (0, missing)), constant_values=fill)
+def _by_label(values: Any, own: list[Any], known: Labels, fill: float) -> Any:
+    """A column per known label, for the labelled bags; one column is that of the last class.
+
+    None where columns are not about classes, but for example about pairs of them.
+    """
+    if values is None:
+        return None
+    values = np.asarray(values).reshape(len(values), -1)[known.known]
+    if values.shape[1] not in (1, len(own)):
+        return None
+    table = np.full((len(values), len(known.names)), fill, dtype=np.result_type(values, fill))
+    places = {label: k for k, label in enumerate(known.classes.tolist())}
+    for label, column in zip(own[-values.shape[1] :], values.T, strict=False):
+        if label in places:
+            table[:, places[label]] = column
+    return table
 
 
 def _plain_baseline(assessed: _Assessment) -> dict[str, _Assessment]:

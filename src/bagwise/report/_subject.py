@@ -120,14 +120,17 @@ class Subject:
         return [str(name) for name in self.bags.names.tolist()]
 
     def labels(self, predicted: Any, kind: str = "partial") -> Labels:
-        """Predictions of the model as labels; a label that is no class of it is unknown.
+        """Predictions of the model, or of one fitted anew, as labels; other labels are unknown.
 
-        Among instances the background, where the model has one, is the last class.
+        The classes are those of the model, then further labels of the bags. Among instances the
+        background, where the model has one, is the last class.
         """
         values, classes, names = np.asarray(predicted), self.classes, list(self.names)
         if values.ndim == 2:
             indicator = np.where(values < 0, -1, values > 0)
             return Labels("sets", classes, indicator=indicator, names=names)
+        if kind == "partial" and self.known is not None:
+            classes, names = self.known.classes.tolist(), self.known.names
         background = getattr(self.estimator, "background_label_", None)
         if kind == "instances" and background is not None:
             classes = [*classes, background]
