@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
+from bagwise.engines import place
 
 from .harness import Fact, Row, growth, seconds, table
 
@@ -146,9 +147,9 @@ class Idle:
 
 def calls(away, n_rounds=200):
     """What a round costs besides the work: two of them per iteration of pdMISVM."""
-    parts = away.place(Idle)
-    parts.total("nothing")
-    took = seconds(lambda: [parts.total("nothing") for _ in range(n_rounds)]) / n_rounds
+    with place(away, Idle) as parts:
+        parts.total("nothing")
+        took = seconds(lambda: [parts.total("nothing") for _ in range(n_rounds)]) / n_rounds
     yield Fact(
         "an empty round over two workers", f"{1e3 * took:.2f} ms", "small beside an iteration"
     )

@@ -39,7 +39,7 @@ PACKAGES = {
     # Bags.to and Bags.distribute call engines
     "bags": {"_types", "exceptions", "_sklearn", "labels", "engines"},
     "compiled": {"_types"},
-    "engines": {"_types", "exceptions", "extras", "bags", "compiled"},
+    "engines": {"_types", "exceptions", "_files", "extras", "bags", "compiled"},
     "solvers": {"_types", "exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},
     "_validation": {"_types", "exceptions", "_sklearn", "labels", "bags", "engines"},
     "pairwise": FOUNDATION - {"base", "solvers"},

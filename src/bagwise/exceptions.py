@@ -73,7 +73,7 @@ class MissingExtraError(BagwiseError, ImportError):
 
 
 class WorkerLostError(BagwiseError, RuntimeError):
-    """Workers of a cluster were lost more often than a fit could bear, or the cluster is gone.
+    """A fit gave up after losing workers of a cluster too often, or the cluster is gone.
 
     `final` is whether another attempt is pointless.
     """

@@ -45,7 +45,7 @@ def solve(bags, codes, track=iter, path=None, exact=False, max_iter=40):
 
 def kill_a_worker(bags):
     """End the process that holds the first partition."""
-    holder = bags.partitions.holders()[0]["workers"][0]
+    holder = bags.partitions.places()[0]["workers"][0]
     os.kill(bags.partitions.client.run(os.getpid, workers=[holder])[holder], signal.SIGKILL)
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from bagwise import Bags
-from bagwise.annotation import ORedLogisticRegression
+from bagwise.annotation import ORedLogisticRegression, RankLossSIM
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM, WellMISVM
 from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
 from bagwise.exceptions import InputError
@@ -87,6 +87,14 @@ def test_other_columns_are_refused(put):
     narrow = bags.with_instances(bags.instances[:, :3])
     with pytest.raises(InputError, match="3 features"):
         model.predict(put(narrow))
+
+
+def test_annotators_check_label_sets_of_all_partitions_at_once(client):
+    bags, sets = with_label_sets()
+    model = RankLossSIM().fit(bags, sets)
+    model._runs_elsewhere = ("cluster",)  # no annotator of this kind does so far
+    away = bags.distribute(client, npartitions=2)
+    np.testing.assert_array_equal(model.annotate(away, sets), model.annotate(bags, sets))
 
 
 def test_models_of_one_process_say_so(client):

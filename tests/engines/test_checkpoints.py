@@ -118,6 +118,38 @@ def test_a_killed_fit_of_label_sets_continues(model, tensor, tmp_path, monkeypat
     assert not list(tmp_path.iterdir())
 
 
+KILLED_WITHIN_A_SAVE = """
+import os, signal, sys
+sys.path[:0] = {path!r}
+from bagwise.engines import Checkpoint, checkpoint
+from bagwise.engines.parts import LocalParts
+from engine_examples import Counter
+
+def half(file, **arrays):
+    file.write(b"half")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+parts = LocalParts(Counter(None))
+Checkpoint({file!r}, ()).save({{"n_iter": 3}}, parts)
+checkpoint.np.savez = half
+Checkpoint({file!r}, ()).save({{"n_iter": 4}}, parts)
+"""
+
+
+def test_a_kill_within_a_save_leaves_the_last_checkpoint_and_no_litter(tmp_path):
+    file, parts = tmp_path / "fit.npz", LocalParts(Counter(None))
+    script = KILLED_WITHIN_A_SAVE.format(path=sys.path, file=str(file))
+    ended = subprocess.run([sys.executable, "-c", script], check=False)
+    assert ended.returncode == -signal.SIGKILL
+    memory = {"n_iter": 0}
+    assert Checkpoint(file, ()).load(memory, parts)
+    assert memory["n_iter"] == 3
+    assert len(list(tmp_path.iterdir())) == 2
+    Checkpoint(file, ()).save({"n_iter": 5}, parts)
+    assert list(tmp_path.iterdir()) == [file]
+
+
 def test_a_search_that_takes_another_way_leaves_the_journal(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
     parts, path = LocalParts(Counter(None)), tmp_path / "fit.npz"

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from bagwise import Bags, _memory, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
-from bagwise.engines import connection
+from bagwise.engines import connection, one_core_if_few_instances
 from bagwise.engines.arrays import add
 from bagwise.engines.connection import SentFunction, aligned
 from bagwise.engines.parts import DaskParts
@@ -91,10 +91,18 @@ def test_bags_chosen_in_order_do_not_travel(client):
     bags, _ = example(30)
     away = bags.distribute(client, npartitions=2)
     chosen = away[np.arange(30) % 2 == 0]
-    before = [place["workers"] for place in away.partitions.holders()]
-    assert [place["workers"] for place in chosen.partitions.holders()] == before
-    assert away[:].partitions.holders() == away.partitions.holders()
+    before = [place["workers"] for place in away.partitions.places()]
+    assert [place["workers"] for place in chosen.partitions.places()] == before
+    assert away[:].partitions.places() == away.partitions.places()
     assert away[:].partitions.futures == away.partitions.futures
+
+
+def test_blas_keeps_its_threads_for_many_instances_in_few_bags(client):
+    few, many = (Bags(np.zeros((n, 600)), [0, n]).distribute(client) for n in (1000, 2000))
+    with one_core_if_few_instances(many) as limit:
+        assert limit is None
+    with one_core_if_few_instances(few) as limit:
+        assert limit is not None
 
 
 def test_distributed_bags_are_cross_validated(client):

@@ -20,6 +20,7 @@ from bagwise.engines import Checkpoint, checkpoint, iterate
 from bagwise.engines.parts import DaskParts, LocalParts
 from bagwise.exceptions import WorkerLostError
 from bagwise.metric_learning import MIMLCA
+from bagwise.solvers.annotation.orlr import ored_logistic
 from checks import example
 from engine_examples import Counter, kill_a_worker, mapped, solve, with_label_sets
 
@@ -288,6 +289,35 @@ def test_a_fit_that_loses_workers_again_and_again_gives_up(tmp_path):
         )
 
 
+@pytest.mark.parametrize("solver", ["lbfgs", "em"])
+def test_an_error_outside_the_parts_frees_the_workers(client, solver):
+    bags, sets = with_label_sets()
+    away = bags.distribute(client, npartitions=2)
+
+    def track(turns):
+        yield next(iter(turns))
+        raise ValueError("this is mine")
+
+    with pytest.raises(ValueError, match="this is mine") as caught:
+        ored_logistic(
+            away, sets, background=False, max_operations=1e9, weights=np.ones(len(bags)), reg=1.0,
+            fit_intercept=True, solver=solver, max_iter=9, tol=1e-9, track=track,
+        )  # fmt: skip
+    assert_no_actors(client)
+    assert caught.tb  # the error still holds its frames, and with them the parts
+
+
+def test_parts_are_released_where_the_scheduler_is_gone():
+    client = FakeClient(None, status="closed")
+    parts = DaskParts.__new__(DaskParts)
+    parts.partitions, parts._actors, parts._futures = SimpleNamespace(client=client), [1], [1]
+    start = time.monotonic()
+    with parts:
+        pass
+    assert time.monotonic() - start < 1
+    assert not parts._futures
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", ["mapped", "cluster"])
 def test_an_interrupt_ends_a_fit_and_frees_the_workers(engine, request, tmp_path, monkeypatch):
@@ -313,11 +343,15 @@ def test_an_interrupt_ends_a_fit_and_frees_the_workers(engine, request, tmp_path
         solve(away, codes, track, max_iter=10**6)
     assert time.monotonic() - times[0] < 1
     if client is not None:
-        end = time.monotonic() + 10
-        while actors := client.run_on_scheduler(_actors):
-            assert time.monotonic() < end, actors
-            time.sleep(0.1)
+        assert_no_actors(client)
         assert len(away.collect()) == 40  # the bags stay
+
+
+def assert_no_actors(client):
+    end = time.monotonic() + 10
+    while actors := client.run_on_scheduler(_actors):
+        assert time.monotonic() < end, actors
+        time.sleep(0.1)
 
 
 def _actors(dask_scheduler):

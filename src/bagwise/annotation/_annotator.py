@@ -10,6 +10,7 @@ from bagwise._types import Array
 from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin
+from bagwise.engines import over_partitions
 
 
 class AnnotatorMixin(BagClassifierMixin):
@@ -32,14 +33,15 @@ class AnnotatorMixin(BagClassifierMixin):
         ndarray of shape (n_instances,)
             Values of ``classes_``, aligned with ``bags.instances``.
         """
-        return self._evaluate(X, partial(self._annotated, label_sets=label_sets))
+        annotated = partial(self._annotated, label_sets=label_sets)
+        return self._evaluate(X, annotated, by_partition=False)
 
     def _annotated(self, bags: Bags, label_sets: Any) -> Array:
         """The label of each instance with the highest score, among those of its bag."""
         sets = check_label_sets(label_sets, bags, classes=self.classes_).indicator
         allowed = (sets == 1) | ~(sets == 1).any(axis=1, keepdims=True)
-        scores = np.where(allowed[bags.bag_index], self._checked_scores(bags), -np.inf)
-        return self._labels_of(scores)
+        scores = over_partitions(self._checked_scores, bags)
+        return self._labels_of(np.where(allowed[bags.bag_index], scores, -np.inf))
 
 
 def best_threshold(scores: Array, label_sets: Array) -> float:

@@ -16,7 +16,6 @@ from sklearn.utils.sparsefuncs import min_max_axis
 
 from bagwise._types import Array
 from bagwise._validation import check_bags
-from bagwise.engines import releasing_parts
 from bagwise.engines.arrays import extremes
 from bagwise.exceptions import BagwiseError, InputError, NotEnoughMemoryError
 
@@ -48,8 +47,7 @@ def checked_fit(fit: Callable[..., Any]) -> Callable[..., Any]:
     def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
         X = args[0] if args else kwargs.get("X")
         with numerical_errors(self, X):
-            with releasing_parts():
-                quietly(fit, self, *args, **kwargs)
+            quietly(fit, self, *args, **kwargs)
             fitted = [name for name in vars(self) if name.endswith("_") and name[0] != "_"]
             try:
                 for name in fitted:

@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from bagwise._types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.engines import Parts, local_instances, over_partitions, place, retry
+from bagwise.engines import Parts, local_instances, over_partitions, place, retry_on_new_parts
 
 BLOCK = 2**22  # values that go round at once
 
@@ -60,7 +60,7 @@ class PlacedRows:
     def __getitem__(self, rows: Any) -> Any:
         """Bring rows here."""
         ranked, places = np.unique(self.order[rows], return_inverse=True)
-        return retry(self._parts, lambda: self._rows_at(ranked))[places]
+        return retry_on_new_parts(self._parts, lambda: self._rows_at(ranked))[places]
 
     def map(self, function: Callable[[Any], Any]) -> Any:
         """Compute something per row where the rows are.
@@ -99,7 +99,7 @@ class PlacedRows:
                 self._parts.do("search", block, start)
             return self._parts.each("found")
 
-        distances, neighbors = zip(*retry(self._parts, search), strict=True)
+        distances, neighbors = zip(*retry_on_new_parts(self._parts, search), strict=True)
         row_of = np.argsort(self.order)
         return (
             np.concatenate(distances)[self.order],

@@ -65,8 +65,22 @@ def one_core_if_small(table: Any) -> AbstractContextManager[Any]:
     -------
     context manager
     """
-    small = table.shape[0] * table.shape[1] < 1_000_000
-    return threadpool_limits(1, user_api="blas") if small else nullcontext()
+    return one_core_if_few(table.shape[0] * table.shape[1])
+
+
+def one_core_if_few(n_values: int) -> AbstractContextManager[Any]:
+    """Keep BLAS on one core while it works on few values, as `one_core_if_small` does.
+
+    Parameters
+    ----------
+    n_values : int
+        Rows times columns.
+
+    Returns
+    -------
+    context manager
+    """
+    return threadpool_limits(1, user_api="blas") if n_values < 1_000_000 else nullcontext()
 
 
 def one_core_if_sparse(table: Any) -> AbstractContextManager[Any]:

@@ -3,13 +3,18 @@
 A solver defines a *part*: a block of whole bags with the state of the algorithm for them. `place`
 makes parts where the bags are. The solver then uses ``total`` (call a method of every part and add
 the results), ``each`` (call and collect) and ``do`` (call for the effect on the state). After a
-worker was lost, ``rebuild`` makes the parts anew. `iterate` is the loop around these calls, and
-`retry` repeats work that has no loop.
+worker was lost, ``rebuild`` makes the parts anew.
+
+Three functions repeat work after a lost worker, each what it can repeat without the others:
+``connection.retry_work`` a single request to the cluster (load partitions, map over them, make
+parts), `retry_on_new_parts` a whole computation on parts that starts from their first state, and
+`iterate` the steps of a loop since its last checkpoint. All give up after ``connection.LOSSES``
+attempts without progress; an error with ``final`` set is not tried again.
 """
 
 from bagwise.engines.arrays import to_numpy
 from bagwise.engines.checkpoint import Checkpoint
-from bagwise.engines.loop import Journal, iterate, retry
+from bagwise.engines.loop import Journal, iterate, retry_on_new_parts
 from bagwise.engines.parts import Parts, codes_by_bag, codes_of_instances, digest
 from bagwise.engines.placement import (
     by_place,
@@ -24,6 +29,5 @@ from bagwise.engines.placement import (
     over_partitions,
     over_tasks,
     place,
-    releasing_parts,
     require_local,
 )

@@ -1,6 +1,5 @@
 """The file with the state of a long fit, from which a killed fit is resumed."""
 
-import contextlib
 import hashlib
 import os
 import time
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bagwise._files import replacing
 from bagwise.engines.arrays import is_tensor, like, to_numpy
 from bagwise.engines.parts import Parts
 from bagwise.exceptions import InputError, WorkerLostError
@@ -51,17 +51,8 @@ class Checkpoint:
         arrays |= {f"memory/{name}": np.asarray(to_numpy(v)) for name, v in memory.items()}
         for i, state in enumerate([] if parts is None else parts.each("state")):
             arrays |= {f"part/{i}/{name}": to_numpy(value) for name, value in state.items()}
-        unfinished = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
-        try:
-            with open(unfinished, "wb") as file:
-                np.savez(file, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, self.path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                unfinished.unlink()
-            raise
+        with replacing(self.path, force=True) as unfinished, open(unfinished, "wb") as file:
+            np.savez(file, **arrays)
         self._saved_at = time.monotonic()
         self._cost = self._saved_at - start
 

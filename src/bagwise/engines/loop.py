@@ -94,19 +94,17 @@ def iterate(
             if done:
                 return True
 
-    try:
-        for _ in track(turns()):
-            if advance():
-                break
-    except BaseException:
-        parts.release()  # the fit is over, and its error may keep the parts alive
-        raise
+    for _ in track(turns()):
+        if advance():
+            break
     if checkpoint is not None:
         checkpoint.remove()
     return memory
 
 
-def retry(parts: Parts, work: Callable[[], Result], checkpoint: Checkpoint | None = None) -> Result:
+def retry_on_new_parts(
+    parts: Parts, work: Callable[[], Result], checkpoint: Checkpoint | None = None
+) -> Result:
     """Do some work on parts, and all of it again on new ones when a worker was lost.
 
     Parameters
@@ -125,9 +123,8 @@ def retry(parts: Parts, work: Callable[[], Result], checkpoint: Checkpoint | Non
     """
     try:
         return retry_work(work, parts.rebuild)
-    except BaseException as error:
-        parts.release()  # the fit is over, and its error may keep the parts alive
-        if checkpoint is None or not isinstance(error, WorkerLostError):
+    except WorkerLostError as error:
+        if checkpoint is None:
             raise
         raise checkpoint.explain(error) from error
 
@@ -153,7 +150,9 @@ class Journal:
         self._evaluations: list[Evaluation] = []
         self._n_evaluated = 0
         saved: dict[str, Any] = {"points": (), "values": (), "gradients": ()}
-        if checkpoint is not None and retry(parts, lambda: checkpoint.load(saved, parts)):
+        if checkpoint is not None and retry_on_new_parts(
+            parts, lambda: checkpoint.load(saved, parts)
+        ):
             self._points = saved["points"].tolist()
             self._evaluations = list(zip(saved["values"].tolist(), saved["gradients"], strict=True))
 

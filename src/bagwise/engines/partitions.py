@@ -67,7 +67,7 @@ class Partitions:
         sent = SentFunction(function)
 
         def submit() -> tuple[list[Any], set[str]]:
-            places = self.holders()[chosen]
+            places = self.places()[chosen]
             calls = [
                 connection.submit(self.client, call_guarded, sent, future, **where)
                 for future, where in zip(self.futures[chosen], places, strict=True)
@@ -100,7 +100,7 @@ class Partitions:
         def submit() -> tuple[list[Any], set[str]]:
             workers = connection.workers_of(self.client)
             runs = np.array_split(np.arange(len(tasks)), min(len(tasks), len(workers)))
-            self.holders()
+            self.wait()
             calls = [
                 connection.submit(
                     self.client, call_guarded, sent, self.futures, [tasks[i] for i in run],
@@ -134,7 +134,7 @@ class Partitions:
         def submit() -> list[Made]:
             return [
                 (connection.submit(self.client, sent, future, **where), _first_worker(where))
-                for future, where in zip(self.futures, self.holders(), strict=True)
+                for future, where in zip(self.futures, self.places(), strict=True)
             ]
 
         loaders = [loader.then(sent) for loader in self.loaders]
@@ -162,7 +162,7 @@ class Partitions:
         n_bags = np.diff(self.bounds)
 
         def submit() -> list[Made]:
-            places = self.holders()
+            places = self.places()
             return [each.submit(self.client, self.futures, places, n_bags) for each in pieces]
 
         loaders = [each.loader(self.loaders, n_bags) for each in pieces]
@@ -172,10 +172,14 @@ class Partitions:
         """The partition of each bag."""
         return np.searchsorted(self.bounds, bags, side="right") - 1
 
-    def holders(self) -> list[dict[str, Any]]:
-        """Where each partition is, as options of ``Client.submit``: work goes to the bags."""
+    def wait(self) -> None:
+        """Wait until workers hold all partitions."""
         requested = {worker for worker in self._workers if worker}
         connection.wait(self.client, self.futures, requested)
+
+    def places(self) -> list[dict[str, Any]]:
+        """Options of ``Client.submit`` that send work to each partition, once all are there."""
+        self.wait()
         return [
             {"workers": workers, "allow_other_workers": True} if workers else {}
             for workers in connection.holders_of(self.client, self.futures)
@@ -312,7 +316,7 @@ def workers_in(places: list[dict[str, Any]]) -> set[str]:
     Parameters
     ----------
     places : list of dict
-        What `Partitions.holders` returned.
+        What `Partitions.places` returned.
 
     Returns
     -------

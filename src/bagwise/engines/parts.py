@@ -129,12 +129,9 @@ class DaskParts(Parts):
         connection.cancel(self.partitions.client, self._futures)
         self._actors, self._futures = [], []
 
-    def __del__(self) -> None:
-        self.release()
-
     def _make(self) -> None:
         client, bounds = self.partitions.client, self.partitions.bounds
-        places = self.partitions.holders()
+        places = self.partitions.places()
         futures = []
         for i, where in enumerate(places):
             cut = [array[bounds[i] : bounds[i + 1]] for array in self.per_bag]

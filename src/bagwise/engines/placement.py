@@ -4,8 +4,7 @@ Only this package compares ``bags.where``; other packages call these functions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,20 +22,6 @@ from bagwise.exceptions import InputError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 State = TypeVar("State")
-
-
-_current_fit: ContextVar[ExitStack | None] = ContextVar("current_fit", default=None)
-
-
-@contextmanager
-def releasing_parts() -> Iterator[None]:
-    """Release the parts that are placed inside: an error could keep them on the workers."""
-    with ExitStack() as fit:
-        token = _current_fit.set(fit)
-        try:
-            yield
-        finally:
-            _current_fit.reset(token)
 
 
 def local_instances(bags: Bags) -> Any:
@@ -146,8 +131,7 @@ def one_core_if_few_instances(bags: Bags) -> AbstractContextManager[Any]:
     -------
     context manager
     """
-    table = local_instances(bags)
-    return threads.one_core_if_small(bags if table is None else table)
+    return threads.one_core_if_few(bags.n_instances * bags.n_features)
 
 
 def memory_of_parts(bags: Bags) -> tuple[float | None, int]:
@@ -191,11 +175,10 @@ def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts
     Returns
     -------
     Parts
+        To be used in a ``with`` statement: at its end, also by an error, the workers are free.
     """
     if bags.where == "cluster":
-        parts = DaskParts(bags.partitions, part, per_bag, options)  # type: ignore[attr-defined]
-        fit = _current_fit.get()
-        return parts if fit is None else fit.enter_context(parts)
+        return DaskParts(bags.partitions, part, per_bag, options)  # type: ignore[attr-defined]
     if bags.where == "mapped":
         check_mapped_size(bags.instances)
     if bags.where == "device":

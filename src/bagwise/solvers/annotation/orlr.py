@@ -22,7 +22,7 @@ import numpy as np
 
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.engines import Checkpoint, Journal, Parts, codes_by_bag, place, retry
+from bagwise.engines import Checkpoint, Journal, Parts, codes_by_bag, place, retry_on_new_parts
 from bagwise.solvers.annotation.orlr_parts import ORLRPart
 from bagwise.solvers.lbfgs import Objective, lbfgs
 from bagwise.solvers.result import SolverResult
@@ -85,25 +85,25 @@ def ored_logistic(
     """
     n_classes = indicator.shape[1] + background
     known = [] if instance_labels is None else [codes_by_bag(instance_labels, bags.offsets)]
-    parts = place(
+    settings = "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes
+    with place(
         bags, ORLRPart, indicator, weights, *known, background=background,
         fit_intercept=fit_intercept, max_operations=max_operations,
-    )  # fmt: skip
-    settings = "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes
-    journal = Journal(parts, None if checkpoint is None else Checkpoint(checkpoint, settings))
-    origin = np.zeros(bags.n_features)
-    if fit_intercept:
-        sums = retry(parts, lambda: parts.total("sums"))
-        origin = _coarse(sums / float(weights @ bags.sizes))
-    problem = _Problem(parts, reg, float(weights @ bags.sizes), journal, origin)
-    theta = np.zeros((n_classes, bags.n_features + 1))
-    if start is not None:
-        theta[:, :-1], theta[:, -1] = start
-        theta[:, -1] += theta[:, :-1] @ origin
-    run = _lbfgs if solver == "lbfgs" else partial(_em, gradient_step=solver == "gem")
-    theta, curve, converged = run(problem, theta, max_iter, tol, track)
-    theta = problem.uncentred(theta)
-    journal.close()
+    ) as parts:  # fmt: skip
+        journal = Journal(parts, None if checkpoint is None else Checkpoint(checkpoint, settings))
+        origin = np.zeros(bags.n_features)
+        if fit_intercept:
+            sums = retry_on_new_parts(parts, lambda: parts.total("sums"))
+            origin = _coarse(sums / float(weights @ bags.sizes))
+        problem = _Problem(parts, reg, float(weights @ bags.sizes), journal, origin)
+        theta = np.zeros((n_classes, bags.n_features + 1))
+        if start is not None:
+            theta[:, :-1], theta[:, -1] = start
+            theta[:, -1] += theta[:, :-1] @ origin
+        run = _lbfgs if solver == "lbfgs" else partial(_em, gradient_step=solver == "gem")
+        theta, curve, converged = run(problem, theta, max_iter, tol, track)
+        theta = problem.uncentred(theta)
+        journal.close()
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
     solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype)
     return SolverResult(solution, np.array(curve) * problem.scale, converged)
@@ -157,7 +157,9 @@ class _Problem:
     def _penalised(
         self, kind: str, theta: Floats, find: Callable[[], tuple[float, Floats]]
     ) -> tuple[float, Floats]:
-        value, gradient = self.journal.evaluate(kind, theta, lambda: retry(self.parts, find))
+        value, gradient = self.journal.evaluate(
+            kind, theta, lambda: retry_on_new_parts(self.parts, find)
+        )
         W, gradient = theta[:, :-1], gradient.copy()
         gradient[:, :-1] += self.reg * W - np.outer(gradient[:, -1], self.origin)
         return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale

@@ -17,7 +17,7 @@ import numpy as np
 
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.engines import Checkpoint, Parts, iterate, place, retry, to_numpy
+from bagwise.engines import Checkpoint, Parts, iterate, place, retry_on_new_parts, to_numpy
 from bagwise.engines.arrays import eigh, like
 from bagwise.solvers.margin.primal_dual_parts import KernelPart, PrimalDualPart, Problem
 from bagwise.solvers.result import SolverResult
@@ -194,51 +194,51 @@ def primal_dual(
         ``solution = (W, b)``; `objective_curve` is J.
     """
     problem = Problem(space.bags.offsets, codes, weights, n_classes, shared)
-    parts = place(
-        space.bags, space.part, codes, weights,
-        n_classes=n_classes, shared=shared, mask=mask_own_class, cost=C,
-    )  # fmt: skip
-    start = retry(parts, lambda: space.start(parts, rng, n_classes))
-    if exact:
-        retry(parts, lambda: space.prepare(parts, problem))
     sizes = weights * np.diff(problem.offsets)
     total = np.bincount(codes, sizes, n_classes) * problem.extra + sizes.sum()
     cap = 1e10 * max(1.0, C)  # beyond it nothing moves, and single precision would overflow
-
-    def begin(now: dict[str, Any]) -> None:
-        parts.do("begin", now["W"])
-
-    def step(now: dict[str, Any]) -> bool:
-        W, mu = now["W"], float(now["mu"])
-        projected = space.keep(now["projected"])
-        if exact:
-            move, factor = space.solve(projected - W / mu, mu), np.ones(n_classes)
-            sums, _ = parts.total("change", move)
-        else:
-            move = W - mu * projected  # the gradient, Eq. 21
-            sums, squares = parts.total("change", move)
-            norms = space.step_norms(parts, move).astype(np.float64)
-            factor = -norms / np.maximum(norms + mu * squares, np.finfo(float).tiny)  # Eq. 23
-        now["W"] = W = W + like(factor[:, None], W) * move
-        shift = np.zeros(n_classes)
-        if fit_intercept:  # Eq. 11, counting instances
-            shift = (now["residual_sums"] - factor * sums) / total
-        now["b"] = now["b"] + shift
-        now["mu"] = min(mu * rho, cap)
-        report, now["projected"], now["residual_sums"] = parts.total(
-            "update", factor, shift, mu, now["mu"]
-        )
-        gaps, scale, hinge = report.tolist()
-        norm = float(space.squared_norms(parts, W, now["b"]).sum())
-        now["curve"] = np.append(now["curve"], 0.5 * norm + C * hinge)
-        now["residuals"] = np.append(now["residuals"], np.sqrt(gaps / scale))
-        return bool(now["residuals"][-1] < tol)
-
     settings = "pdMISVM", C, mu, rho, exact, shared, mask_own_class, fit_intercept, n_classes
     file = None if checkpoint is None else Checkpoint(checkpoint, settings)
-    first = {"W": start, "b": np.zeros(n_classes), "mu": mu, "curve": [], "residuals": []}
-    first |= {"projected": 0.0 * start, "residual_sums": np.zeros(n_classes)}  # R = 0
-    end = iterate(parts, first, begin, step, max_iter=max_iter, track=track, checkpoint=file)
+    with place(
+        space.bags, space.part, codes, weights,
+        n_classes=n_classes, shared=shared, mask=mask_own_class, cost=C,
+    ) as parts:  # fmt: skip
+        start = retry_on_new_parts(parts, lambda: space.start(parts, rng, n_classes))
+        if exact:
+            retry_on_new_parts(parts, lambda: space.prepare(parts, problem))
+
+        def begin(now: dict[str, Any]) -> None:
+            parts.do("begin", now["W"])
+
+        def step(now: dict[str, Any]) -> bool:
+            W, mu = now["W"], float(now["mu"])
+            projected = space.keep(now["projected"])
+            if exact:
+                move, factor = space.solve(projected - W / mu, mu), np.ones(n_classes)
+                sums, _ = parts.total("change", move)
+            else:
+                move = W - mu * projected  # the gradient, Eq. 21
+                sums, squares = parts.total("change", move)
+                norms = space.step_norms(parts, move).astype(np.float64)
+                factor = -norms / np.maximum(norms + mu * squares, np.finfo(float).tiny)  # Eq. 23
+            now["W"] = W = W + like(factor[:, None], W) * move
+            shift = np.zeros(n_classes)
+            if fit_intercept:  # Eq. 11, counting instances
+                shift = (now["residual_sums"] - factor * sums) / total
+            now["b"] = now["b"] + shift
+            now["mu"] = min(mu * rho, cap)
+            report, now["projected"], now["residual_sums"] = parts.total(
+                "update", factor, shift, mu, now["mu"]
+            )
+            gaps, scale, hinge = report.tolist()
+            norm = float(space.squared_norms(parts, W, now["b"]).sum())
+            now["curve"] = np.append(now["curve"], 0.5 * norm + C * hinge)
+            now["residuals"] = np.append(now["residuals"], np.sqrt(gaps / scale))
+            return bool(now["residuals"][-1] < tol)
+
+        first = {"W": start, "b": np.zeros(n_classes), "mu": mu, "curve": [], "residuals": []}
+        first |= {"projected": 0.0 * start, "residual_sums": np.zeros(n_classes)}  # R = 0
+        end = iterate(parts, first, begin, step, max_iter=max_iter, track=track, checkpoint=file)
     solution = to_numpy(end["W"]), end["b"]
     converged = bool(end["residuals"][-1] < tol)
     return SolverResult(solution, end["curve"], converged, end["residuals"])

@@ -16,7 +16,7 @@ import numpy as np
 
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.engines import Checkpoint, Parts, arrays, digest, place, retry, to_numpy
+from bagwise.engines import Checkpoint, Parts, arrays, digest, place, retry_on_new_parts, to_numpy
 from bagwise.engines.arrays import float64, like, solve_upper, sums_by
 from bagwise.engines.tensors import torch
 from bagwise.exceptions import InputError
@@ -241,9 +241,8 @@ def mimlca_by_parts(
             f"{bags.n_instances} instances of {bags.n_features} features are a small table, with "
             "too few instances for a cluster or a device: fit them in this process."
         )
-    parts = place(bags, MIMLCAPart, indicator, one_each=one_each)
 
-    def learn() -> tuple[SolverResult, dict[str, Any]]:
+    def learn(parts: Parts) -> tuple[SolverResult, dict[str, Any]]:
         mean = np.zeros(bags.n_features)
         if center:
             mean = to_numpy(parts.total("sums")) / bags.n_instances
@@ -272,7 +271,8 @@ def mimlca_by_parts(
         }
         return replace(result, solution=(assigned,)), state
 
-    return retry(parts, learn, checkpoint)
+    with place(bags, MIMLCAPart, indicator, one_each=one_each) as parts:
+        return retry_on_new_parts(parts, lambda: learn(parts), checkpoint)
 
 
 def _span(
