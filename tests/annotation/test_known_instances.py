@@ -55,7 +55,7 @@ def bag_sets_of(scores, labels, background, known, **options):
     indicator[0, labels] = 1
     options = {"max_operations": 1e9} | options
     return BagLabelSets(
-        np.array([0, len(scores)]), indicator, background=background, instance_labels=known,
+        np.array([0, len(scores)]), indicator, background=background, instance_codes=known,
         **options,
     )  # fmt: skip
 

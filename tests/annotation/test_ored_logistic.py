@@ -158,7 +158,7 @@ class TestFit:
 
         expected = results()
         monkeypatch.setattr(orlr_parts, "BLOCK", 50)
-        assert len(list(part.bag_sets.parts(4))) > 5
+        assert len(list(part.bag_sets.blocks(4))) > 5
         for found, same in zip(results(), expected, strict=True):
             assert_allclose(found, same, rtol=1e-12, atol=1e-14)
 

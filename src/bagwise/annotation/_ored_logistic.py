@@ -205,11 +205,12 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         background_label = self._background_label(labels.classes)
         background = background_label is not None
         given = check_instance_labels(instance_labels, bags, labels, background=background_label)
-        known = None if given is None else given.codes
-        bag_sets = self._bag_sets(bags, labels.indicator, background, known)
+        instance_codes = None if given is None else given.codes
+        bag_sets = self._bag_sets(bags, labels.indicator, background, instance_codes)
         _warn_of_impossible(bag_sets, bags)
         _warn_of_approximation(bag_sets, bags)
-        used = (labels.known | (bag_sets.n_known > 0)) & ~bag_sets.impossible & (weights > 0)
+        has_labels = labels.known | (bag_sets.n_known_instances > 0)
+        used = has_labels & ~bag_sets.impossible & (weights > 0)
         if not used.any():
             raise LabelError(
                 "there is no bag to learn from: all have an unknown or impossible label set, or "
@@ -217,13 +218,14 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             )
         n_columns = len(labels.classes) + background
         shown = (labels.indicator[used] == 1).any(axis=0)
-        if known is not None:
-            known = known[np.repeat(used, bags.sizes)]
-            shown[known[(known >= 0) & (known < len(shown))]] = True
+        used_codes = column_codes = None
+        if instance_codes is not None:
+            used_codes = instance_codes[np.repeat(used, bags.sizes)]
+            shown[used_codes[(used_codes >= 0) & (used_codes < len(shown))]] = True
         seen = np.flatnonzero(shown)
         columns = np.append(seen, np.arange(n_columns - background, n_columns))
-        if known is not None:  # a position among the columns learned
-            known = np.where(known < 0, -1, np.searchsorted(columns, known))
+        if used_codes is not None:  # a position among the columns learned
+            column_codes = np.where(used_codes < 0, -1, np.searchsorted(columns, used_codes))
         _check_memory(bags, len(columns), keeps_posterior=self.solver != "lbfgs")
         with one_core_if_few_instances(bags):
             result = ored_logistic(
@@ -237,7 +239,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
                 solver=self.solver,
                 max_iter=self.max_iter,
                 tol=self.tol,
-                instance_labels=known,
+                instance_codes=column_codes,
                 start=self._start(labels.classes, columns, background),
                 track=partial(self._track, task="iteration"),
                 checkpoint=self.checkpoint,
@@ -329,7 +331,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             Values of ``classes_``, or ``background_label_``.
         """
         posterior, _ = self._posterior(X, label_sets, instance_labels)
-        return np.concatenate([self._named(part, background_above) for part in posterior])
+        return np.concatenate([self._named(block, background_above) for block in posterior])
 
     def annotate_proba(self, X: Any, label_sets: Any, *, instance_labels: Any = None) -> Array:
         """Probability of each label for each instance, given the label set of its bag.
@@ -393,17 +395,17 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         sets = check_label_sets(label_sets, bags, classes=self.classes_)
         background = self.background_label_
         given = check_instance_labels(instance_labels, bags, sets, background=background)
-        known = None if given is None else given.codes
-        bag_sets = self._bag_sets(bags, sets.indicator, background is not None, known)
+        instance_codes = None if given is None else given.codes
+        bag_sets = self._bag_sets(bags, sets.indicator, background is not None, instance_codes)
         _warn_of_approximation(bag_sets, bags)
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
-        blocks = list(bag_sets.parts(len(self.intercept_)))
+        blocks = list(bag_sets.blocks(len(self.intercept_)))
         posterior, log_likelihood, n_unsettled = [], [], 0
-        for (part, _), found in zip(blocks, over_blocks(self._logits, bags, blocks), strict=True):
+        for (block, _), found in zip(blocks, over_blocks(self._logits, bags, blocks), strict=True):
             logits = found.astype(np.float64)
             floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
             logits = np.where(np.isfinite(logits), logits, floor + lowest)
-            proba, value, settled = infer(bag_sets, part, logits)
+            proba, value, settled = infer(bag_sets, block, logits)
             n_unsettled += int((~settled).sum())
             posterior.append(proba)
             log_likelihood.append(value)
@@ -416,10 +418,10 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         return posterior, log_likelihood
 
     def _bag_sets(
-        self, bags: Bags, indicator: Ints, background: bool, known: Ints | None
+        self, bags: Bags, indicator: Ints, background: bool, instance_codes: Ints | None
     ) -> BagLabelSets:
-        labels = () if known is None else (known,)
-        return BagLabelSets(bags.offsets, indicator, background, self.max_operations, *labels)
+        codes = () if instance_codes is None else (instance_codes,)
+        return BagLabelSets(bags.offsets, indicator, background, self.max_operations, *codes)
 
     def _start(self, classes: Array, columns: Ints, background: bool) -> tuple[Array, Array] | None:
         if not self.warm_start or not hasattr(self, "coef_"):

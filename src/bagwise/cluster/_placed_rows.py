@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from bagwise._types import Array, Ints
 from bagwise.bags import Bags
-from bagwise.engines import Parts, local_instances, over_partitions, place, retry_on_new_parts
+from bagwise.engines import Part, Parts, local_instances, over_partitions, place, retry_on_new_parts
 
 BLOCK = 2**22  # values that go round at once
 
@@ -113,7 +113,7 @@ class PlacedRows:
         return sparse.vstack(found, format="csr") if in_csr else np.concatenate(found)
 
 
-class NeighborPart:
+class NeighborPart(Part):
     """A block of whole bags, and the nearest rows found so far for each of its instances.
 
     Parameters

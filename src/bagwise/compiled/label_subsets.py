@@ -61,14 +61,14 @@ def _reachable(n, k):  # type: ignore[no-untyped-def]
 @_compiled
 def expect(  # type: ignore[no-untyped-def]
     start, stop, offsets, scores, set_offsets, set_labels, background, how, weights, gradient,
-    known, out, log_likelihood, settled,
+    instance_codes, out, log_likelihood, settled,
 ):  # fmt: skip
     """Posterior of each instance's label and log-probability of the label sets, bags start:stop.
 
     `scores` are the logits. With `gradient`, `out` receives softmax minus posterior times the
     weight of the bag, the derivative of minus the log-likelihood by the scores; else the posterior.
-    `known` is the label of each instance, -1 where it is not known, or empty where none is; the
-    probability is then that of the label set and the known labels.
+    `instance_codes` are the labels of the instances, -1 where not known, or empty where none is;
+    the probability is then that of the label set and the known labels.
     """
     n_classes = scores.shape[1]
     softmax, every_class = np.empty(n_classes), np.arange(n_classes)
@@ -80,9 +80,9 @@ def expect(  # type: ignore[no-untyped-def]
         n, k = last - first, len(labels)
         log_q = np.full((n, k + 1), -np.inf)
         q, posterior = np.zeros((n, k + 1)), np.zeros((n, k + 1))
-        mine = known[first:last] if len(known) else known
+        codes = instance_codes[first:last] if len(instance_codes) else instance_codes
         has_background = background and how[bag] != FREE
-        inside = _restrict(scores[first:last], labels, has_background, mine, log_q, q)
+        inside = _restrict(scores[first:last], labels, has_background, codes, log_q, q)
         if how[bag] == EXACT:
             chance = _exact(q, log_q, k, posterior)
         elif how[bag] == APPROXIMATE:
@@ -120,7 +120,7 @@ def _softmax(scores, out):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _restrict(scores, labels, background, known, log_q, q):  # type: ignore[no-untyped-def]
+def _restrict(scores, labels, background, codes, log_q, q):  # type: ignore[no-untyped-def]
     """Normalise within the label set, or to the known label; return the log-sum of each row."""
     n, k = len(scores), len(labels)
     inside = np.empty(n)
@@ -129,11 +129,11 @@ def _restrict(scores, labels, background, known, log_q, q):  # type: ignore[no-u
             log_q[i, c] = scores[i, labels[c]]
         if background:
             log_q[i, k] = scores[i, scores.shape[1] - 1]
-        if len(known) and known[i] >= 0:
+        if len(codes) and codes[i] >= 0:
             for c in range(k):
-                if labels[c] != known[i]:
+                if labels[c] != codes[i]:
                     log_q[i, c] = -np.inf
-            if known[i] != scores.shape[1] - 1:
+            if codes[i] != scores.shape[1] - 1:
                 log_q[i, k] = -np.inf
         inside[i] = _softmax(log_q[i], q[i])
         for c in range(k + 1):

@@ -1,6 +1,6 @@
 """Run the steps of a solver where the bags are: in this process, on a device or on Dask workers.
 
-A solver defines a *part*: a block of whole bags with the state of the algorithm for them. `place`
+A solver defines a `Part`: a block of whole bags with the state of the algorithm for them. `place`
 makes parts where the bags are. The solver then uses ``total`` (call a method of every part and add
 the results), ``each`` (call and collect) and ``do`` (call for the effect on the state). After a
 worker was lost, ``rebuild`` makes the parts anew.
@@ -15,7 +15,7 @@ attempts without progress; an error with ``final`` set is not tried again.
 from bagwise.engines.arrays import to_numpy
 from bagwise.engines.checkpoint import Checkpoint
 from bagwise.engines.loop import Journal, iterate, retry_on_new_parts
-from bagwise.engines.parts import Parts, codes_by_bag, codes_of_instances, digest
+from bagwise.engines.parts import Part, Parts, codes_by_bag, codes_of_instances, digest
 from bagwise.engines.placement import (
     by_place,
     check_each,

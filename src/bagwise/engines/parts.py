@@ -2,7 +2,7 @@
 
 import hashlib
 from concurrent.futures import CancelledError
-from typing import Any, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from scipy import sparse
@@ -20,6 +20,36 @@ from bagwise.exceptions import WorkerLostError
 _ACTOR_ERRORS = (OSError, RuntimeError, ValueError, KeyError, CancelledError)
 
 
+class Part(Protocol):
+    """A block of whole bags with the state that a solver keeps for them.
+
+    ``part(bags, *per_bag, **options)`` makes it from bags with arrays or tensors in its process.
+    A solver adds the methods of its algorithm; `Parts` calls them by name. Their results are
+    numbers, arrays, or tuples of both where they are added up.
+
+    Attributes
+    ----------
+    tensor_part : class or None
+        The class for instances that are torch tensors; without one the part runs on the CPU only.
+    """
+
+    tensor_part: ClassVar[type[Any] | None] = None
+
+    def identity(self) -> str:
+        """A text that tells the bags, labels and weights from others, such as a `digest`.
+
+        A checkpoint of parts with other texts is refused.
+        """
+        return ""
+
+    def state(self) -> dict[str, Any]:
+        """Arrays by name that change during a fit, for a checkpoint."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from what `state` returned; called on a new part, with numpy arrays."""
+
+
 class Parts:
     """Blocks of whole bags with the state that a solver keeps for each, wherever the bags are.
 
@@ -32,7 +62,7 @@ class Parts:
         Parameters
         ----------
         method : str
-            The name of the method.
+            The name of a method of `Part`, or of the solver's own part.
         *args : object
             Arguments that all parts get.
         own : list, default=None

@@ -164,9 +164,7 @@ def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts
     bags : Bags
         The bags: arrays, tensors, or distributed.
     part : class
-        ``part(bags, *per_bag, **options)`` makes the part of a block of bags. Its attribute
-        ``tensor_part`` is the class for instances that are torch tensors; a part without one runs
-        on the CPU only.
+        A `Part`; ``part(bags, *per_bag, **options)`` makes that of a block of bags.
     *per_bag : ndarray of shape (n_bags, ...)
         Cut like the bags.
     **options : object
@@ -182,7 +180,7 @@ def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts
     if bags.where == "mapped":
         check_mapped_size(bags.instances)
     if bags.where == "device":
-        part = getattr(part, "tensor_part", None)  # type: ignore[assignment]
+        part = part.tensor_part
         if part is None:
             raise InputError("this model has no code for torch tensors: use bags.to('numpy').")
     return LocalParts(part(bags, *per_bag, **options))

@@ -40,7 +40,7 @@ def ored_logistic(
     solver: str,
     max_iter: int,
     tol: float,
-    instance_labels: Ints | None = None,
+    instance_codes: Ints | None = None,
     start: tuple[Array, Array] | None = None,
     track: Callable[[range], Any] = iter,
     checkpoint: Any = None,
@@ -69,7 +69,7 @@ def ored_logistic(
         Budget of iterations.
     tol : float
         Largest entry of the gradient, per instance, at the end.
-    instance_labels : ndarray of int64 of shape (n_instances,), default=None
+    instance_codes : ndarray of int64 of shape (n_instances,), default=None
         The class of each instance, -1 where it is not known.
     start : tuple (W, b), default=None
         Where to begin; zeros by default.
@@ -84,10 +84,10 @@ def ored_logistic(
         ``solution = (W, b)``; the curve is minus the penalised log-likelihood, which falls.
     """
     n_classes = indicator.shape[1] + background
-    known = [] if instance_labels is None else [codes_by_bag(instance_labels, bags.offsets)]
+    by_bag = [] if instance_codes is None else [codes_by_bag(instance_codes, bags.offsets)]
     settings = "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes
     with place(
-        bags, ORLRPart, indicator, weights, *known, background=background,
+        bags, ORLRPart, indicator, weights, *by_bag, background=background,
         fit_intercept=fit_intercept, max_operations=max_operations,
     ) as parts:  # fmt: skip
         journal = Journal(parts, None if checkpoint is None else Checkpoint(checkpoint, settings))
@@ -138,16 +138,16 @@ class _Problem:
 
     def surrogate_at(self, theta: Floats) -> Objective:
         """The auxiliary function (Eq. 7) of the posterior at theta."""
-        expected = False
+        posterior_is_current = False
 
         def surrogate(new: Floats) -> tuple[float, Floats]:
             def find() -> tuple[float, Floats]:
-                nonlocal expected
-                known, expected = expected, False  # a lost worker takes its posterior along
-                if not known:
+                nonlocal posterior_is_current
+                if not posterior_is_current:
                     self.parts.do("expect", self.uncentred(theta))
+                posterior_is_current = False  # where a worker is lost, its posterior is lost too
                 found = self.parts.total("surrogate", self.uncentred(new))
-                expected = True
+                posterior_is_current = True
                 return found
 
             return self._penalised("surrogate", new, find)

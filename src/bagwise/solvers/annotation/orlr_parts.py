@@ -20,7 +20,7 @@ from bagwise import compiled
 from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.threads import SMALL, block_bounds, n_threads, run_blocks
-from bagwise.engines import codes_of_instances, digest, to_numpy
+from bagwise.engines import Part, codes_of_instances, digest, to_numpy
 from bagwise.engines.arrays import beside, column_sums, exp, float64, like, log_softmax, product
 from bagwise.engines.tensors import torch
 
@@ -47,7 +47,7 @@ class BagLabelSets:
         Whether the last class may be shown in any bag, and is in no label set.
     max_operations : float
         Instance x subset x label of one bag beyond which its posterior is approximated.
-    instance_labels : ndarray of int64 of shape (n_instances,) or (0,), default=()
+    instance_codes : ndarray of int64 of shape (n_instances,) or (0,), default=()
         The class of each instance, -1 where it is not known; empty where none is.
     """
 
@@ -55,10 +55,10 @@ class BagLabelSets:
     indicator: Ints
     background: bool
     max_operations: float
-    instance_labels: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    instance_codes: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
     @cached_property
-    def known(self) -> Bools:
+    def has_label_set(self) -> Bools:
         """Whether the label set of each bag is known at all."""
         return np.all(self.indicator >= 0, axis=1)
 
@@ -84,24 +84,25 @@ class BagLabelSets:
         width = self.indicator.shape[1] + 1  # of classes, background included
         met = np.isin(set_of * width + self.set_labels, bag * width + label)
         k_open = k - np.bincount(set_of[met], minlength=len(k))
-        return self.known & ((k_open > n - self.n_known) | ((k == 0) & (not self.background)))
+        too_few = k_open > n - self.n_known_instances
+        return self.has_label_set & (too_few | ((k == 0) & (not self.background)))
 
     @cached_property
-    def n_known(self) -> Ints:
+    def n_known_instances(self) -> Ints:
         """How many instances of each bag have a known label."""
-        return np.bincount(self._known_instances[0], minlength=len(self.known))
+        return np.bincount(self._known_instances[0], minlength=len(self.has_label_set))
 
     @cached_property
     def _known_instances(self) -> tuple[Ints, Ints]:
         """Bag and label of each instance whose label is known."""
-        rows = np.flatnonzero(self.instance_labels >= 0)
-        return np.searchsorted(self.offsets, rows, side="right") - 1, self.instance_labels[rows]
+        rows = np.flatnonzero(self.instance_codes >= 0)
+        return np.searchsorted(self.offsets, rows, side="right") - 1, self.instance_codes[rows]
 
     @property
-    def counts(self) -> Bools:
+    def is_counted(self) -> Bools:
         """Which instances count: those of a known label set, or of a known label."""
-        counted = np.repeat(self.known, np.diff(self.offsets))
-        return counted | (self.instance_labels >= 0) if len(self.instance_labels) else counted
+        counted = np.repeat(self.has_label_set, np.diff(self.offsets))
+        return counted | (self.instance_codes >= 0) if len(self.instance_codes) else counted
 
     @cached_property
     def operations(self) -> Floats:
@@ -120,7 +121,7 @@ class BagLabelSets:
         ways = compiled.label_subsets
         how = np.where(too_costly, ways.APPROXIMATE, ways.EXACT)
         how[self.impossible] = np.where(k == 0, ways.FREE, ways.RESTRICTED)[self.impossible]
-        how[~self.known] = ways.FREE
+        how[~self.has_label_set] = ways.FREE
         return how.astype(np.int8)
 
     @property
@@ -128,16 +129,16 @@ class BagLabelSets:
         """Bags whose posterior is found by belief propagation."""
         return self.how == compiled.label_subsets.APPROXIMATE
 
-    def parts(self, n_classes: int) -> Iterator[tuple[slice, slice]]:
-        """Bags and their instances, in parts whose scores are not too large to hold."""
-        n_parts = int(np.ceil(self.offsets[-1] * n_classes / BLOCK))
-        bounds = block_bounds(self.offsets, max(1, n_parts)).tolist()
+    def blocks(self, n_classes: int) -> Iterator[tuple[slice, slice]]:
+        """Bags and their instances, in blocks whose scores are not too large to hold."""
+        n_blocks = int(np.ceil(self.offsets[-1] * n_classes / BLOCK))
+        bounds = block_bounds(self.offsets, max(1, n_blocks)).tolist()
         for start, stop in pairwise(bounds):
             yield slice(start, stop), slice(self.offsets[start], self.offsets[stop])
 
 
 def infer(
-    bag_sets: BagLabelSets, part: slice, scores: Array, *, weights: Floats | None = None
+    bag_sets: BagLabelSets, block: slice, scores: Array, *, weights: Floats | None = None
 ) -> tuple[Floats, Floats, Bools]:
     """Find the posterior labels of instances given the label sets of their bags.
 
@@ -145,43 +146,44 @@ def infer(
     ----------
     bag_sets : BagLabelSets
         The bags and their label sets.
-    part : slice
+    block : slice
         The bags to look at.
-    scores : ndarray of shape (n_instances of the part, n_classes)
+    scores : ndarray of shape (n_instances of the block, n_classes)
         W x + b.
-    weights : ndarray of shape (n_bags of the part,), default=None
+    weights : ndarray of shape (n_bags of the block,), default=None
         When given, softmax minus posterior times the weight of the bag is returned instead of the
         posterior: the derivative of minus the log-likelihood by the scores.
 
     Returns
     -------
-    posterior : ndarray of shape (n_instances of the part, n_classes)
-    log_likelihood : ndarray of shape (n_bags of the part,)
+    posterior : ndarray of shape (n_instances of the block, n_classes)
+    log_likelihood : ndarray of shape (n_bags of the block,)
         log P(Y, known labels | X); 0 where nothing is known, -inf where that is impossible.
-    settled : ndarray of bool of shape (n_bags of the part,)
+    settled : ndarray of bool of shape (n_bags of the block,)
         False where belief propagation ran out of sweeps.
     """
-    offsets = bag_sets.offsets[part.start : part.stop + 1]
+    offsets = bag_sets.offsets[block.start : block.stop + 1]
     offsets = offsets - offsets[0]
     n_bags = len(offsets) - 1
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     out, log_likelihood, settled = np.empty_like(scores), np.empty(n_bags), np.ones(n_bags, bool)
-    cost = np.minimum(bag_sets.operations[part], bag_sets.max_operations)
+    cost = np.minimum(bag_sets.operations[block], bag_sets.max_operations)
     cost = np.cumsum(np.concatenate([[0.0], cost + 10.0 * np.diff(offsets) * scores.shape[1]]))
     n_blocks = n_threads() if cost[-1] > 10 * SMALL else 1
     # More blocks than threads: a few bags may cost as much as all others.
     bounds = block_bounds(cost, n_blocks if n_blocks == 1 else 4 * n_blocks)
     run_blocks(
         compiled.label_subsets.expect, bounds, offsets, scores,
-        bag_sets.set_offsets[part.start : part.stop + 1], bag_sets.set_labels, bag_sets.background,
-        bag_sets.how[part], np.ones(n_bags) if weights is None else weights, weights is not None,
-        bag_sets.instance_labels[slice(*bag_sets.offsets[[part.start, part.stop]])],
+        bag_sets.set_offsets[block.start : block.stop + 1], bag_sets.set_labels,
+        bag_sets.background, bag_sets.how[block], np.ones(n_bags) if weights is None else weights,
+        weights is not None,
+        bag_sets.instance_codes[slice(*bag_sets.offsets[[block.start, block.stop]])],
         out, log_likelihood, settled,
     )  # fmt: skip
     return out, log_likelihood, settled
 
 
-class _Part:
+class _Part(Part):
     """A block of whole bags with their label sets.
 
     Parameters
@@ -192,7 +194,7 @@ class _Part:
         Their label sets, background left out.
     weights : ndarray of shape (n_bags,)
         Their weights.
-    known : csr_array, default=None
+    instance_codes : csr_array, default=None
         The class of each instance where it is known, by `codes_by_bag`.
     background : bool
         Whether there is a last class that any bag may show.
@@ -213,26 +215,22 @@ class _Part:
         bags: Bags,
         indicator: Ints,
         weights: Floats,
-        known: Any = None,
+        instance_codes: Any = None,
         *,
         background: bool,
         fit_intercept: bool,
         max_operations: float,
     ) -> None:
         self.bags, self.X, self.weights = bags, bags.instances, weights
-        labels = () if known is None else (codes_of_instances(known, bags.offsets),)
-        self.bag_sets = BagLabelSets(bags.offsets, indicator, background, max_operations, *labels)
+        codes = [] if instance_codes is None else [codes_of_instances(instance_codes, bags.offsets)]
+        self.bag_sets = BagLabelSets(bags.offsets, indicator, background, max_operations, *codes)
         self.fit_intercept, self.indicator = fit_intercept, indicator
         self.n_classes = indicator.shape[1] + background
         self.posterior: Any = None
 
     def identity(self) -> str:
         """Which bags these are."""
-        return digest(self.bags, self.indicator, self.weights, self.bag_sets.instance_labels)
-
-    def state(self) -> dict[str, Array]:
-        """Nothing that a checkpoint has to hold."""
-        return {}
+        return digest(self.bags, self.indicator, self.weights, self.bag_sets.instance_codes)
 
     def sums(self) -> Array:
         """Weighted sum of the instances."""
@@ -260,7 +258,7 @@ class _Part:
 
     @cached_property
     def _instance_weights(self) -> Floats:
-        return np.repeat(self.weights, self.bags.sizes) * self.bag_sets.counts
+        return np.repeat(self.weights, self.bags.sizes) * self.bag_sets.is_counted
 
     def _scores(self, theta: Floats, rows: slice) -> Any:
         """X W' + b, in float64."""
@@ -298,7 +296,7 @@ class TensorORLRPart(_Part):
     def __init__(self, bags: Bags, *per_bag: Any, **options: Any) -> None:
         super().__init__(bags, *per_bag, **options)
         device, subsets = self.X.device, compiled.label_subsets
-        self.instance_labels = torch.as_tensor(self.bag_sets.instance_labels, device=device)
+        self.instance_codes = torch.as_tensor(self.bag_sets.instance_codes, device=device)
         n_labels = (self.indicator == 1).sum(axis=1)
         fast = (self.bag_sets.how == subsets.EXACT) & (n_labels <= LARGEST_SET)
         self.others = np.flatnonzero(~fast)
@@ -343,8 +341,8 @@ class TensorORLRPart(_Part):
         qs = []
         for rows, m in zip(group.rows, group.n_running, strict=True):
             log_q = scores[rows[:m, None], group.columns[:m]]
-            if len(self.instance_labels):
-                label = self.instance_labels[rows[:m], None]
+            if len(self.instance_codes):
+                label = self.instance_codes[rows[:m], None]
                 log_q = log_q.where((label < 0) | (label == group.columns[:m]), -torch.inf)
             total = torch.logsumexp(log_q, dim=1)
             inside[:m] += total - norm[rows[:m]]
@@ -374,10 +372,10 @@ class TensorORLRPart(_Part):
         offsets = offsets_of(sizes)
         rows = np.repeat(self.bags.offsets[:-1][chosen] - offsets[:-1], sizes)
         place = torch.as_tensor(rows + np.arange(offsets[-1]), device=scores.device)
-        known = self.instance_labels[place] if len(self.instance_labels) else self.instance_labels
+        codes = self.instance_codes[place] if len(self.instance_codes) else self.instance_codes
         bag_sets = replace(
             self.bag_sets, offsets=offsets, indicator=self.indicator[chosen],
-            instance_labels=to_numpy(known),
+            instance_codes=to_numpy(codes),
         )  # fmt: skip
         found, value, _ = infer(bag_sets, slice(0, len(chosen)), to_numpy(scores[place]))
         posterior[place] = torch.as_tensor(found, device=scores.device)
@@ -422,7 +420,7 @@ class ORLRPart(_Part):
         self.posterior = np.concatenate(found)
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
-        return self.bag_sets.parts(self.n_classes)
+        return self.bag_sets.blocks(self.n_classes)
 
     def _residual(self, bags: slice, scores: Array) -> tuple[Array, Floats]:
         return infer(self.bag_sets, bags, scores, weights=self.weights[bags])[:2]

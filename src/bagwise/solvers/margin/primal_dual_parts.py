@@ -5,7 +5,7 @@ a column of instances. With tensors the loop over bags becomes operations on col
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -15,7 +15,7 @@ from bagwise import compiled
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.threads import bag_bounds, over_bags, run_blocks
-from bagwise.engines import digest, to_numpy
+from bagwise.engines import Part, digest, to_numpy
 from bagwise.engines.arrays import beside, like, product
 from bagwise.engines.tensors import segment_argmax, segment_max, top_three, torch
 
@@ -92,7 +92,7 @@ class Residual:
         return sum(run_blocks(work, bounds))
 
 
-class _Part:
+class _Part(Part):
     """A block of whole bags and everything the ADMM keeps for it besides W and b.
 
     Parameters
@@ -354,7 +354,7 @@ class TensorPrimalDualPart(_Part):
 class PrimalDualPart(_Part):
     """Bags in this process or on a worker, with compiled loops over bags."""
 
-    tensor_part: type[_Part] | None = TensorPrimalDualPart
+    tensor_part: ClassVar[type[_Part] | None] = TensorPrimalDualPart
 
     def extremes(self) -> tuple[Array, Array]:
         """Smallest and largest value of each feature, block by block."""

@@ -16,8 +16,8 @@ import numpy as np
 
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.engines import Checkpoint, Parts, arrays, digest, place, retry_on_new_parts, to_numpy
-from bagwise.engines.arrays import float64, like, solve_upper, sums_by
+from bagwise.engines import Checkpoint, Part, Parts, arrays, digest, place, retry_on_new_parts
+from bagwise.engines.arrays import float64, like, solve_upper, sums_by, to_numpy
 from bagwise.engines.tensors import torch
 from bagwise.exceptions import InputError
 from bagwise.solvers.metric.column_span import RANK_TOLERANCE, shortest_basis
@@ -30,7 +30,7 @@ SMALLEST_LEFT = 1e-8  # of U_a'U_a: below, the rows left out took directions wit
 LARGEST_SHARE = 0.9  # of as many dimensions as instances: above, assignments all cost the same
 
 
-class MIMLCAPart:
+class MIMLCAPart(Part):
     """A block of whole bags: its rows of U, and the label of each.
 
     Parameters
@@ -50,8 +50,6 @@ class MIMLCAPart:
     labels, kept : ndarray of int64 of shape (n_instances,)
         The label of each row, -1 for none: those of the last assignment, and of the best start.
     """
-
-    tensor_part: type[MIMLCAPart] | None = None
 
     def __init__(self, bags: Bags, indicator: Ints, *, one_each: bool) -> None:
         self.bags, self.X, self.indicator = bags, bags.instances, indicator
