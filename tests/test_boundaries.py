@@ -38,7 +38,7 @@ PACKAGES = {
     "labels": {"_types", "exceptions"},
     # Bags.to and Bags.distribute call engines
     "bags": {"_types", "exceptions", "_sklearn", "labels", "engines"},
-    "compiled": {"_types"},
+    "compiled": {"_types", "exceptions"},
     "engines": {"_types", "exceptions", "_files", "extras", "bags", "compiled"},
     "solvers": {"_types", "exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},
     "_validation": {"_types", "exceptions", "_sklearn", "labels", "bags", "engines"},
@@ -65,7 +65,7 @@ PACKAGES = {
     "review": FOUNDATION,
     "_demo": None,  # uses all but the command line
     "cli": None,  # the outermost package: may import all
-    "__main__": {"cli"},
+    "__main__": {"cli", "exceptions"},
     "__init__": {"bags"},
 }
 OPTIONAL = {

@@ -4,7 +4,7 @@ import os
 import signal
 from types import FrameType
 
-INTERRUPTED = 130
+from bagwise.exceptions import INTERRUPTED
 
 
 def main() -> None:

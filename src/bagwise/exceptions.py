@@ -23,6 +23,8 @@ __all__ = [
     "WorkerLostError",
 ]
 
+INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended, as shells count it
+
 
 class BagwiseError(Exception):
     """The root of every error bagwise raises on purpose."""

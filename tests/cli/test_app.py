@@ -157,6 +157,11 @@ def test_debug_keeps_the_exit_code_of_bad_input(run, failing):
             2,
             "Error: name it with --label-set, --features",
         ),
+        (
+            InputError("asked for with group=, exclude=[...], checkpoint= or force=True"),
+            2,
+            "Error: asked for with --group, --exclude, --checkpoint or --force",
+        ),
     ],
 )
 def test_every_end_is_one_line(run, failing, error, code, line):

@@ -370,7 +370,7 @@ def test_groups_and_further_columns_are_read_with_the_bags(tmp_path, ending, mon
 
     monkeypatch.setattr("bagwise.io.reading.open_table", open_once)
     roles = {"bag": "slide", "label": "grade"}
-    contents = read_contents(path, Request(**roles, group="patient", columns=["image"]))
+    contents = read_contents(path, Request(**roles, group="patient", extra_columns=["image"]))
     assert opened == [path]
     assert contents.bags.feature_names == ["red"]
     assert contents.groups.tolist() == [7, 8]
@@ -379,7 +379,7 @@ def test_groups_and_further_columns_are_read_with_the_bags(tmp_path, ending, mon
     assert contents.labels.tolist() == ["high", None]
     with pytest.raises(InputError, match="no column 'case'"):
         read_contents(path, Request(**roles, group="case"))
-    unlabelled = Request(bag="slide", group="grade", columns=["image"])
+    unlabelled = Request(bag="slide", group="grade", extra_columns=["image"])
     with pytest.raises(InputError, match=r"bag 1 \('s2'\) has no value in the column 'grade'"):
         read_contents(path, unlabelled)
 

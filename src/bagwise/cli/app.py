@@ -11,6 +11,7 @@ import threading
 import traceback
 import warnings
 from collections.abc import Sequence
+from dataclasses import fields
 from types import FrameType
 from typing import Annotated, Any
 
@@ -28,20 +29,19 @@ from bagwise.cli.evaluate import evaluate
 from bagwise.cli.fit import fit
 from bagwise.cli.info import info
 from bagwise.cli.list_methods import methods
-from bagwise.cli.options import flag
+from bagwise.cli.options import Columns, flag
 from bagwise.cli.predict import predict
 from bagwise.cli.report import report
 from bagwise.cli.review import review
-from bagwise.exceptions import BagwiseError
+from bagwise.exceptions import INTERRUPTED, BagwiseError
 
-BAD_INPUT, BUG, INTERRUPTED = 2, 1, 130
+BAD_INPUT, BUG = 2, 1
 _interrupts: list[int] = []  # signals that came
 
 # Messages of the library name arguments; the command line has options.
-_ARGUMENT = re.compile(
-    r"\b(bag|label|label_set|labels|features|exclude|separator|force|wheel|positive|memory_limit)="
-    r"(\[\.\.\.\]|\.\.\.|True)?(?![\w'\"])"
-)
+_NAMES = [field.name for field in fields(Columns)]
+_NAMES += ["group", "positive", "memory_limit", "checkpoint", "force", "wheel"]
+_ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(\[\.\.\.\]|\.\.\.|True)?(?![\w'\"])")
 
 
 class OneLineErrors:
@@ -57,7 +57,7 @@ class OneLineErrors:
                 code = super().main(words, *more, **settings)  # type: ignore[misc]  # 130: Ctrl-C
             except Exception as error:
                 # A compiled module that is interrupted while it loads raises ImportError.
-                code = INTERRUPTED if _interrupts else _report(error, debug="--debug" in words)
+                code = INTERRUPTED if _interrupts else _print_error(error, debug="--debug" in words)
         if code == INTERRUPTED:
             typer.echo("Interrupted.", err=True)
         sys.exit(code if isinstance(code, int) else 0)
@@ -67,7 +67,7 @@ class CommandGroup(OneLineErrors, TyperGroup):
     """The group of all commands."""
 
 
-def _report(error: Exception, *, debug: bool) -> int:
+def _print_error(error: Exception, *, debug: bool) -> int:
     """Say in one line what went wrong; the exit code."""
     if type(error).__name__ == "NoArgsIsHelpError":
         return BAD_INPUT  # the help was shown

@@ -24,6 +24,9 @@ EXIT_CODES = (
 _OF_NO_RUN = {"config", "save_config", "debug", "force", "help"}
 
 
+# From the shell to a command: `bagwise.__main__.main` loads `cli.app`; `app.run` sets up streams
+# and Ctrl-C; `OneLineErrors.main` turns errors into a line and an exit code; Typer parses the
+# words; `run` in `_with_run_options` applies the options of every command, then calls it.
 class Application(typer.Typer):
     """A Typer application whose commands all take ``--config``, ``--save-config``, ``--debug``.
 

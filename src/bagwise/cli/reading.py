@@ -1,6 +1,6 @@
 """From files and the options of a command to bags, labels and saved models."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
@@ -29,7 +29,7 @@ from bagwise.persistence import load_model
 _ROLES = ("bag", "label", "label_set")
 
 
-def read_columns(path: Path, chosen: Columns, **more: Any) -> Contents:
+def read_columns(path: Path, chosen: Columns) -> Contents:
     """Read the columns of a file that the options of a command name.
 
     Parameters
@@ -38,19 +38,21 @@ def read_columns(path: Path, chosen: Columns, **more: Any) -> Contents:
         The file of bags.
     chosen : Columns
         The columns; None stands for those of the usual names.
-    **more : object
-        Further attributes of `Request`: ``group``, ``memory_limit``, ``columns``.
 
     Returns
     -------
     Contents
     """
-    with progress(f"Reading {path.name}"), _naming(path):
-        return read_contents(path, Request(**vars(chosen), **more))
+    return _read(path, Request(**vars(chosen)))
 
 
 def read_labelled(
-    path: Path, chosen: Columns, *, positive: str | None = None, **more: Any
+    path: Path,
+    chosen: Columns,
+    *,
+    positive: str | None = None,
+    group: str | None = None,
+    memory_limit: str | None = None,
 ) -> tuple[Bags, Labels, Array | None]:
     """Read bags to learn from: those without a label are left out, with a note.
 
@@ -63,8 +65,8 @@ def read_labelled(
     positive : str or None
         The positive one of two labels, which becomes the last class; by default classes are
         sorted.
-    **more : object
-        Further arguments of `read_columns`.
+    group, memory_limit
+        As in `Request`.
 
     Returns
     -------
@@ -75,7 +77,7 @@ def read_labelled(
     groups : ndarray of shape (n_bags,) or None
         Their groups.
     """
-    data = read_columns(path, chosen, **more)
+    data = _read(path, Request(**vars(chosen), group=group, memory_limit=memory_limit))
     labels = _chosen_labels(data, chosen)
     known = labels.known
     if not known.all():
@@ -170,7 +172,9 @@ def read_for_model(
     chosen: Columns,
     *,
     labelled: bool = True,
-    **more: Any,
+    group: str | None = None,
+    memory_limit: str | None = None,
+    extra_columns: Sequence[str] = (),
 ) -> Contents:
     """Read the columns a saved model was fitted on, in its order, and labels where there are any.
 
@@ -187,8 +191,8 @@ def read_for_model(
         absent: new bags need no labels.
     labelled : bool, default=True
         Whether labels are read; without, the label columns of the model are left out.
-    **more : object
-        Further arguments of `read_columns`.
+    group, memory_limit, extra_columns
+        As in `Request`.
 
     Returns
     -------
@@ -198,7 +202,11 @@ def read_for_model(
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else list(names)
     fitted = metadata.get("columns", {})
-    data = read_columns(path, _as_fitted(path, fitted, names, chosen, labelled), **more)
+    columns = vars(_as_fitted(path, fitted, names, chosen, labelled))
+    request = Request(
+        **columns, group=group, memory_limit=memory_limit, extra_columns=extra_columns
+    )
+    data = _read(path, request)
     if names is not None and data.bags.feature_names is not None:
         data.bags = _in_order(data.bags, names)
     return data
@@ -258,6 +266,11 @@ def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Label
     known = {str(label): k for k, label in enumerate(classes)}
     own = [known.get(str(label), label) for label in labels.classes.tolist()]
     return Labels.from_codes(own, labels.codes)
+
+
+def _read(path: Path, request: Request) -> Contents:
+    with progress(f"Reading {path.name}"), _naming(path):
+        return read_contents(path, request)
 
 
 @contextmanager

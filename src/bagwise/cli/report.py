@@ -82,9 +82,9 @@ def report(
         )
     named = {"images": image, "audio": audio, "texts": text, "sources": source}
     shown = {kind: name for kind, name in named.items() if name is not None}
-    beside = [*shown.values(), *edges]
+    extra = [*shown.values(), *edges]
     data = read_for_model(
-        file, fitted, metadata, columns, group=group, memory_limit=memory_limit, columns=beside
+        file, fitted, metadata, columns, group=group, memory_limit=memory_limit, extra_columns=extra
     )
     y = labels_for(fitted, data, metadata)
     method = metadata.get("method")

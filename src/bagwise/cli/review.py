@@ -85,7 +85,7 @@ def review(
     if len(shown) > 1:
         raise InputError("--image, --audio and --text exclude each other: show one of them.")
     chosen = options.Columns(bag=bag, labels=labels)
-    data = read_for_model(file, fitted, facts, chosen, columns=[name for _, name in shown])
+    data = read_for_model(file, fitted, facts, chosen, extra_columns=[name for _, name in shown])
     media = None
     for kind, name in shown:
         media = _served(file, kind, data.columns[name])

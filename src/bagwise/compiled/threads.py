@@ -31,10 +31,10 @@ from sklearn import config_context, get_config
 from threadpoolctl import threadpool_limits
 
 from bagwise._types import Array, Ints
+from bagwise.exceptions import INTERRUPTED
 
 # Below this many values the threads cost more than they save.
 SMALL = 100_000
-INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended, as shells count it
 
 T = TypeVar("T")
 

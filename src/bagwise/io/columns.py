@@ -15,7 +15,7 @@ from bagwise.exceptions import DataWarning, InputError
 from bagwise.io.contents import Contents
 from bagwise.io.files import Cluster
 from bagwise.io.labels import Column, Grouping, bag_labels, constant_in_bags, encode_columns
-from bagwise.io.sources import Source
+from bagwise.io.sources import Conversion, Source
 from bagwise.labels import plain_array
 
 ROLES = ("bag", "label", "label_set", "instance_label")
@@ -26,8 +26,8 @@ _NUMERIC = ("number", "vector", "numbers", "vectors")
 class Request:
     """What to read from a file, and how: the arguments of `read_bags`, and two more.
 
-    `group` names the column with the group of each bag, `columns` further columns that are read as
-    strings.
+    `group` names the column with the group of each bag, `extra_columns` further columns
+    that are read as strings.
     """
 
     bag: str | None = None
@@ -37,7 +37,7 @@ class Request:
     group: str | None = None
     features: Sequence[str] | None = None
     exclude: Sequence[str] = ()
-    columns: Sequence[str] = ()
+    extra_columns: Sequence[str] = ()
     labels: Any = None
     classes: Sequence[Any] | Array | None = None
     separator: str = ";"
@@ -56,7 +56,7 @@ class Request:
     @property
     def beside(self) -> list[str]:
         """Columns that are read but are neither features nor labels."""
-        return [*self.columns] if self.group is None else [self.group, *self.columns]
+        return [*([] if self.group is None else [self.group]), *self.extra_columns]
 
 
 def find_columns(source: Source, request: Request) -> Request:
@@ -89,9 +89,10 @@ def find_roles(source: Source, request: Request, among: Sequence[str] = ROLES) -
 
 def bag_columns(source: Source, request: Request, rows: Grouping) -> dict[str, Column]:
     """Read the label, the label set and the group of each bag, where there are such columns."""
+    kinds: dict[str, Conversion] = {"label": "all", "label_set": "none", "group": "all"}
     return {
-        role: constant_in_bags(source.column(name, role), rows, name)
-        for role in ("label", "label_set", "group")
+        role: constant_in_bags(source.column(name, convert=convert), rows, name)
+        for role, convert in kinds.items()
         if (name := getattr(request, role)) is not None
     }
 
@@ -130,7 +131,7 @@ def written_values(source: Source, name: str) -> list[Any]:
         raise InputError(
             f"the column {name!r} holds lists: it is read from tables with one row per instance."
         )
-    column = source.column(name, "label_set")  # a role whose strings are not converted
+    column = source.column(name, convert="none")
     values = [*column.values, None]  # code -1 selects the last
     return [values[code] for code in column.codes]
 

@@ -316,9 +316,9 @@ def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
             raise InputError(f"{path} is a folder, which is read as HDF5 files only.")
         if format in TABLES:
             return read_table(open_table(path, format, request), request, workspace)
-        if request.columns:
+        if request.extra_columns:
             raise InputError(
-                f"{path.name} has no such columns: {', '.join(request.columns)} can be read "
+                f"{path.name} has no such columns: {', '.join(request.extra_columns)} can be read "
                 "from CSV, TSV and Parquet tables."
             )
         if request.labels is not None:
@@ -373,7 +373,7 @@ def _tabled_labels(
             "labels= is a table: name its bag column with bag=, and label= or label_set=. Its "
             f"columns are {listed(table.names)}."
         )
-    rows = group(table.column(request.bag, "bag"), request.bag)
+    rows = group(table.column(request.bag, convert="integers"), request.bag)
     place = {str(name): i for i, name in enumerate(rows.ids.tolist())}
     wanted = np.array([place[name] for name in _mentioned_ids(bags, place)], dtype=np.int64)
     columns = bag_columns(table, request, rows)

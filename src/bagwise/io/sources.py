@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,8 @@ BLOCK_VALUES = 2**22  # values in one block of features
 _BLOCK_BYTES = 2**25
 _CSV_BLOCK = 2**22  # bytes; enlarged if a row does not fit
 _CSV_LARGEST_BLOCK = 2**30
+
+Conversion = Literal["all", "integers", "none"]  # which strings of a CSV file become numbers
 
 
 class FrameSource:
@@ -53,7 +55,7 @@ class FrameSource:
         """Whether every value is missing."""
         return bool(self._series(name).null_count() == len(self._table))
 
-    def column(self, name: str, role: str) -> Column:
+    def column(self, name: str, *, convert: Conversion = "all") -> Column:
         """A whole column as codes into its distinct values."""
         return Column.of(self._series(name).to_list())
 
@@ -120,7 +122,7 @@ class TableSource:
         """Whether the column has no values; in a CSV file, in the first block."""
         return name in self._empty
 
-    def column(self, name: str, role: str) -> Column:
+    def column(self, name: str, *, convert: Conversion = "all") -> Column:
         """A whole column as codes into its distinct values."""
         return self.coded(self.read([name]).column(0).combine_chunks())
 
@@ -289,15 +291,15 @@ class CsvSource(TableSource):
         self._schema = pa.schema(list(self._types.items()))
         self._quoted = self._quoted_columns()
 
-    def column(self, name: str, role: str) -> Column:
+    def column(self, name: str, *, convert: Conversion = "all") -> Column:
         """A whole column; unquoted strings are converted to the type they represent."""
-        coded = super().column(name, role)
+        coded = super().column(name)
         if any(unescaped(text) != text for text in coded.values):
             places = Column.of(map(unescaped, coded.values))
             coded = Column(np.append(places.codes, -1)[coded.codes], places.values)
-        if role == "label_set" or name in self._quoted:
+        if convert == "none" or name in self._quoted:
             return coded
-        return Column(coded.codes, typed_texts(coded.values, integers_only=role == "bag"))
+        return Column(coded.codes, typed_texts(coded.values, integers_only=convert == "integers"))
 
     def read(self, names: Sequence[str]) -> Any:
         """The given columns as strings in one pyarrow table; all are parsed at once."""

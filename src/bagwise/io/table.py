@@ -52,7 +52,7 @@ def read_written(
 ) -> dict[str, list[Any]]:
     """Read columns of a CSV or Parquet file as strings; some may be absent."""
     with format_errors(path):
-        request = Request(columns=[*names, *optional])
+        request = Request(extra_columns=[*names, *optional])
         source = open_table(path, format_of(path, None), request)
         for name in names:
             require_column(source, name, f" in {path.name}")
@@ -105,7 +105,7 @@ def read_table(source: Source, request: Request, workspace: Workspace) -> Conten
         raise InputError(f"the column {features[0]!r} holds lists, which cannot be read.")
     contents = Contents(bags, classes=source.notes.get("classes"))
     label_bags(contents, bag_columns(source, request, rows), request, instance_labels)
-    for name in request.columns:
+    for name in request.extra_columns:
         values = written_values(source, name)
         contents.columns[name] = [values[row] for row in rows.order]
     return contents
@@ -122,7 +122,7 @@ def _read_rows(
         raise InputError(
             f"the bag column is unknown. Name it with bag=: the columns are {listed(source.names)}."
         )
-    column = source.column(request.bag, "bag")
+    column = source.column(request.bag, convert="integers")
     if len(column.codes) == 0:
         raise FileFormatError("the table has no rows: there is nothing to make bags of.")
     rows = group(column, request.bag)
@@ -151,7 +151,7 @@ def _read_rows(
         bags = Bags(instances, rows.offsets, ids, feature_names=names)
     labels = None
     if request.instance_label is not None:
-        labels = source.column(request.instance_label, "instance_label").take(rows.order)
+        labels = source.column(request.instance_label).take(rows.order)
     return bags, rows, labels
 
 
@@ -263,7 +263,7 @@ def _one_row_per_bag(source: TableSource, name: str | None, n_bags: int) -> Grou
     if name is None:
         rows = np.arange(n_bags)
         return Grouping(rows, rows, np.arange(n_bags + 1), rows)
-    grouped = group(source.column(name, "bag"), name)
+    grouped = group(source.column(name, convert="integers"), name)
     for bag in np.flatnonzero(np.diff(grouped.offsets) > 1)[:1]:
         first, second = grouped.order[grouped.offsets[bag] :][:2]
         raise InputError(
