@@ -17,9 +17,9 @@ from bagwise._validation import (
     check_label_sets,
     check_partial_labels,
 )
+from bagwise.base._pipelines import label_kind
 from bagwise.classification import CitationKNN
 from bagwise.exceptions import LabelError
-from bagwise.inspection._tables import label_kind
 from bagwise.labels import Labels, is_missing, is_unlabelled
 
 SINGLE = st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=8)

@@ -7,11 +7,11 @@ from sklearn.svm import SVC
 
 from bagwise import Bags
 from bagwise.annotation import M3MIML, ORedLogisticRegression
+from bagwise.base._pipelines import instance_model
 from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity
 from bagwise.exceptions import InputError
 from bagwise.inspection import bag_table, instance_table, key_instance_table
-from bagwise.inspection._tables import instance_model
 from bagwise.preprocessing import InstanceTransformer
 
 

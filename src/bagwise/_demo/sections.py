@@ -25,6 +25,7 @@ from bagwise._methods.ready_made import (
 )
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
+from bagwise.base._pipelines import instance_model
 from bagwise.classification import CitationKNN, PrimalDualMISVM, SetKernelSVM
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.datasets import load_letter_carroll, load_musk1, make_digit_bags
@@ -37,7 +38,6 @@ from bagwise.inspection import (
     instance_table,
     key_instance_table,
 )
-from bagwise.inspection._tables import instance_model
 from bagwise.io import write_bags
 from bagwise.io.write_table import file_beside, write_columns
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans

@@ -37,9 +37,9 @@ def predict(
 
     beside = file_beside(output, "instances")
     refuse_existing([output, beside], force=force, inputs=[model, file])
+    from bagwise.base._pipelines import instance_model
     from bagwise.cli.reading import open_model, read_for_model
     from bagwise.inspection import bag_table, instance_table
-    from bagwise.inspection._tables import instance_model
 
     fitted, metadata = open_model(model)
     columns = options.Columns(bag=bag)

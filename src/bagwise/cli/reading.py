@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._types import Array, Bools
 from bagwise._validation import check_bags, is_mapped
 from bagwise.bags import Bags, offsets_of
+from bagwise.base._pipelines import label_kind
 from bagwise.cli.options import Columns
 from bagwise.cli.output import note, progress
 from bagwise.exceptions import InputError, LabelError, ModelFileError
-from bagwise.inspection._tables import label_kind
 from bagwise.io.columns import Request
 from bagwise.io.contents import Contents
 from bagwise.io.files import TABLES, format_errors, format_of

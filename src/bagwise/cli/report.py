@@ -136,7 +136,7 @@ def _held_out(
 
     from bagwise._methods.ready_made import baselines
     from bagwise.base import RowEstimator
-    from bagwise.inspection._tables import final_estimator
+    from bagwise.base._pipelines import final_estimator
     from bagwise.labels import Labels
     from bagwise.model_selection import held_out_predictions
     from bagwise.model_selection._evaluation import make_folds

@@ -74,8 +74,8 @@ def review(
     refuse_existing([sidecar], force=True, inputs=[file, model])  # it is continued
     from sklearn.pipeline import Pipeline
 
+    from bagwise.base._pipelines import instance_model
     from bagwise.cli.reading import labels_for, open_model, read_for_model
-    from bagwise.inspection._tables import instance_model
     from bagwise.review import Corrections, ReviewQueue, read_corrections
     from bagwise.review.server import ReviewServer
 

@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 
 from bagwise._types import Array
+from bagwise.base._pipelines import instance_model
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.inspection._axes import AxesDisplay, plain_frame, plain_legend
-from bagwise.inspection._tables import instance_model
 
 MOST_SHOWN = 2000
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bagwise._types import Array
+from bagwise.base._pipelines import final_estimator
 from bagwise.exceptions import InputError
 from bagwise.inspection._axes import AxesDisplay, plain_frame, plain_legend
-from bagwise.inspection._tables import final_estimator
 
 
 @dataclass(eq=False)

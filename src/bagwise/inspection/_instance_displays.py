@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike
 from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
+from bagwise.base._pipelines import instance_model
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.inspection._axes import AxesDisplay, plain_frame, plain_legend
 from bagwise.inspection._tables import (
     class_names,
-    instance_model,
     key_instance_table,
     scoring_model,
     with_background,

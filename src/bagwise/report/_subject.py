@@ -12,13 +12,9 @@ from bagwise._types import Array
 from bagwise._validation import check_known_labels
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator
+from bagwise.base._pipelines import final_estimator, instance_model, last_step
 from bagwise.exceptions import InputError
-from bagwise.inspection._tables import (
-    final_estimator,
-    instance_model,
-    keys_of_sets,
-    last_step,
-)
+from bagwise.inspection._tables import keys_of_sets
 from bagwise.labels import Labels
 
 _POOLINGS = {

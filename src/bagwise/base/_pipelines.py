@@ -1,0 +1,61 @@
+"""Look into pipelines and searches: the model inside, and the bags as it sees them."""
+
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from bagwise._validation import check_bags
+from bagwise.bags import Bags
+
+
+def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
+    """Look into a pipeline: its last step, and the bags as that step sees them.
+
+    A scikit-learn pipeline predicts bags only; its last step has the methods for instances. In a
+    search over parameters, the best estimator is used.
+
+    Parameters
+    ----------
+    model : estimator
+        Any fitted estimator.
+    X : Bags or anything accepted as bags
+        The bags.
+
+    Returns
+    -------
+    estimator : estimator
+        The last step of the pipeline, the best model of the search; else `model` itself.
+    bags : Bags or None
+        The bags after the steps before; None where these turn a bag into a row, as an embedding
+        does, so that instances have no predictions.
+    """
+    estimator, seen = last_step(model, check_bags(None, X, reset=True, allow_nan=True))
+    return estimator, seen if isinstance(seen, Bags) else None
+
+
+def last_step(model: Any, X: Any) -> tuple[Any, Any]:
+    """The last step of a pipeline, or of the best one of a search, and the input as it sees it."""
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        if hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        else:
+            X = model[:-1].transform(X) if len(model) > 1 else X
+            model = model[-1]
+    return model, X
+
+
+def final_estimator(model: Any) -> Any:
+    """Return the last step of a pipeline, the best model of a search; else the model itself."""
+    while isinstance(model, Pipeline) or hasattr(model, "best_estimator_"):
+        model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
+    return model
+
+
+def label_kind(model: Any) -> str:
+    """Return the kind of the labels that a model was fitted on, as in `Labels.kind`."""
+    last = final_estimator(model)
+    if hasattr(last, "label_kind_"):
+        return str(last.label_kind_)
+    # scikit-learn's estimators: classifiers after an embedding, clusterers
+    several = getattr(last, "multilabel_", False) or isinstance(getattr(last, "classes_", 0), list)
+    return "sets" if several or not hasattr(last, "predict") else "single"
