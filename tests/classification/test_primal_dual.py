@@ -16,6 +16,7 @@ from bagwise.compiled import threads
 from bagwise.datasets import make_bags
 from bagwise.engines import place
 from bagwise.exceptions import InputError
+from bagwise.solvers.margin import concave_convex
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace
 from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart, Problem
 from checks import example
@@ -81,8 +82,8 @@ def test_4_the_step_is_that_of_an_exact_line_search():
 class FromZero(LinearSpace):
     """A linear space that starts where a kernel space does."""
 
-    def start(self, parts, rng, n_classes):
-        return 0 * super().start(parts, rng, n_classes)
+    def start(self, used, rng, n_classes):
+        return 0 * super().start(used, rng, n_classes)
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -105,11 +106,11 @@ def test_5_equation_28_equals_equation_10(shared, rng):
     primal, dual = LinearSpace(Bags(X, offsets)), KernelSpace(Bags(X @ X.T, offsets))
     options = {"n_classes": 3, "shared": shared, "mask": True, "cost": 1.0}
     parts = place(primal.bags, PrimalDualPart, codes, weights, **options)
-    primal.start(parts, np.random.RandomState(0), 3)
-    primal.prepare(parts, problem)
-    dual.prepare(parts, problem)
+    equation_10, equation_28 = (
+        space.solver(parts, problem, space.used_features(parts)) for space in (primal, dual)
+    )
     R = rng.normal(size=(3, len(X)))
-    np.testing.assert_allclose(dual.solve(R, 0.7) @ X, primal.solve(R @ X, 0.7), atol=1e-12)
+    np.testing.assert_allclose(equation_28(R, 0.7) @ X, equation_10(R @ X, 0.7), atol=1e-12)
 
 
 def test_6_two_blocks_of_bags_equal_one(monkeypatch):
@@ -325,6 +326,15 @@ def test_10_polish_lowers_the_objective(splitting, C):
         polished.coef_, polished.intercept_, bags.instances, bags.offsets, codes, C, weights
     )
     assert polished.objective_curve_[-1] == pytest.approx(found)
+    assert polished.n_iter_ == len(polished.residuals_) == plain.n_iter_
+    assert len(polished.objective_curve_) > polished.n_iter_
+
+
+def test_10_polish_that_runs_out_of_rounds_warns(monkeypatch):
+    bags, y = example(40, n_classes=3)
+    monkeypatch.setattr(concave_convex, "MAX_ROUNDS", 1)
+    with pytest.warns(ConvergenceWarning, match="PrimalDualMISVM"):
+        PrimalDualMISVM(C=1.0, polish=True, random_state=0).fit(bags, y)
 
 
 def test_10_polish_solves_the_convex_problem_of_singletons(rng):

@@ -102,7 +102,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     intercept_ : ndarray of shape (n_classes,)
         b.
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective above after each iteration.
+        The objective above after each iteration; with `polish`, then after each of its rounds.
     residuals_ : ndarray of shape (n_iterations,)
         Relative violation of the constraints after each iteration.
     n_iter_ : int
@@ -234,6 +234,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
             if self.polish:
                 result = self._polished(result, used, codes, weights, rng)
         self._keep_progress(result, "raise max_iter or rho, or standardise the instances")
+        self.n_iter_ = len(result.residuals)  # without the rounds of polish
         objective_of_zero = self.C * (len(classes) - 1) * weights.sum()
         if result.converged and not self.polish and self.objective_curve_[-1] >= objective_of_zero:
             warn_user(
@@ -307,7 +308,8 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
             bags, codes, result.solution, costs=costs, fit_intercept=self.fit_intercept, rng=rng
         )
         curve = np.concatenate([result.objective_curve, after.objective_curve])
-        return replace(result, solution=after.solution, objective_curve=curve)
+        converged = result.converged and after.converged
+        return replace(result, solution=after.solution, objective_curve=curve, converged=converged)
 
     def _is_exact(self, space: LinearSpace | KernelSpace, n_classes: int) -> bool:
         if self.solver != "auto":

@@ -211,8 +211,8 @@ def _share(bag, y, n_classes, cost, mu, q, r, lam, sigma, max_t):  # type: ignor
     """E, Z and their multiplier for the shared splitting: e_m = -1 - z_m + z_y for m != y.
 
     K - 1 of these constraints hold z_y, and one holds it to the scores; with the same penalty for
-    all, z_y would hardly hear the scores, so theirs is nu = 2 mu / K. The quadratic in z has an
-    arrow shape; z_y first, then each z_m. `r` keeps e. Returns the squared gap.
+    all, the scores would hardly move z_y, so their penalty is nu = 2 mu / K. The quadratic in z has
+    an arrow shape; z_y first, then each z_m. `r` keeps e. Returns the squared gap.
     """
     nu = 2.0 * mu / n_classes
     through = nu / (mu + nu)  # weight that z_y feels of e_m through the free z_m, in units of mu

@@ -213,21 +213,21 @@ def interruptible(function: Callable[..., T], *arguments: Any, **options: Any) -
     return job.wait()[0]
 
 
-def over_bags(kernel: Callable[..., None], offsets: Ints, values: Array, *out: Any) -> None:
-    """Run a compiled ``kernel(start, stop, offsets, values, *out)`` over all bags.
+def over_bags(kernel: Callable[..., None], offsets: Ints, values: Array, *arguments: Any) -> None:
+    """Run a compiled ``kernel(start, stop, offsets, values, *arguments)`` over all bags.
 
     Parameters
     ----------
     kernel : callable
-        Handles the bags ``start:stop`` and writes its results into `out`.
+        Handles the bags ``start:stop``; each bag writes to its own place in the arguments.
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
     values : ndarray of shape (n_instances, ...)
         What the kernel reads.
-    *out : ndarray
-        What it writes; each bag has its own place.
+    *arguments : object
+        What else it reads, and what it writes.
     """
-    run_blocks(kernel, bag_bounds(offsets, values.size), offsets, values, *out)
+    run_blocks(kernel, bag_bounds(offsets, values.size), offsets, values, *arguments)
 
 
 @cache

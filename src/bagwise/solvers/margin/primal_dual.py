@@ -11,6 +11,7 @@ sends a step (K x d) and returns O(K) numbers; the second sends its length and r
 from which the next step follows.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,19 +41,18 @@ class LinearSpace:
         self.bags = bags
         self.leave_out_constants = leave_out_constants
 
-    def start(self, parts: Parts, rng: np.random.RandomState, n_classes: int) -> Any:
-        """A small random W: the inexact update never forgets a large one."""
-        lowest, highest = zip(*parts.each("extremes"), strict=True)
-        self._live = like(np.ones(self.bags.n_features), lowest[0])
-        if self.leave_out_constants:
-            low, high = (np.array([to_numpy(a) for a in side]) for side in (lowest, highest))
-            self._live = like(low.min(axis=0) != high.max(axis=0), lowest[0])
-        W = 1e-3 * rng.standard_normal((n_classes, self.bags.n_features))
-        return self.keep(like(W, self._live))
+    def used_features(self, parts: Parts) -> Any:
+        """1 for each feature that W uses, 0 for each that stays out."""
+        lowest, highest = zip(*parts.each("feature_ranges"), strict=True)
+        if not self.leave_out_constants:
+            return like(np.ones(self.bags.n_features), lowest[0])
+        low, high = (np.array([to_numpy(a) for a in side]) for side in (lowest, highest))
+        return like(low.min(axis=0) != high.max(axis=0), lowest[0])
 
-    def keep(self, W: Any) -> Any:
-        """W without the constant features, where they stay out."""
-        return W * self._live
+    def start(self, used: Any, rng: np.random.RandomState, n_classes: int) -> Any:
+        """A small random W: a large one decays slowly in the inexact update."""
+        W = 1e-3 * rng.standard_normal((n_classes, self.bags.n_features))
+        return like(W, used) * used
 
     def step_norms(self, parts: Parts, step: Any) -> Array:
         """|step_m|^2 of each class, for the step of the last ``change`` of the parts."""
@@ -62,28 +62,29 @@ class LinearSpace:
         """|w_m|^2 of each class, for the W and b of the scores of the parts."""
         return to_numpy((W * W).sum(axis=1))
 
-    def prepare(self, parts: Parts, problem: Problem) -> None:
-        """Eigenvectors of A_m = G + K G_m, good for every mu."""
+    def solver(self, parts: Parts, problem: Problem, used: Any) -> Callable[[Any, float], Any]:
+        """The function (I/mu + A_m)^-1 target_m of (target, mu), with A_m = G + K G_m (Eq. 10).
+
+        The eigenvectors of A_m serve every mu.
+        """
         grams = parts.total("grams")
-        grams *= self._live * self._live[:, None]
+        grams *= used * used[:, None]
         if not problem.shared:
             total = grams.sum(axis=0)
             grams *= problem.extra
             grams += total
-        self._eigen: list[tuple[Any, ...]] = []
-        for A in grams:
-            values, vectors = eigh(A)
-            self._eigen.append((values * (values > 0), vectors))  # below 0 is rounding
+        eigen = [(values * (values > 0), vectors) for values, vectors in map(eigh, grams)]
 
-    def solve(self, target: Any, mu: float) -> Any:
-        """(I/mu + A_m)^-1 target_m for each class (Eq. 10)."""
-        if len(self._eigen) == 1:
-            values, vectors = self._eigen[0]
-            return ((target @ vectors) / (1 / mu + values)) @ vectors.T
-        solved = 0.0 * target
-        for m, (values, vectors) in enumerate(self._eigen):
-            solved[m] = vectors @ ((target[m] @ vectors) / (1 / mu + values))
-        return solved
+        def solve(target: Any, mu: float) -> Any:
+            if len(eigen) == 1:
+                values, vectors = eigen[0]
+                return ((target @ vectors) / (1 / mu + values)) @ vectors.T
+            solved = 0.0 * target
+            for m, (values, vectors) in enumerate(eigen):
+                solved[m] = vectors @ ((target[m] @ vectors) / (1 / mu + values))
+            return solved
+
+        return solve
 
 
 class KernelSpace(LinearSpace):
@@ -101,13 +102,13 @@ class KernelSpace(LinearSpace):
         super().__init__(bags)
         self.gram = bags.instances
 
-    def start(self, parts: Parts, rng: np.random.RandomState, n_classes: int) -> Array:
+    def used_features(self, parts: Parts) -> float:
+        """All of W."""
+        return 1.0
+
+    def start(self, used: float, rng: np.random.RandomState, n_classes: int) -> Array:
         """W = 0."""
         return np.zeros((n_classes, len(self.gram)), self.gram.dtype)
-
-    def keep(self, W: Array) -> Array:
-        """All of W."""
-        return W
 
     def step_norms(self, parts: Parts, step: Array) -> Array:
         """a_m' K a_m."""
@@ -117,23 +118,27 @@ class KernelSpace(LinearSpace):
         """a_m' K a_m."""
         return parts.total("norms_of_scores", W) - b * W.sum(axis=1)
 
-    def prepare(self, parts: Parts, problem: Problem) -> None:
-        """Eigenvectors of D^1/2 K D^1/2."""
-        self._eigen = []
+    def solver(self, parts: Parts, problem: Problem, used: float) -> Callable[[Any, float], Any]:
+        """The function (I/mu + D K)^-1 target_m of (target, mu) (Eq. 28).
+
+        It is D^1/2 (I/mu + D^1/2 K D^1/2)^-1 D^-1/2 target_m.
+        """
+        eigen = []
         for m in range(1 if problem.shared else problem.n_classes):
             root = np.sqrt(problem.instance_weights(m)).astype(self.gram.dtype)
             values, vectors = eigh(root[:, None] * self.gram * root)
-            self._eigen.append((np.maximum(values, 0.0), vectors, root))
+            eigen.append((np.maximum(values, 0.0), vectors, root))
 
-    def solve(self, target: Array, mu: float) -> Array:
-        """(I/mu + D K)^-1 target_m = D^1/2 (I/mu + D^1/2 K D^1/2)^-1 D^-1/2 target_m (Eq. 28)."""
-        eigen = self._eigen * len(target) if len(self._eigen) == 1 else self._eigen
-        return np.stack(
-            [
-                root * (vectors @ (((t / root) @ vectors) / (1 / mu + values)))
-                for t, (values, vectors, root) in zip(target, eigen, strict=True)
-            ]
-        )
+        def solve(target: Array, mu: float) -> Array:
+            each = eigen * len(target) if problem.shared else eigen
+            return np.stack(
+                [
+                    root * (vectors @ (((t / root) @ vectors) / (1 / mu + values)))
+                    for t, (values, vectors, root) in zip(target, each, strict=True)
+                ]
+            )
+
+        return solve
 
 
 def primal_dual(
@@ -197,24 +202,27 @@ def primal_dual(
     sizes = weights * np.diff(problem.offsets)
     total = np.bincount(codes, sizes, n_classes) * problem.extra + sizes.sum()
     cap = 1e10 * max(1.0, C)  # beyond it nothing moves, and single precision would overflow
+
     settings = "pdMISVM", C, mu, rho, exact, shared, mask_own_class, fit_intercept, n_classes
     file = None if checkpoint is None else Checkpoint(checkpoint, settings)
     with place(
         space.bags, space.part, codes, weights,
         n_classes=n_classes, shared=shared, mask=mask_own_class, cost=C,
     ) as parts:  # fmt: skip
-        start = retry_on_new_parts(parts, lambda: space.start(parts, rng, n_classes))
+        used = retry_on_new_parts(parts, lambda: space.used_features(parts))
+        start = space.start(used, rng, n_classes)
+        solve = None
         if exact:
-            retry_on_new_parts(parts, lambda: space.prepare(parts, problem))
+            solve = retry_on_new_parts(parts, lambda: space.solver(parts, problem, used))
 
         def begin(now: dict[str, Any]) -> None:
             parts.do("begin", now["W"])
 
         def step(now: dict[str, Any]) -> bool:
             W, mu = now["W"], float(now["mu"])
-            projected = space.keep(now["projected"])
-            if exact:
-                move, factor = space.solve(projected - W / mu, mu), np.ones(n_classes)
+            projected = now["projected"] * used
+            if solve is not None:
+                move, factor = solve(projected - W / mu, mu), np.ones(n_classes)
                 sums, _ = parts.total("change", move)
             else:
                 move = W - mu * projected  # the gradient, Eq. 21

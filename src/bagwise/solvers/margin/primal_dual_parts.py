@@ -222,7 +222,7 @@ class TensorPrimalDualPart(_Part):
         times = self.weights * (1.0 + self.problem.extra * self.is_own)  # D_m, per bag
         self.times = times.to(self.X.dtype)
 
-    def extremes(self) -> tuple[Any, Any]:
+    def feature_ranges(self) -> tuple[Any, Any]:
         """Smallest and largest value of each feature."""
         return self.X.amin(dim=0), self.X.amax(dim=0)
 
@@ -356,7 +356,7 @@ class PrimalDualPart(_Part):
 
     tensor_part: ClassVar[type[_Part] | None] = TensorPrimalDualPart
 
-    def extremes(self) -> tuple[Array, Array]:
+    def feature_ranges(self) -> tuple[Array, Array]:
         """Smallest and largest value of each feature, block by block."""
         X = self.X
         if sparse.issparse(X):
