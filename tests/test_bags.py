@@ -1,5 +1,6 @@
 import contextlib
 import pickle
+import tracemalloc
 from itertools import pairwise
 
 import joblib
@@ -221,7 +222,7 @@ def test_ids_of_any_type_are_kept():
     ("make", "message"),
     [
         (lambda: Bags(np.zeros(3), [0, 3]), r"shape \(3,\)"),
-        (lambda: Bags(np.zeros((3, 1)), [0, 2]), "from 0 to 2"),
+        (lambda: Bags(np.zeros((3, 1)), [0, 2]), r"number of instances \(3\): got \[0 2\]"),
         (lambda: Bags(np.zeros((3, 1)), [0, 2, 1, 3]), "offsets must rise"),
         (lambda: Bags(np.zeros((3, 1)), [0.0, 3.0]), "float64: expected n_bags"),
         (lambda: Bags(np.zeros((3, 1)), [0, 3], ids=["a", "b"]), "2 ids were given for 1 bags"),
@@ -358,3 +359,38 @@ def test_odd_input_is_refused(make, message):
 def test_ids_may_be_tuples_and_lists_of_one_length():
     bags = Bags(np.zeros((2, 1)), [0, 1, 2], ids=[("a", 1), ("b", 2)])
     assert bags.ids.tolist() == [("a", 1), ("b", 2)]
+
+
+def test_a_tuple_of_positions_is_taken_and_a_slice_is_not():
+    bags = Bags(np.arange(5.0)[:, None], range(6))
+    assert bags.take((0, 3)).instances.ravel().tolist() == [0, 3]
+    assert bags.take(2).instances.tolist() == [[2]]
+    assert bags[np.array(-1)].tolist() == [[4]]
+    with pytest.raises(IndexError, match="indexed by position"):
+        bags.take(slice(0, 2))
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ([7], "bag 7 is out of range: there are 5 bags"),
+        (np.array([0, -6]), "bag -6 is out of range"),
+        ([True] * 4, "the mask has 4 entries for 5 bags"),
+        (np.ones((5, 1), bool), r"not an array of shape \(5, 1\) and type bool"),
+        ([[0, 1]], r"not an array of shape \(1, 2\)"),
+        ([0.0, 1.0], "type float64"),
+        (slice("a", "b"), "not slice"),
+    ],
+)
+def test_a_wrong_index_is_named(key, message):
+    with pytest.raises(IndexError, match=message):
+        Bags(np.arange(5.0)[:, None], range(6))[key]
+
+
+def test_a_slice_costs_what_it_contains():
+    bags = Bags(np.zeros((300_000, 1)), range(300_001))
+    tracemalloc.start()
+    bags[5:6]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000  # an index of all bags would take 2.4 MB

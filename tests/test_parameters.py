@@ -1,5 +1,6 @@
 """Shared parameters: every estimator has their constraints and their descriptions."""
 
+import dataclasses
 import inspect
 import re
 
@@ -7,6 +8,7 @@ import pytest
 
 from bagwise.base._parameters import CONSTRAINTS, DESCRIPTIONS
 from bagwise.classification import BagMarginSVM
+from checks import example
 from estimators import public_estimators
 
 
@@ -31,3 +33,11 @@ def test_an_entry_has_the_default_of_the_estimator():
 
 def test_descriptions_belong_to_known_names():
     assert DESCRIPTIONS.keys() - {"X", "rows", "n_features_in_"} <= CONSTRAINTS.keys()
+
+
+def test_dask_tells_two_fits_apart():
+    tokenize = pytest.importorskip("dask.base").tokenize
+    bags, y = example(12)
+    one, other = BagMarginSVM().fit(bags, y), BagMarginSVM().fit(bags, y[::-1])
+    assert tokenize(one) != tokenize(other)
+    assert not dataclasses.is_dataclass(one)

@@ -312,3 +312,12 @@ def test_unsigned_labels_keep_their_type():
 def test_label_sets_without_any_label_are_refused(sets):
     with pytest.raises(LabelError, match=r"all empty|shape"):
         check_label_sets(sets, Bags(np.eye(2), [0, 1, 2]))
+
+
+def test_label_sets_of_an_object_that_converts_to_an_array():
+    class Table:
+        def __array__(self, dtype=None, copy=None):
+            return np.array([[1, 0], [0, 1], [1, 1]])
+
+    bags = Bags(np.zeros((3, 1)), range(4))
+    assert check_label_sets(Table(), bags).indicator.tolist() == [[1, 0], [0, 1], [1, 1]]

@@ -457,7 +457,7 @@ class Bags:
         """
         if axis != 0 or out is not None or mode != "raise":
             raise InputError("Bags.take supports axis=0, out=None and mode='raise' only.")
-        return self._gather(np.atleast_1d(self._chosen(indices)))
+        return self._gather(np.atleast_1d(self._chosen(np.asarray(indices))))
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -515,22 +515,34 @@ class Bags:
             if not -len(self) <= key < len(self):
                 raise IndexError(f"bag {key} is out of range: there are {len(self)} bags.")
             return np.array(int(key) % len(self))
-        if isinstance(key, np.ndarray) and key.size == 0 and key.dtype.kind in ("f", "O"):
-            key = key.astype(np.int64)  # an empty array has the type of a float
+        if isinstance(key, slice):
+            try:
+                return np.arange(*key.indices(len(self)))
+            except (TypeError, ValueError) as error:  # bags["a":"b"], bags[::0]
+                raise IndexError(f"{_INDEXING}, not {key}: {error}.") from error
         if isinstance(key, tuple):
             raise IndexError(
                 f"{_INDEXING}, not a tuple: take bags first, bags[i], then instances or features "
                 "of one, bags[i][rows, columns]."
             )
-        if isinstance(key, np.ndarray) and key.dtype == bool and key.shape != (len(self),):
-            raise IndexError(f"{_INDEXING}: the mask has {key.size} entries for {len(self)} bags.")
         try:
-            chosen = np.asarray(np.arange(len(self))[key])
-        except (IndexError, TypeError, ValueError) as error:
-            raise IndexError(f"{_INDEXING}, not {type(key).__name__}: {error}.") from error
-        if chosen.ndim > 1:
-            raise IndexError(f"{_INDEXING}, not an array of shape {np.shape(key)}.")
-        return chosen
+            positions = np.asarray(key)
+        except (TypeError, ValueError) as error:
+            raise IndexError(f"{_INDEXING}, not {type(key).__name__}.") from error
+        if positions.size == 0 and positions.dtype.kind in ("f", "O"):
+            positions = positions.astype(np.int64)  # an empty list has the type of a float
+        if positions.ndim > 1 or positions.dtype.kind not in ("iub" if positions.ndim else "iu"):
+            what = f"an array of shape {positions.shape} and type {positions.dtype}"
+            raise IndexError(f"{_INDEXING}, not {what if positions.ndim else type(key).__name__}.")
+        if positions.dtype == bool:
+            if len(positions) != len(self):
+                raise IndexError(f"the mask has {len(positions)} entries for {len(self)} bags.")
+            return np.flatnonzero(positions)
+        outside = (positions < -len(self)) | (positions >= len(self))
+        if outside.any():
+            first = positions[outside].flat[0]
+            raise IndexError(f"bag {first} is out of range: there are {len(self)} bags.")
+        return positions.astype(np.int64) % max(len(self), 1)
 
     def _one(self, i: int) -> Instances:
         return _row_range(self._instances, self._offsets[i], self._offsets[i + 1])
@@ -643,7 +655,9 @@ def _table(values: Any, who_has: str = "instances have") -> Instances:
         if array.ndim == 1 and who_has.startswith("bag"):
             wrong += " A bag of one instance is row.reshape(1, -1)."
     elif array.dtype.kind not in "fiub":
-        wrong = f"type {array.dtype}: expected real numbers. Convert or drop other columns."
+        wrong = (
+            f"type {array.dtype}: expected real numbers. Convert or drop columns of other types."
+        )
     if wrong is not None:
         raise InputError(f"{who_has} {wrong}")
     if sparse.issparse(array):
@@ -675,7 +689,8 @@ def _checked_offsets(offsets: ArrayLike, n_instances: int) -> Ints:
     array = array.astype(np.int64)
     if array[0] != 0 or array[-1] != n_instances or np.any(np.diff(array) < 0):
         raise InputError(
-            f"offsets must rise from 0 to {n_instances}: they go from {array[0]} to {array[-1]}."
+            f"offsets must rise from 0 to the number of instances ({n_instances}): got "
+            f"{np.array2string(array, threshold=6)}."
         )
     return array
 

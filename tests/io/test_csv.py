@@ -103,3 +103,9 @@ def test_quotes_make_a_text_of_a_number(tmp_path, name):
     data = read_bags(path)
     assert data.bags.ids.tolist() == ["1", "2", "3"]
     assert data.y.tolist() == [-1, -1, "0"]
+
+
+def test_the_message_of_an_empty_file_is_about_the_file(tmp_path):
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(FileFormatError, match="Empty CSV file"):
+        read_bags(tmp_path / "empty.csv", bag="bag")

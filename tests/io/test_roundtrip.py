@@ -118,7 +118,7 @@ def test_label_sets_and_instance_labels(tmp_path, bags, name, classes):
 @pytest.mark.parametrize("name", ["bags.parquet", "bags.npz", "bags/"])
 def test_a_class_that_never_occurs_is_remembered(tmp_path, bags, name):
     path = f"{tmp_path}/{name}"
-    write_bags(path, bags, label_sets=[{"a"}, None, set()], classes=["never", "a"])
+    write_bags(path, bags, label_sets=[{"a"}, None, set()], classes=iter(["never", "a"]))
     data = read_bags(path)
     assert data.classes.tolist() == ["never", "a"]
     assert data.label_sets.tolist() == [[0, 1], [-1, -1], [0, 0]]

@@ -40,7 +40,8 @@ def check_bag_labels(y: Any, bags: Bags, *, min_classes: int = 1) -> Labels:
     check_length(column, bags)
     for i, what in _first_missing(column):
         raise LabelError(
-            f"Input y contains {what}: {bags.name_of(i)} has no label. Leave it out or label it."
+            f"Input y contains {what}: {bags.name_of(i)} has no label ({column[i]!r}). Leave it "
+            "out or label it."
         )
     return Labels("single", *_classes_of(column, min_classes))
 
@@ -115,7 +116,8 @@ def check_label_sets(y: Any, bags: Bags, *, classes: Array | None = None) -> Lab
     if _is_list_of_sets(y) or nothing_known:
         return _from_sets(y, bags, classes)
     try:
-        array = y if hasattr(y, "ndim") or not listed else np.asarray(y)
+        convertible = listed or hasattr(y, "__array__")
+        array = np.asarray(y) if convertible and not hasattr(y, "ndim") else y
     except ValueError as error:
         raise LabelError(
             "y holds rows of different lengths: give a 0/1 array, or a list of sets of labels."

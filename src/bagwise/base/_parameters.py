@@ -88,7 +88,8 @@ def with_parameters(cls: type[Estimator]) -> type[Estimator]:
     Parameters
     ----------
     cls : type
-        The class of the estimator; a default for each annotated attribute.
+        The class of the estimator; a default for each annotated attribute. Those of a decorated
+        base are not inherited.
 
     Returns
     -------
@@ -97,8 +98,11 @@ def with_parameters(cls: type[Estimator]) -> type[Estimator]:
     """
     dataclass(eq=False, repr=False, match_args=False)(cls)
     names = sorted(field.name for field in fields(cls))  # type: ignore[arg-type]
-    for name in names:
-        delattr(cls, name)  # a parameter belongs to the estimator, its default to the constructor
+    # Only the constructor is kept. Parameters are attributes of the instance, and a dataclass would
+    # be identified by its fields alone: Dask would take two fits for the same model.
+    for name in (*names, "__dataclass_fields__", "__dataclass_params__", "__replace__"):
+        if name in vars(cls):
+            delattr(cls, name)
     known: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         known |= vars(base).get("_parameter_constraints", {})

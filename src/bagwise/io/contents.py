@@ -92,8 +92,8 @@ def check_contents(
     bags = contents.bags
     if classes is not None:
         contents.classes = _array(classes)
-        if contents.classes.ndim != 1 or len(set(contents.classes.tolist())) != len(classes):
-            raise LabelError(f"classes must be a list of distinct labels, got {list(classes)}.")
+        if contents.classes.ndim != 1 or len(set(found := contents.classes.tolist())) != len(found):
+            raise LabelError(f"classes must be a list of distinct labels, got {found}.")
     if y is not None:
         labels = _array(y)
         if labels.shape != (len(bags),):
@@ -154,7 +154,7 @@ def _instance_labels(labels: ArrayLike, classes: Array | None, bags: Bags) -> In
     elif classes is not None and array.size:
         low, high = array.min(), array.max()
         if low < -1 or high >= len(classes):
-            wrong = f"{low} to {high}: expected indices into the {len(classes)} classes"
+            wrong = f"values from {low} to {high}: expected indices into the {len(classes)} classes"
     if wrong is not None:
         raise LabelError(f"instance_labels has {wrong}, -1 where unknown.")
     return array

@@ -273,7 +273,7 @@ class CsvSource(TableSource):
     """
 
     def __init__(self, path: Path, *, delimiter: str, texts: Sequence[str], dtype: Any) -> None:
-        pa = import_extra("pyarrow", extra="io")
+        self._pa = pa = import_extra("pyarrow", extra="io")
         self._csv = import_extra("pyarrow.csv", extra="io")
         self._path = path
         self._parse = self._csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)

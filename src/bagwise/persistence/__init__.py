@@ -10,7 +10,6 @@ import inspect
 import json
 import os
 import pkgutil
-import textwrap
 import zipfile
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -217,7 +216,8 @@ def load_model(
 
 
 def _damaged(file: Path, problem: str) -> ModelFileError:
-    detail = textwrap.shorten(problem, 300, placeholder=" ...")
+    detail = " ".join(problem.split())
+    detail = detail if len(detail) <= 300 else f"{detail[:300]} ..."
     return ModelFileError(f"{file} cannot be loaded: it is damaged ({detail}).")
 
 
@@ -226,7 +226,8 @@ def _read_notes(archive: IO[bytes], file: Path) -> dict[str, Any]:
         if _MEMBER not in members.namelist():
             raise ModelFileError(f"{file} was not written by bagwise.persistence.save_model.")
         notes = json.loads(members.read(_MEMBER))
-    kinds = {name: type(value) for name, value in dict(notes).items()}
+    notes = notes if isinstance(notes, dict) else {}
+    kinds = {name: type(value) for name, value in notes.items()}
     if kinds != {**dict.fromkeys(_VERSIONS, str), "metadata": dict}:
         raise ModelFileError(f"{file} is damaged: {_MEMBER} in it is incomplete.")
     written = notes["bagwise_version"]
