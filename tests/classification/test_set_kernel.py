@@ -106,3 +106,11 @@ def test_the_budget_of_libsvm_ends_in_a_warning(monkeypatch):
     table = np.random.default_rng(0).normal(size=(40, 1))  # the classes do not differ
     with pytest.warns(ConvergenceWarning, match=r"did not converge \(tol=1e-100\)"):
         SetKernelSVM(tol=1e-100).fit(table, np.arange(40) % 2)
+
+
+@pytest.mark.parametrize("bag_kernel", ["nsk", "minimax"])
+def test_without_support_the_scores_are_constant(bag_kernel):
+    bags, y = example(12)
+    model = SetKernelSVM(bag_kernel=bag_kernel, tol=3).fit(bags, y)
+    assert np.ptp(model.decision_function(bags)) == 0
+    assert len(model.support_bags_) == 1

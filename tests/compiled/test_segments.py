@@ -100,3 +100,7 @@ def test_blocks_cover_all_bags_once(sizes, n_blocks):
     assert bounds[-1] == len(sizes)
     assert (np.diff(bounds) > 0).all()
     assert len(bounds) - 1 <= n_blocks
+
+
+def test_no_bags_at_all():
+    assert segments.maximum(np.zeros((0, 3)), [0]).shape == (0, 3)

@@ -149,6 +149,7 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
         for row, machine in zip(dual, machines, strict=True):
             row[machine.support_] = machine.dual_coef_[0]
         support = np.any(dual != 0, axis=0)
+        support[0] |= not support.any()  # with a large tol none supports; scores need a bag
         self.classes_, self.gamma_ = labels.classes, gamma
         self.support_bags_, self.dual_coef_ = bags[support], dual[:, support]
         self.intercept_ = np.concatenate([machine.intercept_ for machine in machines])

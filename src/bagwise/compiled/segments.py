@@ -6,6 +6,7 @@ value of the reduction (``-inf``, ``0``, index ``-1``). NaN is not looked for: v
 it.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -236,7 +237,8 @@ def _prepare(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Ints, tuple[
     array = np.asarray(values)
     array = np.ascontiguousarray(array, array.dtype if array.dtype == np.float32 else np.float64)
     ends = np.ascontiguousarray(offsets, np.int64)
-    return array.reshape(len(array), -1), ends, (len(ends) - 1, *array.shape[1:])
+    table = array.reshape(len(array), math.prod(array.shape[1:]))  # -1 fails for no instances
+    return table, ends, (len(ends) - 1, *array.shape[1:])
 
 
 @_compiled
