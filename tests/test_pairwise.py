@@ -1,3 +1,5 @@
+import time
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -327,3 +329,16 @@ def test_a_weight_in_the_kernel_width_counts_copies_of_a_bag(rng, wrap):
     repeated = Bags.from_arrays([arrays[i] for i in np.repeat(np.arange(4), copies)])
     width = kernel_width("scale", bags, copies.astype(float))
     assert width == pytest.approx(kernel_width("scale", repeated))
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_a_tree_does_not_compare_all_pairs(rng, far):
+    # Neither of equal rows, which it cannot split, nor of rows that are equally far up to rounding.
+    large = rng.normal(size=(100_000, 2))
+    other = 1e18 + large if far else np.where(np.arange(100_000) % 2, 0.0, large.T).T
+    bags = Bags.from_arrays([np.zeros_like(other) if not far else large, other])
+    begun = time.process_time()
+    distances = bag_distances(bags, kind="minmin")
+    assert time.process_time() - begun < 10
+    expected = 1e18 * np.sqrt(2) if far else 0.0
+    assert_allclose(distances, [[0, expected], [expected, 0]], rtol=1e-9)

@@ -480,8 +480,7 @@ def _euclidean_nearest(A: Bags, B: Bags) -> Callable[[int, int, int], Floats]:
         out = np.empty((stop - start, len(B) - bag))
         for first, last in _runs(bag, len(B), trees):
             if first in trees:
-                found = _nearest_by_tree(trees[first], X[start:stop], Y[B.offsets[first] :])
-                out[:, first - bag] = found
+                out[:, first - bag] = _nearest_by_tree(trees[first], X[start:stop])
                 continue
             columns = slice(B.offsets[first], B.offsets[last])
             product = left @ right[columns].T
@@ -502,7 +501,8 @@ def _trees(bags: Bags) -> dict[int, Any]:
     from scipy.spatial import cKDTree  # slow to import
 
     large = _searched_by_trees(bags).tolist()
-    return {i: cKDTree(np.asarray(bags[i], dtype=np.float64)) for i in large}
+    # Of distinct rows: a tree cannot split equal ones, and would compare all of them.
+    return {i: cKDTree(np.unique(np.asarray(bags[i], np.float64), axis=0)) for i in large}
 
 
 def _searched_by_trees(bags: Bags) -> Ints:
@@ -531,12 +531,13 @@ def _runs(first: int, last: int, alone: Iterable[int]) -> Iterator[tuple[int, in
     return itertools.pairwise(cuts)
 
 
-def _nearest_by_tree(tree: Any, X: Array, Y: Array) -> Floats:
+def _nearest_by_tree(tree: Any, X: Array) -> Floats:
     """Squared distances of rows to their nearest row, summed in the same order as all others."""
-    nearest = Y[tree.query(X)[1]]
+    # Rows at the same distance up to rounding, as all are from far away, need not be compared.
+    nearest = tree.data[tree.query(X, eps=1e-14)[1]]
     out = np.zeros(len(X))
     for k in range(X.shape[1]):
-        out += np.square(X[:, k].astype(np.float64) - nearest[:, k].astype(np.float64))
+        out += np.square(X[:, k].astype(np.float64) - nearest[:, k])
     return out
 
 
