@@ -92,8 +92,9 @@ def check_contents(
     bags = contents.bags
     if classes is not None:
         contents.classes = _array(classes)
-        if contents.classes.ndim != 1 or len(set(found := contents.classes.tolist())) != len(found):
-            raise LabelError(f"classes must be a list of distinct labels, got {found}.")
+        names = contents.classes.tolist()
+        if contents.classes.ndim != 1 or len(set(names)) != len(names):
+            raise LabelError(f"classes must be a list of distinct labels, got {names}.")
     if y is not None:
         labels = _array(y)
         if labels.shape != (len(bags),):
