@@ -5,11 +5,16 @@ import runpy
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.metrics.pairwise import euclidean_distances
 from typer.testing import CliRunner
 
 import bagwise
+from bagwise import _validation, base
 from bagwise._methods import METHODS
+from bagwise.base import _fitted_state, _parameters
 from estimators import public_estimators
 from optional import skip_where_absent
 
@@ -137,3 +142,20 @@ def test_the_picture_can_be_drawn_again():
 
 def test_the_picture_is_small():
     assert (DOCS / "images" / "overview.png").stat().st_size < 150_000
+
+
+def test_the_estimator_of_the_design_page_works():
+    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "design.md").read_text(), re.DOTALL)
+
+    def nearest_mean(rows, codes):
+        return np.array([rows[codes == m].mean(axis=0) for m in np.unique(codes)])
+
+    names = {
+        **vars(base), **vars(_validation), **vars(_fitted_state), **vars(_parameters),
+        "nearest_mean": nearest_mean, "euclidean_distances": euclidean_distances,
+    }  # fmt: skip
+    exec(code, names)
+    bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    model = clone(names["NearestMean"](scale=2.0)).fit(bags, ["no", "no", "yes", "yes"])
+    assert model.predict([[[2.8]]]).tolist() == ["yes"]
+    assert model.key_instances([[[0.0], [2.8]]], label="yes").tolist() == [1]
