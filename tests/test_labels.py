@@ -135,7 +135,7 @@ def test_label_sets_in_all_forms(values):
             np.testing.assert_array_equal(again.indicator, indicator)
 
 
-@pytest.mark.parametrize("missing", [None, float("nan"), np.datetime64("NaT"), "NA"])
+@pytest.mark.parametrize("missing", [None, float("nan"), np.datetime64("NaT", "s"), "NA"])
 def test_missing_values(missing):
     if missing == "NA":
         missing = pytest.importorskip("pandas").NA
