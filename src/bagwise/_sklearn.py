@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import (
     StrOptions,
     make_constraint,
 )
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_feature_names_in, _check_sample_weight
 
 try:  # scikit-learn >= 1.9, experimental there
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -38,6 +38,7 @@ __all__ = [
     "InvalidParameterError",
     "Options",
     "StrOptions",
+    "_check_feature_names_in",
     "_check_sample_weight",
     "_fit_context",
     "get_namespace",

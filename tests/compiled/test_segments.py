@@ -13,6 +13,7 @@ from bagwise.compiled import segments, threads
 
 ORACLES = {
     "maximum": lambda part: part.max(axis=0),
+    "minimum": lambda part: part.min(axis=0),
     "argmax": lambda part: part.argmax(axis=0),
     "sum": lambda part: part.sum(axis=0),
     "mean": lambda part: part.mean(axis=0),
@@ -68,8 +69,40 @@ def test_top2_equals_sorting(case):
         np.testing.assert_array_equal(row[bag], part.argmax(axis=0))
 
 
+@given(values_and_offsets())
+@settings(deadline=None, max_examples=40)
+def test_moments_equal_numpy_in_double_precision(case):
+    values, offsets = case
+    mean, std = segments.mean_and_std(values, offsets)
+    doubles = parts(values.astype(float), offsets)
+    np.testing.assert_allclose(mean, [part.mean(axis=0) for part in doubles], atol=1e-13)
+    np.testing.assert_allclose(std, [part.std(axis=0) for part in doubles], atol=1e-12)
+
+
+@pytest.mark.parametrize("shift", [1e8, -1e12])
+def test_deviations_do_not_depend_on_a_shift(shift):
+    values = np.array([0.0, 1.0, 3.0, 7.0, 7.0])  # exact after the shift too
+    mean, std = segments.mean_and_std(values + shift, [0, 3, 5])
+    np.testing.assert_allclose(mean - shift, [4 / 3, 7], atol=1e-3)
+    np.testing.assert_allclose(std, [np.std([0.0, 1.0, 3.0]), 0.0], rtol=1e-9, atol=1e-9)
+
+
+@given(values_and_offsets(), st.lists(st.floats(0, 1), min_size=1, max_size=4))
+@settings(deadline=None, max_examples=40)
+def test_quantiles_equal_numpy(case, levels):
+    values, offsets = case
+    expected = [np.quantile(part.astype(float), levels, axis=0) for part in parts(values, offsets)]
+    found = segments.quantiles(values, offsets, levels)
+    np.testing.assert_allclose(found, np.stack(expected, axis=1), rtol=1e-14, atol=1e-14)
+
+
 def test_empty_bags_give_the_neutral_value():
     values, offsets = np.array([1.0, 2.0]), [0, 0, 2, 2]
+    np.testing.assert_array_equal(segments.minimum(values, offsets), [np.inf, 1, np.inf])
+    np.testing.assert_array_equal(
+        segments.mean_and_std(values, offsets), [[0, 1.5, 0], [0, 0.5, 0]]
+    )
+    np.testing.assert_array_equal(segments.quantiles(values, offsets, [0.5]), [[0, 1.5, 0]])
     np.testing.assert_array_equal(segments.maximum(values, offsets), [-np.inf, 2, -np.inf])
     np.testing.assert_array_equal(segments.argmax(values, offsets), [-1, 1, -1])
     np.testing.assert_array_equal(segments.sum(values, offsets), [0, 3, 0])

@@ -11,6 +11,7 @@ from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression, RankLossSIM
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM, WellMISVM
 from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
+from bagwise.embedding import BagStatistics
 from bagwise.exceptions import InputError
 from bagwise.metric_learning import MIMLCA
 from checks import example
@@ -184,6 +185,7 @@ def test_every_model_fits_there_or_says_where(engine, request):
     able = {estimator.__name__ for estimator in public_estimators()} - messages.keys()
     anywhere = {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA"}
     clusters = {"BagConstrainedSpectralClustering", "InstanceTransformer", "WellMISVM"}
+    clusters |= {"BagStatistics"}
     assert able == (anywhere | clusters if engine == "cluster" else anywhere)
     unclear = [m for m in messages.values() if not re.search(f"{way}|works on rows", m)]
     assert not unclear
@@ -195,6 +197,16 @@ def test_a_sparse_fit_on_a_cluster(client):
     model = PrimalDualMISVM(C=1, random_state=0)
     expected = model.fit(bags, y).coef_
     assert relative(model.fit(thin.distribute(client), y).coef_, expected) < 1e-9
+
+
+def test_statistics_are_computed_on_the_workers(client):
+    bags, _ = example(30)
+    for table in (bags.instances, sparse.csr_array(bags.instances)):
+        away = bags.with_instances(table).distribute(client, npartitions=2)
+        found = BagStatistics(("mean", 0.9, "size")).fit(away).transform(away)
+        np.testing.assert_array_equal(
+            found, BagStatistics(("mean", 0.9, "size")).fit_transform(bags)
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Reductions per bag over flat arrays: maximum, argmax, top two, sum, softmax, log-sum-exp, or.
+"""Reductions per bag over flat arrays: extremes, sum, moments, quantiles, softmax, log-sum-exp, or.
 
 All functions take `values` of shape (n_instances,) or (n_instances, n_columns), aligned with the
 instances, and `offsets`; they return one value per bag (and column). Empty bags give the neutral
-value of the reduction (``-inf``, ``0``, index ``-1``). NaN is not looked for: validation refuses
-it.
+value of the reduction (``-inf``, ``inf``, ``0``, index ``-1``). NaN is not looked for: validation
+refuses it.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bagwise._types import Array, Ints
+from bagwise._types import Array, Floats, Ints
 from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import over_bags
 
@@ -40,6 +40,29 @@ def maximum(values: ArrayLike, offsets: ArrayLike) -> Array:
     array([5., 2.])
     """
     return _reduce(_maximum, values, offsets)
+
+
+def minimum(values: ArrayLike, offsets: ArrayLike) -> Array:
+    """Smallest value of each bag.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or (n_instances, n_columns)
+        Values aligned with the instances.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or (n_bags, n_columns)
+
+    Examples
+    --------
+    >>> from bagwise.compiled import segments
+    >>> segments.minimum([1.0, 5.0, 2.0], [0, 2, 3])
+    array([1., 2.])
+    """
+    return _reduce(_minimum, values, offsets)
 
 
 def argmax(values: ArrayLike, offsets: ArrayLike) -> Ints:
@@ -141,6 +164,65 @@ def mean(values: ArrayLike, offsets: ArrayLike) -> Array:
     totals = sum(values, offsets)
     sizes = np.maximum(np.diff(offsets), 1).astype(totals.dtype)
     return totals / sizes.reshape(-1, *[1] * (totals.ndim - 1))
+
+
+def mean_and_std(values: ArrayLike, offsets: ArrayLike) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each bag, in double precision (0 if empty).
+
+    The deviation is that of the bag itself (divided by its size) and computed from differences to
+    the mean, so that values far from 0 keep their digits.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or (n_instances, n_columns)
+        Values aligned with the instances.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    mean, std : ndarray of shape (n_bags,) or (n_bags, n_columns)
+
+    Examples
+    --------
+    >>> from bagwise.compiled import segments
+    >>> segments.mean_and_std([1.0, 5.0, 2.0], [0, 2, 3])
+    (array([3., 2.]), array([2., 0.]))
+    """
+    table, ends, shape = _prepare(values, offsets)
+    mean, std = (np.empty((len(ends) - 1, table.shape[1])) for _ in range(2))
+    over_bags(_mean_and_std, ends, table, mean, std)
+    return mean.reshape(shape), std.reshape(shape)
+
+
+def quantiles(values: ArrayLike, offsets: ArrayLike, levels: ArrayLike) -> Floats:
+    """Quantiles of each bag, interpolated linearly as `numpy.quantile` does (0 if empty).
+
+    Parameters
+    ----------
+    values : array-like of shape (n_instances,) or (n_instances, n_columns)
+        Values aligned with the instances.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins.
+    levels : array-like of shape (n_levels,)
+        Levels between 0 and 1.
+
+    Returns
+    -------
+    ndarray of shape (n_levels, n_bags) or (n_levels, n_bags, n_columns)
+
+    Examples
+    --------
+    >>> from bagwise.compiled import segments
+    >>> segments.quantiles([1.0, 5.0, 2.0], [0, 2, 3], [0.25, 0.5])
+    array([[2., 2.],
+           [3., 2.]])
+    """
+    table, ends, shape = _prepare(values, offsets)
+    at = np.ascontiguousarray(levels, np.float64)
+    out = np.zeros((len(at), len(ends) - 1, table.shape[1]))
+    over_bags(_quantiles, ends, table, at, out)
+    return out.reshape(len(at), *shape)
 
 
 def logsumexp(values: ArrayLike, offsets: ArrayLike) -> Array:
@@ -252,6 +334,16 @@ def _maximum(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def _minimum(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
+    for bag in range(start, stop):
+        for k in range(values.shape[1]):
+            out[bag, k] = np.inf
+        for i in range(offsets[bag], offsets[bag + 1]):
+            for k in range(values.shape[1]):
+                out[bag, k] = min(out[bag, k], values[i, k])
+
+
+@_compiled
 def _top2(start, stop, offsets, values, first, second, row):  # type: ignore[no-untyped-def]
     for bag in range(start, stop):
         for k in range(values.shape[1]):
@@ -277,6 +369,59 @@ def _sum(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
             for k in range(values.shape[1]):
                 total[k] += values[i, k]
         out[bag] = total
+
+
+@_compiled
+def _mean_and_std(start, stop, offsets, values, mean, std):  # type: ignore[no-untyped-def]
+    error = np.empty(values.shape[1])
+    for bag in range(start, stop):
+        first, last = offsets[bag], offsets[bag + 1]
+        n = max(1, last - first)
+        mean[bag] = 0.0
+        std[bag] = 0.0
+        error[:] = 0.0
+        if first == last:
+            continue
+        # Of differences from the first instance: equal values then have a deviation of exactly 0.
+        origin = values[first].astype(np.float64)
+        for i in range(first, last):
+            for k in range(values.shape[1]):
+                mean[bag, k] += values[i, k] - origin[k]
+        for k in range(values.shape[1]):
+            mean[bag, k] /= n
+        # Differences from the rounded mean do not sum to 0: what is left corrects both results.
+        for i in range(first, last):
+            for k in range(values.shape[1]):
+                difference = values[i, k] - origin[k] - mean[bag, k]
+                error[k] += difference
+                std[bag, k] += difference * difference
+        for k in range(values.shape[1]):
+            shift = error[k] / n
+            mean[bag, k] += shift + origin[k]
+            std[bag, k] = np.sqrt(max(0.0, std[bag, k] / n - shift * shift))
+
+
+@_compiled
+def _quantiles(start, stop, offsets, values, levels, out):  # type: ignore[no-untyped-def]
+    for bag in range(start, stop):
+        first, n = offsets[bag], offsets[bag + 1] - offsets[bag]
+        if n == 0:
+            continue
+        column = np.empty(n)
+        for k in range(values.shape[1]):
+            for i in range(n):
+                column[i] = values[first + i, k]
+            column.sort()
+            for q in range(len(levels)):
+                place = levels[q] * (n - 1)
+                below = min(int(place), n - 1)
+                above = min(below + 1, n - 1)
+                share = place - below
+                step = column[above] - column[below]
+                if share < 0.5:
+                    out[q, bag, k] = column[below] + step * share
+                else:
+                    out[q, bag, k] = column[above] - step * (1 - share)
 
 
 @_compiled

@@ -2,5 +2,6 @@
 
 from bagwise.embedding._dissimilarity import BagDissimilarity
 from bagwise.embedding._similarity import InstanceSimilarity
+from bagwise.embedding._statistics import BagStatistics
 
-__all__ = ["BagDissimilarity", "InstanceSimilarity"]
+__all__ = ["BagDissimilarity", "BagStatistics", "InstanceSimilarity"]

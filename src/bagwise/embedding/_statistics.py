@@ -1,0 +1,272 @@
+"""BagStatistics: represent a bag by statistics of its features."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise import compiled
+from bagwise._memory import require_memory
+from bagwise._sklearn import _check_feature_names_in
+from bagwise._types import Array, Floats, Ints
+from bagwise._validation import check_bags
+from bagwise.bags import Bags
+from bagwise.base import BagEstimator, fit_method
+from bagwise.base._parameters import with_parameters
+from bagwise.compiled import threads
+from bagwise.exceptions import InputError
+
+STATISTICS = ("mean", "min", "max", "std", "size")
+BLOCK = 2**22  # values per block of bags
+
+Statistic = str | float
+
+
+@with_parameters
+class BagStatistics(TransformerMixin, BagEstimator):
+    """Represent each bag by statistics of each feature over its instances.
+
+    The result is a 2-D array with one row per bag, for any scikit-learn model.
+    ``make_pipeline(BagStatistics(), ExtraTreesClassifier())`` is a strong and fast bag classifier.
+
+    Parameters
+    ----------
+    statistics : tuple or list, default=("mean", "min", "max", "std")
+        Names, and quantiles as floats between 0 and 1: ``("mean", 0.1, 0.9, "size")``. "std" is
+        divided by the number of instances; "size", the number of instances, is a single column.
+        Quantiles are interpolated linearly.
+
+    Attributes
+    ----------
+    {n_features_in_}
+    feature_names_in_ : ndarray of str
+        Their names, where they had names.
+
+    Notes
+    -----
+    Columns come statistic by statistic, in the order of the features: "mean_x0", "mean_x1", ...,
+    "q0.1_x0", ..., "size". Computed in double precision, in one pass over the values without
+    quantiles; sparse instances are not made dense, and a memory-mapped table is read in place.
+
+    Examples
+    --------
+    >>> from bagwise.embedding import BagStatistics
+    >>> bags = [[[0.0], [1.0]], [[3.0]]]
+    >>> statistics = BagStatistics(("mean", "max", "size"))
+    >>> statistics.fit_transform(bags)
+    array([[0.5, 1. , 2. ],
+           [3. , 3. , 1. ]])
+    >>> statistics.get_feature_names_out().tolist()
+    ['mean_x0', 'max_x0', 'size']
+    """
+
+    _runs_elsewhere = ("cluster",)
+    _value_range = (1e-150, 1e150)  # squares stay within float64
+
+    _parameter_constraints = {"statistics": [tuple, list]}
+
+    statistics: Any = ("mean", "min", "max", "std")
+
+    @fit_method
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Check the parameters, and keep the number and names of the features.
+
+        Parameters
+        ----------
+        {X}
+        y : ignored
+            Present for compatibility with pipelines.
+
+        Returns
+        -------
+        self
+        """
+        _check_statistics(self.statistics)
+        check_bags(self, X, reset=True)
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Compute the statistics of each bag.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_columns)
+        """
+        statistics = _check_statistics(self.statistics)
+        return self._evaluate(X, partial(bag_statistics, statistics=statistics))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns: the statistic, then the feature.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the features; by default those seen in `fit`, or "x0", "x1", ...
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        features = _check_feature_names_in(self, input_features)
+        names: list[str] = []
+        for statistic in _check_statistics(self.statistics):
+            prefix = f"q{statistic}" if isinstance(statistic, float) else statistic
+            names += ["size"] if prefix == "size" else [f"{prefix}_{name}" for name in features]
+        return np.array(names, dtype=object)
+
+
+def bag_statistics(bags: Bags, statistics: Sequence[Statistic]) -> Floats:
+    """Statistics of each feature over the instances of each bag.
+
+    Parameters
+    ----------
+    bags : Bags
+        Validated bags, none of them empty.
+    statistics : sequence of str and float
+        Names of `STATISTICS`, and quantiles.
+
+    Returns
+    -------
+    ndarray of shape (n_bags, n_columns)
+        Statistic by statistic; "size" is one column, any other one per feature.
+    """
+    widths = [1 if statistic == "size" else bags.n_features for statistic in statistics]
+    require_memory(
+        8.0 * len(bags) * sum(widths),
+        purpose=f"a table of {len(bags):,} bags and {sum(widths):,} statistics",
+        remedy="choose fewer statistics, or use fewer bags at a time",
+    )
+    out = np.empty((len(bags), sum(widths)))
+    ends = np.concatenate([[0], np.cumsum(widths)])
+    summarise = _of_sparse if sparse.issparse(bags.instances) else _of_dense
+    for rows in _blocks(bags):
+        found = summarise(bags[rows], set(statistics))
+        for statistic, (first, last) in zip(statistics, pairwise(ends), strict=True):
+            out[rows, first:last] = found[statistic]
+    return out
+
+
+def _blocks(bags: Bags) -> Iterator[slice]:
+    """Runs of whole bags: the values of a block and its statistics stay small."""
+    is_sparse = sparse.issparse(bags.instances)
+    n_values = len(bags) * bags.n_features if is_sparse else bags.n_instances * bags.n_features
+    n_values = max(n_values, bags.instances.nnz) if is_sparse else n_values
+    bounds = threads.block_bounds(bags.offsets, 1 + n_values // BLOCK)
+    return (slice(first, last) for first, last in pairwise(bounds.tolist()))
+
+
+def _of_dense(bags: Bags, wanted: set[Statistic]) -> dict[Statistic, Array]:
+    return _of_columns(bags.instances, bags.offsets, wanted) | {"size": bags.sizes[:, None]}
+
+
+def _of_columns(values: Array, offsets: Ints, wanted: set[Statistic]) -> dict[Statistic, Array]:
+    found: dict[Statistic, Array] = {}
+    if wanted & {"mean", "std"}:
+        found["mean"], found["std"] = compiled.segments.mean_and_std(values, offsets)
+    if "min" in wanted:
+        found["min"] = compiled.segments.minimum(values, offsets)
+    if "max" in wanted:
+        found["max"] = compiled.segments.maximum(values, offsets)
+    levels = [statistic for statistic in wanted if isinstance(statistic, float)]
+    if levels:
+        found |= dict(
+            zip(levels, compiled.segments.quantiles(values, offsets, levels), strict=True)
+        )
+    return found
+
+
+def _of_sparse(bags: Bags, wanted: set[Statistic]) -> dict[Statistic, Array]:
+    """The same from the stored values, one run per bag and feature, and the number of zeros."""
+    bag, column, values, offsets = _runs(bags)
+    n_stored = np.diff(offsets)
+    size = bags.sizes[bag]
+    n_zeros = size - n_stored
+    levels = {statistic for statistic in wanted if isinstance(statistic, float)}
+    of_runs = _of_columns(values, offsets, wanted - levels)
+    if "mean" in of_runs:
+        mean = of_runs["mean"] * (n_stored / size)
+        # The variance of the stored values, and both distances from the mean of all.
+        within = n_stored * (np.square(of_runs["std"]) + np.square(of_runs["mean"] - mean))
+        of_runs["std"] = np.sqrt((within + n_zeros * np.square(mean)) / size)
+        of_runs["mean"] = mean
+    for name, extreme in (("min", np.minimum), ("max", np.maximum)):
+        if name in wanted:
+            of_runs[name] = np.where(n_zeros > 0, extreme(of_runs[name], 0), of_runs[name])
+    if levels:
+        ranked = _order_statistics(values, offsets, n_zeros)
+        of_runs |= {level: _quantile(ranked, size, level) for level in levels}
+    found: dict[Statistic, Array] = {"size": bags.sizes[:, None]}
+    for statistic, of_run in of_runs.items():
+        found[statistic] = np.zeros(bags.shape)
+        found[statistic][bag, column] = of_run
+    return found
+
+
+def _runs(bags: Bags) -> tuple[Ints, Ints, Array, Ints]:
+    """Stored values sorted by bag and feature: bag and feature of each run, values, offsets."""
+    table = bags.instances
+    if not table.has_canonical_format:
+        table = table.copy()
+        table.sum_duplicates()
+    by_bag = sparse.csr_array(
+        (table.data.copy(), table.indices.copy(), table.indptr[bags.offsets]), shape=bags.shape
+    )
+    by_bag.sort_indices()
+    bag = np.repeat(np.arange(len(bags)), np.diff(by_bag.indptr))
+    begins = np.ones(by_bag.nnz, dtype=bool)
+    begins[1:] = (np.diff(bag) != 0) | (np.diff(by_bag.indices) != 0)
+    first = np.flatnonzero(begins)
+    return bag[first], by_bag.indices[first], by_bag.data, np.append(first, by_bag.nnz)
+
+
+def _order_statistics(values: Array, offsets: Ints, n_zeros: Ints) -> Callable[[Ints], Floats]:
+    """A function from ranks, one for each run, to the values of that rank, zeros included."""
+    run = np.repeat(np.arange(len(n_zeros)), np.diff(offsets))
+    ordered = values[np.lexsort((values, run))].astype(np.float64)
+    n_negative = np.bincount(run, weights=ordered < 0, minlength=len(n_zeros)).astype(np.intp)
+
+    def ranked(rank: Ints) -> Floats:
+        is_zero = (rank >= n_negative) & (rank < n_negative + n_zeros)
+        place = offsets[:-1] + np.where(rank < n_negative, rank, rank - n_zeros)
+        return np.where(is_zero, 0.0, ordered[np.where(is_zero, 0, place)])
+
+    return ranked
+
+
+def _quantile(ranked: Callable[[Ints], Floats], size: Ints, level: float) -> Floats:
+    place = level * (size - 1)
+    below = place.astype(np.intp)
+    low, high = ranked(below), ranked(np.minimum(below + 1, size - 1))
+    return low + (high - low) * (place - below)
+
+
+def _check_statistics(statistics: Any) -> list[Statistic]:
+    """The statistics as names and floats."""
+    listed: list[Any] = [
+        float(item) if isinstance(item, Real) and not isinstance(item, bool) else item
+        for item in statistics
+    ]
+    for item in listed:
+        if item not in STATISTICS if isinstance(item, str) else not _is_level(item):
+            raise InputError(
+                f"statistics holds {item!r}: expected some of {STATISTICS}, and quantiles between "
+                "0 and 1, such as 0.9."
+            )
+    if not listed or len(set(listed)) < len(listed):
+        raise InputError(f"statistics is {statistics!r}: give at least one, and each only once.")
+    return listed
+
+
+def _is_level(item: Any) -> bool:
+    return isinstance(item, float) and 0 < item < 1
