@@ -201,12 +201,12 @@ def test_a_sparse_fit_on_a_cluster(client):
 
 def test_statistics_are_computed_on_the_workers(client):
     bags, _ = example(30)
+    model = BagStatistics(("mean", 0.9, "size"))
     for table in (bags.instances, sparse.csr_array(bags.instances)):
-        away = bags.with_instances(table).distribute(client, npartitions=2)
-        found = BagStatistics(("mean", 0.9, "size")).fit(away).transform(away)
-        np.testing.assert_array_equal(
-            found, BagStatistics(("mean", 0.9, "size")).fit_transform(bags)
-        )
+        here = bags.with_instances(table)
+        away = here.distribute(client, npartitions=2)
+        found = model.fit(away).transform(away)
+        np.testing.assert_array_equal(found, model.fit_transform(here))
 
 
 @pytest.mark.parametrize(
