@@ -104,7 +104,7 @@ def posterior_labels(device, share):
     product = seconds(device, lambda: torch.softmax((bags.instances @ W.T).double(), dim=1), 10)
     what = f"ORLR E-step, {n_bags * size:,} x {d}, K = {K}, k <= 6"
     yield Row(what, took, "softmax of X W'", product, "<= 0.1 s")
-    evaluation = seconds(device, lambda: part.likelihood(theta), 3)
+    evaluation = seconds(device, lambda: part.loss(theta), 3)
     yield Row("ORLR likelihood and gradient, the same", evaluation, "softmax of X W'", product, "")
     small = on_device(X[: len(X) // 20], bags.offsets[: n_bags // 20 + 1], device)
     model = ORedLogisticRegression(max_iter=30, tol=1e-12)

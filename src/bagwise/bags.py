@@ -419,7 +419,7 @@ class Bags:
         client : distributed.Client
             The cluster.
         npartitions : int, default=None
-            Number of parts; one per worker by default.
+            Number of partitions; one per worker by default.
 
         Returns
         -------

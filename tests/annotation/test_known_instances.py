@@ -17,7 +17,7 @@ from bagwise.engines.parts import LocalParts, codes_by_bag, codes_of_instances
 from bagwise.exceptions import LabelError
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.solvers.annotation.orlr import _Problem
-from bagwise.solvers.annotation.orlr_parts import BagLabelSets, ORLRPart, infer
+from bagwise.solvers.annotation.orlr_parts import BagLabelSets, ORLRPart, posteriors
 from orlr_oracle import by_enumeration
 
 
@@ -66,7 +66,7 @@ def test_the_posterior_is_the_sum_over_all_labelings_left(bag):
     scores, _, _, known = bag
     bag_sets = bag_sets_of(*bag)
     assert not bag_sets.impossible.any()
-    found, value, _ = infer(bag_sets, slice(0, 1), scores)
+    found, value, _ = posteriors(bag_sets, slice(0, 1), scores)
     expected, log_likelihood = by_enumeration(*bag)
     assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     assert_allclose(value, log_likelihood, rtol=1e-10, atol=1e-10)
@@ -78,7 +78,7 @@ def test_the_posterior_is_the_sum_over_all_labelings_left(bag):
 @given(told_bags())
 def test_belief_propagation_keeps_what_is_known(bag):
     scores, _, _, known = bag
-    found, value, _ = infer(bag_sets_of(*bag, max_operations=0), slice(0, 1), scores)
+    found, value, _ = posteriors(bag_sets_of(*bag, max_operations=0), slice(0, 1), scores)
     assert np.isfinite(value).all()
     assert_allclose(found.sum(axis=1), 1, rtol=1e-9)
     told = known >= 0
@@ -111,7 +111,7 @@ def test_the_gradient_is_that_of_the_objective(rng, background):
     parts = LocalParts(part)
     problem = _Problem(parts, 0.7, 3.0, Journal(parts, None), rng.normal(size=3))
     theta = rng.normal(size=(4, 4))
-    _, gradient = problem.likelihood(theta)
+    _, gradient = problem.loss(theta)
     _, slope = problem.surrogate_at(theta)(theta)
     assert_allclose(slope, gradient, rtol=1e-10, atol=1e-12)  # Fisher's identity
     for place in np.ndindex(theta.shape):
@@ -119,7 +119,7 @@ def test_the_gradient_is_that_of_the_objective(rng, background):
         for sign in (1, -1):
             near = theta.copy()
             near[place] += sign * 1e-5
-            values.append(problem.likelihood(near)[0])
+            values.append(problem.loss(near)[0])
         assert (values[0] - values[1]) / 2e-5 == pytest.approx(gradient[place], abs=1e-6)
 
 

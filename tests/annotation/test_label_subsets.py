@@ -14,7 +14,7 @@ def posterior(scores, labels, *, background=False, how=label_subsets.EXACT, grad
     """Posterior (or gradient), log P(Y) and whether messages settled, of one bag."""
     scores = np.asarray(scores, dtype=float)
     out, value, settled = np.empty_like(scores), np.empty(1), np.ones(1, bool)
-    label_subsets.expect(
+    label_subsets.posteriors(
         0,
         1,
         np.array([0, len(scores)]),

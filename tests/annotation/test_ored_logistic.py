@@ -91,13 +91,13 @@ class TestFit:
         parts = LocalParts(part)
         problem = _Problem(parts, 0.7, 3.0, Journal(parts, None), rng.normal(size=3))
         theta = rng.normal(size=(4, 4))
-        _, gradient = problem.likelihood(theta)
+        _, gradient = problem.loss(theta)
         for place in np.ndindex(theta.shape):
             values = []
             for sign in (1, -1):
                 near = theta.copy()
                 near[place] += sign * 1e-5
-                values.append(problem.likelihood(near)[0])
+                values.append(problem.loss(near)[0])
             assert (values[0] - values[1]) / 2e-5 == pytest.approx(gradient[place], abs=1e-6)
 
     @pytest.mark.parametrize("solver", ["lbfgs", "em", "gem"])
@@ -150,7 +150,7 @@ class TestFit:
 
         def results():
             part.expect(theta)
-            value, gradient = part.likelihood(theta)
+            value, gradient = part.loss(theta)
             surrogate, slope = part.surrogate(theta)
             posterior = part.posterior
             proba = model.annotate_proba(bags, sets)

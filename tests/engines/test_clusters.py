@@ -178,7 +178,7 @@ def test_only_what_the_mathematics_needs_crosses_the_wire(client, monkeypatch):
     table, small = 8 * 5 * 100, 800  # K d numbers; O(K) numbers and what pickle writes around them
     for method, down, up in [
         ("change", table, 0), ("update", 0, table),  # pdMISVM
-        ("likelihood", table, table),  # ORLR
+        ("loss", table, table),  # ORLR
         ("assign", table, 0), ("label_sums", 0, table), ("gram", 8 * 100, 8 * 100**2),  # MIMLCA
     ]:  # fmt: skip
         assert down <= crossed[method][0] < down + small

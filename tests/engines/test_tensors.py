@@ -35,11 +35,11 @@ def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
         "background": False, "fit_intercept": True, "max_operations": 300.0
     }  # fmt: skip
     arguments = sets.astype(np.int8), np.linspace(1, 2, len(bags))
-    expected = orlr_parts.ORLRPart(bags, *arguments, **options).likelihood(theta)
+    expected = orlr_parts.ORLRPart(bags, *arguments, **options).loss(theta)
     for table in (orlr_parts.TENSOR_TABLE, 200):  # all bags at once, and a few at a time
         monkeypatch.setattr(orlr_parts, "TENSOR_TABLE", table)
         part = orlr_parts.TensorORLRPart(bags.to("cpu"), *arguments, **options)
-        value, gradient = part.likelihood(theta)
+        value, gradient = part.loss(theta)
         assert value == pytest.approx(expected[0], rel=1e-12)
         np.testing.assert_allclose(gradient, expected[1], atol=1e-10)
 

@@ -29,7 +29,7 @@ from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.solvers.annotation.orlr import ored_logistic
-from bagwise.solvers.annotation.orlr_parts import BLOCK, BagLabelSets, infer
+from bagwise.solvers.annotation.orlr_parts import BLOCK, BagLabelSets, posteriors
 
 # A class of which no bag was seen has probability zero. Where the label set of a bag
 # contains it all the same, its logit is this much lower than the others: in place of the limit.
@@ -405,7 +405,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             logits = found.astype(np.float64)
             floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
             logits = np.where(np.isfinite(logits), logits, floor + lowest)
-            proba, value, settled = infer(bag_sets, block, logits)
+            proba, value, settled = posteriors(bag_sets, block, logits)
             n_unsettled += int((~settled).sum())
             posterior.append(proba)
             log_likelihood.append(value)

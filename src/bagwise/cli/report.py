@@ -27,7 +27,7 @@ def report(
     cv: Annotated[
         int,
         options.option(
-            metavar="N", min=0, help="Fit anew in N folds, and show figures of bags not fitted on."
+            metavar="N", min=0, help="Fit anew in N folds, and show metrics of bags not fitted on."
         ),
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 0,
@@ -54,12 +54,12 @@ def report(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Write one page about a model and bags: data, figures, every bag with its key instance.
+    """Write one page about a model and bags: data, metrics, every bag with its key instance.
 
     Reads a model and a file with the columns and labels it was fitted on, by name; bags need no
     labels. Writes a page that opens from disk and needs no network. Without --cv the model is
     evaluated on the bags it was not fitted on; where there are none, the page warns that its
-    figures are too good. Columns of images, sounds or texts are shown with the instances.
+    metrics are too good. Columns of images, sounds or texts are shown with the instances.
 
     ```
     bagwise report model.skops musk1.csv -o report.html
@@ -150,7 +150,7 @@ def _held_out(
     own = labels[known].aligned(classes, [str(label) for label in classes])
     if has_sets:
         targets = strata = own.indicator[:, : len(classes)].astype(int)
-    else:  # codes: the labels may be of several types, which cannot be sorted
+    else:  # codes: np.unique, in the folds, cannot sort labels of several types
         own = Labels.from_values(own.tolist(), own.classes.tolist())
         targets, strata = own.codes, np.asarray(own.texts)
     bags = data.bags[np.flatnonzero(known)]

@@ -59,7 +59,7 @@ def _reachable(n, k):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def expect(  # type: ignore[no-untyped-def]
+def posteriors(  # type: ignore[no-untyped-def]
     start, stop, offsets, scores, set_offsets, set_labels, background, how, weights, gradient,
     instance_codes, out, log_likelihood, settled,
 ):  # fmt: skip

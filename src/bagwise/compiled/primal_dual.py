@@ -38,13 +38,13 @@ def update_bags(  # type: ignore[no-untyped-def]
     start, stop, offsets, scores, change, factor, shift, codes, weights,
     cost, mu, next_mu, shared, mask,
     place_t, theta, max_t, place_u, xi, max_u, q, r, lam, sigma, omega,
-    row_start, rank, entry_rows, entry_values, report,
+    class_start, rank, entry_instances, entry_values, report,
 ):  # fmt: skip
     """Bring the scores up to date, then make the updates E, Q, R, T, U and duals of each bag.
 
-    `scores` becomes ``scores + factor * change + shift``. `entry_rows` and `entry_values` receive
-    T - S + Theta/mu (and the same of U), the only non-zeros of what W has to fit next. `report`
-    receives, per bag: squared gaps of the constraints, their scale, the hinge loss.
+    `scores` becomes ``scores + factor * change + shift``. `entry_instances` and `entry_values`
+    receive T - S + Theta/mu (and the same of U), the only non-zeros of what W has to fit next.
+    `report` receives, per bag: squared gaps of the constraints, their scale, the hinge loss.
     """
     n_classes = scores.shape[1]
     n_bags = len(offsets) - 1
@@ -62,24 +62,24 @@ def update_bags(  # type: ignore[no-untyped-def]
                 threshold = 0.0 if mask and m == y else cost / mu
                 gaps += _margin(bag, m, sign, threshold, mu, q, r, lam, max_t, sigma, max_u, omega)
             gaps += _fit_copy(  # T, Eq. 19
-                bag, m, m, row_start[m] + 2 * bag, scores, top, row, mu, next_mu, weight,
-                place_t, theta, max_t, q, sigma, entry_rows, entry_values,
+                bag, m, m, class_start[m] + 2 * bag, scores, top, row, mu, next_mu, weight,
+                place_t, theta, max_t, q, sigma, entry_instances, entry_values,
             )  # fmt: skip
             scale += 1.0 + q[bag, m] * q[bag, m]
             if m != y:
                 hinge += max(0.0, 1.0 + top[0, m] - top[0, y])
             if not shared:
-                at = row_start[y] + 2 * n_bags + 2 * (rank[bag] * n_classes + m)
+                at = class_start[y] + 2 * n_bags + 2 * (rank[bag] * n_classes + m)
                 gaps += _fit_copy(  # U, Eq. 20: the same on the scores of the own class
                     bag, m, y, at, scores, top, row, mu, next_mu, weight,
-                    place_u, xi, max_u, r, omega, entry_rows, entry_values,
+                    place_u, xi, max_u, r, omega, entry_instances, entry_values,
                 )  # fmt: skip
         report[bag, 0], report[bag, 1] = weight * gaps, weight * scale
         report[bag, 2] = weight * hinge
 
 
 @_compiled
-def project(start, stop, X, codes, row_start, rank, entry_rows, entry_values, shared, out):  # type: ignore[no-untyped-def]
+def project(start, stop, X, codes, class_start, rank, entry_instances, entry_values, shared, out):  # type: ignore[no-untyped-def]
     """Add X' times the entries of the bags start:stop to `out` (classes x features).
 
     Bag by bag, so that a row of X is read from memory once for all classes; the copies of the own
@@ -89,18 +89,18 @@ def project(start, stop, X, codes, row_start, rank, entry_rows, entry_values, sh
     joined_row, joined_value = np.empty(2 * n_classes, np.int64), np.empty(2 * n_classes)
     for bag in range(start, stop):
         for m in range(n_classes):
-            for at in range(row_start[m] + 2 * bag, row_start[m] + 2 * bag + 2):
-                _add_row(X, entry_rows[at], entry_values[at], out, m)
+            for at in range(class_start[m] + 2 * bag, class_start[m] + 2 * bag + 2):
+                _add_row(X, entry_instances[at], entry_values[at], out, m)
         if shared:
             continue
-        first = row_start[codes[bag]] + 2 * n_bags + 2 * rank[bag] * n_classes
+        first = class_start[codes[bag]] + 2 * n_bags + 2 * rank[bag] * n_classes
         n_joined = 0
         for at in range(first, first + 2 * n_classes):
             for e in range(n_joined + 1):
                 if e == n_joined:
-                    joined_row[e], joined_value[e] = entry_rows[at], 0.0
+                    joined_row[e], joined_value[e] = entry_instances[at], 0.0
                     n_joined += 1
-                if joined_row[e] == entry_rows[at]:
+                if joined_row[e] == entry_instances[at]:
                     joined_value[e] += entry_values[at]
                     break
         for e in range(n_joined):
@@ -177,7 +177,7 @@ def _margin(bag, m, sign, threshold, mu, q, r, lam, max_t, sigma, max_u, omega):
 @_inlined
 def _fit_copy(  # type: ignore[no-untyped-def]
     bag, m, column, at, scores, top, row, mu, next_mu, weight,
-    place, dual, highest, wanted, multiplier, entry_rows, entry_values,
+    place, dual, highest, wanted, multiplier, entry_instances, entry_values,
 ):  # fmt: skip
     """The copy of the scores of a bag nearest to them whose maximum is near `wanted`.
 
@@ -192,17 +192,17 @@ def _fit_copy(  # type: ignore[no-untyped-def]
     highest[bag, m] = max(target, second)
     gap = wanted[bag, m] - highest[bag, m]
     multiplier[bag, m] += mu * gap
-    apart = _move(at, old, new, before, step, mu, next_mu, weight, entry_rows, entry_values)
+    apart = _move(at, old, new, before, step, mu, next_mu, weight, entry_instances, entry_values)
     return apart + gap * gap
 
 
 @_inlined
-def _move(at, old, new, dual, step, mu, next_mu, weight, entry_rows, entry_values):  # type: ignore[no-untyped-def]
+def _move(at, old, new, dual, step, mu, next_mu, weight, entry_instances, entry_values):  # type: ignore[no-untyped-def]
     """Write the non-zeros of copy - scores + dual/mu; return the squared gap copy - scores."""
     moved = new != old
     now = (0.0 if moved else dual) + mu * step
-    entry_rows[at], entry_values[at] = new, weight * (step + now / next_mu)
-    entry_rows[at + 1], entry_values[at + 1] = old, -weight * dual / mu if moved else 0.0
+    entry_instances[at], entry_values[at] = new, weight * (step + now / next_mu)
+    entry_instances[at + 1], entry_values[at + 1] = old, -weight * dual / mu if moved else 0.0
     return step * step + (dual / mu) ** 2 * moved
 
 

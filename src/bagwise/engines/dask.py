@@ -211,7 +211,7 @@ def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> Distr
     client : distributed.Client
         The Dask cluster.
     npartitions : int, default=None
-        Number of parts; one per worker by default.
+        Number of partitions; one per worker by default.
 
     Returns
     -------

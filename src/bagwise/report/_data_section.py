@@ -65,7 +65,7 @@ def _label_counts(known: Labels, unit: str) -> Table:
 
 
 def _leakage(subject: Subject, groups: Any, seen: Bools | None) -> list[Any]:
-    """What would make figures too good: copies in several bags, groups on both sides."""
+    """What would make metrics too good: copies in several bags, groups on both sides."""
     bags, known, unit = subject.bags, subject.known, subject.unit
     parts: list[Any] = []
     group_of = None if groups is None else np.asarray(groups).astype(str)
@@ -109,7 +109,7 @@ def _copies(subject: Subject, group_of: Any) -> list[Any]:
     concerned = {i for found in shared for i in found}
     text = (
         f"{len(shared):,} distinct {what}s occur in several {unit}s ({len(concerned):,} {unit}s "
-        f"share at least one). When such {unit}s are split between training and test, figures "
+        f"share at least one). When such {unit}s are split between training and test, metrics "
         "become too good."
     )
     codes = None if known is None or known.has_sets else known.codes

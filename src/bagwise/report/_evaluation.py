@@ -89,7 +89,7 @@ class _Assessment:
         return float(np.mean(areas)) if areas else None
 
     def measures(self) -> dict[str, float | None]:
-        """The figures of one model."""
+        """The metrics of one model."""
         if self.has_sets:
             return {} if self.scores is None else {**label_set_measures(self.truth, self.scores)}
         return label_measures(self.truth, self.predicted) | {"AUC": self.auc()}
@@ -105,7 +105,7 @@ def evaluation_section(
     subject : Subject
         The model, the bags, their labels and the predictions.
     held_out : HeldOut or None
-        Predictions by models that had not seen the bags; the figures are then theirs.
+        Predictions by models that had not seen the bags; the metrics are then theirs.
     seen : ndarray of bool of shape (n_bags,) or None
         Which bags the model was fitted on, where that is known.
 
@@ -155,7 +155,7 @@ def _not_in_training(known: Labels, seen: Bools | None, unit: str) -> tuple[Labe
     if not seen.any():
         return known, f"The model was not fitted on any of these {unit}s."
     return known.without(seen), (
-        f"Figures are of the {int(new.sum()):,} labelled {unit}s that the model was not fitted on; "
+        f"Metrics are of the {int(new.sum()):,} labelled {unit}s that the model was not fitted on; "
         f"{int(seen.sum()):,} others were in its training."
     )
 

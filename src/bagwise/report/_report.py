@@ -31,7 +31,7 @@ LEAST_PER_BAG = 20
 
 @dataclass(eq=False, repr=False)
 class Report:
-    """One self-contained page about a fitted model and bags: data, figures, every bag.
+    """One self-contained page about a fitted model and bags: data, metrics, every bag.
 
     It shows what the data is, how well the model does where labels are given, every bag with its
     instances in the order of their contribution, and what else the model offers: clusters on a
@@ -53,9 +53,9 @@ class Report:
     groups : array-like of shape (n_bags,), default=None
         What belongs together, such as the patient of each slide; shown where a group spans labels.
     held_out : HeldOut, default=None
-        Predictions for these bags by models that had not seen them; the figures are then theirs.
+        Predictions for these bags by models that had not seen them; the metrics are then theirs.
     seen : array-like of bool of shape (n_bags,), default=None
-        Which bags the model was fitted on: figures are of the others, where there are any.
+        Which bags the model was fitted on: metrics are of the others, where there are any.
     classes : sequence, default=None
         Names to show instead of the values of ``classes_``, in their order.
     facts : mapping of str to object, default=None

@@ -130,10 +130,10 @@ class _Problem:
         theta[:, -1] -= theta[:, :-1] @ self.origin
         return theta
 
-    def likelihood(self, theta: Floats) -> tuple[float, Floats]:
-        """Value and gradient."""
+    def loss(self, theta: Floats) -> tuple[float, Floats]:
+        """Value and gradient by the centred theta."""
         return self._penalised(
-            "likelihood", theta, lambda: self.parts.total("likelihood", self.uncentred(theta))
+            "loss", theta, lambda: self.parts.total("loss", self.uncentred(theta))
         )
 
     def surrogate_at(self, theta: Floats) -> Objective:
@@ -186,7 +186,7 @@ def _lbfgs(problem: _Problem, theta: Floats, max_iter: int, tol: float, track: A
         next(steps)  # StopIteration ends the search, as scipy documents
 
     next(steps, None)
-    found = _minimise(problem.likelihood, theta, max_iter=max_iter, gtol=tol, callback=after)
+    found = _minimise(problem.loss, theta, max_iter=max_iter, gtol=tol, callback=after)
     return found.x, curve, bool(found.success)
 
 
@@ -198,7 +198,7 @@ def _em(
     With `gradient_step` the generalized EM of the paper: the M step is one gradient step on the
     auxiliary function, by backtracking (Eq. 13).
     """
-    value, gradient = problem.likelihood(theta)
+    value, gradient = problem.loss(theta)
     curve: list[float] = []
     length = 1.0
     for _ in track(range(max_iter)):
@@ -212,7 +212,7 @@ def _em(
             theta = theta - length * gradient
         else:
             theta = _minimise(surrogate, theta, max_iter=100, gtol=0.1 * tol).x
-        value, gradient = problem.likelihood(theta)
+        value, gradient = problem.loss(theta)
         curve.append(value)
     return theta, curve, bool(np.abs(gradient).max() <= tol)
 

@@ -137,9 +137,7 @@ class BagLabelSets:
             yield slice(start, stop), slice(self.offsets[start], self.offsets[stop])
 
 
-def infer(
-    bag_sets: BagLabelSets, block: slice, scores: Array, *, weights: Floats | None = None
-) -> tuple[Floats, Floats, Bools]:
+def posteriors(bag_sets: BagLabelSets, block: slice, scores: Array) -> tuple[Floats, Floats, Bools]:
     """Find the posterior labels of instances given the label sets of their bags.
 
     Parameters
@@ -150,9 +148,6 @@ def infer(
         The bags to look at.
     scores : ndarray of shape (n_instances of the block, n_classes)
         W x + b.
-    weights : ndarray of shape (n_bags of the block,), default=None
-        When given, softmax minus posterior times the weight of the bag is returned instead of the
-        posterior: the derivative of minus the log-likelihood by the scores.
 
     Returns
     -------
@@ -162,6 +157,24 @@ def infer(
     settled : ndarray of bool of shape (n_bags of the block,)
         False where belief propagation ran out of sweeps.
     """
+    return _infer(bag_sets, block, scores, None)
+
+
+def loss_residuals(
+    bag_sets: BagLabelSets, block: slice, scores: Array, weights: Floats
+) -> tuple[Floats, Floats]:
+    """Derivative of minus the log-likelihood by the scores, and the log-likelihood of each bag.
+
+    The derivative is softmax minus posterior, times the weight of the bag. Whether belief
+    propagation settled is left out: an iteration of a fit goes on with what it has.
+    """
+    return _infer(bag_sets, block, scores, weights)[:2]
+
+
+def _infer(
+    bag_sets: BagLabelSets, block: slice, scores: Array, weights: Floats | None
+) -> tuple[Floats, Floats, Bools]:
+    """Posteriors, or with `weights` what `loss_residuals` returns; always: which bags settled."""
     offsets = bag_sets.offsets[block.start : block.stop + 1]
     offsets = offsets - offsets[0]
     n_bags = len(offsets) - 1
@@ -173,7 +186,7 @@ def infer(
     # More blocks than threads: a few bags may cost as much as all others.
     bounds = block_bounds(cost, n_blocks if n_blocks == 1 else 4 * n_blocks)
     run_blocks(
-        compiled.label_subsets.expect, bounds, offsets, scores,
+        compiled.label_subsets.posteriors, bounds, offsets, scores,
         bag_sets.set_offsets[block.start : block.stop + 1], bag_sets.set_labels,
         bag_sets.background, bag_sets.how[block], np.ones(n_bags) if weights is None else weights,
         weights is not None,
@@ -232,12 +245,16 @@ class _Part(Part):
         """Which bags these are."""
         return digest(self.bags, self.indicator, self.weights, self.bag_sets.instance_codes)
 
+    def expect(self, theta: Floats) -> None:
+        """The E-step: keep the posterior labels of all instances for `surrogate`."""
+        raise NotImplementedError
+
     def sums(self) -> Array:
         """Weighted sum of the instances."""
         weights = None if np.all(self.weights == 1) else np.repeat(self.weights, self.bags.sizes)
         return to_numpy(column_sums(self.X, weights))
 
-    def likelihood(self, theta: Floats) -> tuple[float, Floats]:
+    def loss(self, theta: Floats) -> tuple[float, Floats]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
         value, gradient = 0.0, np.zeros_like(theta)
         for bags, rows in self._blocks():
@@ -308,17 +325,17 @@ class TensorORLRPart(_Part):
 
     def expect(self, theta: Floats) -> None:
         """The E-step: keep the posterior labels of all instances."""
-        self.posterior = self._infer(self._scores(theta, slice(None)))[0]
+        self.posterior = self._posteriors(self._scores(theta, slice(None)))[0]
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
         yield slice(None), slice(None)
 
     def _residual(self, bags: slice, scores: Any) -> tuple[Any, Floats]:
-        posterior, log_likelihood = self._infer(scores)
+        posterior, log_likelihood = self._posteriors(scores)
         each = like(self._instance_weights[:, None], scores)
         return (exp(log_softmax(scores)) - posterior) * each, to_numpy(log_likelihood)
 
-    def _infer(self, scores: Any) -> tuple[Any, Any]:
+    def _posteriors(self, scores: Any) -> tuple[Any, Any]:
         """Posterior of every instance, and log P(Y | X) of every bag."""
         posterior = torch.zeros_like(scores)
         norm = torch.logsumexp(scores, dim=1)
@@ -377,7 +394,7 @@ class TensorORLRPart(_Part):
             self.bag_sets, offsets=offsets, indicator=self.indicator[chosen],
             instance_codes=to_numpy(codes),
         )  # fmt: skip
-        found, value, _ = infer(bag_sets, slice(0, len(chosen)), to_numpy(scores[place]))
+        found, value, _ = posteriors(bag_sets, slice(0, len(chosen)), to_numpy(scores[place]))
         posterior[place] = torch.as_tensor(found, device=scores.device)
         log_likelihood[torch.as_tensor(chosen, device=scores.device)] = torch.as_tensor(
             value, device=scores.device
@@ -414,7 +431,7 @@ class ORLRPart(_Part):
     def expect(self, theta: Floats) -> None:
         """The E-step: keep the posterior labels of all instances."""
         found = [
-            infer(self.bag_sets, bags, self._scores(theta, rows))[0]
+            posteriors(self.bag_sets, bags, self._scores(theta, rows))[0]
             for bags, rows in self._blocks()
         ]
         self.posterior = np.concatenate(found)
@@ -423,7 +440,7 @@ class ORLRPart(_Part):
         return self.bag_sets.blocks(self.n_classes)
 
     def _residual(self, bags: slice, scores: Array) -> tuple[Array, Floats]:
-        return infer(self.bag_sets, bags, scores, weights=self.weights[bags])[:2]
+        return loss_residuals(self.bag_sets, bags, scores, self.weights[bags])
 
 
 def _halves(table: Any, c: int) -> tuple[Any, Any]:

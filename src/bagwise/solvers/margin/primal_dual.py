@@ -7,8 +7,8 @@ state is one number and one index per (bag, class) instead of a column of instan
 iteration costs one product of X with a (d x K) matrix.
 
 The state is kept in parts, blocks of whole bags. An iteration calls them twice: the first call
-sends a step (K x d) and returns O(K) numbers; the second sends its length and returns R'X (K x d),
-from which the next step follows.
+sends a step (K x d) and returns O(K) numbers; the second sends its length and returns X' times
+the residual (K x d), from which the next step follows.
 """
 
 from collections.abc import Callable
@@ -245,7 +245,10 @@ def primal_dual(
             return bool(now["residuals"][-1] < tol)
 
         first = {"W": start, "b": np.zeros(n_classes), "mu": mu, "curve": [], "residuals": []}
-        first |= {"projected": 0.0 * start, "residual_sums": np.zeros(n_classes)}  # R = 0
+        first |= {
+            "projected": 0.0 * start,
+            "residual_sums": np.zeros(n_classes),
+        }  # nothing to fit yet
         end = iterate(parts, first, begin, step, max_iter=max_iter, track=track, checkpoint=file)
     solution = to_numpy(end["W"]), end["b"]
     converged = bool(end["residuals"][-1] < tol)

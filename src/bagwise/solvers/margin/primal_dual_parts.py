@@ -42,7 +42,7 @@ class Problem:
 
 
 class Residual:
-    """R, what W has to fit next: T - S + Theta/mu and the same of U; nearly all zeros.
+    """What W has to fit next: T - S + Theta/mu and the same of U; nearly all zeros.
 
     Per class two entries for each bag, and 2 K more for each bag of that class. Their positions
     are fixed; only instances and values change.
@@ -58,33 +58,34 @@ class Residual:
         n_bags, K, codes = len(problem.codes), problem.n_classes, problem.codes
         per_class = np.bincount(codes, minlength=K)
         lengths = 2 * n_bags + (0 if problem.shared else 2 * K) * per_class
-        self.row_start = offsets_of(lengths)
+        self.class_start = offsets_of(lengths)
         self.rank = np.empty(n_bags, np.int64)  # of each bag among those of its class
         for m in range(K):
             self.rank[codes == m] = np.arange(per_class[m])
-        self.rows = np.zeros(self.row_start[-1], np.int64)
-        self.values = np.zeros(self.row_start[-1])
+        self.instances = np.zeros(self.class_start[-1], np.int64)
+        self.values = np.zeros(self.class_start[-1])
 
     @property
     def matrix(self) -> sparse.csr_array:
-        """R', of shape (n_classes, n_instances)."""
+        """Its transpose, of shape (n_classes, n_instances)."""
         shape = self.problem.n_classes, int(self.problem.offsets[-1])
-        return sparse.csr_array((self.values, self.rows, self.row_start), shape=shape)
+        return sparse.csr_array((self.values, self.instances, self.class_start), shape=shape)
 
     @property
     def sums(self) -> Floats:
         """The sum over instances for each class."""
-        return np.add.reduceat(self.values, self.row_start[:-1])
+        return np.add.reduceat(self.values, self.class_start[:-1])
 
     def times(self, X: Array) -> Array:
-        """R' X for dense instances, of shape (n_classes, n_features)."""
+        """The residual' X for dense instances, of shape (n_classes, n_features)."""
         p = self.problem
         bounds = bag_bounds(p.offsets, len(self.values) * X.shape[1])
 
         def work(start: int, stop: int) -> Array:
             out = np.zeros((p.n_classes, X.shape[1]), X.dtype)
             compiled.primal_dual.project(
-                start, stop, X, p.codes, self.row_start, self.rank, self.rows, self.values,
+                start, stop, X, p.codes, self.class_start, self.rank, self.instances,
+                self.values,
                 p.shared, out,
             )  # fmt: skip
             return out
@@ -189,7 +190,7 @@ class _Part(Part):
         raise NotImplementedError
 
     def _begin_residual(self) -> None:
-        """Set R to zero."""
+        """Set the residual to zero, and allocate the workspace of an iteration."""
         raise NotImplementedError
 
     def state(self) -> dict[str, Any]:
@@ -201,15 +202,39 @@ class _Part(Part):
         for name in self.STATE:
             setattr(self, name, beside(state[name], self.X))
 
+    def feature_ranges(self) -> tuple[Any, Any]:
+        """Smallest and largest value of each feature."""
+        raise NotImplementedError
+
+    def change(self, step: Any) -> tuple[Floats, Floats]:
+        """How the scores change with a step of W: weighted sums and sums of squares, per class.
+
+        Keeps X step' for the `update` that follows.
+        """
+        raise NotImplementedError
+
+    def update(
+        self, factor: Floats, shift: Floats, mu: float, next_mu: float
+    ) -> tuple[Floats, Any, Floats]:
+        """Lines 9 to 16 of Algorithm 1: squared gaps, their scale and the hinge; then `project`.
+
+        The scores change by `factor` times the last `change`, plus `shift`.
+        """
+        raise NotImplementedError
+
+    def project(self) -> tuple[Any, Floats]:
+        """The residual' X and the sums of the residual, per class."""
+        raise NotImplementedError
+
 
 class TensorPrimalDualPart(_Part):
     """All bags on a device.
 
-    Instances and scores keep their precision; the numbers per bag and class are float64. R is a
-    dense tensor (n_instances, n_classes), and `residual_sums` are its sums over instances.
+    Instances and scores keep their precision; the numbers per bag and class are float64. The
+    residual is a dense tensor (n_instances, n_classes), `residual_sums` its sums over instances.
     """
 
-    STATE = (*_Part.STATE, "R", "residual_sums")
+    STATE = (*_Part.STATE, "residual", "residual_sums")
 
     def __init__(self, bags: Bags, codes: Array, weights: Floats, **options: Any) -> None:
         super().__init__(bags, codes, weights, **options)
@@ -232,15 +257,15 @@ class TensorPrimalDualPart(_Part):
         return scores, segment_argmax(scores, largest, self.bag), largest.double()
 
     def _begin_residual(self) -> None:
-        self.R = torch.zeros_like(self.scores)
+        self.residual = torch.zeros_like(self.scores)
         self.residual_sums = self.max_t.new_zeros(self.problem.n_classes)
 
     def project(self) -> tuple[Any, Floats]:
-        """R' X and the sums of R, per class."""
-        return self.R.T @ self.X, to_numpy(self.residual_sums)
+        """The residual' X and the sums of the residual, per class."""
+        return self.residual.T @ self.X, to_numpy(self.residual_sums)
 
     def change(self, step: Any) -> tuple[Floats, Floats]:
-        """How the scores change with a step of W: weighted sums and sums of squares, per class."""
+        """How the scores change with a step of W: sums and sums of squares, per class."""
         self.changed = self.X @ step.T
         weighted = self.changed * self.times[self.bag]
         both = torch.stack([weighted, weighted * self.changed]).sum(dim=1, dtype=torch.float64)
@@ -250,16 +275,16 @@ class TensorPrimalDualPart(_Part):
     def update(
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Floats, Any, Floats]:
-        """Lines 9 to 16 of Algorithm 1: squared gaps, their scale and the hinge; then `project`."""
+        """Lines 9 to 16 of Algorithm 1, then `project`."""
         self.scores += self.changed * like(factor, self.scores)
         self.scores += like(shift, self.scores)
         n_bags, K = self.is_own.shape
         tops, rows = top_three(self.scores, self.bag, n_bags)
         tops = [top.double() for top in tops]
-        gaps = self._share(mu) if self.problem.shared else self._slack_and_targets(mu)
-        self.R.zero_()
+        gaps = self._share(mu) if self.problem.shared else self._margin(mu)
+        self.residual.zero_()
         columns = self.classes.expand(n_bags, K)
-        self.place_t, self.theta, self.max_t, self.sigma, gap, of_t = self._copy(
+        self.place_t, self.theta, self.max_t, self.sigma, gap, of_t = self._fit_copy(
             tops, rows, columns, self.place_t, self.theta, self.q, self.sigma, mu, next_mu
         )
         self.residual_sums, gaps = of_t.sum(dim=0), gaps + gap
@@ -267,7 +292,7 @@ class TensorPrimalDualPart(_Part):
             own = self.codes[:, None].expand(n_bags, K)
             tops_own = [top.gather(1, own) for top in tops]
             rows_own = [row.gather(1, own) for row in rows]
-            self.place_u, self.xi, self.max_u, self.omega, gap, of_u = self._copy(
+            self.place_u, self.xi, self.max_u, self.omega, gap, of_u = self._fit_copy(
                 tops_own, rows_own, own, self.place_u, self.xi, self.r, self.omega, mu, next_mu
             )
             self.residual_sums = self.residual_sums.index_add(0, self.codes, of_u.sum(dim=1))
@@ -277,7 +302,7 @@ class TensorPrimalDualPart(_Part):
         report = torch.stack([gaps, 1.0 + self.q**2, hinge])
         return to_numpy((report * self.weights).sum(dim=(1, 2))), *self.project()
 
-    def _slack_and_targets(self, mu: float) -> Any:
+    def _margin(self, mu: float) -> Any:
         """E, Q, R and their multiplier; returns the squared gaps."""
         sign = torch.where(self.is_own, 1.0, -1.0).double()
         cost = torch.full_like(self.q, self.cost / mu)
@@ -310,22 +335,22 @@ class TensorPrimalDualPart(_Part):
         self.lam = self.lam + nu * gap
         return gap**2
 
-    def _copy(
+    def _fit_copy(
         self,
         tops: list[Any],
         rows: list[Any],
         columns: Any,
         place: Any,
         dual: Any,
-        target: Any,
+        wanted: Any,
         multiplier: Any,
         mu: float,
         next_mu: float,
     ) -> tuple[Any, ...]:
         """A copy of the scores (T or U, Eq. 19): place, dual, maximum, multiplier, gaps, residuals.
 
-        The largest entry of the scores with one entry changed moves towards its target. What W has
-        to fit next is written into R.
+        The largest entry of the scores with one entry changed moves towards `wanted`. What W has
+        to fit next is written into the residual.
         """
         changed = self.scores[place, columns].double() - dual / mu
         is_first, is_second = rows[0] == place, rows[1] == place
@@ -336,17 +361,19 @@ class TensorPrimalDualPart(_Part):
         new = torch.where(stays, place, row)
         first = torch.where(stays, changed, largest)
         second = torch.where(stays, largest, torch.maximum(changed, runner_up))
-        aim = (first + target + multiplier / mu) / 2
-        step = aim - self.scores[new, columns].double()
+        target = (first + wanted + multiplier / mu) / 2
+        step = target - self.scores[new, columns].double()
         moved = ~stays
         kept = torch.where(moved, 0.0, dual)
         now = kept + mu * step
         at_new = self.weights * (step + now / next_mu)
         at_old = torch.where(moved, -self.weights * dual / mu, 0.0)
         for entry, value in ((new, at_new), (place, at_old)):
-            self.R.index_put_((entry, columns), value.to(self.R.dtype), accumulate=True)
-        highest = torch.maximum(aim, second)
-        missed = target - highest
+            self.residual.index_put_(
+                (entry, columns), value.to(self.residual.dtype), accumulate=True
+            )
+        highest = torch.maximum(target, second)
+        missed = wanted - highest
         gaps = step**2 + torch.where(moved, (dual / mu) ** 2, 0.0) + missed**2
         return new, now, highest, multiplier + mu * missed, gaps, at_new + at_old
 
@@ -382,7 +409,7 @@ class PrimalDualPart(_Part):
         self.report = np.empty((n_bags, 3))
 
     def project(self) -> tuple[Array, Array]:
-        """R' X and the sums of R, per class."""
+        """The residual' X and the sums of the residual, per class."""
         if sparse.issparse(self.X):
             projected = (self.residual.matrix.astype(self.X.dtype) @ self.X).toarray()
         else:
@@ -390,7 +417,7 @@ class PrimalDualPart(_Part):
         return projected, self.residual.sums
 
     def change(self, step: Array) -> tuple[Array, Array]:
-        """How the scores change with a step of W: weighted sums and sums of squares, per class."""
+        """How the scores change with a step of W: sums and sums of squares, per class."""
         p, (first, second) = self.problem, self.moments
         if sparse.issparse(self.X):
             self.changed[:] = product(self.X, step)
@@ -405,36 +432,36 @@ class PrimalDualPart(_Part):
     def update(
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Array, Array, Array]:
-        """Lines 9 to 16 of Algorithm 1: squared gaps, their scale and the hinge; then `project`."""
-        p, R = self.problem, self.residual
+        """Lines 9 to 16 of Algorithm 1, then `project`."""
+        p, residual = self.problem, self.residual
         over_bags(
             compiled.primal_dual.update_bags, p.offsets, self.scores,
             self.changed, factor, shift, p.codes, p.weights, self.cost, mu, next_mu, p.shared,
             self.mask, self.place_t, self.theta, self.max_t, self.place_u, self.xi, self.max_u,
             self.q, self.r, self.lam, self.sigma, self.omega,
-            R.row_start, R.rank, R.rows, R.values, self.report,
+            residual.class_start, residual.rank, residual.instances, residual.values, self.report,
         )  # fmt: skip
         return self.report.sum(axis=0), *self.project()
 
     def state(self) -> dict[str, Array]:
         """All that changes, for a checkpoint."""
-        return super().state() | {"rows": self.residual.rows, "values": self.residual.values}
+        return super().state() | {"rows": self.residual.instances, "values": self.residual.values}
 
     def restore(self, state: dict[str, Array]) -> None:
         """Continue from a checkpoint."""
         super().restore(state)
         self._begin_residual()
-        self.residual.rows = beside(state["rows"], self.X)
+        self.residual.instances = beside(state["rows"], self.X)
         self.residual.values = beside(state["values"], self.X)
 
 
 class KernelPart(PrimalDualPart):
-    """The same where W holds coefficients of instances: X'R has the coefficients R."""
+    """The same where W holds coefficients of instances: those of X' residual are the residual."""
 
     tensor_part = None
 
     def project(self) -> tuple[Array, Array]:
-        """R' itself and its sums."""
+        """The transposed residual itself and its sums."""
         return self.residual.matrix.toarray().astype(self.X.dtype), self.residual.sums
 
     def norms_of_step(self, W: Array) -> Array:
