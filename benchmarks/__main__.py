@@ -21,6 +21,7 @@ PARTS = (
     "segments",
     "bag_distances",
     "csp",
+    "embeddings",
     "engines",
     "margin_svms",
     "mil_rivals",

@@ -36,7 +36,7 @@ NEEDS = {
 }
 TESTS = [
     *("tests/annotation", "tests/classification", "tests/cluster", "tests/metric_learning"),
-    *("tests/semi_supervised", "tests/test_embedding.py", "tests/solvers"),
+    *("tests/semi_supervised", "tests/embedding", "tests/solvers"),
     *("tests/compiled", "tests/test_metrics.py", "tests/test_pairwise.py"),
 ]
 # Largest difference of scores, relative to the largest score; largest share of other labels.

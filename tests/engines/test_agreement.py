@@ -11,7 +11,7 @@ from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression, RankLossSIM
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM, WellMISVM
 from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
-from bagwise.embedding import BagStatistics
+from bagwise.embedding import BagStatistics, RandomFourierEmbedding
 from bagwise.exceptions import InputError
 from bagwise.metric_learning import MIMLCA
 from checks import example
@@ -185,7 +185,7 @@ def test_every_model_fits_there_or_says_where(engine, request):
     able = {estimator.__name__ for estimator in public_estimators()} - messages.keys()
     anywhere = {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA"}
     clusters = {"BagConstrainedSpectralClustering", "InstanceTransformer", "WellMISVM"}
-    clusters |= {"BagStatistics"}
+    clusters |= {"BagStatistics", "RandomFourierEmbedding"}
     assert able == (anywhere | clusters if engine == "cluster" else anywhere)
     unclear = [m for m in messages.values() if not re.search(f"{way}|works on rows", m)]
     assert not unclear
@@ -199,14 +199,18 @@ def test_a_sparse_fit_on_a_cluster(client):
     assert relative(model.fit(thin.distribute(client), y).coef_, expected) < 1e-9
 
 
-def test_statistics_are_computed_on_the_workers(client):
+@pytest.mark.parametrize(
+    "model",
+    [BagStatistics(("mean", 0.9, "size")), RandomFourierEmbedding(n_components=50, random_state=0)],
+    ids=lambda model: type(model).__name__,
+)
+def test_embeddings_are_computed_on_the_workers(model, client):
     bags, _ = example(30)
-    model = BagStatistics(("mean", 0.9, "size"))
     for table in (bags.instances, sparse.csr_array(bags.instances)):
         here = bags.with_instances(table)
         away = here.distribute(client, npartitions=2)
         found = model.fit(away).transform(away)
-        np.testing.assert_array_equal(found, model.fit_transform(here))
+        np.testing.assert_allclose(found, model.fit_transform(here), atol=1e-10)
 
 
 @pytest.mark.parametrize(
