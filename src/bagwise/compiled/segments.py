@@ -373,32 +373,34 @@ def _sum(start, stop, offsets, values, out):  # type: ignore[no-untyped-def]
 
 @_compiled
 def _mean_and_std(start, stop, offsets, values, mean, std):  # type: ignore[no-untyped-def]
-    error = np.empty(values.shape[1])
+    n_columns = values.shape[1]
+    origin, centre = np.empty(n_columns), np.empty(n_columns)
+    error, square = np.empty(n_columns), np.empty(n_columns)
     for bag in range(start, stop):
         first, last = offsets[bag], offsets[bag + 1]
-        n = max(1, last - first)
-        mean[bag] = 0.0
-        std[bag] = 0.0
-        error[:] = 0.0
         if first == last:
+            mean[bag] = std[bag] = 0.0
             continue
+        n = last - first
         # Of differences from the first instance: equal values then have a deviation of exactly 0.
-        origin = values[first].astype(np.float64)
-        for i in range(first, last):
-            for k in range(values.shape[1]):
-                mean[bag, k] += values[i, k] - origin[k]
-        for k in range(values.shape[1]):
-            mean[bag, k] /= n
+        for k in range(n_columns):
+            origin[k] = values[first, k]
+            centre[k] = error[k] = square[k] = 0.0
+        for i in range(first + 1, last):
+            for k in range(n_columns):
+                centre[k] += values[i, k] - origin[k]
+        for k in range(n_columns):
+            centre[k] /= n
         # Differences from the rounded mean do not sum to 0: what is left corrects both results.
         for i in range(first, last):
-            for k in range(values.shape[1]):
-                difference = values[i, k] - origin[k] - mean[bag, k]
+            for k in range(n_columns):
+                difference = values[i, k] - origin[k] - centre[k]
                 error[k] += difference
-                std[bag, k] += difference * difference
-        for k in range(values.shape[1]):
+                square[k] += difference * difference
+        for k in range(n_columns):
             shift = error[k] / n
-            mean[bag, k] += shift + origin[k]
-            std[bag, k] = np.sqrt(max(0.0, std[bag, k] / n - shift * shift))
+            mean[bag, k] = origin[k] + (centre[k] + shift)
+            std[bag, k] = np.sqrt(max(0.0, square[k] / n - shift * shift))
 
 
 @_compiled
