@@ -137,7 +137,7 @@ def test_folds_without_a_label_are_evaluated(three_labels):
     bags, y, folds = three_labels
     for order in (folds, folds[::-1]):
         result = evaluate(SetKernelSVM(), bags, y, cv=order)
-        assert sorted(result.scores) == ["accuracy", "balanced accuracy"]  # AUC: of two labels
+        assert sorted(result.scores) == ["AUC", "accuracy", "balanced accuracy"]
         expected = cross_val_score(SetKernelSVM(), Bags.from_arrays(bags), y, cv=order)
         np.testing.assert_allclose(result.scores["accuracy"], expected)
 

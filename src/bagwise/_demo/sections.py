@@ -43,7 +43,7 @@ from bagwise.io.write_table import file_beside, write_columns
 from bagwise.metric_learning import MIMLCA, MultiInstanceKMeans
 from bagwise.metrics import class_purity, instance_accuracy, roi_hits
 from bagwise.model_selection import compare
-from bagwise.model_selection._evaluation import evaluation_table, make_folds
+from bagwise.model_selection._folds import make_folds
 from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.report._page import Code, Figure, Section, Table
@@ -75,7 +75,7 @@ def musk_accuracy(folder: Path) -> Section:
         "A molecule can take many shapes, and smells of musk if one of them fits. Only the "
         "molecule has a label: it is a bag, and its shapes are the instances. Musk1 has "
         f"{len(data.bags)} molecules and {data.bags.n_instances} shapes.",
-        Table(evaluation_table(evaluations), caption),
+        Table(evaluations.table(), caption),
         Figure(
             ax.figure,
             alt=f"Accuracy of each method on Musk1: {means}.",
@@ -146,7 +146,7 @@ def letters(folder: Path) -> Section:
         "16 numbers. A word's label set is the set of its letters: nobody says which is which. "
         "One-error and coverage are better when lower, average precision when higher; letters "
         "with equal votes count against a method.",
-        Table(evaluation_table(evaluations), caption),
+        Table(evaluations.table(), caption),
         f"Asked {len(hits)} times where in a word of the first fold a letter stands, "
         f"Citation-kNN points to the right place in {np.mean(hits):.0%} of the cases; pointing "
         f"at random would be right in {np.mean(chances):.0%}.",

@@ -145,7 +145,7 @@ def baselines(*, label_sets: bool, sparse: bool = False) -> dict[str, Any]:
         return {"sil": per_label, "frequencies": LabelFrequencies()}
     return {
         "sil": standardised(plain, sparse=sparse),
-        "majority": DummyClassifier(strategy="most_frequent"),
+        "majority": DummyClassifier(strategy="prior"),
     }
 
 

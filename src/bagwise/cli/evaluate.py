@@ -40,7 +40,7 @@ def evaluate(
     from bagwise._methods.ready_made import baselines
     from bagwise.cli.reading import positive_note, read_labelled
     from bagwise.model_selection import compare
-    from bagwise.model_selection._evaluation import evaluation_table, make_folds
+    from bagwise.model_selection._folds import make_folds
 
     chosen = find_method(method)
     values = options.parse_parameters(parameters)
@@ -65,4 +65,4 @@ def evaluate(
     times = f", {repeats} times" if repeats > 1 else ""
     whole = f", each {group} in one fold" if group is not None else ""
     setting = f"{len(bags)} bags{positive_note(known)}, {folds} folds{times}{whole}"
-    print_table(evaluation_table(evaluations), title=f"{setting}: mean ± sd")
+    print_table(evaluations.table(), title=f"{setting}: mean ± sd")

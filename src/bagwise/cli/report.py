@@ -139,7 +139,7 @@ def _held_out(
     from bagwise.base._pipelines import final_estimator
     from bagwise.labels import Labels
     from bagwise.model_selection import held_out_predictions
-    from bagwise.model_selection._evaluation import make_folds
+    from bagwise.model_selection._folds import make_folds
 
     if not is_classifier(fitted) or isinstance(final_estimator(fitted), RowEstimator):
         raise InputError("--cv is for models that predict the label of a bag: leave it out.")

@@ -1,11 +1,22 @@
-"""Evaluation by cross-validation: scores per fold, and predictions for held-out bags."""
+"""Evaluation by cross-validation: scores per fold, comparisons, predictions for held-out bags."""
 
-from bagwise.model_selection._evaluation import (
-    Evaluation,
-    HeldOut,
-    compare,
-    evaluate,
-    held_out_predictions,
-)
+from bagwise.model_selection._comparison import Comparison, Difference, compare
+from bagwise.model_selection._evaluation import Evaluation, evaluate
+from bagwise.model_selection._held_out import HeldOut, held_out_predictions
+from bagwise.model_selection._ranks import Ranks, critical_difference, ranks
+from bagwise.model_selection._tests import corrected_t_test, probability_of_difference
 
-__all__ = ["Evaluation", "HeldOut", "compare", "evaluate", "held_out_predictions"]
+__all__ = [
+    "Comparison",
+    "Difference",
+    "Evaluation",
+    "HeldOut",
+    "Ranks",
+    "compare",
+    "corrected_t_test",
+    "critical_difference",
+    "evaluate",
+    "held_out_predictions",
+    "probability_of_difference",
+    "ranks",
+]

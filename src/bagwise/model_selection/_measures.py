@@ -3,10 +3,12 @@
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, recall_score, roc_auc_score
+from sklearn.metrics import accuracy_score, log_loss, recall_score, roc_auc_score
 
 from bagwise import metrics
 from bagwise._types import Array, Bools
+
+LOWER_IS_BETTER = {"log loss", "one-error", "coverage"}
 
 
 def label_measures(truth: Array, predicted: Array | None) -> dict[str, float]:
@@ -36,10 +38,24 @@ def area_under_roc(positive: Bools, scores: Array) -> float:
     return float(roc_auc_score(positive, scores)) if defined else float("nan")
 
 
-def model_measures(model: Any, bags: Any, y: Array, *, n_classes: int) -> dict[str, float]:
-    """Measure a fitted model on bags: a scorer for scikit-learn's ``cross_validate``.
+def mean_area_under_roc(truth: Array, scores: Array, classes: Array) -> float:
+    """The area under the ROC curve, of the last of two classes or the mean over several.
 
-    `n_classes` counts the labels of all folds: each fold has the same measures, also where its
+    Each of several classes is ranked against all others. Classes whose area is undefined are left
+    out of the mean; NaN where no class is left.
+    """
+    last_column = scores if scores.ndim == 1 else scores[:, -1]
+    if len(classes) == 2:
+        return area_under_roc(truth == classes[1], last_column)
+    areas = [area_under_roc(truth == label, scores[:, k]) for k, label in enumerate(classes)]
+    known = [area for area in areas if not np.isnan(area)]
+    return float(np.mean(known)) if known else float("nan")
+
+
+def model_measures(model: Any, bags: Any, y: Array, *, classes: Array) -> dict[str, float]:
+    """Measure a fitted model on bags.
+
+    `classes` are the sorted labels of all folds: each fold has the same measures, also where its
     model has not seen every label.
     """
     has_scores = hasattr(model, "decision_function")
@@ -47,8 +63,25 @@ def model_measures(model: Any, bags: Any, y: Array, *, n_classes: int) -> dict[s
         method = model.decision_function if has_scores else model.predict_proba
         return label_set_measures(y, method(bags))
     measures = label_measures(y, model.predict(bags))
-    if n_classes == 2:
-        scores = model.decision_function(bags) if has_scores else model.predict_proba(bags)[:, -1]
-        unseen = len(model.classes_) < 2
-        measures["AUC"] = np.nan if unseen else area_under_roc(y == model.classes_[1], scores)
+    proba = np.asarray(model.predict_proba(bags)) if hasattr(model, "predict_proba") else None
+    scores = np.asarray(model.decision_function(bags)) if has_scores else proba
+    if scores is not None:
+        scores = by_class(scores, model.classes_, classes, fill=-np.inf)
+        measures["AUC"] = mean_area_under_roc(y, scores, classes)
+    if proba is not None:
+        proba = by_class(proba, model.classes_, classes, fill=0.0)
+        # A label that was not trained on has no probability, and one of them would decide the mean.
+        defined = np.isin(y, model.classes_).all() and bool(np.isfinite(proba).all())
+        measures["log loss"] = float(log_loss(y, proba, labels=classes)) if defined else np.nan
     return measures
+
+
+def by_class(values: Array, own: Array, classes: Array, fill: float) -> Array:
+    """The columns of a model in those of all classes, where it has seen only some of them."""
+    if len(own) == len(classes):
+        return values
+    if values.ndim == 1:  # two classes
+        values = np.column_stack([-values, values])
+    table = np.full((len(values), len(classes)), fill)
+    table[:, np.searchsorted(classes, own)] = values
+    return table

@@ -1,0 +1,153 @@
+"""Folds: shuffled, stratified by label, groups whole."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
+from sklearn.utils import check_random_state
+
+from bagwise._types import Array, Ints
+from bagwise._validation import check_bags, check_length
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError, LabelError
+
+Fold = tuple[Ints, Ints]  # positions of training bags, of test bags
+Splitter = int | Iterable[Any] | Any
+Seed = int | np.random.RandomState | None
+
+
+def make_folds(
+    y: Array, *, n_folds: int, n_repeats: int = 1, seed: int = 0, groups: Array | None = None
+) -> list[Fold]:
+    """Draw shuffled folds: stratified by label, and whole groups on one side.
+
+    Label sets are not stratified.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        Labels or label sets.
+    n_folds, n_repeats : int
+        Number of folds, and how often they are drawn.
+    seed : int, default=0
+        Seed of the first draw.
+    groups : ndarray of shape (n_bags,), default=None
+        The group of each bag.
+
+    Returns
+    -------
+    list of (train, test)
+        Positions of bags, one pair per fold and repeat.
+    """
+    _check_folds(y, n_folds, groups)
+    stratified = y.ndim == 1
+    if groups is not None:
+        kind = StratifiedGroupKFold if stratified else GroupKFold
+    else:
+        kind = StratifiedKFold if stratified else KFold
+    folds = [
+        fold
+        for repeat in range(n_repeats)
+        for fold in kind(n_folds, shuffle=True, random_state=seed + repeat).split(
+            np.zeros(len(y)), y if stratified else None, groups
+        )
+    ]
+    if groups is not None:
+        _check_parts(y, folds)
+    return folds
+
+
+def prepare(
+    X: Any,
+    y: ArrayLike,
+    cv: Splitter,
+    groups: ArrayLike | None,
+    *,
+    repeats: int = 1,
+    random_state: Seed = 0,
+) -> tuple[Bags, Array, list[Fold]]:
+    """Check bags and labels, and draw the folds; `cv` may also be a splitter or the folds."""
+    bags = check_bags(None, X, reset=True, allow_nan=True, accept_sparse=True)
+    labels = check_length(np.asarray(y), bags)
+    together = None if groups is None else np.asarray(groups)
+    if together is not None and together.shape != (len(bags),):
+        raise InputError(
+            f"groups has the shape {together.shape} for {len(bags)} bags: give one value per bag."
+        )
+    if isinstance(cv, int):
+        seed = random_state
+        if not isinstance(seed, int | np.integer):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        folds = make_folds(labels, n_folds=cv, n_repeats=repeats, seed=seed, groups=together)
+        return bags, labels, folds
+    if repeats != 1:
+        raise InputError(
+            f"repeats={repeats} draws the folds anew, but cv gives them: use a number of folds as "
+            "cv, or a splitter that repeats, such as RepeatedStratifiedKFold."
+        )
+    splitter = check_cv(cv, labels, classifier=True)
+    return bags, labels, list(splitter.split(np.zeros(len(labels)), labels, together))
+
+
+def _check_folds(y: Array, n_folds: int, groups: Array | None) -> None:
+    if n_folds < 2:
+        raise InputError(f"{n_folds} folds were requested: at least 2 are needed.")
+    if y.ndim == 1:
+        classes, counts = np.unique(y, return_counts=True)
+        if len(classes) < 2:
+            raise LabelError(f"all bags have the label {classes[0]!r}: there is nothing to learn.")
+        if counts.min() < n_folds:
+            rare = classes[counts.argmin()]
+            fewer = f"Use at most {counts.min()} folds, or leave" if counts.min() > 1 else "Leave"
+            raise LabelError(
+                f"the label {rare!s} has {counts.min()} bags for {n_folds} folds: each fold needs "
+                f"one. {fewer} these bags out."
+            )
+        if groups is not None:
+            _check_groups(y, groups)
+    n_units = len(y) if groups is None else len(np.unique(groups))
+    if n_units < n_folds:
+        kind = "bags" if groups is None else "groups"
+        raise InputError(f"there are {n_units} {kind} for {n_folds} folds: use fewer folds.")
+
+
+def _check_groups(y: Array, groups: Array) -> None:
+    """Refuse groups that are the labels, and labels that one group holds alone."""
+    names, member = np.unique(groups, return_inverse=True)
+    classes, code = np.unique(y, return_inverse=True)
+    pairs = np.unique(np.column_stack([code, member]), axis=0)
+    homes = np.bincount(pairs[:, 0])  # in how many groups a label is
+    if len(pairs) == len(names) == len(classes) > 1:
+        raise InputError(
+            "the groups are the labels: each label is in one group, and each group has one label. "
+            "A model cannot learn a label whose group is held out; group by what bags have in "
+            "common, such as a patient."
+        )
+    if homes.min() == 1 and len(names) > 1:
+        label = homes.argmin()
+        (home,) = pairs[pairs[:, 0] == label, 1]
+        raise LabelError(
+            f"all bags with the label {classes[label]!s} are in the group {names[home]!s}: a model "
+            "cannot learn the label while this group is held out. Leave these bags out, or use "
+            "smaller groups."
+        )
+
+
+def _check_parts(y: Array, folds: list[Fold]) -> None:
+    """Refuse folds of groups that leave a part empty, or labels of one kind to learn from."""
+    for train, test in folds:
+        if not len(test) or not len(train):
+            raise InputError("the groups leave a fold without bags: use fewer folds.")
+        if y.ndim == 1 and len(np.unique(y[train])) < 2:
+            raise LabelError(
+                f"without the groups of one fold, all bags have the label {y[train][0]!s}: use "
+                "fewer folds, another seed, or smaller groups."
+            )

@@ -1,0 +1,137 @@
+"""Predictions for held-out bags."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from bagwise._types import Array, Bools
+from bagwise.exceptions import InputError
+from bagwise.model_selection._folds import Splitter, prepare
+from bagwise.model_selection._measures import by_class
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Predictions for bags by models that were fitted without them.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        What ``predict`` gave for each bag.
+    scores : ndarray of shape (n_bags,) or (n_bags, n_classes), default=None
+        What ``decision_function`` gave; minus infinity for a class that was not in the training
+        part. Such a class has no AUC: it was never ranked.
+    probabilities : ndarray of shape (n_bags, n_classes), default=None
+        What ``predict_proba`` gave; 0 for a class that was not in the training part.
+    how : str, default="held out"
+        How the bags were held out, such as ``"5-fold cross-validation"``.
+    baselines : mapping of str to HeldOut, default={}
+        The predictions of other models for the same bags.
+    classes : array-like of shape (n_classes,), default=None
+        The labels of the columns; a single column of scores is that of the last. By default the
+        classes of the model that is reported on, in its order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.model_selection import HeldOut
+    >>> HeldOut(np.array(["yes", "no"]), how="5-fold cross-validation").how
+    '5-fold cross-validation'
+    """
+
+    predicted: Array
+    scores: Array | None = None
+    probabilities: Array | None = None
+    how: str = "held out"
+    baselines: Mapping[str, HeldOut] = field(default_factory=dict)
+    classes: ArrayLike | None = None
+
+    def expand(self, labelled: Bools) -> HeldOut:
+        """Place the predictions for the labelled bags among all bags; the others have none.
+
+        Parameters
+        ----------
+        labelled : ndarray of bool of shape (n_bags,)
+            Which bags have predictions.
+
+        Returns
+        -------
+        HeldOut
+        """
+
+        def expanded(values: Any, fill: Any, dtype: Any) -> Any:
+            if values is None:
+                return None
+            whole = np.full((len(labelled), *values.shape[1:]), fill, dtype=dtype)
+            whole[labelled] = values
+            return whole
+
+        sets = self.predicted.ndim == 2
+        return replace(
+            self,
+            predicted=expanded(self.predicted, -1 if sets else None, np.int64 if sets else object),
+            scores=expanded(self.scores, 0, np.float64),
+            probabilities=expanded(self.probabilities, 0, np.float64),
+        )
+
+
+def held_out_predictions(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    cv: Splitter = 5,
+    groups: ArrayLike | None = None,
+    after_fold: Callable[[], None] = lambda: None,
+) -> HeldOut:
+    """Predict each bag by a model that was fitted without its fold.
+
+    scikit-learn's ``cross_val_predict`` fits all folds once per method; here each fold is fitted
+    once for ``predict``, ``decision_function`` and ``predict_proba`` together.
+
+    Parameters
+    ----------
+    model : estimator
+        A classifier of bags; it is cloned.
+    X, y, cv, groups
+        As for `evaluate`; each bag must be in one test part.
+    after_fold : callable, default: does nothing
+        Called after each fit.
+
+    Returns
+    -------
+    HeldOut
+        Its classes are the sorted labels; None for label sets, whose columns are those of `y`.
+    """
+    bags, labels, folds = prepare(X, y, cv, groups)
+    classes = np.unique(labels) if labels.ndim == 1 else None
+    parts: dict[str, list[Array]] = {}
+    unseen = {"predict": None, "decision_function": -np.inf, "predict_proba": 0.0}
+    for train, test in folds:
+        fitted = clone(model).fit(bags[train], labels[train])
+        for method, fill in unseen.items():
+            if hasattr(fitted, method):
+                values = np.asarray(getattr(fitted, method)(bags[test]))
+                if fill is not None and classes is not None:
+                    values = by_class(values, fitted.classes_, classes, fill)
+                parts.setdefault(method, []).append(values)
+        after_fold()
+    tested = np.concatenate([test for _, test in folds])
+    if not np.array_equal(np.sort(tested), np.arange(len(bags))):
+        raise InputError("each bag has to be in one test part: give folds that divide the bags.")
+    order = np.argsort(tested)
+    found = {method: np.concatenate(values)[order] for method, values in parts.items()}
+    scores, proba = found.get("decision_function"), found.get("predict_proba")
+    predicted = found.get("predict")
+    if predicted is None:  # a model of label sets that only scores labels
+        ranked, threshold = (scores, 0.0) if scores is not None else (proba, 0.5)
+        assert ranked is not None
+        predicted = (ranked > threshold).astype(int)
+    how = f"{len(folds)}-fold cross-validation{'' if groups is None else ', groups whole'}"
+    return HeldOut(predicted, scores, proba, how, classes=classes)
