@@ -338,11 +338,13 @@ def test_figures_of_folds_do_not_depend_on_the_labels_of_the_model(
     assert found[0] == found[1]
 
 
+@pytest.mark.filterwarnings("always::bagwise.exceptions.DataWarning")
 def test_a_label_that_is_in_one_group(run, tmp_path, page):
-    """All its bags are in one fold, whose model has not seen it."""
+    """All its bags are in one fold, whose model has not seen it: a warning, and no AUC of it."""
     table = three_labels(tmp_path / "table.csv", groups={"b": "alone"})
     words = (table, "--group", "patient", "--json")
     result = run("report", fitted(run, table), *words, "--cv", 3, "-o", page)
+    assert "Warning: all bags with the label b are in the group alone" in result.stderr
     assert result.exit_code == 0, result.stderr
     _, labels = figures(page)
     assert [row[-1] == "" for row in labels] == [False, True, False]  # AUC of a, b, c
@@ -355,7 +357,7 @@ def test_a_label_that_is_in_one_group(run, tmp_path, page):
     }
     result = run("evaluate", *words, "--folds", 3, "-m", "sil")
     assert result.exit_code == 0, result.stderr
-    assert "AUC" not in json.loads(result.stdout)["methods"][0]
+    assert None not in json.loads(result.stdout)["methods"][0]["AUC"]["folds"]  # that of a and c
 
 
 def test_folds_of_a_model_with_a_positive_label_and_a_further_one(run, tmp_path, page):

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from bagwise.classification import SetKernelSVM, SingleInstanceClassifier
 from bagwise.datasets import make_bags
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import DataWarning, InputError, LabelError
 from bagwise.model_selection import (
     Comparison,
     Evaluation,
@@ -183,6 +183,9 @@ def test_a_label_in_one_group_is_refused():
     y = np.array(["no", "no", "yes"] * 4)
     groups = np.where(y == "yes", 9, np.arange(12) % 4)
     with pytest.raises(LabelError, match="all bags with the label yes are in the group 9"):
+        make_folds(y, n_folds=2, groups=groups)
+    y[::3] = "perhaps"
+    with pytest.warns(DataWarning, match="all bags with the label yes are in the group 9"):
         make_folds(y, n_folds=2, groups=groups)
 
 

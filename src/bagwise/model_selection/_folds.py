@@ -16,8 +16,9 @@ from sklearn.utils import check_random_state
 
 from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_length
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import DataWarning, InputError, LabelError
 
 Fold = tuple[Ints, Ints]  # positions of training bags, of test bags
 Splitter = int | Iterable[Any] | Any
@@ -120,7 +121,7 @@ def _check_folds(y: Array, n_folds: int, groups: Array | None) -> None:
 
 
 def _check_groups(y: Array, groups: Array) -> None:
-    """Refuse groups that are the labels, and labels that one group holds alone."""
+    """Refuse groups that are the labels; refuse or report a label that is in one group only."""
     names, member = np.unique(groups, return_inverse=True)
     classes, code = np.unique(y, return_inverse=True)
     pairs = np.unique(np.column_stack([code, member]), axis=0)
@@ -134,11 +135,14 @@ def _check_groups(y: Array, groups: Array) -> None:
     if homes.min() == 1 and len(names) > 1:
         label = homes.argmin()
         (home,) = pairs[pairs[:, 0] == label, 1]
-        raise LabelError(
+        message = (
             f"all bags with the label {classes[label]!s} are in the group {names[home]!s}: a model "
             "cannot learn the label while this group is held out. Leave these bags out, or use "
             "smaller groups."
         )
+        if len(classes) == 2:
+            raise LabelError(message)
+        warn_user(message, DataWarning)
 
 
 def _check_parts(y: Array, folds: list[Fold]) -> None:
