@@ -1,5 +1,6 @@
 """RandomFourierEmbedding: the set kernel by random features, linear in the instances."""
 
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -9,21 +10,19 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.sparsefuncs import mean_variance_axis
-from threadpoolctl import threadpool_limits
 
 from bagwise._memory import require_memory
 from bagwise._sklearn import StrOptions
-from bagwise._types import Array, Floats
+from bagwise._types import Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Number, Whole
 from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._parameters import COUNT, with_parameters
-from bagwise.compiled import threads
+from bagwise.embedding._block_sums import sums_by_bag
 from bagwise.engines import fold_bags
 
-BLOCK = 2**18  # values per block, so that it stays in the cache between cosines and sums
 MOMENTS_BLOCK = 2**22  # values per block of instances whose moments are computed at once
 
 
@@ -169,7 +168,8 @@ class RandomFourierEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
 
     def _mean_map(self, bags: Bags) -> Floats:
         frequencies = np.sqrt(2 * self.gamma_) * self.frequencies_
-        sums = fourier_sums(bags, frequencies, self.mean_)
+        features = partial(fourier_features, frequencies=frequencies, centre=self.mean_)
+        sums = sums_by_bag(bags, features, self._n_features_out)
         if self.normalization == "feature":
             lengths = np.sqrt(row_norms(sums, squared=True))
             scale = np.where(lengths > 0, lengths, 1.0)
@@ -263,49 +263,28 @@ def orthogonal_frequencies(n_features: int, n_frequencies: int, rng: Any) -> Flo
     return frequencies
 
 
-def fourier_sums(bags: Bags, frequencies: Floats, centre: Floats) -> Floats:
-    """Sum of cosines and sines over the instances of each bag.
+def fourier_features(rows: Any, frequencies: Floats, centre: Floats) -> Floats:
+    """Cosines and sines of the products of rows with frequencies.
 
     Parameters
     ----------
-    bags : Bags
-        The bags.
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        The rows.
     frequencies : ndarray of shape (n_features, n_frequencies)
         The frequencies.
     centre : ndarray of shape (n_features,)
-        Subtracted from the instances.
+        Subtracted from the rows.
 
     Returns
     -------
-    ndarray of shape (n_bags, 2 * n_frequencies)
+    ndarray of shape (n_rows, 2 * n_frequencies)
         Cosines, then sines.
     """
-    n_frequencies = frequencies.shape[1]
-    require_memory(
-        8.0 * len(bags) * 2 * n_frequencies,
-        purpose=f"the embedding of {len(bags):,} bags in {2 * n_frequencies:,} columns",
-        remedy="lower n_components, or use fewer bags at a time",
-    )
-    out = np.zeros((len(bags), 2 * n_frequencies))
-    cosines, sines = out[:, :n_frequencies], out[:, n_frequencies:]
-    n_rows = max(1, BLOCK // max(n_frequencies, bags.n_features))
-
-    def work(first: int, last: int) -> None:
-        for start in range(bags.offsets[first], bags.offsets[last], n_rows):
-            stop = min(start + n_rows, bags.offsets[last])
-            angles = _angles(bags.instances[start:stop], frequencies, centre)
-            low, high = np.searchsorted(bags.offsets, [start, stop - 1], side="right") - 1
-            begins = np.maximum(bags.offsets[low : high + 1] - start, 0)
-            cosines[low : high + 1] += np.add.reduceat(np.cos(angles), begins, axis=0)
-            sines[low : high + 1] += np.add.reduceat(np.sin(angles), begins, axis=0)
-
-    with threadpool_limits(1, user_api="blas"):
-        n_values = float(bags.n_instances) * n_frequencies
-        threads.run_blocks(work, threads.bag_bounds(bags.offsets, n_values))
-    return out
-
-
-def _angles(rows: Any, frequencies: Floats, centre: Floats) -> Array:
     if sparse.issparse(rows):
-        return safe_sparse_dot(rows, frequencies, dense_output=True) - centre @ frequencies
-    return (rows - centre) @ frequencies
+        angles = safe_sparse_dot(rows, frequencies, dense_output=True) - centre @ frequencies
+    else:
+        angles = (rows - centre) @ frequencies
+    features = np.empty((rows.shape[0], 2 * frequencies.shape[1]))
+    np.cos(angles, out=features[:, : frequencies.shape[1]])
+    np.sin(angles, out=features[:, frequencies.shape[1] :])
+    return features

@@ -1,0 +1,52 @@
+"""Sums over the instances of each bag of features that are never held for all instances."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from bagwise._memory import require_memory
+from bagwise._types import Floats
+from bagwise.bags import Bags
+from bagwise.compiled import threads
+
+BLOCK = 2**18  # values per block, so that it stays in the cache between features and sums
+
+
+def sums_by_bag(bags: Bags, features: Callable[[Any], Floats], n_columns: int) -> Floats:
+    """Sum the features of the instances of each bag, in blocks of instances.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags, none of them empty.
+    features : callable
+        From instances (n_rows, n_features) to features (n_rows, n_columns).
+    n_columns : int
+        Number of features.
+
+    Returns
+    -------
+    ndarray of shape (n_bags, n_columns)
+    """
+    require_memory(
+        8.0 * len(bags) * n_columns,
+        purpose=f"the embedding of {len(bags):,} bags in {n_columns:,} columns",
+        remedy="lower n_components, or use fewer bags at a time",
+    )
+    out = np.zeros((len(bags), n_columns))
+    n_rows = max(1, BLOCK // max(n_columns, bags.n_features))
+
+    def work(first: int, last: int) -> None:
+        for start in range(bags.offsets[first], bags.offsets[last], n_rows):
+            stop = min(start + n_rows, bags.offsets[last])
+            low, high = np.searchsorted(bags.offsets, [start, stop - 1], side="right") - 1
+            begins = np.maximum(bags.offsets[low : high + 1] - start, 0)
+            block = features(bags.instances[start:stop])
+            out[low : high + 1] += np.add.reduceat(block, begins, axis=0)
+
+    n_values = float(bags.n_instances) * max(n_columns, bags.n_features)
+    with threadpool_limits(1, user_api="blas"):
+        threads.run_blocks(work, threads.bag_bounds(bags.offsets, n_values))
+    return out
