@@ -391,3 +391,12 @@ def test_the_example_of_the_docstring_runs():
     example_ = doctest.DocTestParser().get_doctest(text, {}, "MINet", None, None)
     assert len(example_.examples) == 6
     assert doctest.DocTestRunner().run(example_).failed == 0
+
+
+def test_columns_in_reverse_order_of_memory():
+    """torch has no negative strides."""
+    bags, y = example()
+    turned = bags.with_instances(bags.instances[:, ::-1].copy()[:, ::-1])
+    assert turned.instances.strides[1] < 0
+    found, expected = (small().fit(some, y).decision_function(some) for some in (turned, bags))
+    np.testing.assert_array_equal(found, expected)

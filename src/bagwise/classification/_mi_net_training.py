@@ -142,7 +142,8 @@ def train(
         some = bags[chosen]
         X = some.instances.toarray() if sparse.issparse(some.instances) else some.instances
         arrays = X, some.sizes, codes[chosen], weights[chosen].astype(dtype)
-        return tuple(torch.tensor(array, device=place) for array in arrays)
+        # torch refuses negative strides, as those of X[:, ::-1].
+        return tuple(torch.tensor(np.ascontiguousarray(a), device=place) for a in arrays)
 
     dtype = start[0][0].dtype
     n_batches = -(-len(bags) // model.batch_size)
