@@ -88,7 +88,7 @@ def model():
 
 def models():
     from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClassifier
-    from bagwise.embedding import BagDissimilarity
+    from bagwise.embedding import BagDissimilarity, BagStatistics, RandomFourierEmbedding
     from bagwise.preprocessing import InstanceTransformer
 
     scaled = InstanceTransformer(StandardScaler(with_mean=False))
@@ -99,6 +99,8 @@ def models():
         "citation": CitationKNN(),
         "pipeline": make_pipeline(scaled, SetKernelSVM(kernel="linear")),
         "embedding": make_pipeline(BagDissimilarity(), LogisticRegression()),
+        "statistics": make_pipeline(BagStatistics(("mean", 0.9)), LogisticRegression()),
+        "fourier": make_pipeline(RandomFourierEmbedding(random_state=0), LogisticRegression()),
         "search": GridSearchCV(SetKernelSVM(), {"C": [1.0, 10.0]}, cv=2),
         "untouched": make_pipeline(InstanceTransformer(), CitationKNN()),
     }

@@ -15,6 +15,7 @@ from bagwise import Bags
 from bagwise.datasets import load_musk1
 from bagwise.embedding import FisherVector, _block_sums, _fisher_vector
 from bagwise.exceptions import InputError, SparseInputError
+from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import InstanceTransformer
 from checks import example
 
@@ -176,6 +177,15 @@ def test_difficult_bags_are_embedded_or_refused(bags, n_components, n_pca):
     rows = model.fit(bags).transform(bags)
     assert np.isfinite(rows).all()
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, rtol=1e-9)
+
+
+def test_a_saved_model_gives_the_same_vectors(tmp_path):
+    pytest.importorskip("skops")
+    bags, _ = example()
+    model = FisherVector(random_state=0).fit(bags)
+    save_model(model, tmp_path / "model.skops")
+    again, _ = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.transform(bags), model.transform(bags))
 
 
 def test_a_linear_model_on_fisher_vectors_classifies_bags():
