@@ -1,5 +1,6 @@
 """``--config`` and ``--save-config``: a run kept in a file, and repeated from it."""
 
+import json
 import tomllib
 from pathlib import Path
 
@@ -51,6 +52,25 @@ def test_a_saved_run_is_repeated_exactly(run, slides):
     # And a run from a file is kept like a typed one.
     run("fit", "--config", "run.toml", "-o", "c.skops", "--save-config", "again.toml")
     assert options("again.toml") == options("run.toml") | {"output": "c.skops"}
+
+
+def test_several_methods_and_their_parameters_are_kept(run):
+    words = ("evaluate", "slides.csv", *COLUMNS, "-m", "sil", "-m", "misvm-bag", "--folds", "2")
+    parameters = ("--set", "C=2", "--set", "misvm-bag.kernel=linear", "--json")
+    first = run(*words, *parameters, "--save-config", "run.toml")
+    assert first.exit_code == 0, first.stderr
+    assert options("run.toml")["method"] == ["sil", "misvm-bag"]
+    assert options("run.toml")["set"] == {"C": 2, "misvm-bag.kernel": "linear"}
+    nested = Path("run.toml").read_text().replace('"misvm-bag.kernel" =', "misvm-bag.kernel =")
+    Path("nested.toml").write_text(nested)
+    for name in ("run.toml", "nested.toml"):
+        again = run("evaluate", "--config", name)
+        assert again.exit_code == 0, again.stderr
+        for document in (first, again):
+            found = json.loads(document.stdout)
+            assert found["parameters"] == {"C": 2, "misvm-bag.kernel": "linear"}
+        scores = [json.loads(d.stdout)["methods"][1]["accuracy"] for d in (first, again)]
+        assert scores[0] == scores[1]
 
 
 def test_evaluate_is_repeated_with_its_numbers(run):

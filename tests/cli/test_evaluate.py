@@ -3,6 +3,8 @@ import json
 import numpy as np
 import pytest
 from cli.tables import COLUMNS, slide_rows, write_rows
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import (
     RepeatedStratifiedKFold,
     StratifiedGroupKFold,
@@ -10,13 +12,21 @@ from sklearn.model_selection import (
     cross_val_score,
 )
 
-from bagwise._methods.ready_made import LabelFrequencies, OnePerLabel, baselines, standardised
-from bagwise.classification import CitationKNN
+from bagwise._methods import ready_made
+from bagwise._methods.ready_made import (
+    LabelFrequencies,
+    OnePerLabel,
+    baselines,
+    single_instance_svm,
+    standardised,
+)
+from bagwise.classification import CitationKNN, SetKernelSVM
+from bagwise.cli.evaluate import _warnings
 from bagwise.datasets import load_letter_carroll
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError, LabelError, NotEnoughMemoryError
 from bagwise.io import read_bags
 from bagwise.metrics import average_precision, coverage, one_error
-from bagwise.model_selection import compare
+from bagwise.model_selection import Comparison, Evaluation, compare
 from bagwise.model_selection._folds import make_folds
 
 
@@ -48,12 +58,117 @@ def test_scores_are_those_of_scikit_learn(run, slides, data):
 
 
 def test_the_plain_baselines_stand_beside(run, slides, data):
-    _, methods = evaluated(run, slides, *COLUMNS, "-m", "nsk")
-    assert list(methods) == ["nsk", "baseline: sil", "baseline: majority"]
+    _, methods = evaluated(run, slides, *COLUMNS, "-m", "nsk", "--baseline", "sil")
+    expected = ["nsk", "baseline: majority", "baseline: pooled trees", "baseline: sil"]
+    assert list(methods) == expected
     assert methods["baseline: majority"]["accuracy"]["mean"] == pytest.approx(0.5, abs=0.1)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
-    sil = cross_val_score(baselines(label_sets=False)["sil"], data.bags, data.y, cv=folds)
-    np.testing.assert_allclose(methods["baseline: sil"]["accuracy"]["folds"], sil)
+    made = baselines(label_sets=False, names=["pooled trees", "sil"])
+    for name, model in made.items():
+        scores = cross_val_score(model, data.bags, data.y, cv=folds)
+        np.testing.assert_allclose(methods[f"baseline: {name}"]["accuracy"]["folds"], scores)
+
+
+def test_pooled_trees_are_three_lines_of_scikit_learn(data):
+    statistics = [
+        [*bag.mean(axis=0), *bag.min(axis=0), *bag.max(axis=0), *bag.std(axis=0)]
+        for bag in data.bags
+    ]
+    trees = ExtraTreesClassifier(20, random_state=0).fit(statistics, data.y)
+    model = baselines(label_sets=False)["pooled trees"].fit(data.bags, data.y)
+    np.testing.assert_allclose(model.predict_proba(data.bags), trees.predict_proba(statistics))
+
+
+def test_several_methods_are_compared_with_the_first(run, slides, data):
+    words = ("-m", "nsk", "-m", "sil", "--set", "C=2", "--set", "nsk.C=10", "--repeats", "2")
+    setting, methods = evaluated(run, slides, *COLUMNS, *words, "--folds", "3")
+    names = ["nsk", "sil", "baseline: majority", "baseline: pooled trees"]
+    assert list(methods) == names
+    models = {
+        "nsk": standardised(SetKernelSVM(C=10)),
+        "sil": standardised(single_instance_svm(C=2)),
+    } | {f"baseline: {name}": model for name, model in baselines(label_sets=False).items()}
+    expected = compare(models, data.bags, data.y, cv=3, repeats=2)
+    for found in expected:
+        assert methods[found.name]["accuracy"]["folds"] == pytest.approx(found.scores["accuracy"])
+    differences = setting["differences"]
+    assert [found["name"] for found in differences] == names[1:]
+    assert {found["reference"] for found in differences} == {"nsk"}
+    assert [found["mean"] for found in differences] == pytest.approx(
+        [found.mean for found in expected.differences()]
+    )
+    assert setting["parameters"] == {"C": 2, "nsk.C": 10}
+
+
+def test_differences_are_printed_in_words(run, slides):
+    words = ("-m", "citation-knn", "-m", "sil", "--folds", "3")
+    result = run("evaluate", slides, *COLUMNS, *words)
+    text = " ".join(result.stdout.split())
+    assert "sil: " in text
+    assert " citation-knn " in text.partition("sil: ")[2]
+    assert "pooled trees: " in text
+    assert "majority: " not in text  # it knows nothing, and nobody asks
+
+
+def comparison_of(**methods):
+    scores = methods | {"baseline: pooled trees": [0.8, 0.7, 0.9, 0.8]}
+    evaluations = [Evaluation(n, {"AUC": values}, [0.1] * 4) for n, values in scores.items()]
+    return Comparison(evaluations, 0.25)
+
+
+def test_a_method_that_is_not_better_than_pooled_trees_is_told():
+    found = comparison_of(
+        worse=[0.7, 0.5, 0.6, 0.7],
+        close=[0.805, 0.7, 0.89, 0.81],
+        same=[0.8, 0.7, 0.9, 0.8],
+        better=[0.9, 0.9, 1.0, 0.95],
+    )
+    warnings = _warnings(found, ["worse", "close", "same", "better"])
+    assert [warning.partition(" in the same")[0] for warning in warnings] == [
+        "pooled trees are better than worse by 0.175 AUC",
+        "close is not clearly better than pooled trees: by 0.001 AUC",
+        "pooled trees are as good as same",
+    ]
+    assert all("; try " in warning for warning in warnings)
+
+
+def test_the_warning_is_on_stderr_and_in_the_json_document(run, slides):
+    # Labels that the mean decides, and a method whose parameter makes it constant.
+    words = (*COLUMNS, "-m", "citation-knn", "--set", "n_references=24", "--folds", "3")
+    result = run("evaluate", slides, *words)
+    assert "Warning: pooled trees are better than citation-knn by" in result.stderr
+    setting, _ = evaluated(run, slides, *words)
+    assert len(setting["warnings"]) == 1
+
+
+@pytest.mark.filterwarnings("always::bagwise.exceptions.DataWarning")
+def test_a_baseline_that_does_not_fit_into_memory_is_left_out(run, slides, monkeypatch):
+    def refuse(n_bytes, **words):
+        raise NotEnoughMemoryError(f"{words['purpose']}: {words['remedy']}.")
+
+    monkeypatch.setattr(ready_made, "require_memory", refuse)
+    result = run("evaluate", slides, *COLUMNS, "-m", "sil", "--folds", "2")
+    assert result.exit_code == 0
+    assert "pooled trees" not in result.stdout
+    expected = "Warning: the baseline pooled trees of 24 bags and 3 features: it is left out."
+    assert result.stderr.splitlines() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-m", "nsk", "--baseline", "best"), "no baseline is called 'best': there are majority"),
+        (("-m", "nsk", "-m", "nks"), "Did you mean nsk?"),
+        (("-m", "nsk", "--set", "mind.C=1"), "mind is not among the methods, which are nsk"),
+        (("-m", "nsk", "-m", "citation-knn", "--set", "C=1"), "citation-knn has no parameter 'C'"),
+        (("-m", "sil", "--group", "tumour"), "the groups are the labels"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(run, slides, words, message):
+    result = run("evaluate", slides, *COLUMNS, *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_groups_stay_together(run, slides, data):
@@ -129,8 +244,8 @@ def test_the_table_fits_a_terminal(slides):
     assert done.returncode == 0, done.stderr
     table = done.stdout.splitlines()
     assert max(map(len, table)) <= 80
-    assert len([line for line in table if "±" in line]) == 1 + 3 + 1  # a title, then two blocks
-    assert done.stderr == ""
+    assert len([line for line in table if "±" in line]) == 1 + 3 + 2  # a title, then two blocks
+    assert done.stderr.count("\n") <= 1  # at most that trees are as good
 
 
 def test_label_sets_are_measured_by_rank(run, tmp_path):
@@ -176,6 +291,16 @@ def test_one_model_per_label_knows_always_and_never(rng):
     assert np.all(scores[:, 1] == np.inf)
     plain = SingleInstanceClassifier().fit(X, sets[:, 2]).decision_function(X)
     np.testing.assert_allclose(scores[:, 2], plain)
+
+
+def test_one_model_per_label_may_have_probabilities_only(rng):
+    X = rng.normal(size=(12, 2))
+    sets = np.column_stack([X[:, 0] > 0, X[:, 1] > 0]).astype(int)
+    trees = ExtraTreesClassifier(5, random_state=0)
+    scores = OnePerLabel(trees).fit(X, sets).decision_function(X)
+    for k in range(2):
+        alone = clone(trees).fit(X, sets[:, k])
+        np.testing.assert_allclose(scores[:, k], alone.predict_proba(X)[:, 1])
 
 
 def test_a_fold_of_one_class_has_no_auc():

@@ -110,6 +110,8 @@ def complete(words):
         (["bagwise", "ev"], {"evaluate"}),
         (["bagwise", "fit", "f.csv", "--method", "citation"], {"citation-knn"}),
         (["bagwise", "fit", "f.csv", "-m", "nsk", "--set", "C"], {"C="}),
+        (["bagwise", "evaluate", "f.csv", "-m", "nsk", "--set", "C"], {"C="}),
+        (["bagwise", "evaluate", "f.csv", "-m", "sil", "-m", "nsk", "--set", "nsk.C"], {"nsk.C="}),
         (["bagwise", "cluster", "f.csv", "--set", "alp"], {"alpha="}),
         (["bagwise", "annotate", "f.csv", "--set", "re"], {"reg="}),
         (["bagwise", "datasets", "describe", "musk"], {"musk1", "musk2"}),

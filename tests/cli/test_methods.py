@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 
 from bagwise._methods import METHODS, find_method, make_model
-from bagwise.cli.options import parse_parameters
+from bagwise.cli.options import parameters_by_method, parse_parameters
 from bagwise.exceptions import InputError
 
 DOCS = Path(__file__).parents[2] / "docs" / "methods.md"
@@ -52,10 +52,16 @@ def test_values_are_read_as_they_look():
     }
 
 
-@pytest.mark.parametrize("text", ["C", "=1", "a b=1"])
+@pytest.mark.parametrize("text", ["C", "=1", "a b=1", "nsk.=1"])
 def test_what_is_no_assignment_is_refused(text):
     with pytest.raises(InputError, match="NAME=VALUE"):
         parse_parameters([text])
+
+
+def test_parameters_of_one_method_win_over_those_of_all():
+    values = parse_parameters(["misvm-bag.C=1", "C=10", "tol=1e-3"])
+    found = parameters_by_method(values, ["nsk", "misvm-bag"])
+    assert found == {"nsk": {"C": 10, "tol": 1e-3}, "misvm-bag": {"C": 1, "tol": 1e-3}}
 
 
 def test_scaling_comes_first():

@@ -71,7 +71,7 @@ def test_folds_give_the_figures(run, slides, model, page):
     text = page.read_text(encoding="utf-8")
     assert "4-fold cross-validation, groups whole" in text
     assert "baseline: majority" in text
-    assert "baseline: sil" in text
+    assert "baseline: pooled trees" in text
     assert "12 groups. 12 of them hold bags of different labels" in text
     evaluated = run(
         *("evaluate", slides, *COLUMNS, "--group", "patient", "-m", "sil", "--folds", 4, "--json")

@@ -106,14 +106,16 @@ def test_a_difference_in_words():
     assert words(low, high).startswith("b: better than a by 0.110 AUC (95 % interval 0.07")
     assert words(high, low).startswith("b: worse than a by 0.110 AUC (95 % interval 0.07")
     assert words(low, high).endswith("probability better 100%, equal within 0.01 0%, worse 0%.")
-    assert "b: seems better than a by 0.013 AUC" in words(low, [0.6, 0.55, 0.5, 0.55])
+    assert "b: seems better than a by 0.050 AUC (95" in words(low, [0.6, 0.65, 0.5, 0.6])
+    unclear = words(low, [0.6, 0.55, 0.5, 0.55])
+    assert unclear.startswith("b: no clear difference from a, better by 0.013 AUC (95 % interval")
     close = words(low, [0.501, 0.6, 0.501, 0.55])
     assert close.startswith("b: as good as a within 0.01, better by 0.001 AUC (95 % interval")
     assert words(low, low) == "b: the same AUC as a in all 4 folds."
     constant = words([0.5, 0.6], [0.6, 0.7])
-    assert constant == "b: better than a by 0.100 AUC in all 2 folds, so there is no interval."
+    assert constant == "b: better than a by 0.100 AUC in all 2 folds: no interval."
     single = words([0.5], [0.4])
-    assert single == "b: worse than a by 0.100 AUC in the only fold, so there is no interval."
+    assert single == "b: worse than a by 0.100 AUC in the only fold: no interval."
     assert words([np.nan], [0.4]) == "b: no fold has the AUC of both it and a."
 
 

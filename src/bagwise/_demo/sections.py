@@ -63,7 +63,8 @@ def musk_accuracy(folder: Path) -> Section:
         for method in METHODS.values()
         if method.available and method.name not in _LEFT_OUT
     }
-    models |= {f"baseline: {name}": m for name, m in baselines(label_sets=False).items()}
+    majority = baselines(label_sets=False, names=["majority"])
+    models |= {f"baseline: {name}": model for name, model in majority.items()}
     evaluations = compare(models, data.bags, data.y, cv=N_FOLDS)
     accuracy = {evaluation.name: evaluation.scores["accuracy"] for evaluation in evaluations}
     ax = _axes(6.4, 0.9 + 0.36 * len(models))

@@ -1,17 +1,23 @@
 """Ready-made models: what a name on the command line stands for where one class is not enough."""
 
+from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
+from bagwise._memory import require_memory
 from bagwise._types import Array, Floats
+from bagwise._warnings import warn_user
+from bagwise.bags import Bags
 from bagwise.classification import CitationKNN, SingleInstanceClassifier
-from bagwise.embedding import BagDissimilarity
+from bagwise.embedding import BagDissimilarity, BagStatistics
+from bagwise.exceptions import DataWarning, InputError, NotEnoughMemoryError
 from bagwise.metric_learning import MIMLCA
 from bagwise.preprocessing import BagPipeline, InstanceTransformer
 
@@ -61,6 +67,21 @@ def dissimilarity_svm(
     """
     distances = BagDissimilarity(kind, metric, n_prototypes, random_state=0)
     return make_pipeline(distances, SVC(C=C, kernel="linear"))
+
+
+def pooled_trees(n_estimators: int = 300) -> Any:
+    """Extremely randomised trees on the mean, minimum, maximum and deviation of each feature.
+
+    Parameters
+    ----------
+    n_estimators : int, default=300
+        Number of trees.
+
+    Returns
+    -------
+    Pipeline
+    """
+    return make_pipeline(BagStatistics(), ExtraTreesClassifier(n_estimators, random_state=0))
 
 
 def metric_citation_knn(
@@ -125,28 +146,79 @@ def instance_scaler(*, sparse: bool) -> InstanceTransformer:
     return InstanceTransformer(StandardScaler(with_mean=not sparse))
 
 
-def baselines(*, label_sets: bool, sparse: bool = False) -> dict[str, Any]:
-    """Make the plain models that stand beside every evaluation.
+BASELINES = ("majority", "pooled trees")  # beside every evaluation
+_TREES_PER_LABEL = 50
+
+
+def baselines(
+    *, label_sets: bool, sparse: bool = False, names: Iterable[str] = BASELINES
+) -> dict[str, Any]:
+    """Make the plain models that stand beside an evaluation.
 
     Parameters
     ----------
     label_sets : bool
-        Whether bags have label sets.
+        Whether bags have label sets: one model per label then, and label frequencies instead of
+        the majority.
     sparse : bool, default=False
         Whether instances are sparse.
+    names : iterable of str, default=("majority", "pooled trees")
+        Which: these, or "sil".
 
     Returns
     -------
     dict of str to estimator
     """
-    plain = single_instance_svm()
+    machine = single_instance_svm()
     if label_sets:
-        per_label = standardised(OnePerLabel(plain), sparse=sparse)
-        return {"sil": per_label, "frequencies": LabelFrequencies()}
+        trees = ExtraTreesClassifier(_TREES_PER_LABEL, random_state=0)
+        made = {
+            "majority": LabelFrequencies(),
+            "pooled trees": make_pipeline(BagStatistics(), OnePerLabel(trees)),
+            "sil": standardised(OnePerLabel(machine), sparse=sparse),
+        }
+    else:
+        made = {
+            "majority": DummyClassifier(strategy="prior"),
+            "pooled trees": pooled_trees(),
+            "sil": standardised(machine, sparse=sparse),
+        }
+    for name in names:
+        if name not in made:
+            raise InputError(f"no baseline is called {name!r}: there are {', '.join(made)}.")
     return {
-        "sil": standardised(plain, sparse=sparse),
-        "majority": DummyClassifier(strategy="prior"),
+        "frequencies" if label_sets and name == "majority" else name: made[name] for name in names
     }
+
+
+def affordable_baselines(bags: Bags, names: Iterable[str] = BASELINES) -> list[str]:
+    """Leave out pooled trees, with a warning, where the table of statistics exceeds the memory.
+
+    It is dense, also of sparse instances: a baseline is no reason to refuse an evaluation.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags to be evaluated on.
+    names : iterable of str, default=("majority", "pooled trees")
+        The baselines.
+
+    Returns
+    -------
+    list of str
+    """
+    kept = list(names)
+    try:
+        require_memory(
+            16.0 * len(bags) * 4 * bags.n_features,  # as float64, and the float32 of trees
+            purpose=f"the baseline pooled trees of {len(bags):,} bags and {bags.n_features:,} "
+            "features",
+            remedy="it is left out",
+        )
+    except NotEnoughMemoryError as error:
+        warn_user(str(error), DataWarning)
+        kept.remove("pooled trees")
+    return kept
 
 
 class LabelFrequencies(ClassifierMixin, BaseEstimator):
@@ -177,7 +249,7 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     estimator : classifier
-        A classifier of bags with ``decision_function``.
+        A classifier with ``decision_function`` or ``predict_proba``.
 
     Attributes
     ----------
@@ -202,9 +274,11 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
 
     def decision_function(self, X: Any) -> Floats:
         """Score each label of each bag, of shape (n_bags, n_classes)."""
-        return np.column_stack(
-            [
-                np.full(len(X), model) if isinstance(model, float) else model.decision_function(X)
-                for model in self.estimators_
-            ]
-        )
+        return np.column_stack([_label_scores(model, X) for model in self.estimators_])
+
+
+def _label_scores(model: Any, X: Any) -> Floats:
+    if isinstance(model, float):
+        return np.full(len(X), model)
+    has_scores = hasattr(model, "decision_function")
+    return model.decision_function(X) if has_scores else model.predict_proba(X)[:, 1]

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from bagwise._methods import METHODS
 from bagwise.cli.options import flag, option, parse_parameters
 from bagwise.cli.output import note, refuse_existing
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
@@ -208,7 +209,7 @@ def _as_typed(value: Any, option: Any, where: str) -> Any:
             raise InputError(f"{where} is {_toml(value)}: expected true or false.")
         return value
     if isinstance(value, dict) and _key(option) == "set":
-        return [f"{name}={_text(item)}" for name, item in value.items()]
+        return [f"{name}={_text(item)}" for name, item in _flat(value).items()]
     several = getattr(option, "multiple", False)
     if isinstance(value, dict) or (isinstance(value, list) and not several):
         expected = "a list of texts" if several else "one value"
@@ -216,6 +217,15 @@ def _as_typed(value: Any, option: Any, where: str) -> Any:
     if not several:
         return _text(value)
     return [_text(item) for item in (value if isinstance(value, list) else [value])]
+
+
+def _flat(table: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a table; those of one method, in a table of its own, as ``nsk.C``."""
+    flat: dict[str, Any] = {}
+    for name, item in table.items():
+        nested = isinstance(item, dict) and name in METHODS
+        flat |= {f"{name}.{own}": inner for own, inner in item.items()} if nested else {name: item}
+    return flat
 
 
 def _text(value: Any) -> str:
@@ -230,7 +240,7 @@ def _parameter(text: str) -> tuple[str, Any]:
 
 
 def _line(key: str, value: Any) -> str:
-    return f"{key} = {_toml(value)}"
+    return f"{_toml(key) if '.' in key else key} = {_toml(value)}"
 
 
 def _toml(value: Any) -> str:

@@ -1,7 +1,7 @@
 """Arguments and options that several commands share."""
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,10 +62,43 @@ def parse_parameters(texts: Iterable[str] | None) -> dict[str, Any]:
     parameters = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
+        if not equals or not name.rpartition(".")[2].isidentifier():
             raise InputError(f"--set {text}: expected NAME=VALUE, such as --set C=10.")
         parameters[name] = _value(value)
     return parameters
+
+
+def parameters_by_method(values: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Any]:
+    """Give each method its parameters: ``nsk.C`` is that of one method, ``C`` that of all.
+
+    Parameters
+    ----------
+    values : mapping
+        Parameters by their names, from `parse_parameters`.
+    methods : iterable of str
+        The names of the methods.
+
+    Returns
+    -------
+    dict of str to dict
+
+    Examples
+    --------
+    >>> from bagwise.cli.options import parameters_by_method
+    >>> parameters_by_method({"C": 10, "mind.kind": "minmin"}, ["nsk", "mind"])
+    {'nsk': {'C': 10}, 'mind': {'C': 10, 'kind': 'minmin'}}
+    """
+    found: dict[str, Any] = {method: {} for method in methods}
+    # Parameters of all methods first: those of one method win.
+    for name, value in sorted(values.items(), key=lambda item: "." in item[0]):
+        method, _, own = name.rpartition(".")
+        if method and method not in found:
+            raise InputError(
+                f"--set {name}: {method} is not among the methods, which are {', '.join(found)}."
+            )
+        for chosen in [method] if method else found:
+            found[chosen][own] = value
+    return found
 
 
 def _value(text: str) -> Any:
@@ -79,11 +112,16 @@ def _value(text: str) -> Any:
 
 
 def _matching_parameters(context: typer.Context, incomplete: str) -> list[str]:
-    """Parameters of the chosen method, as ``C=``."""
-    chosen = {"annotate": "orlr"}.get(str(context.info_name), context.params.get("method"))
-    method = CSP if context.info_name == "cluster" else METHODS.get(chosen or "")
-    names = [f"{name}=" for name in method.parameters] if method is not None else []
-    return [name for name in names if name.startswith(incomplete)]
+    """Parameters of the chosen methods, as ``C=``."""
+    chosen = {"annotate": "orlr"}.get(str(context.info_name), context.params.get("method")) or ""
+    several = [chosen] if isinstance(chosen, str) else list(chosen)
+    methods = [METHODS[name] for name in several if name in METHODS]
+    if context.info_name == "cluster":
+        methods = [CSP]
+    names = [f"{name}=" for method in methods for name in method.parameters]
+    if len(methods) > 1:
+        names += [f"{method.name}.{name}=" for method in methods for name in method.parameters]
+    return sorted({name for name in names if name.startswith(incomplete)})
 
 
 File = Annotated[
@@ -133,12 +171,32 @@ MethodName = Annotated[
         autocompletion=matching_methods,
     ),
 ]
+MethodNames = Annotated[
+    list[str],
+    option(
+        "--method",
+        "-m",
+        metavar="NAME",
+        help=f"{', '.join(METHODS)} (see `bagwise methods`); repeat to compare several, the first "
+        "is the reference.",
+        autocompletion=matching_methods,
+    ),
+]
+Baselines = Annotated[
+    list[str] | None,
+    option(
+        "--baseline",
+        metavar="NAME",
+        help="A further baseline: sil, a linear SVM on instances with the label of their bag.",
+    ),
+]
 Parameters = Annotated[
     list[str] | None,
     option(
         "--set",
         metavar="NAME=VALUE",
-        help="A parameter of the method (see `bagwise methods`); repeat for more.",
+        help="A parameter of the method (see `bagwise methods`); repeat for more. With several "
+        "methods, METHOD.NAME=VALUE is for one of them.",
         autocompletion=_matching_parameters,
     ),
 ]

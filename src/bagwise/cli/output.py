@@ -71,6 +71,19 @@ def print_table(
         console.print()
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Print sentences on stdout, each from a new line, wrapped at the width of the terminal.
+
+    Parameters
+    ----------
+    lines : iterable of str
+        The sentences.
+    """
+    console = _console()
+    for line in lines:
+        console.print(_visible(line))
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON on stdout.
 

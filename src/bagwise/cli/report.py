@@ -134,7 +134,7 @@ def _held_out(
     from scipy.sparse import issparse
     from sklearn.base import is_classifier
 
-    from bagwise._methods.ready_made import baselines
+    from bagwise._methods.ready_made import affordable_baselines, baselines
     from bagwise.base import RowEstimator
     from bagwise.base._pipelines import final_estimator
     from bagwise.labels import Labels
@@ -156,7 +156,8 @@ def _held_out(
     bags = data.bags[np.flatnonzero(known)]
     groups = None if data.groups is None else data.groups[known]
     splits = make_folds(strata, n_folds=folds, seed=seed, groups=groups)
-    models = {"": fitted} | baselines(label_sets=has_sets, sparse=issparse(bags.instances))
+    sparse, names = issparse(bags.instances), affordable_baselines(bags)
+    models = {"": fitted} | baselines(label_sets=has_sets, sparse=sparse, names=names)
     found = {}
     with progress("Cross-validating", total=len(models) * len(splits)) as step:
         for name, model in models.items():

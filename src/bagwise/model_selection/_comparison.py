@@ -14,7 +14,8 @@ from bagwise.model_selection._folds import Seed, Splitter, prepare
 from bagwise.model_selection._measures import LOWER_IS_BETTER
 from bagwise.model_selection._tests import corrected_t_test, probability_of_difference
 
-_SURE = 0.95  # a probability from which models are called equal
+_SURE = 0.95  # the probability from which models are called equal
+_LIKELY = 0.75  # from which one seems better
 
 
 @dataclass(frozen=True)
@@ -73,17 +74,21 @@ class Difference:
         if self.mean == 0 and self.equal == 1:
             return f"{self.name}: the same {self.measure} as {self.reference} {folds}."
         better, size = self.mean > 0, f"by {abs(self.mean):.3f} {self.measure}"
-        word = f"{'better' if better else 'worse'} than {self.reference}"
+        word = "better" if better else "worse"
         if np.isnan(self.p_value):
-            return f"{self.name}: {word} {size} {folds}, so there is no interval."
+            return f"{self.name}: {word} than {self.reference} {size} {folds}: no interval."
         if self.equal >= _SURE:
-            word = f"as good as {self.reference} within {self.rope:g}, {word.split()[0]}"
-        elif self.lower <= 0 <= self.upper:
-            word = f"seems {word}"
+            verdict = f"as good as {self.reference} within {self.rope:g}, {word}"
+        elif not self.lower <= 0 <= self.upper:
+            verdict = f"{word} than {self.reference}"
+        elif max(self.better, self.worse) >= _LIKELY:
+            verdict = f"seems {word} than {self.reference}"
+        else:
+            verdict = f"no clear difference from {self.reference}, {word}"
         # The interval is of the stated size: "worse by 0.02" has the signs turned.
         lower, upper = (self.lower, self.upper) if better else (-self.upper, -self.lower)
         return (
-            f"{self.name}: {word} {size} ({100 * self.confidence:g} % interval {lower:.3f} to "
+            f"{self.name}: {verdict} {size} ({100 * self.confidence:g} % interval {lower:.3f} to "
             f"{upper:.3f}); probability better {self.better:.0%}, equal within {self.rope:g} "
             f"{self.equal:.0%}, worse {self.worse:.0%}."
         )
