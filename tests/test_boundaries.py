@@ -60,7 +60,7 @@ PACKAGES = {
     "_methods": FOUNDATION
     | {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
     | {"embedding", "preprocessing"},
-    "inspection": FOUNDATION | {"metrics"},
+    "inspection": FOUNDATION | {"metrics", "model_selection"},
     "report": FOUNDATION | {"_files", "metrics", "inspection", "model_selection"},
     "review": FOUNDATION,
     "_demo": None,  # uses all but the command line

@@ -103,14 +103,14 @@ def test_a_difference_in_words():
         return str(Comparison(found, 0.25).differences("AUC", **settings)[0])
 
     low, high = [0.5, 0.6, 0.5, 0.55], [0.62, 0.71, 0.59, 0.67]
-    assert words(low, high).startswith("b: better than a by 0.110 AUC (95 % interval 0.07")
-    assert words(high, low).startswith("b: worse than a by 0.110 AUC (95 % interval 0.07")
-    assert words(low, high).endswith("probability better 100%, equal within 0.01 0%, worse 0%.")
+    assert words(low, high).startswith("b: better than a by 0.110 AUC (95% interval 0.07")
+    assert words(high, low).startswith("b: worse than a by 0.110 AUC (95% interval 0.07")
+    assert words(low, high).endswith("probability better: 100%, equal within 0.01: 0%, worse: 0%.")
     assert "b: seems better than a by 0.050 AUC (95" in words(low, [0.6, 0.65, 0.5, 0.6])
     unclear = words(low, [0.6, 0.55, 0.5, 0.55])
-    assert unclear.startswith("b: no clear difference from a, better by 0.013 AUC (95 % interval")
+    assert unclear.startswith("b: no clear difference from a, better by 0.013 AUC (95% interval")
     close = words(low, [0.501, 0.6, 0.501, 0.55])
-    assert close.startswith("b: as good as a within 0.01, better by 0.001 AUC (95 % interval")
+    assert close.startswith("b: as good as a within 0.01, better by 0.001 AUC (95% interval")
     assert words(low, low) == "b: the same AUC as a in all 4 folds."
     constant = words([0.5, 0.6], [0.6, 0.7])
     assert constant == "b: better than a by 0.100 AUC in all 2 folds: no interval."

@@ -1,6 +1,7 @@
 """Inspection of fitted models: tables of key instances and scores, and plots."""
 
 from bagwise.inspection._cluster_displays import ClusterChoiceDisplay, ClusterMapDisplay
+from bagwise.inspection._comparison_displays import DifferenceDisplay, RankDisplay
 from bagwise.inspection._fit_displays import ComparisonDisplay, ObjectiveDisplay
 from bagwise.inspection._instance_displays import (
     InstanceScoreDisplay,
@@ -13,10 +14,12 @@ __all__ = [
     "ClusterChoiceDisplay",
     "ClusterMapDisplay",
     "ComparisonDisplay",
+    "DifferenceDisplay",
     "InstanceScoreDisplay",
     "KeyInstanceDisplay",
     "ObjectiveDisplay",
     "PosteriorDisplay",
+    "RankDisplay",
     "bag_table",
     "instance_table",
     "key_instance_table",

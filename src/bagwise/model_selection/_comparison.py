@@ -88,9 +88,9 @@ class Difference:
         # The interval is of the stated size: "worse by 0.02" has the signs turned.
         lower, upper = (self.lower, self.upper) if better else (-self.upper, -self.lower)
         return (
-            f"{self.name}: {verdict} {size} ({100 * self.confidence:g} % interval {lower:.3f} to "
-            f"{upper:.3f}); probability better {self.better:.0%}, equal within {self.rope:g} "
-            f"{self.equal:.0%}, worse {self.worse:.0%}."
+            f"{self.name}: {verdict} {size} ({100 * self.confidence:g}% interval {lower:.3f} to "
+            f"{upper:.3f}); probability better: {self.better:.0%}, equal within {self.rope:g}: "
+            f"{self.equal:.0%}, worse: {self.worse:.0%}."
         )
 
 
