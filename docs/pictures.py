@@ -20,7 +20,7 @@ DIGITS, SIDE = 6, 0.42  # digits of a bag, inches of a digit
 def overview() -> Figure:
     """Bags with labels, and new bags with the key instance framed."""
     data = make_digit_bags(n_bags=400, target=9, mean_size=DIGITS, std_size=0, random_state=0)
-    model = BagMarginSVM(C=0.01).fit(data.bags[:300], data.y[:300])
+    model = BagMarginSVM(C=0.01, kernel="linear").fit(data.bags[:300], data.y[:300])
     new = data.bags[300:]
     said, keys = model.predict(new), model.key_instances(new, label=1)
 

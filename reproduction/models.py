@@ -9,11 +9,20 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
-from bagwise.classification import CitationKNN
+from bagwise.bags import Bags
+from bagwise.classification import CitationKNN, SetKernelSVM
 from bagwise.embedding import BagDissimilarity
+from bagwise.pairwise import kernel_width
 from bagwise.preprocessing import InstanceTransformer
 
-__all__ = ["annotator", "dissimilarity_svm", "on_dense_rows"]
+__all__ = ["MinimaxSVM", "annotator", "dissimilarity_svm", "on_dense_rows"]
+
+
+class MinimaxSVM(SetKernelSVM):
+    """The minimax kernel with the width of a kernel between instances, as in bagwise 0.1."""
+
+    def _width(self, bags: Bags) -> float:
+        return kernel_width(self.gamma, bags)
 
 
 def annotator(

@@ -17,18 +17,21 @@ from bagwise.classification import (
 from bagwise.exceptions import InputError
 from checks import example
 
+# The problems as stated.
+STATED = {"C": 1.0, "kernel": "linear", "threshold": "zero"}
 MODELS = [
-    BagMarginSVM(),
-    BagMarginSVM(negatives="instance"),
-    InstanceMarginSVM(),
-    SparseMIL(),
-    BalancedSparseMIL(),
+    BagMarginSVM(**STATED),
+    BagMarginSVM(**STATED, negatives="instance"),
+    InstanceMarginSVM(**STATED),
+    SparseMIL(**STATED, negative_weight=1.0),
+    BalancedSparseMIL(**STATED, negative_weight=1.0, eta=0.1),
 ]
+NAMES = ["MI-SVM", "MI-SVM, instances", "mi-SVM", "sMIL", "sbMIL"]
 
-every_model = pytest.mark.parametrize("model", MODELS, ids=repr)
+every_model = pytest.mark.parametrize("model", MODELS, ids=NAMES)
 
 
-@pytest.mark.parametrize("model", [BagMarginSVM(), InstanceMarginSVM(), SparseMIL()], ids=repr)
+@pytest.mark.parametrize("model", [MODELS[0], *MODELS[2:4]], ids=[NAMES[0], *NAMES[2:4]])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_singletons_equal_the_ordinary_svm(rng, model, kernel):
     y = np.arange(40) % 2

@@ -60,19 +60,34 @@ def test_minimax_has_no_instance_scores():
     model = SetKernelSVM(bag_kernel="minimax").fit(bags, y)
     for name in ("score_instances", "predict_instances", "key_instances"):
         assert not hasattr(model, name)
+
+
+def test_minimax_is_the_ordinary_svm_on_the_extremes_of_each_feature():
+    bags, y = example()
     stats = np.array([[*bag.min(axis=0), *bag.max(axis=0)] for bag in bags])
-    cousin = SVC(gamma=model.gamma_).fit(stats, y)
-    np.testing.assert_allclose(
-        model.decision_function(bags), cousin.decision_function(stats), atol=1e-2
-    )
+    for gamma in ("scale", "auto", 0.3):
+        model = SetKernelSVM(bag_kernel="minimax", gamma=gamma, tol=1e-8).fit(bags, y)
+        cousin = SVC(C=10, gamma=gamma, tol=1e-8).fit(stats, y)
+        np.testing.assert_allclose(
+            model.decision_function(bags), cousin.decision_function(stats), atol=1e-5
+        )
+
+
+def test_minimax_of_singletons_is_the_ordinary_svm(rng):
+    # Each feature counts twice, and "scale" halves the width.
+    y = np.arange(40) % 2
+    X = rng.normal(size=(40, 3)) + y[:, None]
+    model = SetKernelSVM(bag_kernel="minimax", tol=1e-8).fit(X, y)
+    cousin = SVC(C=10, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(X), cousin.decision_function(X), atol=1e-5)
 
 
 def test_class_weights_reach_the_svm():
     bags, y = example(30)
     few = np.concatenate([np.flatnonzero(y == "p"), np.flatnonzero(y == "q")[:3]])
-    plain = SetKernelSVM().fit(bags[few], y[few]).decision_function(bags)
-    balanced = SetKernelSVM(class_weight="balanced").fit(bags[few], y[few]).decision_function(bags)
-    assert balanced.mean() > plain.mean()
+    plain = SetKernelSVM(C=1).fit(bags[few], y[few]).decision_function(bags)
+    balanced = SetKernelSVM(C=1, class_weight="balanced").fit(bags[few], y[few])
+    assert balanced.decision_function(bags).mean() > plain.mean()
 
 
 def test_one_class_is_refused():

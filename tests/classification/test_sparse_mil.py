@@ -1,13 +1,20 @@
 """sMIL and sbMIL: the stated problems by a general QP, step by step."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.svm import SVC
 
 from bagwise import Bags
 from bagwise.classification import BalancedSparseMIL, SparseMIL
+from bagwise.exceptions import InputError
 from checks import example
 from margin_oracle import assert_same_up_to_a_shift, of_labels, of_means, rbf_coordinates
+
+# The problems as stated.
+smil = partial(SparseMIL, kernel="linear", threshold="zero", negative_weight=1.0)
+sbmil = partial(BalancedSparseMIL, kernel="linear", threshold="zero", negative_weight=1.0)
 
 
 @pytest.mark.parametrize("C", [0.05, 1.0, 20.0])
@@ -15,7 +22,7 @@ from margin_oracle import assert_same_up_to_a_shift, of_labels, of_means, rbf_co
 @pytest.mark.parametrize("seed", range(3))
 def test_smil_solves_the_stated_problem(seed, kernel, C):
     bags, y = example(12, seed=seed)
-    model = SparseMIL(C, kernel=kernel, gamma=0.2).fit(bags, y)
+    model = smil(C, kernel=kernel, gamma=0.2).fit(bags, y)
     space = bags if kernel == "linear" else rbf_coordinates(bags, 0.2)
     w, _, value = of_means(space, y == "q", np.full(len(bags), C))
     assert model.objective_curve_[-1] == pytest.approx(value, rel=1e-6)
@@ -27,7 +34,7 @@ def test_separable_bags_meet_their_margins(rng):
     bags = Bags.from_arrays(
         [rng.normal(size=(2 + i % 3, 3)) + 4 * p for i, p in enumerate(positive)]
     )
-    model = SparseMIL(C=1e4).fit(bags, positive)
+    model = smil(C=1e4).fit(bags, positive)
     assert model.objective_curve_[-1] == pytest.approx(0.5 * np.sum(model.coef_**2), rel=1e-3)
     for scores, is_positive in zip(bags.split(model.score_instances(bags)), positive, strict=True):
         if is_positive:
@@ -41,21 +48,21 @@ def test_separable_bags_meet_their_margins(rng):
 def test_sbmil_is_an_svm_on_the_top_share_of_smil(eta, kernel):
     bags, y = example(16, seed=2)
     options = {"C": 0.5, "kernel": kernel, "gamma": 0.2}
-    scores = SparseMIL(**options).fit(bags, y).score_instances(bags)
+    scores = smil(**options).fit(bags, y).score_instances(bags)
     candidates = np.flatnonzero((y == "q")[bags.bag_index])
     n_top = max(round(eta * len(candidates)), np.count_nonzero(y == "q"))
     labels = -np.ones(bags.n_instances)
     labels[candidates[np.argsort(-scores[candidates])[:n_top]]] = 1
     space = bags if kernel == "linear" else rbf_coordinates(bags, 0.2)
     w, _, value = of_labels(space, labels, np.full(len(bags), 0.5))
-    model = BalancedSparseMIL(eta=eta, **options).fit(bags, y)
+    model = sbmil(eta=eta, **options).fit(bags, y)
     assert model.objective_curve_[-1] == pytest.approx(value, rel=1e-6)
     assert_same_up_to_a_shift(model.score_instances(bags), space.instances @ w)
 
 
 def test_sbmil_with_all_instances_positive_is_the_single_instance_svm():
     bags, y = example(20)
-    model = BalancedSparseMIL(eta=1.0).fit(bags, y)
+    model = sbmil(eta=1.0).fit(bags, y)
     cousin = SVC(kernel="linear", tol=1e-8).fit(bags.instances, y[bags.bag_index])
     np.testing.assert_allclose(model.coef_, cousin.coef_, atol=1e-4)
 
@@ -65,9 +72,47 @@ def test_instances_as_good_as_the_last_one_chosen_are_chosen_too():
     bags = [[[3.0], [0.0]], [[3.0], [3.0]], [[0.0]], [[0.1]]]
     y = [1, 1, 0, 0]
     for order in ([0, 1, 2, 3], [1, 3, 0, 2]):
-        model = BalancedSparseMIL(eta=0.1).fit([bags[i] for i in order], [y[i] for i in order])
+        model = sbmil(eta=0.1).fit([bags[i] for i in order], [y[i] for i in order])
         assert model.predict_instances([[[3.0], [0.0]]]).tolist() == [1, 0]
         w = model.coef_[0, 0]
         scores = np.array([3.0, 0.0, 3.0, 3.0, 0.0, 0.1]) * w + model.intercept_
         losses = np.maximum(0, 1 - np.array([1, -1, 1, 1, -1, -1]) * scores)
         assert model.objective_curve_[-1] == pytest.approx(0.5 * w**2 + losses.sum())
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_weight_of_negative_instances_is_their_share_of_the_cost(kernel):
+    bags, y = example(16, seed=3)
+    negative = y == "p"
+    weight = 8 / bags.sizes[negative].sum()
+    by_class = {"p": weight, "q": 1.0}
+    for model, options in ((smil, {}), (sbmil, {"eta": 1.0})):
+        # With eta = 1 all instances of positive bags are positive, whatever their rank.
+        options = {"C": 0.5, "kernel": kernel, "gamma": 0.2, **options}
+        found = model(negative_weight="auto", **options).fit(bags, y)
+        named = model(negative_weight=weight, **options).fit(bags, y)
+        np.testing.assert_array_equal(found.intercept_, named.intercept_)
+        if model is smil:
+            named = model(class_weight=by_class, **options).fit(bags, y)
+        else:
+            named = model(**options).fit(bags, y)
+        np.testing.assert_allclose(
+            found.decision_function(bags), named.decision_function(bags), atol=1e-6
+        )
+
+
+def test_sbmil_ranks_by_the_weighted_smil():
+    bags, y = example(16, seed=2)
+    options = {"C": 0.5, "kernel": "rbf", "gamma": 0.2, "negative_weight": "auto"}
+    scores = smil(**options).fit(bags, y).score_instances(bags)
+    inside = (y == "q")[bags.bag_index]
+    top = inside & (scores >= np.sort(scores[inside])[-round(0.5 * inside.sum())] - 1e-9)
+    found = sbmil(eta=0.5, **options).fit(bags, y)
+    cousin = SVC(C=0.5, gamma=0.2, tol=1e-8).fit(bags.instances, top)
+    assert_same_up_to_a_shift(found.score_instances(bags), cousin.decision_function(bags.instances))
+
+
+def test_a_weight_beyond_all_numbers_is_refused():
+    bags, y = example(8)
+    with pytest.raises(InputError, match="negative_weight=1e-200 is beyond"):
+        SparseMIL(negative_weight=1e-200).fit(bags, y)

@@ -48,6 +48,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
     "random_state": ["random_state"],
     "reg": [NOT_NEGATIVE],
+    "threshold": [StrOptions({"auto", "zero", "training", "out_of_fold"})],
     "tol": [POSITIVE],
     "verbose": ["verbose"],
 }
@@ -74,6 +75,14 @@ DESCRIPTIONS = {
     ),
     "n_features_in_": ("int", "Number of features of an instance, or of a row."),
     "rows": ("array-like or CSR of shape (n_rows, n_features)", "The rows."),
+    "threshold": (
+        '{"auto", "zero", "training", "out_of_fold"}',
+        'Where the score of a bag becomes positive, by a shift of the intercept. "zero" keeps the\n'
+        'intercept of the solution. "training" takes the threshold of highest accuracy on the\n'
+        'training bags, weighted by `class_weight`; "out_of_fold" the same for scores from 5-fold\n'
+        'cross-validation (with fewer than 10 bags of a class on the training bags). "auto" is\n'
+        '"zero" for the linear kernel, else "out_of_fold".',
+    ),
     "verbose": ("int", "Show a progress bar."),
 }
 ENTRY = re.compile(r"^( *)\{(\w+)\}$", flags=re.MULTILINE)

@@ -30,6 +30,7 @@ class BagMarginSVM(OneVsRestSVM):
     negatives : {"bag", "instance"}, default="bag"
         What pays in a negative bag: the bag, for its worst instance (the problem above), or every
         instance for itself.
+    {threshold}
     {kernel}
     {gamma}
     {degree}
@@ -40,6 +41,8 @@ class BagMarginSVM(OneVsRestSVM):
         Most rounds of the alternation.
     tol : float, default=1e-8
         How exactly each machine meets its margins.
+    random_state : int, RandomState or None, default=0
+        For the folds of the threshold (and the Nystroem approximation).
     {verbose}
 
     Attributes
@@ -98,13 +101,15 @@ class BagMarginSVM(OneVsRestSVM):
     C: float = 1.0
     _: KW_ONLY
     negatives: str = "bag"
-    kernel: Any = "linear"
+    threshold: str = "auto"
+    kernel: Any = "rbf"
     gamma: Any = "scale"
     degree: float = 3
     coef0: float = 1.0
     class_weight: Any = None
     max_iter: int = 100
     tol: float = 1e-8
+    random_state: Any = 0
     verbose: int = 0
 
     def _solve(self, *problem: Any) -> SolverResult:

@@ -4,8 +4,8 @@ from dataclasses import KW_ONLY
 from numbers import Real
 from typing import Any
 
-from bagwise._sklearn import Interval
-from bagwise.base._parameters import with_parameters
+from bagwise._sklearn import Interval, StrOptions
+from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.smil import balanced_sparse_mil
 from bagwise.solvers.result import SolverResult
@@ -27,9 +27,13 @@ class BalancedSparseMIL(OneVsRestSVM):
     ----------
     C : float, default=1.0
         Cost of a margin error, in both steps; not divided by the number of instances.
-    eta : float, default=0.1
+    eta : float, default=0.7
         Expected share of positives among the instances of positive bags. At least as many
         instances are called positive as there are positive bags.
+    negative_weight : float or "auto", default="auto"
+        Of `SparseMIL`, which ranks the instances: the cost of an instance of a negative bag, as a
+        multiple of C. "auto" is ``n_positive_bags / n_negative_instances``. The paper has 1.
+    {threshold}
     {kernel}
     {gamma}
     {degree}
@@ -38,6 +42,8 @@ class BalancedSparseMIL(OneVsRestSVM):
         Weights of the classes of bags: they multiply C for a bag and its instances.
     tol : float, default=1e-8
         How exactly each machine meets its margins.
+    random_state : int, RandomState or None, default=0
+        For the folds of the threshold (and the Nystroem approximation).
     {verbose}
 
     Attributes
@@ -86,18 +92,26 @@ class BalancedSparseMIL(OneVsRestSVM):
     array([1])
     """
 
-    _parameter_constraints = {"eta": [Interval(Real, 0, 1, closed="both")]}
+    _parameter_constraints = {
+        "eta": [Interval(Real, 0, 1, closed="both")],
+        "negative_weight": [StrOptions({"auto"}), POSITIVE],
+    }
 
     C: float = 1.0
     _: KW_ONLY
-    eta: float = 0.1
-    kernel: Any = "linear"
+    eta: float = 0.7
+    negative_weight: Any = "auto"
+    threshold: str = "auto"
+    kernel: Any = "rbf"
     gamma: Any = "scale"
     degree: float = 3
     coef0: float = 1.0
     class_weight: Any = None
     tol: float = 1e-8
+    random_state: Any = 0
     verbose: int = 0
 
     def _solve(self, *problem: Any) -> SolverResult:
-        return balanced_sparse_mil(*problem, eta=self.eta, tol=self.tol)
+        return balanced_sparse_mil(
+            *problem, eta=self.eta, negative_weight=self.negative_weight, tol=self.tol
+        )

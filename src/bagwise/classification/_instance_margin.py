@@ -26,6 +26,7 @@ class InstanceMarginSVM(OneVsRestSVM):
     ----------
     C : float, default=1.0
         Cost of a margin error, per instance; not divided by their number.
+    {threshold}
     {kernel}
     {gamma}
     {degree}
@@ -36,6 +37,8 @@ class InstanceMarginSVM(OneVsRestSVM):
         Most rounds of the alternation.
     tol : float, default=1e-8
         How exactly each machine meets its margins.
+    random_state : int, RandomState or None, default=0
+        For the folds of the threshold (and the Nystroem approximation).
     {verbose}
 
     Attributes
@@ -91,13 +94,15 @@ class InstanceMarginSVM(OneVsRestSVM):
 
     C: float = 1.0
     _: KW_ONLY
-    kernel: Any = "linear"
+    threshold: str = "auto"
+    kernel: Any = "rbf"
     gamma: Any = "scale"
     degree: float = 3
     coef0: float = 1.0
     class_weight: Any = None
     max_iter: int = 100
     tol: float = 1e-8
+    random_state: Any = 0
     verbose: int = 0
 
     def _solve(self, *problem: Any) -> SolverResult:

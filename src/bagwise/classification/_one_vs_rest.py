@@ -1,9 +1,10 @@
 """One class against the rest: what the classic multi-instance SVMs share."""
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import compute_sample_weight
+from sklearn.utils import check_random_state, compute_sample_weight
 
 from bagwise._types import Floats
 from bagwise._validation import check_bag_labels, check_bags
@@ -12,6 +13,7 @@ from bagwise.base._kernel_machine import KernelMachine
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
+from bagwise.solvers.margin.threshold import at_threshold
 from bagwise.solvers.result import SolverResult
 
 
@@ -19,11 +21,16 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
     """A linear or kernel machine per class, scored by the best instance of a bag.
 
     Two classes make one machine, whose positive bags are those of ``classes_[1]``; more make one
-    per class, against the rest. A subclass offers `_solve`, the parameters
-    of the kernel, and `C`, `class_weight` and `tol`.
+    per class, against the rest. A subclass offers `_solve`, the parameters of the kernel, and `C`,
+    `threshold`, `class_weight`, `tol` and `random_state`.
     """
 
     instance_pooling = "max"
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        added = {"threshold": "zero", "negative_weight": 1.0, "random_state": 0}  # after 0.1
+        known = self._get_param_names()
+        super().__setstate__({n: v for n, v in added.items() if n in known} | state)
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
@@ -43,15 +50,23 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         labels = check_bag_labels(y, bags, min_classes=2)
         costs = self.C * class_weights(self.class_weight, labels)
         rows = bags.instances.astype(np.float64, copy=False)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         space = self._space(rows)
+        learn = partial(at_threshold, self._solve, threshold=self._threshold, seed=seed)
         with one_core_if_small(rows):
             results = self._one_vs_rest(
-                labels, lambda signs: self._solve(space, bags.offsets, signs > 0, costs)
+                labels, lambda signs: learn(space, bags.offsets, signs > 0, costs)
             )
         self._keep_each(space, results)
         self._keep_progress(results, "raise max_iter, scale the instances, or lower C")
         self.classes_ = labels.classes
         return self
+
+    @property
+    def _threshold(self) -> str:
+        if self.threshold != "auto":
+            return str(self.threshold)
+        return "zero" if self.kernel == "linear" else "out_of_fold"
 
     def _solve(self, *problem: Any) -> SolverResult:
         """Learn one class from the rest.

@@ -16,7 +16,13 @@ from bagwise.base import BagEstimator, OneVsRestMixin, fit_method
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.base._kernel_machine import kernel_params
 from bagwise.base._parameters import with_parameters
-from bagwise.pairwise import BAG_KERNELS, kernel_between, kernel_width, set_kernel_norms
+from bagwise.pairwise import (
+    BAG_KERNELS,
+    kernel_between,
+    kernel_width,
+    minimax_statistics,
+    set_kernel_norms,
+)
 from bagwise.solvers.margin.libsvm import fit_libsvm
 
 
@@ -31,21 +37,23 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
 
     Parameters
     ----------
-    C : float, default=1.0
+    C : float, default=10.0
         Weight of the errors on the training bags.
     bag_kernel : {"nsk", "minimax"}, default="nsk"
         The kernel between bags.
     kernel : str or callable, default="rbf"
         The kernel between instances (for minimax: between the minimax vectors), by scikit-learn's
         names ("rbf", "linear", "poly", "chi2", ...) or a function of two vectors.
-    {gamma}
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``, of the
+        instances (for minimax: of the minimax vectors).
     {degree}
     {coef0}
     normalization : {"feature", "average"} or None, default="feature"
         For NSK: unit length in feature space, mean instead of sum, or the plain sum.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, as in :class:`sklearn.svm.SVC`.
-    tol : float, default=1e-3
+    tol : float, default=1e-8
         Tolerance of the SVM solver.
     {verbose}
 
@@ -88,7 +96,7 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
         "normalization": [StrOptions({"feature", "average"}), None],
     }
 
-    C: float = 1.0
+    C: float = 10.0
     _: KW_ONLY
     bag_kernel: str = "nsk"
     kernel: Any = "rbf"
@@ -97,7 +105,7 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
     coef0: float = 1.0
     normalization: str | None = "feature"
     class_weight: Any = None
-    tol: float = 1e-3
+    tol: float = 1e-8
     verbose: int = 0
 
     @property
@@ -135,7 +143,7 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
             remedy="use fewer bags, or a linear model such as PrimalDualMISVM",
         )
         weight = compute_sample_weight(self.class_weight, labels.classes[labels.codes])
-        gamma = kernel_width(self.gamma, bags)
+        gamma = self._width(bags)
         gram = kernel_between(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
 
         def solve(signs: Ints) -> tuple[SVC, bool]:
@@ -154,6 +162,12 @@ class SetKernelSVM(OneVsRestMixin, BagEstimator):
         self.support_bags_, self.dual_coef_ = bags[support], dual[:, support]
         self.intercept_ = np.concatenate([machine.intercept_ for machine in machines])
         return self
+
+    def _width(self, bags: Bags) -> float:
+        """Gamma of the kernel, on the vectors that it compares."""
+        if self.bag_kernel == "minimax":
+            bags = Bags(minimax_statistics(bags), np.arange(len(bags) + 1))
+        return kernel_width(self.gamma, bags)
 
     def _bag_scores(self, bags: Bags) -> Array:
         options = self._kernel_options(self.gamma_)

@@ -3,7 +3,8 @@
 from dataclasses import KW_ONLY
 from typing import Any
 
-from bagwise.base._parameters import with_parameters
+from bagwise._sklearn import StrOptions
+from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.classification._one_vs_rest import OneVsRestSVM
 from bagwise.solvers.margin.smil import sparse_mil
 from bagwise.solvers.result import SolverResult
@@ -16,18 +17,21 @@ class SparseMIL(OneVsRestSVM):
     If one of the n instances of a positive bag B scores 1 and the others -1, their mean is
     :math:`2 / n - 1`. This is the margin of the mean; that of an instance of a negative bag is -1:
 
-    .. math:: \min_{w, b, \xi \ge 0} \tfrac12 |w|^2 + C \sum_B \xi_B + C \sum_x \xi_x \quad
+    .. math:: \min_{w, b, \xi \ge 0} \tfrac12 |w|^2 + C \sum_B \xi_B + r C \sum_x \xi_x \quad
         \text{s.t.}\quad w \cdot \frac{\phi(B)}{|B|} + b \ge \frac{2}{|B|} - 1 - \xi_B, \quad
         w \cdot \phi(x) + b \le -1 + \xi_x
 
-    A convex problem: no alternation, no local minima. More than two classes: one against the rest.
-    Standardise the instances first.
+    with r the `negative_weight`. A convex problem: no alternation, no local minima. More than two
+    classes: one against the rest. Standardise the instances first.
 
     Parameters
     ----------
     C : float, default=1.0
-        Cost of a margin error, per positive bag and per negative instance; not divided by their
-        number.
+        Cost of a margin error of a positive bag; not divided by their number.
+    negative_weight : float or "auto", default="auto"
+        Cost of a margin error of an instance of a negative bag, as a multiple of C. "auto" lets
+        both sides weigh the same: ``n_positive_bags / n_negative_instances``. The paper has 1.
+    {threshold}
     {kernel}
     {gamma}
     {degree}
@@ -36,6 +40,8 @@ class SparseMIL(OneVsRestSVM):
         Weights of the classes of bags: they multiply C for a bag and its instances.
     tol : float, default=1e-8
         How exactly each machine meets its margins.
+    random_state : int, RandomState or None, default=0
+        For the folds of the threshold (and the Nystroem approximation).
     {verbose}
 
     Attributes
@@ -63,9 +69,8 @@ class SparseMIL(OneVsRestSVM):
     Notes
     -----
     The intercept is free. Small positive bags matter most; where all are large, the margins are
-    near -1 and w may stay near 0: `BalancedSparseMIL` is meant for bags with more positives.
-    Negative instances usually outnumber positive bags by far; a `class_weight` of about their
-    ratio for the positive class often helps.
+    near -1, scores rank the bags well and few are positive: hence the threshold.
+    `BalancedSparseMIL` is meant for bags with more positives.
 
     Cost: a few dozen systems as large as the smaller of the number of features and the number of
     points inside the margin. Memory: two copies of the instances; with a kernel, its matrix on up
@@ -86,15 +91,20 @@ class SparseMIL(OneVsRestSVM):
     array([1])
     """
 
+    _parameter_constraints = {"negative_weight": [StrOptions({"auto"}), POSITIVE]}
+
     C: float = 1.0
     _: KW_ONLY
-    kernel: Any = "linear"
+    negative_weight: Any = "auto"
+    threshold: str = "auto"
+    kernel: Any = "rbf"
     gamma: Any = "scale"
     degree: float = 3
     coef0: float = 1.0
     class_weight: Any = None
     tol: float = 1e-8
+    random_state: Any = 0
     verbose: int = 0
 
     def _solve(self, *problem: Any) -> SolverResult:
-        return sparse_mil(*problem, tol=self.tol)
+        return sparse_mil(*problem, negative_weight=self.negative_weight, tol=self.tol)

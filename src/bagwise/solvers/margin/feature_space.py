@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -84,6 +85,12 @@ class LinearFeatures:
             self.centre = instances.mean(axis=0)
             self.rows = instances - self.centre
 
+    def take(self, chosen: Ints) -> LinearFeatures:
+        """Leave out all instances but the chosen ones; the centre stays."""
+        part = copy(self)
+        part.rows = self.rows[chosen]
+        return part
+
     def points(self, combine: sparse.csr_array) -> RowPoints:
         """Make points, the rows of `combine` times the instances."""
         return RowPoints(combine @ self.rows)
@@ -127,6 +134,13 @@ class KernelFeatures:
     def __init__(self, instances: Any, kernel: Callable[[Any, Any], Array]) -> None:
         self.rows, self.kernel = instances, kernel
         self._last: tuple[sparse.csr_array, GramPoints] | None = None
+
+    def take(self, chosen: Ints) -> KernelFeatures:
+        """Leave out all instances but the chosen ones; a kernel matrix kept is not made again."""
+        part = KernelFeatures(self.rows[chosen], self.kernel)
+        if self.rows.shape[0] <= KEPT:
+            part._gram = self._gram[np.ix_(chosen, chosen)]
+        return part
 
     def points(self, combine: sparse.csr_array) -> GramPoints:
         """Make points, the rows of `combine` times the instances; remember the last ones."""

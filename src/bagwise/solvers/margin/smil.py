@@ -5,9 +5,10 @@ instances average (1 - (n - 1)) / n = 2/n - 1; so sMIL requires of the mean of t
 
     w . phi(B) / |B| + b >= 2 / |B| - 1 - xi_B,        and f(x) <= -1 + xi_x
 
-of every instance x of a negative bag. One convex problem, no alternation. sbMIL ranks the instances
-of positive bags by sMIL, calls the top ones positive and the others negative, and trains an
-ordinary SVM.
+of every instance x of a negative bag. Negative instances outnumber positive bags by far; a weight
+below 1 for their slacks, which the paper does not have, balances both sides. One convex problem, no
+alternation. sbMIL ranks the instances of positive bags by sMIL, calls the top ones positive and the
+others negative, and trains an ordinary SVM.
 """
 
 from dataclasses import replace
@@ -16,13 +17,20 @@ import numpy as np
 from scipy import sparse
 
 from bagwise._types import Bools, Floats, Ints
+from bagwise.solvers.margin.cost_range import check_costs
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
 
 
 def sparse_mil(
-    space: FeatureSpace, offsets: Ints, positive: Bools, costs: Floats, *, tol: float
+    space: FeatureSpace,
+    offsets: Ints,
+    positive: Bools,
+    costs: Floats,
+    *,
+    negative_weight: float | str,
+    tol: float,
 ) -> SolverResult:
     """Learn by sMIL: the mean of a positive bag is as positive as one positive instance makes it.
 
@@ -35,7 +43,10 @@ def sparse_mil(
     positive : ndarray of bool of shape (n_bags,)
         Which bags are positive; some are, some are not.
     costs : ndarray of shape (n_bags,)
-        C of a positive bag, or of each instance of a negative one.
+        C of each bag.
+    negative_weight : float or "auto"
+        Cost of an instance of a negative bag, as a multiple of its C; "auto" is the number
+        of positive bags divided by that of negative instances.
     tol : float
         How exactly the margins are met.
 
@@ -44,11 +55,18 @@ def sparse_mil(
     SolverResult
         ``solution`` is (coef, intercept), with coef of shape (n_instances,).
     """
-    return _sparse_machine(space, offsets, positive, costs, tol).result()
+    return _sparse_machine(space, offsets, positive, costs, negative_weight, tol).result()
 
 
 def balanced_sparse_mil(
-    space: FeatureSpace, offsets: Ints, positive: Bools, costs: Floats, *, eta: float, tol: float
+    space: FeatureSpace,
+    offsets: Ints,
+    positive: Bools,
+    costs: Floats,
+    *,
+    eta: float,
+    negative_weight: float | str,
+    tol: float,
 ) -> SolverResult:
     """Learn by sbMIL: an SVM on labels of instances that sMIL guessed.
 
@@ -65,6 +83,8 @@ def balanced_sparse_mil(
     eta : float
         Share of the instances of positive bags that is taken for positive, but at least as many
         as there are positive bags.
+    negative_weight : float or "auto"
+        As in `sparse_mil`, which ranks the instances.
     tol : float
         How exactly the margins are met.
 
@@ -73,7 +93,7 @@ def balanced_sparse_mil(
     SolverResult
         ``solution`` is (coef, intercept), with coef of shape (n_instances,).
     """
-    ranking = _sparse_machine(space, offsets, positive, costs, tol)
+    ranking = _sparse_machine(space, offsets, positive, costs, negative_weight, tol)
     bag = np.repeat(np.arange(len(positive)), np.diff(offsets))
     ranked = -np.sort(-ranking.scores[positive[bag]])
     n_positive = max(int(np.rint(eta * len(ranked))), int(positive.sum()))
@@ -85,8 +105,17 @@ def balanced_sparse_mil(
 
 
 def _sparse_machine(
-    space: FeatureSpace, offsets: Ints, positive: Bools, costs: Floats, tol: float
+    space: FeatureSpace,
+    offsets: Ints,
+    positive: Bools,
+    costs: Floats,
+    negative_weight: float | str,
+    tol: float,
 ) -> Machine:
+    balance = float(positive.sum() / np.diff(offsets)[~positive].sum())
+    weight = balance if isinstance(negative_weight, str) else negative_weight
+    check_costs(1.0, negative_weight=weight)
+    costs = np.where(positive, costs, weight * costs)
     problem = bag_problem(offsets, positive, costs, slack_per_bag=False)
     margins = problem.margins.copy()
     margins[problem.signs > 0] = 2 / np.diff(offsets)[positive] - 1

@@ -1,0 +1,205 @@
+"""Where a score becomes positive: a threshold from the scores of training or held-out bags.
+
+The intercept of a multi-instance SVM balances slacks of instances, while a bag is scored by its
+best instance: the scores rank bags well and cut badly. The threshold here separates bags.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from bagwise import compiled
+from bagwise._types import Array, Bools, Floats, Ints
+from bagwise.solvers.margin.feature_space import FeatureSpace
+from bagwise.solvers.result import SolverResult
+
+N_FOLDS = 5
+PER_FOLD = 2  # bags of each class that a fold needs
+SCORE_BITS = 20  # scores that differ by less than 1e-6 of the largest are equal
+
+Solve = Callable[[FeatureSpace, Ints, Bools, Floats], SolverResult]
+
+
+def at_threshold(
+    solve: Solve,
+    space: FeatureSpace,
+    offsets: Ints,
+    positive: Bools,
+    costs: Floats,
+    *,
+    threshold: str,
+    seed: int,
+) -> SolverResult:
+    """Solve a problem and shift its intercept, so that scores above the threshold are positive.
+
+    Parameters
+    ----------
+    solve : callable
+        From (space, offsets, positive, costs) to a machine: ``solution`` is (coefficients of the
+        instances, intercept).
+    space : FeatureSpace
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive; some are, some are not.
+    costs : ndarray of shape (n_bags,)
+        C of each bag.
+    threshold : {"zero", "training", "out_of_fold"}
+        Leave the intercept as it is, or separate the scores of the training bags, or scores by
+        machines trained without them. With fewer than 10 bags of a class "out_of_fold" is
+        "training".
+    seed : int
+        For the folds.
+
+    Returns
+    -------
+    SolverResult
+        That of `solve` on all bags, with another intercept.
+    """
+    result = solve(space, offsets, positive, costs)
+    if threshold == "zero":
+        return result
+    coef, intercept = result.solution
+    n_fewest = min(int(positive.sum()), int((~positive).sum()))
+    if threshold == "out_of_fold" and n_fewest >= N_FOLDS * PER_FOLD:
+        folds = even_folds(_mean_scores(space, offsets, positive), positive, seed)
+        scores = out_of_fold_scores(solve, space, offsets, positive, costs, folds)
+    else:
+        scores = bag_scores(space, offsets, coef) + intercept
+    shifted = intercept - best_threshold(scores, positive, costs)
+    return replace(result, solution=(coef, shifted))
+
+
+def best_threshold(scores: Array, positive: Bools, weights: Array) -> float:
+    """Find the threshold of highest accuracy.
+
+    Candidates are the middles of the gaps between neighbouring scores. Of equally good ones the
+    nearest to zero is taken, where the machine has its own threshold; of two equally near the
+    lower. Scores that differ by less than 1e-6 of the largest count as equal.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_bags,)
+        The scores.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive; some are, some are not.
+    weights : ndarray of shape (n_bags,)
+        How much each bag counts.
+
+    Returns
+    -------
+    float
+        Zero where all scores are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.solvers.margin.threshold import best_threshold
+    >>> scores, positive = np.array([-3.0, -2.0, -1.5, -1.0]), np.array([False, False, True, True])
+    >>> best_threshold(scores, positive, np.ones(4))
+    -1.75
+    """
+    settled = compiled.ties.settled(scores, bits=SCORE_BITS)
+    order = np.argsort(settled, kind="stable")
+    ranked, sides, shares = scores[order], positive[order], weights[order] / weights.sum()
+    apart = np.diff(settled[order]) > 0
+    if not apart.any():
+        return 0.0
+    # From "all are positive" each bag below the threshold is one right or one wrong.
+    gained = compiled.ties.settled(np.cumsum(np.where(sides, -shares, shares))[:-1])
+    best = np.flatnonzero(apart & (gained == gained[apart].max()))
+    middles = (ranked[best] + ranked[best + 1]) / 2
+    return float(middles[np.argmin(compiled.ties.settled(np.abs(middles), bits=SCORE_BITS))])
+
+
+def out_of_fold_scores(
+    solve: Solve,
+    space: FeatureSpace,
+    offsets: Ints,
+    positive: Bools,
+    costs: Floats,
+    folds: Ints,
+) -> Floats:
+    """Score each bag by a machine that was trained on the other folds.
+
+    Parameters
+    ----------
+    solve, space, offsets, positive, costs
+        As in `at_threshold`; the kernel matrix of the space is shared by all folds.
+    folds : ndarray of int of shape (n_bags,)
+        The fold of each bag.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+    """
+    sizes = np.diff(offsets)
+    scores = np.empty(len(positive))
+    for fold in range(int(folds.max()) + 1):
+        held_out = folds == fold
+        rows = np.flatnonzero(np.repeat(~held_out, sizes))
+        starts = np.concatenate([[0], np.cumsum(sizes[~held_out])])
+        found = solve(space.take(rows), starts, positive[~held_out], costs[~held_out])
+        coef = np.zeros(offsets[-1])
+        coef[rows], intercept = found.solution
+        scores[held_out] = (bag_scores(space, offsets, coef) + intercept)[held_out]
+    return scores
+
+
+def bag_scores(space: FeatureSpace, offsets: Ints, coef: Floats) -> Floats:
+    """Score bags by their best instance, without intercept.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    coef : ndarray of shape (n_instances,)
+        The machine.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+    """
+    return compiled.segments.maximum(space.scores(coef), offsets)
+
+
+def even_folds(values: Floats, positive: Bools, seed: int) -> Ints:
+    """Deal bags to folds of the same shares of both classes and similar values.
+
+    The bags of a class are sorted by their values; of each `N_FOLDS` neighbours, every one goes to
+    another fold, drawn at random. So the folds do not depend on the order of the bags.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_bags,)
+        A value of each bag.
+    positive : ndarray of bool of shape (n_bags,)
+        Its class.
+    seed : int
+        For the draw.
+
+    Returns
+    -------
+    ndarray of int of shape (n_bags,)
+        Between 0 and `N_FOLDS` - 1.
+    """
+    rng = np.random.RandomState(seed)
+    folds = np.empty(len(values), dtype=np.int64)
+    for side in (False, True):
+        bags = np.flatnonzero(positive == side)
+        bags = bags[np.argsort(compiled.ties.settled(values[bags]), kind="stable")]
+        n_hands = -(-len(bags) // N_FOLDS)
+        dealt = np.concatenate([rng.permutation(N_FOLDS) for _ in range(n_hands)])
+        folds[bags] = dealt[: len(bags)]
+    return folds
+
+
+def _mean_scores(space: FeatureSpace, offsets: Ints, positive: Bools) -> Floats:
+    """Mean scores of bags by the difference of the class means, which has no ties by margins."""
+    sizes = np.diff(offsets)
+    shares = np.where(positive, 1 / sizes[positive].sum(), -1 / sizes[~positive].sum())
+    return compiled.segments.mean(space.scores(np.repeat(shares, sizes)), offsets)
