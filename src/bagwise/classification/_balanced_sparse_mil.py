@@ -27,7 +27,7 @@ class BalancedSparseMIL(OneVsRestSVM):
     ----------
     C : float, default=1.0
         Cost of a margin error, in both steps; not divided by the number of instances.
-    eta : float, default=0.7
+    eta : float, default=0.3
         Expected share of positives among the instances of positive bags. At least as many
         instances are called positive as there are positive bags.
     negative_weight : float or "auto", default="auto"
@@ -99,7 +99,7 @@ class BalancedSparseMIL(OneVsRestSVM):
 
     C: float = 1.0
     _: KW_ONLY
-    eta: float = 0.7
+    eta: float = 0.3
     negative_weight: Any = "auto"
     threshold: str = "auto"
     kernel: Any = "rbf"
