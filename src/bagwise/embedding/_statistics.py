@@ -51,8 +51,9 @@ class BagStatistics(TransformerMixin, BagEstimator):
     Notes
     -----
     Columns come statistic by statistic, in the order of the features: "mean_x0", "mean_x1", ...,
-    "q0.1_x0", ..., "size". Computed in double precision, in one pass over the values without
-    quantiles; sparse instances are not made dense, and a memory-mapped table is read in place.
+    "q0.1_x0", ..., "size". All are computed in double precision, in time linear in the values;
+    quantiles sort the values of each bag. Sparse instances are not made dense, and memory-mapped
+    ones are read in place.
 
     Examples
     --------
