@@ -17,6 +17,7 @@ from bagwise import Bags
 from bagwise.classification import SetKernelSVM
 from bagwise.datasets import load_musk1
 from bagwise.embedding import RandomFourierEmbedding, _block_sums, _random_fourier
+from bagwise.exceptions import NotEnoughMemoryError
 from bagwise.pairwise import bag_kernel, kernel_width
 from bagwise.preprocessing import InstanceTransformer
 from checks import example
@@ -104,6 +105,15 @@ def test_partial_fits_are_one_fit(cuts, gamma):
     np.testing.assert_allclose(parts.gamma_, kernel_width(gamma, bags), rtol=1e-12)
     np.testing.assert_allclose(parts.transform(bags), whole.transform(bags), atol=1e-10)
     np.testing.assert_array_equal(parts.fit(bags).mean_, whole.mean_)  # starts anew
+
+
+def test_a_failed_fit_leaves_the_model_as_it_was():
+    bags, _ = example()
+    model = RandomFourierEmbedding(n_components=10, random_state=0).fit(bags)
+    expected = model.transform(bags)
+    with pytest.raises(NotEnoughMemoryError, match="lower n_components"):
+        model.set_params(n_components=10**15).fit(bags)
+    np.testing.assert_array_equal(model.transform(bags), expected)
 
 
 def test_a_drawn_generator_is_used_once():

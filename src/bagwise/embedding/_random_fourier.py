@@ -121,8 +121,10 @@ class RandomFourierEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         self
         """
         bags = check_bags(self, X, reset=True)
-        self._drop("frequencies_")
-        return self._learn(bags, Moments.of_nothing(bags.n_features))
+        rng = check_random_state(self.random_state)
+        n_frequencies = (self.n_components + 1) // 2
+        frequencies = orthogonal_frequencies(bags.n_features, n_frequencies, rng)
+        return self._learn(bags, Moments.of_nothing(bags.n_features), frequencies)
 
     @fit_method
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -141,15 +143,11 @@ class RandomFourierEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         if not hasattr(self, "frequencies_"):
             return self.fit(X)
         seen = Moments(self.n_instances_seen_, self.mean_, self.var_)
-        return self._learn(check_bags(self, X, reset=False), seen)
+        return self._learn(check_bags(self, X, reset=False), seen, self.frequencies_)
 
-    def _learn(self, bags: Bags, seen: "Moments") -> Self:
+    def _learn(self, bags: Bags, seen: "Moments", frequencies: Floats) -> Self:
         moments = fold_bags(_with_instances, seen, bags)
-        if not hasattr(self, "frequencies_"):
-            rng = check_random_state(self.random_state)
-            n_frequencies = (self.n_components + 1) // 2
-            self.frequencies_ = orthogonal_frequencies(bags.n_features, n_frequencies, rng)
-        self.gamma_ = moments.kernel_width(self.gamma)
+        self.frequencies_, self.gamma_ = frequencies, moments.kernel_width(self.gamma)
         self.n_instances_seen_, self.mean_, self.var_ = moments
         return self
 
@@ -208,9 +206,9 @@ class Moments(NamedTuple):
         """Kernel width by scikit-learn's names, as `bagwise.pairwise.kernel_width` computes it."""
         if not isinstance(gamma, str):
             return float(gamma)
-        variance = float(self.var.mean() + self.mean.var())
         if gamma == "auto":
             return 1.0 / len(self.mean)
+        variance = float(self.var.mean() + self.mean.var())  # of all values
         return 1.0 / (len(self.mean) * variance) if variance > 0 else 1.0
 
 

@@ -160,9 +160,9 @@ def bag_statistics(bags: Bags, statistics: Sequence[Statistic]) -> Floats:
 
 def _blocks(bags: Bags) -> Iterator[slice]:
     """Runs of whole bags: the values of a block and its statistics stay small."""
-    is_sparse = sparse.issparse(bags.instances)
-    n_values = len(bags) * bags.n_features if is_sparse else bags.n_instances * bags.n_features
-    n_values = max(n_values, bags.instances.nnz) if is_sparse else n_values
+    n_values = bags.n_instances * bags.n_features
+    if sparse.issparse(bags.instances):
+        n_values = max(bags.instances.nnz, len(bags) * bags.n_features)
     bounds = threads.block_bounds(bags.offsets, 1 + n_values // BLOCK)
     return (slice(first, last) for first, last in pairwise(bounds.tolist()))
 
