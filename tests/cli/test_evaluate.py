@@ -129,7 +129,14 @@ def test_a_method_that_is_not_better_than_pooled_trees_is_told():
         "close is not clearly better than pooled trees: by 0.001 AUC",
         "pooled trees are as good as same",
     ]
-    assert all("; try " in warning for warning in warnings)
+    assert all("; try -m " in warning for warning in warnings)
+
+
+def test_a_baseline_that_is_a_method_is_evaluated_once(run, slides):
+    words = ("-m", "sil", "-m", "pooled-trees", "--baseline", "sil", "--folds", "2")
+    setting, methods = evaluated(run, slides, *COLUMNS, *words)
+    assert list(methods) == ["sil", "pooled-trees", "baseline: majority"]
+    assert not any("pooled-trees by" in warning for warning in setting["warnings"])
 
 
 def test_the_warning_is_on_stderr_and_in_the_json_document(run, slides):

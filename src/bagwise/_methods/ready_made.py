@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -15,6 +14,7 @@ from bagwise._memory import require_memory
 from bagwise._types import Array, Floats
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
+from bagwise.base._trees import RandomisedTrees
 from bagwise.classification import CitationKNN, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity, BagStatistics
 from bagwise.exceptions import DataWarning, InputError, NotEnoughMemoryError
@@ -81,7 +81,7 @@ def pooled_trees(n_estimators: int = 300) -> Any:
     -------
     Pipeline
     """
-    return make_pipeline(BagStatistics(), ExtraTreesClassifier(n_estimators, random_state=0))
+    return make_pipeline(BagStatistics(), RandomisedTrees(n_estimators, random_state=0))
 
 
 def metric_citation_knn(
@@ -171,7 +171,7 @@ def baselines(
     """
     machine = single_instance_svm()
     if label_sets:
-        trees = ExtraTreesClassifier(_TREES_PER_LABEL, random_state=0)
+        trees = RandomisedTrees(_TREES_PER_LABEL, random_state=0)
         made = {
             "majority": LabelFrequencies(),
             "pooled trees": make_pipeline(BagStatistics(), OnePerLabel(trees)),

@@ -14,7 +14,7 @@ from bagwise.cli.output import computing, note, print_json, print_lines, print_t
 if TYPE_CHECKING:
     from bagwise.model_selection import Comparison, Difference
 
-_TREES = "baseline: pooled trees"
+_TREES = ("pooled-trees", "baseline: pooled trees")  # as one of the methods, or beside them
 _UNINFORMED = ("baseline: majority", "baseline: frequencies")
 
 
@@ -75,7 +75,8 @@ def evaluate(
     }
     names = affordable_baselines(bags, beside)
     for name, model in baselines(label_sets=has_sets, sparse=sparse, names=names).items():
-        models[f"baseline: {name}"] = model
+        if name.replace(" ", "-") not in chosen:
+            models[f"baseline: {name}"] = model
     with computing("Cross-validating", total=len(models) * len(splits)) as step:
         comparison = compare(models, bags, y, cv=splits, after_fold=step)
     differences = comparison.differences()
@@ -99,11 +100,12 @@ def evaluate(
 
 def _warnings(comparison: Comparison, chosen: Collection[str]) -> list[str]:
     """A sentence for each method that is not better than trees on pooled statistics."""
-    if _TREES not in [found.name for found in comparison]:
+    trees = [found.name for found in comparison if found.name in _TREES]
+    if not trees:
         return []
     return [
         _warning(found)
-        for found in comparison.differences(reference=_TREES)
+        for found in comparison.differences(reference=trees[0])
         if found.name in chosen and (found.mean <= 0 or found.better < 0.5)
     ]
 
@@ -120,4 +122,4 @@ def _warning(difference: Difference) -> str:
     else:
         verdict = f"pooled trees are as good as {name} in the same folds"
     auto = "auto" in METHODS and name != "auto"
-    return f"{verdict}; try {'-m auto' if auto else 'another method, or other parameters'}."
+    return f"{verdict}; try -m {'auto' if auto else 'pooled-trees'}."

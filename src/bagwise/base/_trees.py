@@ -1,0 +1,128 @@
+"""Extremely randomised trees whose model files can be checked."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bagwise import compiled
+from bagwise._types import Array
+from bagwise._types import Floats as FloatArray
+from bagwise.base._fitted_state import Classes, FittedState, Floats, Integers, Whole
+
+_LARGEST = np.finfo(np.float32).max  # trees compare values in single precision
+
+
+class RandomisedTrees(ClassifierMixin, BaseEstimator):
+    """Extremely randomised trees on rows: scikit-learn's `ExtraTreesClassifier`, kept as arrays.
+
+    A model file with trees of scikit-learn is not trusted, because they index memory unchecked.
+    The arrays of this class are compared with their declaration when a file is loaded.
+
+    Parameters
+    ----------
+    n_estimators : int, default=300
+        Number of trees.
+    max_features : str, int, float or None, default="sqrt"
+        How many columns a split is chosen from, as in scikit-learn.
+    min_samples_leaf : int or float, default=1
+        The least number of rows in a leaf.
+    n_jobs : int, default=None
+        How many trees are grown at the same time.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the trees.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Number of columns.
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+    left_, right_, features_, thresholds_ : ndarray of shape (n_nodes,)
+        The nodes of all trees: a row goes left where its feature is not above the threshold. The
+        children of a leaf are 0.
+    values_ : ndarray of shape (n_nodes, n_classes)
+        The shares of the classes among the training rows of each node.
+    roots_ : ndarray of shape (n_estimators,)
+        The first node of each tree.
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 300,
+        *,
+        max_features: str | float | None = "sqrt",
+        min_samples_leaf: float = 1,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.max_features = max_features
+        self.min_samples_leaf = min_samples_leaf
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _fitted_state(self) -> FittedState:
+        nodes = Integers("n_nodes", low=0, below="n_nodes")
+        return {
+            "n_features_in_": Whole(low=1),
+            "classes_": Classes(),
+            "left_": nodes,
+            "right_": nodes,
+            "features_": Integers("n_nodes", low=0, below="n_features_in_"),
+            "thresholds_": Floats("n_nodes"),
+            "values_": Floats("n_nodes", "n_classes"),
+            "roots_": Integers("n_trees", low=0, below="n_nodes"),
+        }
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Grow the trees.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows.
+        y : array-like of shape (n_rows,)
+            Their labels.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        forest = ExtraTreesClassifier(**self.get_params()).fit(_single(X), y, sample_weight)
+        trees = [estimator.tree_ for estimator in forest.estimators_]
+        sizes = np.array([tree.node_count for tree in trees])
+        self.roots_ = np.cumsum(sizes) - sizes
+        self.left_ = self._join([tree.children_left for tree in trees])
+        self.right_ = self._join([tree.children_right for tree in trees])
+        self.features_ = np.concatenate([tree.feature for tree in trees]).clip(min=0)
+        self.thresholds_ = np.concatenate([tree.threshold for tree in trees])
+        self.values_ = np.concatenate([tree.value[:, 0] for tree in trees])
+        self.classes_ = forest.classes_
+        return self
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Mean shares of the classes over the trees, of shape (n_rows, n_classes)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        nodes = (self.left_, self.right_, self.features_, self.thresholds_, self.values_)
+        return compiled.forests.mean_values(_single(X), self.roots_, *nodes)
+
+    def predict(self, X: Any) -> Array:
+        """Predict the class of each row, of shape (n_rows,)."""
+        places = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[places]
+
+    def _join(self, children: list[Array]) -> Array:
+        """Count the children of each tree on from its root; -1, of a leaf, becomes 0."""
+        moved = zip(children, self.roots_, strict=True)
+        return np.concatenate([np.where(c < 0, 0, c + root) for c, root in moved])
+
+
+def _single(X: FloatArray) -> Array:
+    return X.clip(-_LARGEST, _LARGEST).astype(np.float32)

@@ -1,0 +1,99 @@
+"""Trees that are kept as arrays: those of scikit-learn, and files of them that are checked."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.utils.estimator_checks import check_estimator
+
+from bagwise.base._fitted_state import fitted_state_problem
+from bagwise.base._trees import RandomisedTrees
+from bagwise.compiled import forests
+from bagwise.exceptions import ModelFileError
+
+
+@pytest.fixture
+def rows(rng):
+    y = np.array(list("abc") * 20)
+    return rng.normal(size=(60, 4)) + (y == "a")[:, None], y
+
+
+@pytest.mark.parametrize("settings", [{}, {"min_samples_leaf": 3, "max_features": None}])
+def test_the_trees_are_those_of_scikit_learn(rows, settings):
+    X, y = rows
+    ours = RandomisedTrees(12, random_state=0, **settings).fit(X[:40], y[:40])
+    theirs = ExtraTreesClassifier(12, random_state=0, **settings).fit(X[:40], y[:40])
+    expected = theirs.predict_proba(X)
+    np.testing.assert_allclose(ours.predict_proba(X), expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+def test_the_mean_is_that_of_walks_down_the_trees(rng):
+    # Two trees: 0 -> (1, 2), and 3 -> (4, 5 -> (6, 7)); leaves have the children 0.
+    left = np.array([1, 0, 0, 4, 0, 6, 0, 0])
+    right = np.array([2, 0, 0, 5, 0, 7, 0, 0])
+    features = np.array([0, 0, 0, 1, 0, 0, 0, 0])
+    thresholds = np.array([0.0, 0.0, 0.0, 0.5, 0.0, 1.0, 0.0, 0.0])
+    values = np.arange(16.0).reshape(8, 2)
+    X = rng.normal(size=(30, 2)).astype(np.float32)
+    found = forests.mean_values(X, np.array([0, 3]), left, right, features, thresholds, values)
+    for row, value in zip(X, found, strict=True):
+        first = values[1 if row[0] <= 0 else 2]
+        second = values[4] if row[1] <= 0.5 else values[6 if row[0] <= 1 else 7]
+        np.testing.assert_allclose(value, (first + second) / 2)
+
+
+def test_values_beyond_single_precision_are_compared_at_its_end(rows):
+    X, y = rows
+    X[:, 0] = np.where(y == "a", 1e300, -1e300)
+    model = RandomisedTrees(12, random_state=0).fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert (model.predict(X) == "a").tolist() == (y == "a").tolist()
+
+
+def test_a_single_class(rows):
+    X, _ = rows
+    model = RandomisedTrees(3, random_state=0).fit(X, np.zeros(60))
+    np.testing.assert_array_equal(model.predict_proba(X), np.ones((60, 1)))
+
+
+def test_scikit_learn_accepts_it():
+    check_estimator(RandomisedTrees(5, random_state=0))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("left_", -1),
+        ("right_", 10**6),
+        ("features_", 4),
+        ("roots_", 10**6),
+        ("thresholds_", np.nan),
+        ("values_", np.inf),
+    ],
+)
+def test_arrays_that_lead_out_of_memory_are_refused(rows, tmp_path, name, value):
+    pytest.importorskip("skops")
+    from bagwise.persistence import load_model, save_model
+
+    model = RandomisedTrees(3, random_state=0).fit(*rows)
+    save_model(model, tmp_path / "model.skops")
+    again, _ = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict_proba(rows[0]), model.predict_proba(rows[0]))
+    array = getattr(model, name).copy()
+    array.flat[0] = value
+    setattr(model, name, array)
+    assert fitted_state_problem(model) is not None
+    save_model(model, tmp_path / "bad.skops")
+    with pytest.raises(ModelFileError, match=name):
+        load_model(tmp_path / "bad.skops")
+
+
+def test_a_cycle_of_nodes_ends(rows):
+    X, y = rows
+    model = RandomisedTrees(3, random_state=0).fit(X, y)
+    for name in ("left_", "right_"):
+        model.__dict__[name] = np.zeros_like(model.left_)
+    assert fitted_state_problem(model) is None
+    assert np.isfinite(model.predict_proba(X)).all()  # every node is a leaf
+    assert clone(model).n_estimators == 3
