@@ -28,7 +28,8 @@ from estimators import public_estimators
 VARIANTS = [
     annotation.M3MIML(kernel="rbf"),
     annotation.ORedLogisticRegression(background=True),
-    classification.BagMarginSVM(kernel="rbf"),
+    classification.BagMarginSVM(kernel="linear"),
+    classification.SparseMIL(n_landmarks=8),
     classification.MILBoost(n_estimators=5, max_depth=3),
     classification.PrimalDualMISVM(kernel="rbf"),
     classification.SingleInstanceClassifier(SVC()),

@@ -13,8 +13,9 @@ from bagwise.classification import (
     BalancedSparseMIL,
     InstanceMarginSVM,
     SparseMIL,
+    _one_vs_rest,
 )
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, NotEnoughMemoryError
 from checks import example
 
 # The problems as stated.
@@ -196,3 +197,44 @@ def test_unknown_kernels_are_refused(model):
     bags, y = example(6)
     with pytest.raises(ValueError, match="'kernel' parameter"):
         clone(model).set_params(kernel="precomputed").fit(bags, y)
+
+
+@every_model
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "cosine"])
+def test_as_many_landmarks_as_instances_are_the_kernel_itself(model, kernel):
+    bags, y = example(20, seed=1)
+    model = clone(model).set_params(kernel=kernel, gamma=0.2)
+    exact = clone(model).set_params(n_landmarks=None).fit(bags, y)
+    found = clone(model).set_params(n_landmarks=10_000).fit(bags, y)
+    assert not hasattr(exact, "nystroem_")
+    assert not hasattr(found, "dual_coef_")
+    assert found.gamma_ == exact.gamma_
+    assert found.objective_curve_[-1] == pytest.approx(exact.objective_curve_[-1], rel=1e-4)
+    np.testing.assert_allclose(
+        found.decision_function(bags), exact.decision_function(bags), atol=2e-3
+    )
+
+
+def test_landmarks_of_many_instances_only(monkeypatch):
+    bags, y = example(40)
+    model = BagMarginSVM(kernel="rbf", gamma=0.2, threshold="zero")
+    exact = clone(model).fit(bags, y)
+    assert not hasattr(exact, "nystroem_")
+    monkeypatch.setattr(_one_vs_rest, "KEPT", 100)
+    monkeypatch.setattr(_one_vs_rest, "LANDMARKS", 90)
+    found = clone(model).fit(bags, y)
+    assert found.nystroem_.components_.shape == (90, 4)
+    assert found.score(bags, y) > 0.9
+    again = clone(model).fit(bags, y)
+    np.testing.assert_array_equal(found.coef_, again.coef_)
+    linear = found.set_params(kernel="linear").fit(bags, y)
+    assert linear.coef_.shape == (1, 4)
+    assert not hasattr(linear, "nystroem_")
+
+
+def test_landmarks_without_memory_are_refused_with_a_remedy(monkeypatch):
+    bags, y = example(8)
+    monkeypatch.setattr("bagwise._memory._ALWAYS_GRANTED", 0)
+    monkeypatch.setattr("bagwise._memory.available_memory", lambda: 1000)
+    with pytest.raises(NotEnoughMemoryError, match=r"20 Nystroem features of .* fewer landmarks"):
+        BagMarginSVM(n_landmarks=20).fit(bags, y)

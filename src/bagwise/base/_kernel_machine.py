@@ -7,13 +7,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import gen_batches
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise._memory import require_memory
 from bagwise._types import Array
 from bagwise.bags import Bags
 from bagwise.base._estimator import BagEstimator
-from bagwise.base._fitted_state import Axis, FittedState, Floats, Integers, Number, Table
+from bagwise.base._fitted_state import (
+    Axis,
+    FittedState,
+    Floats,
+    Integers,
+    Model,
+    Number,
+    Table,
+)
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.margin.cost_range import check_costs, mean_square
 from bagwise.solvers.margin.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
@@ -26,7 +36,8 @@ class KernelMachine(BagEstimator):
     """The kernel of a machine: where it is trained, what is kept of it, how it scores rows.
 
     A subclass offers the parameters `kernel`, `gamma`, `degree` and `coef0`, and leaves either
-    `coef_`, or `dual_coef_`, `support_`, `support_vectors_` and `gamma_`; always `intercept_`.
+    `coef_`, or `dual_coef_`, `support_`, `support_vectors_` and `gamma_`, or `coef_`, `nystroem_`
+    and `gamma_`; always `intercept_`.
     """
 
     @property
@@ -37,11 +48,14 @@ class KernelMachine(BagEstimator):
         state = super()._fitted_state() | {"intercept_": Floats(self._n_machines)}
         if self.kernel == "linear":
             return state | {"coef_": Floats(self._n_machines, "n_features_in_")}
+        state |= {"gamma_": Number(low=0)}
+        if hasattr(self, "nystroem_"):
+            coef = Floats(self._n_machines, "n_landmarks")
+            return state | {"coef_": coef, "nystroem_": Model("transform")}
         return state | {
             "support_": Integers("n_support", low=0),
             "support_vectors_": Table("n_support", "n_features_in_"),
             "dual_coef_": Floats(self._n_machines, "n_support"),
-            "gamma_": Number(low=0),
         }
 
     def _drop_machine(self) -> None:
@@ -52,8 +66,13 @@ class KernelMachine(BagEstimator):
         """Gamma of a kernel on these rows."""
         return kernel_width(self.gamma, Bags(rows, np.arange(rows.shape[0] + 1)))
 
-    def _space(self, rows: Any) -> FeatureSpace:
-        """The training rows, in double precision, seen through the kernel."""
+    def _space(
+        self, rows: Any, *, n_landmarks: int | None = None, seed: int | None = None
+    ) -> FeatureSpace:
+        """The training rows, in double precision, seen through the kernel.
+
+        With `n_landmarks`, the kernel is approximated by as many Nystroem features.
+        """
         costs = {name: getattr(self, name, None) for name in ("C", "C1", "C2")}
         if self.kernel == "linear":
             space = LinearFeatures(rows)
@@ -61,7 +80,20 @@ class KernelMachine(BagEstimator):
             return space
         check_costs(1.0, **costs)
         width = self._width(rows)
+        if n_landmarks is not None:
+            nystroem = self._nystroem(width, min(n_landmarks, rows.shape[0]), seed).fit(rows)
+            return NystroemFeatures(transformed(nystroem, rows), nystroem, width)
         return KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, width))
+
+    def _nystroem(self, gamma: float, n_landmarks: int, seed: int | None) -> Nystroem:
+        params: dict[str, Any] = {}
+        if self.kernel in ("rbf", "laplacian", "poly", "polynomial", "sigmoid", "chi2"):
+            params["gamma"] = gamma
+        if self.kernel in ("poly", "polynomial", "sigmoid"):
+            params["coef0"] = self.coef0
+        if self.kernel in ("poly", "polynomial"):
+            params["degree"] = self.degree
+        return Nystroem(kernel=self.kernel, n_components=n_landmarks, random_state=seed, **params)
 
     def _keep_each(self, space: FeatureSpace, results: Sequence[SolverResult]) -> None:
         """Keep a machine per result; ``solution`` begins with (coef of rows, intercept)."""
@@ -73,6 +105,8 @@ class KernelMachine(BagEstimator):
         self._drop_machine()
         if isinstance(space, LinearFeatures):
             self.coef_, self.intercept_ = space.planes(coef, intercept)
+            if isinstance(space, NystroemFeatures):
+                self.nystroem_, self.gamma_ = space.nystroem, space.gamma
             return
         assert isinstance(space, KernelFeatures)
         self.support_ = np.flatnonzero(np.any(coef != 0, axis=0))
@@ -90,6 +124,8 @@ class KernelMachine(BagEstimator):
 
     def _score_rows(self, rows: Any) -> Array:
         """Score checked rows by each machine: shape (n_rows, n_machines)."""
+        if hasattr(self, "nystroem_"):
+            return kernel_scores(rows, self.nystroem_.transform, self.coef_) + self.intercept_
         if hasattr(self, "coef_"):
             return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_
 
@@ -97,6 +133,40 @@ class KernelMachine(BagEstimator):
             return self._kernel_values(block, self.support_vectors_, self.gamma_)
 
         return kernel_scores(rows, values, self.dual_coef_) + self.intercept_
+
+
+class NystroemFeatures(LinearFeatures):
+    """Rows that approximate a kernel; the transformer goes into the fitted state."""
+
+    def __init__(self, rows: Array, nystroem: Nystroem, gamma: float) -> None:
+        super().__init__(rows)
+        self.nystroem, self.gamma = nystroem, gamma
+
+
+def transformed(nystroem: Nystroem, rows: Any) -> Array:
+    """Nystroem features of rows, a block of rows at a time.
+
+    Parameters
+    ----------
+    nystroem : Nystroem
+        The fitted transformer.
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        The rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_landmarks)
+    """
+    n_landmarks = len(nystroem.component_indices_)
+    require_memory(
+        3 * 8.0 * rows.shape[0] * n_landmarks,
+        purpose=f"{n_landmarks:,} Nystroem features of {rows.shape[0]:,} rows, and copies",
+        remedy="fit part of the rows, or use fewer landmarks or kernel='linear'",
+    )
+    out = np.empty((rows.shape[0], n_landmarks))
+    for block in gen_batches(rows.shape[0], max(1, BLOCK // n_landmarks)):
+        out[block] = nystroem.transform(rows[block])
+    return out
 
 
 def kernel_params(model: Any, gamma: float | None) -> dict[str, Any]:
@@ -112,9 +182,9 @@ def kernel_scores(rows: Any, kernel: Callable[[Any], Array], dual_coef: Array) -
     rows : ndarray or CSR of shape (n_rows, n_features)
         The rows.
     kernel : callable
-        From a block of rows to its kernel values with the support vectors.
+        From a block of rows to its kernel values with the support vectors, or to its features.
     dual_coef : ndarray of shape (n_machines, n_support)
-        The weights of the support vectors.
+        The weights of the support vectors, or of the features.
 
     Returns
     -------

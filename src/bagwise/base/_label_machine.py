@@ -10,8 +10,8 @@ from bagwise import compiled
 from bagwise._memory import require_memory
 from bagwise._types import Array
 from bagwise.base._finite import column_range
-from bagwise.base._fitted_state import FittedState, Floats, Integers, Model, Number
-from bagwise.base._kernel_machine import KernelMachine
+from bagwise.base._fitted_state import FittedState, Integers, Number
+from bagwise.base._kernel_machine import KernelMachine, transformed
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, PRECOMPUTED_TOO
 from bagwise.exceptions import InputError
 from bagwise.solvers.wellsvm.well_svm import MixtureResult
@@ -50,15 +50,10 @@ class LabelMachine(KernelMachine):
 
     def _fitted_state(self) -> FittedState:
         state = super()._fitted_state() | {"duality_gap_": Number(any_value=True)}
-        machine = {"support_", "support_vectors_", "dual_coef_"}
         if self.kernel == "precomputed":
             support = Integers("n_support", low=0, below="n_features_in_")  # columns of new rows
             state = {n: k for n, k in state.items() if n not in ("support_vectors_", "gamma_")}
             return state | {"support_": support}
-        if hasattr(self, "nystroem_"):
-            state = {n: k for n, k in state.items() if n not in machine}
-            coef = Floats("n_machines", "n_landmarks")
-            return state | {"coef_": coef, "nystroem_": Model("transform")}
         return state
 
     def _present(self, X: Any, seed: int) -> TrainingRows:
@@ -83,8 +78,8 @@ class LabelMachine(KernelMachine):
                 return TrainingRows(
                     *self._present_gram(self._kernel_values(X, X, gamma)), gamma=gamma
                 )
-            nystroem = self._nystroem(gamma, seed).fit(X)
-            X = nystroem.transform(X)
+            nystroem = self._nystroem(gamma, LANDMARKS, seed).fit(X)
+            X = transformed(nystroem, X)
         if not self.center:
             rows = self._with_offset(compiled.dual_descent.rows_of(X))
             return TrainingRows(rows, np.zeros(X.shape[1]), gamma, nystroem)
@@ -109,16 +104,6 @@ class LabelMachine(KernelMachine):
         constant = self.offset * float(np.sqrt(rows.squares.mean()))
         rows.score_factors[:, 0] = rows.sum_factors[:, 0] = constant
         return rows._replace(squares=rows.squares + constant**2)
-
-    def _nystroem(self, gamma: float, seed: int) -> Nystroem:
-        params: dict[str, Any] = {}
-        if self.kernel in ("rbf", "laplacian", "poly", "polynomial", "sigmoid", "chi2"):
-            params["gamma"] = gamma
-        if self.kernel in ("poly", "polynomial", "sigmoid"):
-            params["coef0"] = self.coef0
-        if self.kernel in ("poly", "polynomial"):
-            params["degree"] = self.degree
-        return Nystroem(kernel=self.kernel, n_components=LANDMARKS, random_state=seed, **params)
 
     def _keep_machines(
         self, X: Any, training: TrainingRows, results: Sequence[MixtureResult]
@@ -159,8 +144,6 @@ class LabelMachine(KernelMachine):
 
     def _score_rows(self, X: Any) -> Array:
         """Score checked rows by each machine: shape (n_rows, n_machines)."""
-        if hasattr(self, "nystroem_"):
-            X = self.nystroem_.transform(X)
         if self.kernel == "precomputed":
             return X[:, self.support_] @ self.dual_coef_.T + self.intercept_
         return super()._score_rows(X)

@@ -43,6 +43,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "n_clusters": [COUNT],
     "n_components": [None, COUNT],
     "n_init": [COUNT],
+    "n_landmarks": [StrOptions({"auto"}), COUNT, None],
     "n_neighbors": [COUNT],
     "n_prototypes": [None, COUNT],
     "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
@@ -72,6 +73,11 @@ DESCRIPTIONS = {
         "str or callable",
         'The kernel: "linear", or another of scikit-learn\'s names ("rbf", "poly", "laplacian",\n'
         "...), or a function of two vectors.",
+    ),
+    "n_landmarks": (
+        'int, "auto" or None',
+        "Number of Nystroem features that approximate the kernel; None for the exact kernel.\n"
+        '"auto" is None up to 3,000 instances, else 300. Not used by the linear kernel.',
     ),
     "n_features_in_": ("int", "Number of features of an instance, or of a row."),
     "rows": ("array-like or CSR of shape (n_rows, n_features)", "The rows."),

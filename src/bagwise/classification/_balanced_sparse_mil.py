@@ -38,6 +38,7 @@ class BalancedSparseMIL(OneVsRestSVM):
     {gamma}
     {degree}
     {coef0}
+    {n_landmarks}
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes of bags: they multiply C for a bag and its instances.
     tol : float, default=1e-8
@@ -51,13 +52,16 @@ class BalancedSparseMIL(OneVsRestSVM):
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
     coef_ : ndarray of shape (n_machines, n_features)
-        The weights of the features (linear kernel); one machine for two classes, else one each.
+        The weights of the features (linear kernel), or of the Nystroem features; one machine for
+        two classes, else one each.
     support_ : ndarray of shape (n_support,)
         Which training instances carry weight (other kernels).
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         Those instances.
     dual_coef_ : ndarray of shape (n_machines, n_support)
         Their weights.
+    nystroem_ : Nystroem
+        The approximation of the kernel, where there is one.
     gamma_ : float
         The kernel width used (other kernels).
     intercept_ : ndarray of shape (n_machines,)
@@ -75,7 +79,7 @@ class BalancedSparseMIL(OneVsRestSVM):
 
     Cost: two machines, each a few dozen systems as large as the smaller of the number of features
     and the number of points inside the margin. Memory: two copies of the instances; with a kernel,
-    its matrix on up to 3,000 instances, on more only where they matter.
+    its matrix on up to 3,000 instances, on more 300 Nystroem features.
 
     References
     ----------
@@ -106,6 +110,7 @@ class BalancedSparseMIL(OneVsRestSVM):
     gamma: Any = "scale"
     degree: float = 3
     coef0: float = 1.0
+    n_landmarks: Any = "auto"
     class_weight: Any = None
     tol: float = 1e-8
     random_state: Any = 0

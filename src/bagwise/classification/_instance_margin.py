@@ -31,6 +31,7 @@ class InstanceMarginSVM(OneVsRestSVM):
     {gamma}
     {degree}
     {coef0}
+    {n_landmarks}
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes of bags: they multiply C for a bag and its instances.
     max_iter : int, default=100
@@ -46,13 +47,16 @@ class InstanceMarginSVM(OneVsRestSVM):
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
     coef_ : ndarray of shape (n_machines, n_features)
-        The weights of the features (linear kernel); one machine for two classes, else one each.
+        The weights of the features (linear kernel), or of the Nystroem features; one machine for
+        two classes, else one each.
     support_ : ndarray of shape (n_support,)
         Which training instances carry weight (other kernels).
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         Those instances.
     dual_coef_ : ndarray of shape (n_machines, n_support)
         Their weights.
+    nystroem_ : Nystroem
+        The approximation of the kernel, where there is one.
     gamma_ : float
         The kernel width used (other kernels).
     intercept_ : ndarray of shape (n_machines,)
@@ -74,7 +78,7 @@ class InstanceMarginSVM(OneVsRestSVM):
 
     Cost of a round: a few dozen systems as large as the smaller of the number of features and the
     number of instances inside the margin. Memory: two copies of the instances; with a
-    kernel, its matrix on up to 3,000 instances, on more only where they matter.
+    kernel, its matrix on up to 3,000 instances, on more 300 Nystroem features.
 
     References
     ----------
@@ -99,6 +103,7 @@ class InstanceMarginSVM(OneVsRestSVM):
     gamma: Any = "scale"
     degree: float = 3
     coef0: float = 1.0
+    n_landmarks: Any = "auto"
     class_weight: Any = None
     max_iter: int = 100
     tol: float = 1e-8

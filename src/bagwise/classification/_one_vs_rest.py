@@ -13,8 +13,13 @@ from bagwise.base._kernel_machine import KernelMachine
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
+from bagwise.solvers.margin.feature_space import KEPT
 from bagwise.solvers.margin.threshold import at_threshold
 from bagwise.solvers.result import SolverResult
+
+# Parameters that bagwise 0.1 did not have: its behaviour, for models saved by it.
+ADDED = {"threshold": "zero", "n_landmarks": None, "negative_weight": 1.0, "random_state": 0}
+LANDMARKS = 300  # Nystroem features where the kernel matrix of all instances is not kept
 
 
 class OneVsRestSVM(OneVsRestMixin, KernelMachine):
@@ -22,15 +27,14 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
 
     Two classes make one machine, whose positive bags are those of ``classes_[1]``; more make one
     per class, against the rest. A subclass offers `_solve`, the parameters of the kernel, and `C`,
-    `threshold`, `class_weight`, `tol` and `random_state`.
+    `threshold`, `n_landmarks`, `class_weight`, `tol` and `random_state`.
     """
 
     instance_pooling = "max"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        added = {"threshold": "zero", "negative_weight": 1.0, "random_state": 0}  # after 0.1
         known = self._get_param_names()
-        super().__setstate__({n: v for n, v in added.items() if n in known} | state)
+        super().__setstate__({n: v for n, v in ADDED.items() if n in known} | state)
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
@@ -51,7 +55,7 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         costs = self.C * class_weights(self.class_weight, labels)
         rows = bags.instances.astype(np.float64, copy=False)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        space = self._space(rows)
+        space = self._space(rows, n_landmarks=self._n_features_of(rows), seed=seed)
         learn = partial(at_threshold, self._solve, threshold=self._threshold, seed=seed)
         with one_core_if_small(rows):
             results = self._one_vs_rest(
@@ -61,6 +65,12 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         self._keep_progress(results, "raise max_iter, scale the instances, or lower C")
         self.classes_ = labels.classes
         return self
+
+    def _n_features_of(self, rows: Any) -> int | None:
+        """How many Nystroem features approximate the kernel; None for the exact kernel."""
+        if self.n_landmarks != "auto":
+            return self.n_landmarks
+        return LANDMARKS if rows.shape[0] > KEPT else None
 
     @property
     def _threshold(self) -> str:
