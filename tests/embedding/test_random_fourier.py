@@ -107,6 +107,15 @@ def test_partial_fits_are_one_fit(cuts, gamma):
     np.testing.assert_array_equal(parts.fit(bags).mean_, whole.mean_)  # starts anew
 
 
+@pytest.mark.parametrize("gamma", ["scale", "auto", 0.5])
+@pytest.mark.parametrize("value", [0.0, 2.0])
+def test_equal_instances_have_the_width_of_the_kernel(gamma, value):
+    bags = Bags(np.full((4, 3), value), [0, 1, 4])
+    model = RandomFourierEmbedding(gamma, 6, random_state=0).fit(bags)
+    assert model.gamma_ == kernel_width(gamma, bags)
+    np.testing.assert_allclose(model.transform(bags)[0], model.transform(bags)[1])
+
+
 def test_a_failed_fit_leaves_the_model_as_it_was():
     bags, _ = example()
     model = RandomFourierEmbedding(n_components=10, random_state=0).fit(bags)

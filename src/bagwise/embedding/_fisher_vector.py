@@ -164,8 +164,8 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
         def of_instances(rows: Array) -> Floats:
             return fisher_scores((rows - self.center_) @ self.projection_, mixture)
 
+        # Sums instead of means: the number of instances cancels at unit length.
         vectors = sums_by_bag(bags, of_instances, self._n_features_out)
-        vectors /= bags.sizes[:, None]
         vectors = np.sign(vectors) * np.sqrt(np.abs(vectors))
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return vectors / np.where(lengths > 0, lengths, 1.0)

@@ -216,10 +216,7 @@ def _of_sparse(bags: Bags, wanted: set[Statistic]) -> dict[Statistic, Array]:
 
 def _runs(bags: Bags) -> tuple[Ints, Ints, Array, Ints]:
     """Stored values sorted by bag and feature: bag and feature of each run, values, offsets."""
-    table = bags.instances
-    if not table.has_canonical_format:
-        table = table.copy()
-        table.sum_duplicates()
+    table = bags.instances  # each entry is stored once: `Bags` sees to that
     by_bag = sparse.csr_array(
         (table.data.copy(), table.indices.copy(), table.indptr[bags.offsets]), shape=bags.shape
     )
