@@ -124,10 +124,20 @@ def test_held_out_answers_make_the_figures(bags, y):
     text = text_of(html)
     assert "this model 0.000" in text
     assert "baseline: sil 1.000" in text
+    assert "not better than the baseline sil: accuracy 0.000 against 1.000." in text
     assert "5-fold cross-validation" in text
     assert "metrics are optimistic" not in text
     with pytest.raises(InputError, match="2 held-out predictions were given for 12 bags"):
         Report(model, bags, y, held_out=HeldOut(flipped[:2])).to_html()
+
+
+def test_a_model_is_compared_with_its_baselines_by_auc(bags, y):
+    model = SingleInstanceClassifier().fit(bags, y)
+    good, bad = np.arange(12.0) + 20 * (y == "yes"), np.arange(12.0)
+    for scores, other, told in ((bad, good, True), (good, bad, False), (good, good, True)):
+        baselines = {"pooled trees": HeldOut(y, other)}
+        html = Report(model, bags, y, held_out=HeldOut(y, scores, baselines=baselines)).to_html()
+        assert ("not better than the baseline pooled trees: AUC" in text_of(html)) is told
 
 
 def label_rows(html):

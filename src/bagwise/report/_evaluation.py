@@ -137,6 +137,7 @@ def evaluation_section(
             "not fitted on it."
         )
     parts: list[Any] = [how, _comparison(assessed, baselines or _plain_baseline(assessed), unit)]
+    parts += _not_better(assessed, baselines)
     table = _label_table(assessed, unit)
     parts.append(table if assessed.has_sets else SideBySide([_confusions(assessed, unit), table]))
     drawings = [d for d in (_roc(assessed), _calibration(assessed)) if d is not None]
@@ -226,6 +227,23 @@ def _comparison(assessed: _Assessment, baselines: Mapping[str, _Assessment], uni
     else:
         caption = f"{len(assessed.truth):,} labelled {unit}s; higher is better"
     return Table(columns, caption)
+
+
+def _not_better(assessed: _Assessment, baselines: Mapping[str, _Assessment]) -> list[str]:
+    """A sentence for each baseline that the model does not beat."""
+    own = assessed.measures()
+    for measure in ("AUC", "average precision", "accuracy"):
+        if (value := own.get(measure)) is not None:
+            break
+    else:
+        return []
+    rivals = {name: baseline.measures().get(measure) for name, baseline in baselines.items()}
+    return [
+        f"The model is not better than the {name.replace(':', '')}: {measure} {value:.3f} against "
+        f"{rival:.3f}."
+        for name, rival in rivals.items()
+        if rival is not None and rival >= value
+    ]
 
 
 def _confusions(assessed: _Assessment, unit: str) -> Table:
