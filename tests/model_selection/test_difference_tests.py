@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.integrate import quad
+from sklearn.model_selection import RepeatedStratifiedKFold
 
 from bagwise.exceptions import InputError
 from bagwise.model_selection import corrected_t_test, probability_of_difference
@@ -77,6 +78,32 @@ def test_the_size_of_the_test_is_five_percent(rng):
     assert 0.03 < np.mean(np.array(p_values) < 0.05) < 0.07
     plain = stats.ttest_1samp(differences, 0, axis=1).pvalue
     assert np.mean(plain < 0.05) > 0.4  # what the correction is for
+
+
+def test_equally_good_models_are_rarely_called_different(rng):
+    # Two classifiers by the nearest mean, each on three of six equally informative features.
+    n_draws, y = 200, np.repeat([0, 1], 40)
+    splits = RepeatedStratifiedKFold(n_splits=5, n_repeats=4, random_state=0)
+    folds = list(splits.split(np.zeros(80), y))
+    corrected, plain = np.empty(n_draws), np.empty(n_draws)
+    for draw in range(n_draws):
+        X = rng.normal(size=(80, 6)) + 0.5 * y[:, None]
+        gains = []
+        for train, test in folds:
+            first, second = (
+                nearest_mean_accuracy(X[:, columns], y, train, test)
+                for columns in (slice(0, 3), slice(3, 6))
+            )
+            gains.append(second - first)
+        corrected[draw] = corrected_t_test(gains, test_ratio=0.25).p_value
+        plain[draw] = stats.ttest_1samp(gains, 0).pvalue
+    assert np.mean(corrected < 0.05) <= 0.08
+    assert np.mean(plain < 0.05) > 0.2
+
+
+def nearest_mean_accuracy(X, y, train, test):
+    low, high = (X[train][y[train] == label].mean(axis=0) for label in (0, 1))
+    return np.mean(((X[test] - (low + high) / 2) @ (high - low) > 0) == y[test])
 
 
 @given(folds, st.floats(0.01, 1), st.floats(0, 0.1))
