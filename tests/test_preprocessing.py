@@ -70,6 +70,58 @@ def test_constant_columns_stay_harmless():
     assert np.abs(scaled.instances[:, 2]).max() < 1e-12
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("table", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("value", [1e8, -3.7e-3, 0.1, 12345.678, 0.0])
+def test_columns_that_differ_by_rounding_are_not_divided_by_it(value, table, dtype):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 3)).astype(dtype)
+    constant = np.full(300, value, dtype)
+    steps = rng.integers(-1, 2, 300)  # one unit in the last place, up or down
+    beside = np.nextafter(constant, np.where(steps > 0, np.inf, -np.inf).astype(dtype))
+    rows[:, 1] = np.where(steps == 0, constant, beside)
+    scaler = StandardScaler(with_mean=table is np.asarray)
+    bags = Bags(table(rows), [0, 100, 300])
+    found = InstanceTransformer(scaler).fit(bags).transformer_
+    expected = rows.astype(float).std(axis=0)
+    assert found.scale_[1] == 1
+    np.testing.assert_allclose(found.scale_[[0, 2]], expected[[0, 2]], rtol=1e-6)
+
+
+def test_a_small_spread_is_no_rounding():
+    rows = np.array([[1e6], [1e6 + 1e-3], [1e6 - 1e-3]])
+    found = InstanceTransformer(StandardScaler()).fit(Bags(rows, [0, 1, 3])).transformer_
+    assert found.scale_[0] == pytest.approx(rows.std(), rel=1e-6)
+
+
+@pytest.mark.parametrize("table", [np.asarray, sparse.csr_array])
+def test_far_rows_are_reported_once_with_their_feature(table):
+    rng = np.random.default_rng(0)
+    rows = rng.normal([0, 500, 0], size=(50, 3))
+    bags = Bags(table(rows), [0, 20, 50], feature_names=["a", "mass", "b"])
+    model = InstanceTransformer(StandardScaler(with_mean=table is np.asarray)).fit(bags)
+    model.transform(bags)  # warnings are errors
+    for sign in (-1, 1):
+        new = rows[:4].copy()
+        new[2, 1] += sign * 4000
+        with pytest.warns(UserWarning, match=r"feature 1 \('mass'\) has values 4.* away") as found:
+            model.transform(Bags(table(new), [0, 4], feature_names=["a", "mass", "b"]))
+        assert len(found) == 1
+    rows = rng.normal(size=(50, 1))
+    constant = Bags(np.column_stack([rows, np.ones(50)]), [0, 50])
+    model = InstanceTransformer(StandardScaler()).fit(constant)
+    with pytest.warns(UserWarning, match="feature 1 has values 5e"):
+        model.transform([[[0.0, 5e5]]])
+
+
+def test_no_training_instance_is_far():
+    rows = np.zeros((2_000_000, 1), dtype=np.float32)
+    rows[7] = 1e6
+    bags = Bags(rows, [0, 1000, 2_000_000])
+    scaled = InstanceTransformer(StandardScaler()).fit_transform(bags)  # warnings are errors
+    assert scaled.instances.max() > 1000
+
+
 def test_feature_names_follow():
     bags = Bags(np.eye(3), [0, 1, 3], feature_names=["a", "b", "c"])
     assert InstanceTransformer(StandardScaler()).fit_transform(bags).feature_names == [

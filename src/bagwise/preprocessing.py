@@ -1,6 +1,6 @@
 """Row transformers of scikit-learn on instances, and pipelines with methods for instances."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Self
 
@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import TransformerMixin, clone
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -16,9 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._sklearn import HasMethods
 from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_length, is_mapped, is_table
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._finite import numerical_errors, quietly, require_finite
+from bagwise.base._finite import column_range, numerical_errors, quietly, require_finite
 from bagwise.base._fitted_state import FittedState, Model
 from bagwise.base._parameters import with_parameters
 from bagwise.engines import by_place, fold_bags, map_bags
@@ -29,6 +30,8 @@ __all__ = ["BagPipeline", "InstanceTransformer", "make_bag_pipeline"]
 
 
 BLOCK = 2**22  # values of a memory-mapped table that are transformed at a time
+FAR = 1_000.0  # standard deviations from the mean of which a user should know
+ROUNDING = 4  # deviations of so many units in the last place are taken for rounding
 
 PASS_THROUGH = FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
 
@@ -48,6 +51,10 @@ class InstanceTransformer(  # type: ignore[call-arg]
     if the transformer has ``partial_fit``, and transformed into another one, in a temporary file
     that vanishes with the last array that refers to it. On a cluster the transformer visits the
     partitions, and the results stay there.
+
+    A `StandardScaler` leaves features alone that are constant up to rounding. A warning names the
+    feature where new instances are more than 1,000 standard deviations from the training mean, and
+    further than a training instance could be.
 
     Parameters
     ----------
@@ -112,9 +119,10 @@ class InstanceTransformer(  # type: ignore[call-arg]
         bags = self._read(X, reset=True)
         fresh = clone(PASS_THROUGH if self.transformer is None else self.transformer)
         y_instances = None if y is None else check_length(np.asarray(y), bags)[bags.bag_index]
-        self.transformer_ = by_place(
+        fitted = by_place(
             bags, partial(_fitted_here, fresh, y_instances), partial(_fitted_on_workers, fresh)
         )
+        self.transformer_ = _without_rounding(fitted, bags.dtype)
         return self
 
     def transform(self, X: Any) -> Any:
@@ -147,8 +155,10 @@ class InstanceTransformer(  # type: ignore[call-arg]
 
     def _transformed(self, bags: Bags) -> Any:
         if not is_mapped(bags.instances):
-            return self.transformer_.transform(_rows(bags))
-        out = None
+            rows = self.transformer_.transform(_rows(bags))
+            _warn_of_far_rows(self.transformer_, [rows], bags.feature_names)
+            return rows
+        out: Any = None
         for rows in _blocks(bags):
             block = self.transformer_.transform(bags.instances[rows])
             if sparse.issparse(block):
@@ -157,6 +167,7 @@ class InstanceTransformer(  # type: ignore[call-arg]
                 everything = bags.n_instances, block.shape[1]
                 out, _ = mapped_array(everything, block.dtype, None)
             out[rows] = block
+        _warn_of_far_rows(self.transformer_, (out[r] for r in _blocks(bags)), bags.feature_names)
         return out
 
     @available_if(_inner_has("inverse_transform"))
@@ -405,6 +416,39 @@ def _fitted_on_workers(transformer: Any, bags: Bags) -> Any:
             "cluster: fit it on bags.collect(), or on some of the bags."
         )
     return fold_bags(lambda model, some: model.partial_fit(_rows(some)), transformer, bags)
+
+
+def _without_rounding(transformer: Any, dtype: Any) -> Any:
+    """Let a scaler not divide by a deviation that rounding alone may have made.
+
+    scikit-learn does so for rounding in double precision; values may have been rounded to single.
+    """
+    if isinstance(transformer, StandardScaler) and transformer.with_std:
+        kind = np.finfo(dtype if np.dtype(dtype).kind == "f" else np.float64)
+        rounding = ROUNDING * kind.eps * np.abs(transformer.mean_) + kind.tiny
+        constant = np.sqrt(transformer.var_) <= rounding
+        transformer.scale_ = np.where(constant, 1.0, transformer.scale_)
+    return transformer
+
+
+def _warn_of_far_rows(transformer: Any, blocks: Iterable[Any], names: Any) -> None:
+    """Warn where standardised values are far beyond those of the training instances."""
+    if not isinstance(transformer, StandardScaler) or not transformer.with_std:
+        return
+    shift = 0.0 if transformer.with_mean else transformer.mean_ / transformer.scale_
+    tables = (rows if sparse.issparse(rows) else np.asarray(rows) for rows in blocks)
+    ranges = [column_range(rows) for rows in tables if rows.shape[0]]
+    if not ranges:
+        return
+    far = np.max([np.maximum(shift - low, high - shift) for low, high in ranges], axis=0)
+    # No training instance is further than the square root of their number.
+    j = int(np.argmax(np.where(np.isfinite(far), far, 0.0)))
+    if far[j] > max(FAR, float(np.sqrt(np.max(transformer.n_samples_seen_)))):
+        feature = f"feature {j}" if names is None else f"feature {j} ({names[j]!r})"
+        warn_user(
+            f"{feature} has values {far[j]:.2g} standard deviations away from the mean of the "
+            "training instances: check its unit, and whether it hardly varied in training."
+        )
 
 
 def _blocks(bags: Bags) -> Iterator[slice]:
