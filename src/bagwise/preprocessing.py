@@ -1,6 +1,7 @@
 """Row transformers of scikit-learn on instances, and pipelines with methods for instances."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, Self
 
@@ -16,12 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._sklearn import HasMethods
 from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_length, is_mapped, is_table
-from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._finite import column_range, numerical_errors, quietly, require_finite
+from bagwise.base._finite import numerical_errors, quietly, require_finite
 from bagwise.base._fitted_state import FittedState, Model
-from bagwise.base._parameters import with_parameters
+from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.engines import by_place, fold_bags, map_bags
 from bagwise.engines.mapped import mapped_array
 from bagwise.exceptions import InputError
@@ -30,7 +30,6 @@ __all__ = ["BagPipeline", "InstanceTransformer", "make_bag_pipeline"]
 
 
 BLOCK = 2**22  # values of a memory-mapped table that are transformed at a time
-FAR = 1_000.0  # standard deviations from the mean of which a user should know
 ROUNDING = 4  # deviations of so many units in the last place are taken for rounding
 
 PASS_THROUGH = FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
@@ -52,14 +51,16 @@ class InstanceTransformer(  # type: ignore[call-arg]
     that vanishes with the last array that refers to it. On a cluster the transformer visits the
     partitions, and the results stay there.
 
-    A `StandardScaler` leaves features alone that are constant up to rounding. A warning names the
-    feature where new instances are more than 1,000 standard deviations from the training mean, and
-    further than a training instance could be.
+    A `StandardScaler` does not divide features by their deviation that are constant up to rounding.
 
     Parameters
     ----------
     transformer : transformer, default=None
         Any scikit-learn transformer of rows; None passes the instances through.
+    clip : float, default=None
+        Transformed values are limited to between ``-clip`` and ``clip``: with a `StandardScaler`,
+        standard deviations from the mean. A feature that hardly varies in training can put a new
+        instance thousands of deviations away. None does not limit them.
 
     Attributes
     ----------
@@ -83,9 +84,17 @@ class InstanceTransformer(  # type: ignore[call-arg]
     _runs_elsewhere = ("cluster",)
     _value_range = (0.0, np.inf)  # its use is to scale values that others refuse
 
-    _parameter_constraints = {"transformer": [None, HasMethods(["fit", "transform"])]}
+    _parameter_constraints = {
+        "transformer": [None, HasMethods(["fit", "transform"])],
+        "clip": [None, POSITIVE],
+    }
 
     transformer: Any = None
+    _: KW_ONLY
+    clip: float | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"clip": None} | state)  # bagwise 0.1 had no clip
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -155,19 +164,16 @@ class InstanceTransformer(  # type: ignore[call-arg]
 
     def _transformed(self, bags: Bags) -> Any:
         if not is_mapped(bags.instances):
-            rows = self.transformer_.transform(_rows(bags))
-            _warn_of_far_rows(self.transformer_, [rows], bags.feature_names)
-            return rows
+            return _clipped(self.transformer_.transform(_rows(bags)), self.clip)
         out: Any = None
         for rows in _blocks(bags):
             block = self.transformer_.transform(bags.instances[rows])
             if sparse.issparse(block):
-                return self.transformer_.transform(bags.instances)
+                return _clipped(self.transformer_.transform(bags.instances), self.clip)
             if out is None:
                 everything = bags.n_instances, block.shape[1]
                 out, _ = mapped_array(everything, block.dtype, None)
-            out[rows] = block
-        _warn_of_far_rows(self.transformer_, (out[r] for r in _blocks(bags)), bags.feature_names)
+            out[rows] = _clipped(block, self.clip)
         return out
 
     @available_if(_inner_has("inverse_transform"))
@@ -431,24 +437,15 @@ def _without_rounding(transformer: Any, dtype: Any) -> Any:
     return transformer
 
 
-def _warn_of_far_rows(transformer: Any, blocks: Iterable[Any], names: Any) -> None:
-    """Warn where standardised values are far beyond those of the training instances."""
-    if not isinstance(transformer, StandardScaler) or not transformer.with_std:
-        return
-    shift = 0.0 if transformer.with_mean else transformer.mean_ / transformer.scale_
-    tables = (rows if sparse.issparse(rows) else np.asarray(rows) for rows in blocks)
-    ranges = [column_range(rows) for rows in tables if rows.shape[0]]
-    if not ranges:
-        return
-    far = np.max([np.maximum(shift - low, high - shift) for low, high in ranges], axis=0)
-    # No training instance is further than the square root of their number.
-    j = int(np.argmax(np.where(np.isfinite(far), far, 0.0)))
-    if far[j] > max(FAR, float(np.sqrt(np.max(transformer.n_samples_seen_)))):
-        feature = f"feature {j}" if names is None else f"feature {j} ({names[j]!r})"
-        warn_user(
-            f"{feature} has values {far[j]:.2g} standard deviations away from the mean of the "
-            "training instances: check its unit, and whether it hardly varied in training."
-        )
+def _clipped(rows: Any, limit: float | None) -> Any:
+    """Values within plus and minus the limit, of an array, a sparse array or a data frame."""
+    if limit is None:
+        return rows
+    if sparse.issparse(rows):
+        rows = rows.copy()
+        np.clip(rows.data, -limit, limit, out=rows.data)
+        return rows
+    return rows.clip(-limit, limit)
 
 
 def _blocks(bags: Bags) -> Iterator[slice]:

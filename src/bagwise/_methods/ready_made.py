@@ -21,6 +21,8 @@ from bagwise.exceptions import DataWarning, InputError, NotEnoughMemoryError
 from bagwise.metric_learning import MIMLCA
 from bagwise.preprocessing import BagPipeline, InstanceTransformer
 
+CLIP = 10.0  # standard deviations: one rare value must not decide all distances
+
 
 def single_instance_svm(C: float = 1.0, pooling: str = "max", max_iter: int = 10_000) -> Any:
     """SIL with a linear SVM.
@@ -142,8 +144,13 @@ def standardised(model: Any, *, sparse: bool = False) -> BagPipeline:
 
 
 def instance_scaler(*, sparse: bool) -> InstanceTransformer:
-    """Make a transformer that standardises instances; sparse ones are not centred."""
-    return InstanceTransformer(StandardScaler(with_mean=not sparse))
+    """Make a transformer that standardises instances; sparse ones are not centred.
+
+    Dense values are limited to 10 standard deviations from the mean.
+    """
+    if sparse:
+        return InstanceTransformer(StandardScaler(with_mean=False))
+    return InstanceTransformer(StandardScaler(), clip=CLIP)
 
 
 BASELINES = ("majority", "pooled trees")  # beside every evaluation
