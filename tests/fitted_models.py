@@ -29,6 +29,7 @@ VARIANTS = [
     annotation.M3MIML(kernel="rbf"),
     annotation.ORedLogisticRegression(background=True),
     classification.BagMarginSVM(kernel="linear"),
+    classification.SetKernelSVM(n_landmarks=8),
     classification.SparseMIL(n_landmarks=8),
     classification.MILBoost(n_estimators=5, max_depth=3),
     classification.PrimalDualMISVM(kernel="rbf"),

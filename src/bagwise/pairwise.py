@@ -696,13 +696,34 @@ def check_distance_cost(
 
 def _check_kernel_cost(kernel: Kernel, n_pairs: float, bags: Bags) -> None:
     """Refuse a kernel between all instances that would take many minutes."""
-    each = CALLED_PAIR if callable(kernel) else KERNEL_PAIR + _values_of_a_row(bags)
-    if n_pairs * each > LARGEST_WORK:
+    if _takes_long(kernel, n_pairs, bags):
         raise InputError(
             f"kernel={kernel!r} would compare {n_pairs:.1e} pairs of instances, which takes many "
             "minutes: draw fewer instances from large bags, or use kernel='linear', which needs "
             "the sum of each bag only (for example on Nystroem features of the instances)."
         )
+
+
+def kernel_takes_long(kernel: Kernel, bags: Bags) -> bool:
+    """Whether the set kernel between these bags would be refused for its cost.
+
+    Parameters
+    ----------
+    kernel : str or callable
+        The instance kernel.
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    bool
+    """
+    return kernel != "linear" and _takes_long(kernel, float(bags.n_instances) ** 2, bags)
+
+
+def _takes_long(kernel: Kernel, n_pairs: float, bags: Bags) -> bool:
+    each = CALLED_PAIR if callable(kernel) else KERNEL_PAIR + _values_of_a_row(bags)
+    return n_pairs * each > LARGEST_WORK
 
 
 def _values_of_a_row(bags: Bags) -> float:

@@ -8,7 +8,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bagwise import Bags
-from bagwise.classification import SetKernelSVM
+from bagwise.classification import SetKernelSVM, _set_kernel
 from bagwise.datasets import load_musk1
 from bagwise.exceptions import InputError, LabelError
 from bagwise.solvers.margin import libsvm
@@ -112,7 +112,64 @@ def test_musk1_agrees_with_two_other_libraries():
 def test_a_huge_bag_is_refused_at_once_where_pairs_of_instances_count():
     bags = Bags(np.ones((200_003, 1)), [0, 1, 2, 3, 200_003])
     with pytest.raises(InputError, match=r"would compare 4\.0e\+10 pairs .* kernel='linear'"):
-        SetKernelSVM().fit(bags, [0, 1, 0, 1])
+        SetKernelSVM(n_landmarks=None).fit(bags, [0, 1, 0, 1])
+
+
+OPTIONS = [
+    {"normalization": "feature"},
+    {"normalization": "average"},
+    {"normalization": None},
+    {"kernel": "poly"},
+    {"kernel": "linear"},
+    {"bag_kernel": "minimax"},
+]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_as_many_landmarks_as_instances_are_the_kernel_itself(options, n_classes):
+    bags, y = example(30, n_classes=n_classes)
+    test = example(8, seed=1)[0]
+    exact = SetKernelSVM(C=0.5, n_landmarks=None, **options).fit(bags, y)
+    found = SetKernelSVM(C=0.5, n_landmarks=10_000, **options).fit(bags, y)
+    assert found.gamma_ == exact.gamma_
+    for some in (bags, test):
+        size = np.abs(exact.decision_function(some)).max()
+        # New instances are projected onto the span of the training instances.
+        tol = 1e-3 if some is bags else 0.05
+        np.testing.assert_allclose(
+            found.decision_function(some), exact.decision_function(some), atol=tol * size
+        )
+    if found.instance_pooling:
+        scores = np.array([part.mean(axis=0) for part in test.split(found.score_instances(test))])
+        np.testing.assert_allclose(scores, found.decision_function(test), rtol=1e-9, atol=1e-9)
+
+
+def test_sums_of_features_in_blocks_equal_those_of_whole_bags(monkeypatch):
+    bags, y = example(20)
+    model = SetKernelSVM(n_landmarks=7).fit(bags, y)
+    expected = [model.nystroem_.transform(bag).sum(axis=0) for bag in bags]
+    monkeypatch.setattr(_set_kernel, "BLOCK", 20)  # two instances
+    np.testing.assert_allclose(
+        _set_kernel.feature_sums(model.nystroem_, bags), expected, rtol=1e-12, atol=1e-12
+    )
+
+
+def test_many_bags_and_huge_bags_have_landmarks_by_default(monkeypatch, rng):
+    bags, y = example(30)
+    assert not hasattr(SetKernelSVM().fit(bags, y), "nystroem_")
+    monkeypatch.setattr(_set_kernel, "LARGEST_GRAM", 20)
+    model = SetKernelSVM().fit(bags, y)
+    assert model.score(bags, y) > 0.9
+    assert model.coef_.shape == (1, len(model.nystroem_.components_))
+    assert not hasattr(model, "support_bags_")
+    model.set_params(n_landmarks=None).fit(bags, y)
+    assert not hasattr(model, "nystroem_")
+    rows = rng.normal(size=(60_003, 1))
+    rows[[0, 2]] += 9
+    huge = Bags(rows, [0, 1, 2, 3, 60_003])
+    monkeypatch.setattr("bagwise.pairwise.LARGEST_WORK", 1e6)
+    assert SetKernelSVM().fit(huge, [1, 0, 1, 0]).predict(huge).tolist() == [1, 0, 1, 0]
 
 
 def test_the_budget_of_libsvm_ends_in_a_warning(monkeypatch):

@@ -81,19 +81,9 @@ class KernelMachine(BagEstimator):
         check_costs(1.0, **costs)
         width = self._width(rows)
         if n_landmarks is not None:
-            nystroem = self._nystroem(width, min(n_landmarks, rows.shape[0]), seed).fit(rows)
+            nystroem = nystroem_of(self, width, n_landmarks, seed, rows)
             return NystroemFeatures(transformed(nystroem, rows), nystroem, width)
         return KernelFeatures(rows, lambda A, B: self._kernel_values(A, B, width))
-
-    def _nystroem(self, gamma: float, n_landmarks: int, seed: int | None) -> Nystroem:
-        params: dict[str, Any] = {}
-        if self.kernel in ("rbf", "laplacian", "poly", "polynomial", "sigmoid", "chi2"):
-            params["gamma"] = gamma
-        if self.kernel in ("poly", "polynomial", "sigmoid"):
-            params["coef0"] = self.coef0
-        if self.kernel in ("poly", "polynomial"):
-            params["degree"] = self.degree
-        return Nystroem(kernel=self.kernel, n_components=n_landmarks, random_state=seed, **params)
 
     def _keep_each(self, space: FeatureSpace, results: Sequence[SolverResult]) -> None:
         """Keep a machine per result; ``solution`` begins with (coef of rows, intercept)."""
@@ -141,6 +131,40 @@ class NystroemFeatures(LinearFeatures):
     def __init__(self, rows: Array, nystroem: Nystroem, gamma: float) -> None:
         super().__init__(rows)
         self.nystroem, self.gamma = nystroem, gamma
+
+
+def nystroem_of(
+    model: Any, gamma: float, n_landmarks: int, seed: int | None, rows: Any
+) -> Nystroem:
+    """The approximation of the kernel of a model, fitted on rows.
+
+    Parameters
+    ----------
+    model : estimator
+        With the parameters `kernel`, `degree` and `coef0`.
+    gamma : float
+        Width of the kernel.
+    n_landmarks : int
+        Number of features; at most the number of rows.
+    seed : int or None
+        For the choice of the landmarks.
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        The rows.
+
+    Returns
+    -------
+    Nystroem
+    """
+    params: dict[str, Any] = {}
+    if model.kernel in ("rbf", "laplacian", "poly", "polynomial", "sigmoid", "chi2"):
+        params["gamma"] = gamma
+    if model.kernel in ("poly", "polynomial", "sigmoid"):
+        params["coef0"] = model.coef0
+    if model.kernel in ("poly", "polynomial"):
+        params["degree"] = model.degree
+    n_landmarks = min(n_landmarks, rows.shape[0])
+    nystroem = Nystroem(kernel=model.kernel, n_components=n_landmarks, random_state=seed, **params)
+    return nystroem.fit(rows)
 
 
 def transformed(nystroem: Nystroem, rows: Any) -> Array:

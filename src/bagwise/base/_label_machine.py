@@ -11,7 +11,7 @@ from bagwise._memory import require_memory
 from bagwise._types import Array
 from bagwise.base._finite import column_range
 from bagwise.base._fitted_state import FittedState, Integers, Number
-from bagwise.base._kernel_machine import KernelMachine, transformed
+from bagwise.base._kernel_machine import KernelMachine, nystroem_of, transformed
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, PRECOMPUTED_TOO
 from bagwise.exceptions import InputError
 from bagwise.solvers.wellsvm.well_svm import MixtureResult
@@ -78,7 +78,7 @@ class LabelMachine(KernelMachine):
                 return TrainingRows(
                     *self._present_gram(self._kernel_values(X, X, gamma)), gamma=gamma
                 )
-            nystroem = self._nystroem(gamma, LANDMARKS, seed).fit(X)
+            nystroem = nystroem_of(self, gamma, LANDMARKS, seed, X)
             X = transformed(nystroem, X)
         if not self.center:
             rows = self._with_offset(compiled.dual_descent.rows_of(X))
