@@ -172,9 +172,13 @@ def test_few_bags_of_a_class_are_judged_by_their_own_scores(model):
 
 
 @every_model
-def test_auto_is_zero_for_linear_machines_only(model):
-    bags, y = example(30, seed=2)
-    for kernel, threshold in (("linear", "zero"), ("rbf", "out_of_fold")):
+def test_auto_is_for_kernels_and_two_classes(model):
+    for kernel, n_classes, threshold in (
+        ("linear", 2, "zero"),
+        ("rbf", 2, "out_of_fold"),
+        ("rbf", 3, "zero"),
+    ):
+        bags, y = example(30, n_classes=n_classes, seed=2)
         auto = clone(model).set_params(kernel=kernel, threshold="auto").fit(bags, y)
         named = clone(model).set_params(kernel=kernel, threshold=threshold).fit(bags, y)
         np.testing.assert_array_equal(auto.intercept_, named.intercept_)

@@ -87,7 +87,7 @@ DESCRIPTIONS = {
         'intercept of the solution. "training" takes the threshold of highest accuracy on the\n'
         'training bags, weighted by `class_weight`; "out_of_fold" the same for scores from 5-fold\n'
         'cross-validation (with fewer than 10 bags of a class on the training bags). "auto" is\n'
-        '"zero" for the linear kernel, else "out_of_fold".',
+        '"out_of_fold" for two classes and a kernel other than the linear one, else "zero".',
     ),
     "verbose": ("int", "Show a progress bar."),
 }

@@ -56,7 +56,8 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         rows = bags.instances.astype(np.float64, copy=False)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         space = self._space(rows, n_landmarks=self._n_features_of(rows), seed=seed)
-        learn = partial(at_threshold, self._solve, threshold=self._threshold, seed=seed)
+        threshold = self._threshold(len(labels.classes))
+        learn = partial(at_threshold, self._solve, threshold=threshold, seed=seed)
         with one_core_if_small(rows):
             results = self._one_vs_rest(
                 labels, lambda signs: learn(space, bags.offsets, signs > 0, costs)
@@ -72,11 +73,11 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
             return self.n_landmarks
         return LANDMARKS if rows.shape[0] > KEPT else None
 
-    @property
-    def _threshold(self) -> str:
+    def _threshold(self, n_classes: int) -> str:
         if self.threshold != "auto":
             return str(self.threshold)
-        return "zero" if self.kernel == "linear" else "out_of_fold"
+        # Of several classes the one with the highest score wins, on whichever side of zero.
+        return "out_of_fold" if self.kernel != "linear" and n_classes == 2 else "zero"
 
     def _solve(self, *problem: Any) -> SolverResult:
         """Learn one class from the rest.
