@@ -60,6 +60,8 @@ PACKAGES = {
     "_methods": FOUNDATION
     | {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
     | {"embedding", "preprocessing"},
+    "auto": FOUNDATION
+    | {"annotation", "classification", "embedding", "preprocessing", "_methods", "model_selection"},
     "inspection": FOUNDATION | {"metrics", "model_selection"},
     "report": FOUNDATION | {"_files", "metrics", "inspection", "model_selection"},
     "review": FOUNDATION,

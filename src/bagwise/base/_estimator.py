@@ -102,6 +102,27 @@ def in_canonical_order(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
     labels : Labels
         Their labels.
     """
+    order, rows = canonical_order(bags, labels)
+    return Bags(bags.instances[rows], offsets_of(bags.sizes[order])), labels[order]
+
+
+def canonical_order(bags: Bags, labels: Labels) -> tuple[Ints, Ints]:
+    """Find the order of bags, and of their instances, that `in_canonical_order` sorts by.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    labels : Labels
+        Their labels, which decide between equal bags.
+
+    Returns
+    -------
+    order : ndarray of shape (n_bags,)
+        Positions of bags.
+    rows : ndarray of shape (n_instances,)
+        Positions of instances, bag by bag in that order.
+    """
     if labels.has_sets:
         codes = np.unique(labels.indicator, axis=0, return_inverse=True)[1].reshape(-1)
     else:
@@ -114,9 +135,7 @@ def in_canonical_order(bags: Bags, labels: Labels) -> tuple[Bags, Labels]:
     ]
     order = np.array(sorted(range(len(bags)), key=keys.__getitem__), dtype=np.intp)
     by_bag = bags.split(inside)
-    rows = np.concatenate([by_bag[i] for i in order])
-    offsets = offsets_of(bags.sizes[order])
-    return Bags(bags.instances[rows], offsets), labels[order]
+    return order, np.concatenate([by_bag[i] for i in order])
 
 
 class BagEstimator(CallbackSupportMixin, BaseEstimator):

@@ -78,7 +78,7 @@ def softmax_probabilities(logits: Array) -> Array:
 
 
 def _scores_instances(self: Any) -> bool:
-    return self.instance_pooling is not None
+    return self._has_instance_scores()
 
 
 def _has_probabilities(self: Any) -> bool:
@@ -86,7 +86,7 @@ def _has_probabilities(self: Any) -> bool:
 
 
 def _has_instance_probabilities(self: Any) -> bool:
-    return self._has_probabilities() and self.instance_pooling is not None
+    return self._has_probabilities() and self.instance_pooling is not None  # pools to the bag
 
 
 class BagClassifierMixin(ClassifierMixin):
@@ -266,6 +266,13 @@ class BagClassifierMixin(ClassifierMixin):
         infinite = self._may_be_infinite("intercept_")  # -inf: no training bag carries the class
         return require_finite(self._score(bags), "the score", infinite=infinite)
 
+    def _has_instance_scores(self) -> bool:
+        return self.instance_pooling is not None
+
+    def _pooled(self, scores: Array, bags: Bags) -> Array:
+        """Scores of bags from the scores of their instances."""
+        return self._pool(scores, bags.offsets)
+
     def _pool(self, values: Array, offsets: Ints) -> Array:
         return pool(values, offsets, str(self.instance_pooling))
 
@@ -296,7 +303,7 @@ class BagClassifierMixin(ClassifierMixin):
         rows = compiled.segments.argmax(scores, bags.offsets)
         if column is not None:
             return rows[:, column]
-        predicted = _columns(self._pool(scores, bags.offsets))
+        predicted = _columns(self._pooled(scores, bags))
         return np.take_along_axis(rows, predicted[:, None], axis=1)[:, 0]
 
     def _column_of(self, label: Any) -> int | None:

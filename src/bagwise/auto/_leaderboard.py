@@ -1,0 +1,153 @@
+"""What each method was worth: scores of out-of-fold probabilities, and their table."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.metrics import average_precision_score, recall_score, roc_auc_score
+
+from bagwise._types import Array, Floats, Ints
+from bagwise.auto._members import Member
+from bagwise.exceptions import InputError
+
+LOWER_IS_BETTER = {"log_loss"}
+LABEL_METRICS = ("log_loss", "accuracy", "balanced_accuracy", "roc_auc")
+SET_METRICS = ("log_loss", "average_precision")
+
+
+@dataclass
+class Entry:
+    """A candidate and what became of it.
+
+    Attributes
+    ----------
+    member : Member
+        The method.
+    skipped : str
+        Why it was left out; empty where it was not.
+    scores : ndarray of shape (n_bags, n_columns) or None
+        Out-of-fold scores.
+    seconds : float
+        Time to represent the bags, fit the folds and score them.
+    weight, score, error : float
+        Its weight in the ensemble; its out-of-fold score with its standard error.
+    """
+
+    member: Member
+    skipped: str = ""
+    scores: Floats | None = None
+    rows: Any = field(default=None, repr=False)
+    seconds: float = 0.0
+    weight: float = 0.0
+    score: float = float("nan")
+    error: float = float("nan")
+
+
+def check_metric(metric: str, *, sets: bool) -> None:
+    """Refuse a metric that these labels do not have."""
+    known = SET_METRICS if sets else LABEL_METRICS
+    if metric not in known:
+        kind = "label sets" if sets else "one label per bag"
+        raise InputError(
+            f"metric={metric!r} is not a metric for {kind}: choose one of {', '.join(known)}."
+        )
+
+
+def probabilities_of(logits: Floats, *, exclusive: bool) -> Floats:
+    """Probabilities of each column; of both classes where there is a single column."""
+    if exclusive:
+        return softmax(logits, axis=1)
+    found = expit(logits)
+    return np.column_stack([1 - found, found]) if found.shape[1] == 1 else found
+
+
+def out_of_fold_score(
+    metric: str, logits: Floats, targets: Array, folds: list[Ints], *, exclusive: bool
+) -> tuple[float, float]:
+    """Mean of a metric over folds, and its standard error.
+
+    Parameters
+    ----------
+    metric : str
+        See `LABEL_METRICS`, `SET_METRICS`.
+    logits : ndarray of shape (n_bags, n_columns)
+        Out-of-fold logits.
+    targets : 0/1 array of shape (n_bags, n_columns)
+        Which classes a bag has.
+    folds : list of ndarray
+        Positions of the bags of each fold.
+    exclusive : bool
+        Whether a bag has exactly one of several classes.
+
+    Returns
+    -------
+    score, error : float
+    """
+    values = [_score(metric, logits[fold], targets[fold], exclusive) for fold in folds]
+    defined = np.array([value for value in values if not np.isnan(value)])
+    if not len(defined):
+        return float("nan"), float("nan")
+    spread = defined.std(ddof=1) if len(defined) > 1 else float("nan")
+    return float(defined.mean()), float(spread / np.sqrt(len(defined)))
+
+
+def _score(metric: str, logits: Floats, targets: Array, exclusive: bool) -> float:
+    proba = np.clip(probabilities_of(logits, exclusive=exclusive), 1e-15, 1 - 1e-15)
+    two = targets.shape[1] == 1
+    truth = np.column_stack([1 - targets, targets]) if two else targets
+    if metric == "log_loss":
+        each = truth * np.log(proba)
+        if not exclusive and not two:
+            each = each + (1 - truth) * np.log(1 - proba)
+        return float(-each.sum() / len(truth))
+    if metric == "average_precision":
+        carried = truth.any(axis=0)
+        return (
+            float(average_precision_score(truth[:, carried], proba[:, carried]))
+            if carried.any()
+            else float("nan")
+        )
+    if metric == "roc_auc":
+        defined = [k for k in range(truth.shape[1]) if 0 < truth[:, k].sum() < len(truth)]
+        aucs = [roc_auc_score(truth[:, k], proba[:, k]) for k in defined]
+        return float(np.mean(aucs)) if aucs else float("nan")
+    actual, predicted = truth.argmax(axis=1), proba.argmax(axis=1)
+    if metric == "accuracy":
+        return float(np.mean(actual == predicted))
+    present = np.unique(actual)
+    return float(recall_score(actual, predicted, labels=present, average="macro", zero_division=0))
+
+
+def leaderboard(
+    entries: list[Entry], ensemble: tuple[float, float], seconds: float, metric: str
+) -> dict[str, list[Any]]:
+    """The table of all candidates, the best first, with the ensemble among them."""
+    rows: list[dict[str, Any]] = [
+        {
+            "method": entry.member.name,
+            metric: entry.score,
+            "standard error": entry.error,
+            "weight": entry.weight,
+            "seconds": entry.seconds,
+            "skipped": entry.skipped,
+            "parameters": entry.member.parameters,
+        }
+        for entry in entries
+    ]
+    rows.append(
+        {
+            "method": "ensemble",
+            metric: ensemble[0],
+            "standard error": ensemble[1],
+            "weight": 1.0,
+            "seconds": seconds,
+            "skipped": "",
+            "parameters": "",
+        }
+    )
+    sign = 1 if metric in LOWER_IS_BETTER else -1
+    rows.sort(
+        key=lambda row: (np.isnan(row[metric]), sign * np.nan_to_num(row[metric]), row["method"])
+    )
+    return {name: [row[name] for row in rows] for name in rows[0]}

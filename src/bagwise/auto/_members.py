@@ -1,0 +1,296 @@
+"""The methods that AutoBagClassifier combines: what each is, what it costs, what replaces it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.svm import SVC
+
+from bagwise._methods import METHODS, find_method
+from bagwise._methods.ready_made import OnePerLabel
+from bagwise._types import Array, Floats, Ints
+from bagwise.annotation import ORedLogisticRegression
+from bagwise.bags import Bags
+from bagwise.classification import (
+    MILES,
+    BagMarginSVM,
+    CitationKNN,
+    MILBoost,
+    PrimalDualMISVM,
+    SetKernelSVM,
+)
+from bagwise.embedding import (
+    BagDissimilarity,
+    BagStatistics,
+    FisherVector,
+    InstanceSimilarity,
+    RandomFourierEmbedding,
+)
+from bagwise.pairwise import kernel_between, kernel_width
+from bagwise.preprocessing import BagPipeline
+
+MOST_BAGS = 3_000  # beyond, methods that compare all pairs of bags are replaced
+MOST_INSTANCES = 30_000  # the same of instances
+
+
+@dataclass(frozen=True)
+class Member:
+    """A method of the ensemble.
+
+    Attributes
+    ----------
+    name : str
+        What the leaderboard calls it.
+    model : estimator
+        A classifier of bags; of rows, where there is an embedding.
+    embedding : transformer or None
+        From bags to rows. It sees no labels, and is fitted once for all folds.
+    by_bag : bool
+        Whether the columns of the embedding are the bags it was fitted on: a fold then uses those
+        of its training bags only.
+    final : estimator or None
+        What is fitted on all bags in the end, where that is not the embedding and the model.
+    keeps : str
+        The assumption it keeps: "standard" (a bag is positive if one instance is) or "collective".
+    growth : float
+        Exponent of its cost in the number of bags.
+    held : callable
+        From bags to the bytes it holds.
+    replacement : Member or None
+        A method of linear cost for data that are too large for this one.
+    """
+
+    name: str
+    model: Any
+    embedding: Any = None
+    by_bag: bool = False
+    final: Any = None
+    keeps: str = "collective"
+    growth: float = 1.0
+    held: Callable[[Bags], float] = lambda bags: 0.0
+    replacement: Member | None = None
+
+    @property
+    def parameters(self) -> str:
+        """What it is made of, in one line: estimators and the parameters that are not defaults."""
+        parts = [self.final] if self.final is not None else [self.embedding, self.model]
+        return " + ".join(" ".join(repr(part).split()) for part in parts if part is not None)
+
+    def seeded(self, seed: int) -> Member:
+        """The same method with a seed of its own, in new estimators."""
+        parts = {name: getattr(self, name) for name in ("model", "embedding", "final")}
+        seeded = {name: _seeded(part, seed) for name, part in parts.items() if part is not None}
+        return replace(self, **seeded)
+
+    def represent(self, bags: Bags) -> Any:
+        """What its model is fitted on: the bags, or the rows of the embedding, which is fitted."""
+        return bags if self.embedding is None else self.embedding.fit_transform(bags)
+
+    def fold_scores(self, rows: Any, y: Array, train: Ints, test: Ints, n_columns: int) -> Floats:
+        """Scores of the bags `test` by a model fitted on the bags `train`."""
+        seen = rows[np.ix_(train, train)] if self.by_bag else rows[train]
+        new = rows[np.ix_(test, train)] if self.by_bag else rows[test]
+        fitted = clone(self.model).fit(seen, y[train])
+        return column_scores(fitted, new, y.ndim == 2, n_columns)
+
+    def fit_all(self, rows: Any, bags: Bags, y: Array) -> Any:
+        """Fit it on all bags; the result predicts bags."""
+        if self.final is not None:
+            return clone(self.final).fit(bags, y)
+        fitted = clone(self.model).fit(rows, y)
+        if self.embedding is None:
+            return fitted
+        return BagPipeline([("embedding", self.embedding), ("model", fitted)])
+
+
+class SetKernel(TransformerMixin, BaseEstimator):
+    """The normalised set kernel of bags with the bags it was fitted on, for SVC."""
+
+    def fit(self, X: Bags, y: Any = None) -> SetKernel:
+        """Keep the bags and their kernel width."""
+        self.bags_, self.gamma_ = X, kernel_width("scale", X)
+        return self
+
+    def transform(self, X: Bags) -> Floats:
+        """Kernel values of shape (n_bags, n_bags it was fitted on)."""
+        other = None if X is self.bags_ else self.bags_
+        return kernel_between(X, other, kernel="rbf", normalization="feature", gamma=self.gamma_)
+
+
+def column_scores(model: Any, X: Any, sets: bool, n_columns: int) -> Floats:
+    """Scores of bags by a fitted model, of shape (n_bags, n_columns).
+
+    One column for two classes, else one per class or label. Probabilities become log-odds. A class
+    that was not among the training bags has the lowest score.
+    """
+    if hasattr(model, "decision_function"):
+        scores = np.asarray(model.decision_function(X), dtype=np.float64)
+    else:
+        found = model.predict_proba(X)
+        if isinstance(found, list):  # trees on label sets: a table per label
+            found = np.column_stack(
+                [_share_of_one(p, c) for p, c in zip(found, model.classes_, strict=True)]
+            )
+        elif n_columns == 1:
+            found = found[:, -1:] * (len(model.classes_) > 1)
+        scores = _log_odds(found)
+    scores = scores.reshape(len(scores), -1)
+    if not sets and scores.shape[1] != n_columns and n_columns > 1:
+        whole = np.full((len(scores), n_columns), scores.min())
+        own = np.asarray(model.classes_)
+        # A model that has seen two classes has one column, that of the second.
+        both = np.column_stack([-scores, scores]) if scores.shape[1] == 1 else scores
+        whole[:, own] = both
+        scores = whole
+    limit = 1e6  # of a label that every training bag carries, or none
+    return np.clip(np.nan_to_num(scores, nan=0.0, posinf=limit, neginf=-limit), -limit, limit)
+
+
+def _log_odds(shares: Floats) -> Floats:
+    shares = np.clip(shares, 1e-3, 1 - 1e-3)  # trees are never that certain
+    return np.log(shares / (1 - shares))
+
+
+def _share_of_one(proba: Floats, classes: Array) -> Floats:
+    """The column of label 1; a label that all training bags have, or none, has one column."""
+    return proba[:, -1] if classes[-1] == 1 else np.zeros(len(proba))
+
+
+def _seeded(part: Any, seed: int) -> Any:
+    names = [name for name in part.get_params() if name.rpartition("__")[2] == "random_state"]
+    return clone(part).set_params(**dict.fromkeys(names, seed))
+
+
+def _pairs_of_bags(bags: Bags) -> float:
+    return 3 * 8.0 * len(bags) ** 2
+
+
+def _pairs_of_instances(bags: Bags) -> float:
+    return 8.0 * min(bags.n_instances, MOST_INSTANCES) ** 2
+
+
+def default_members(*, sets: bool, n_columns: int) -> list[Member]:
+    """The default candidates, the most often useful first.
+
+    Parameters
+    ----------
+    sets : bool
+        Whether bags have label sets.
+    n_columns : int
+        Number of classes, 1 for two classes.
+
+    Returns
+    -------
+    list of Member
+    """
+    several = sets or n_columns > 1
+
+    def machine(**options: Any) -> Any:
+        svm = SVC(**options)
+        return OneVsRestClassifier(svm) if several else svm
+
+    def logistic(C: float) -> Any:
+        found = LogisticRegression(C=C, max_iter=1000)
+        return OneVsRestClassifier(found) if several else found
+
+    def per_label(model: Any) -> Any:
+        return OnePerLabel(model) if sets else model
+
+    trees = Member(
+        "pooled trees",
+        ExtraTreesClassifier(n_estimators=300),
+        BagStatistics(),
+        held=lambda bags: 3 * 8.0 * 4 * len(bags) * bags.n_features,
+    )
+    fourier = Member("nsk (random Fourier)", logistic(100.0), RandomFourierEmbedding())
+    nsk = Member(
+        "nsk",
+        machine(C=10.0, kernel="precomputed"),
+        SetKernel(),
+        by_bag=True,
+        final=None if sets else SetKernelSVM(C=10.0),
+        growth=2.0,
+        held=_pairs_of_bags,
+        replacement=fourier,
+    )
+    few_prototypes = Member(
+        "mind (200 prototypes)", logistic(1.0), BagDissimilarity(n_prototypes=200)
+    )
+    mind = Member(
+        "mind",
+        machine(C=1.0, kernel="linear"),
+        BagDissimilarity(),
+        by_bag=True,
+        growth=2.0,
+        held=_pairs_of_bags,
+        replacement=few_prototypes,
+    )
+    minimax = Member(
+        "minimax",
+        per_label(SetKernelSVM(C=10.0, bag_kernel="minimax")),
+        growth=2.0,
+        held=_pairs_of_bags,
+        replacement=Member(
+            "minimax (linear)", logistic(0.1), BagStatistics(statistics=("min", "max"))
+        ),
+    )
+    fisher = Member("fisher vectors", logistic(10.0), FisherVector())
+    if sets:
+        return [
+            trees,
+            fourier if sets else nsk,
+            mind,
+            Member("orlr", ORedLogisticRegression()),
+            minimax,
+            fisher,
+            Member("citation-knn", CitationKNN(), growth=2.0, held=_pairs_of_bags),
+        ]
+    miles = Member(
+        "miles",
+        MILES(),
+        growth=2.0,
+        held=lambda bags: 2 * 8.0 * len(bags) * bags.n_instances,
+        replacement=Member(
+            "miles (500 prototypes)", logistic(1.0), InstanceSimilarity(n_prototypes=500)
+        ),
+    )
+    boost = Member("milboost", MILBoost(), keeps="standard")
+    margin = Member(
+        "misvm-bag (rbf)",
+        BagMarginSVM(kernel="rbf", threshold="zero"),
+        keeps="standard",
+        growth=2.0,
+        held=_pairs_of_instances,
+        replacement=Member("pdmisvm", PrimalDualMISVM()),
+    )
+    knn = Member("citation-knn", CitationKNN(), growth=2.0, held=_pairs_of_bags)
+    return [trees, nsk, mind, boost, minimax, miles, fisher, margin, knn]
+
+
+def chosen_members(candidates: Any, *, sets: bool, n_columns: int) -> list[Member]:
+    """The candidates as the user gave them: "default", names, or estimators by name."""
+    known = {member.name: member for member in default_members(sets=sets, n_columns=n_columns)}
+    if isinstance(candidates, str) and candidates == "default":
+        return [*known.values()]
+    if isinstance(candidates, Mapping):
+        return [Member(name, model) for name, model in candidates.items()]
+    return [known[name] if name in known else _listed(name, sets) for name in candidates]
+
+
+def _listed(name: str, sets: bool) -> Member:
+    """A method of the command line, by its name."""
+    method = find_method(name)
+    model = method.make({})
+    return Member(name, OnePerLabel(model) if sets and not method.label_sets else model)
+
+
+def names_of_methods() -> list[str]:
+    """What `candidates` may name besides the defaults."""
+    return list(METHODS)

@@ -1,0 +1,127 @@
+"""Out-of-fold scores of the candidates, within a budget of time and memory."""
+
+import time
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.exceptions import ConvergenceWarning
+
+from bagwise._types import Array
+from bagwise.auto._leaderboard import Entry
+from bagwise.auto._members import MOST_BAGS, MOST_INSTANCES, Member
+from bagwise.bags import Bags
+from bagwise.exceptions import BagwiseError
+from bagwise.model_selection._folds import Fold
+
+# What a candidate may raise on data it cannot use; the others go on.
+FAILURES = (BagwiseError, ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError)
+
+
+@dataclass
+class Race:
+    """The data of a fit, and what is left of its budgets.
+
+    Attributes
+    ----------
+    bags : Bags
+        Standardised bags.
+    y : ndarray of shape (n_bags,) or (n_bags, n_labels)
+        Codes of classes, or label sets.
+    n_columns : int
+        Columns of scores: 1 for two classes.
+    folds : list of (train, test)
+        Positions of bags.
+    seconds : float
+        Budget of time; infinity for none.
+    memory : float
+        Bytes that a candidate may hold.
+    n_jobs : int or None
+        Folds fitted at the same time.
+    """
+
+    bags: Bags
+    y: Array
+    n_columns: int
+    folds: list[Fold]
+    seconds: float
+    memory: float
+    n_jobs: int | None
+
+    def __post_init__(self) -> None:
+        self.end = time.perf_counter() + self.seconds
+        self.reserved = 0.0  # seconds that the final fits of the candidates so far will take
+
+    def run(self, candidate: Member) -> Entry:
+        """Fit a candidate on all folds, or say why not."""
+        member, reason = self._affordable(candidate)
+        if member is None:
+            return Entry(candidate, skipped=reason)
+        start = time.perf_counter()
+        entry = Entry(member)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                self._run(entry)
+        except FAILURES as error:
+            entry.skipped, entry.scores = str(error).partition("\n")[0], None
+        entry.seconds = time.perf_counter() - start
+        return entry
+
+    def _run(self, entry: Entry) -> None:
+        member, n_folds = entry.member, len(self.folds)
+        first = self.reserved == 0.0  # one candidate is always fitted
+        if self.seconds < np.inf and not first:
+            expected = self._expected(member)
+            if expected > self._left:
+                entry.skipped = f"would take about {expected:.0f} s of the {self._left:.0f} s left"
+                return
+        start = time.perf_counter()
+        entry.rows = member.represent(self.bags)
+        found = Parallel(n_jobs=self.n_jobs)(
+            delayed(member.fold_scores)(entry.rows, self.y, *fold, self.n_columns)
+            for fold in self.folds
+        )
+        entry.scores = np.empty((len(self.bags), self.n_columns))
+        for (_, test), scores in zip(self.folds, found, strict=True):
+            entry.scores[test] = scores
+        self.reserved += (time.perf_counter() - start) / n_folds * self._larger**member.growth
+
+    def _expected(self, member: Member) -> float:
+        """Seconds for all folds and the final fit, from a fit on the bags of one fold."""
+        _, few = self.folds[0]
+        start = time.perf_counter()
+        try:
+            rows = member.represent(self.bags[few])
+            all_of_them = np.arange(len(few))
+            member.fold_scores(rows, self.y[few], all_of_them, all_of_them, self.n_columns)
+        except FAILURES:
+            pass  # few bags may lack a class; what it cost until then is all there is to know
+        once = time.perf_counter() - start
+        train = len(self.bags) - len(few)
+        return once * (train / len(few)) ** member.growth * (len(self.folds) + self._larger)
+
+    @property
+    def _larger(self) -> float:
+        """Bags of the final fit, per bag of a fold's training part."""
+        return len(self.bags) / len(self.folds[0][0])
+
+    @property
+    def _left(self) -> float:
+        return max(0.0, self.end - time.perf_counter() - self.reserved)
+
+    def _affordable(self, member: Member) -> tuple[Member | None, str]:
+        """The member, or its replacement where the data are too large for it."""
+        large = member.growth > 1 and (
+            len(self.bags) > MOST_BAGS or self.bags.n_instances > MOST_INSTANCES
+        )
+        held = member.held(self.bags)
+        if not large and held <= self.memory:
+            return member, ""
+        if member.replacement is not None:
+            return self._affordable(member.replacement)
+        if held > self.memory:
+            return None, f"needs {held / 1e9:.1f} GB of memory"
+        n, m = len(self.bags), self.bags.n_instances
+        return None, f"compares all pairs of {n:,} bags with {m:,} instances"

@@ -1,0 +1,163 @@
+"""Stacking: scores of several models, calibrated and combined by logistic regression.
+
+    log-odds of bag i for class k  =  b_k + sum_m w_m clip(slope_mk s_imk + offset_mk),   w >= 0
+
+Slopes and offsets are Platt's (1999), of each model alone; the weights w are shared by the classes.
+Both are fitted to out-of-fold scores. Weights that cannot be negative keep a stack from paying one
+model with the errors of another (Breiman, Stacked regressions, 1996).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit, log_softmax, softmax
+
+from bagwise._types import Array, Floats
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Calibrated models and their weights.
+
+    Attributes
+    ----------
+    slopes, offsets : ndarray of shape (n_models, n_columns)
+        From the scores of each model to its log-odds.
+    weights : ndarray of shape (n_models,)
+        The weights of the models.
+    intercept : ndarray of shape (n_columns,)
+        What is added to the weighted log-odds.
+    limit : float
+        Largest magnitude of the log-odds of one model. A model that was calibrated on n bags has
+        no evidence for odds beyond n : 1; a bag far from the training data would get them.
+    """
+
+    slopes: Floats
+    offsets: Floats
+    weights: Floats
+    intercept: Floats
+    limit: float
+
+    def log_odds(self, scores: Floats) -> Floats:
+        """Calibrate scores of shape (n_bags, n_columns, n_models)."""
+        return np.clip(scores * self.slopes.T + self.offsets.T, -self.limit, self.limit)
+
+    def logits(self, scores: Floats) -> Floats:
+        """Combine scores of shape (n_bags, n_columns, n_models): shape (n_bags, n_columns)."""
+        return self.log_odds(scores) @ self.weights + self.intercept
+
+
+def fit_stack(scores: Floats, targets: Array, *, exclusive: bool, reg: float) -> Stack:
+    """Calibrate models by their out-of-fold scores, and weight them.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_bags, n_columns, n_models)
+        Scores of bags by models that were not fitted on them; one column for two classes.
+    targets, exclusive, reg
+        As for `weigh`.
+
+    Returns
+    -------
+    Stack
+    """
+    _, n_columns, n_models = scores.shape
+    found = [
+        [platt(scores[:, k, m], targets[:, k] == 1) for k in range(n_columns)]
+        for m in range(n_models)
+    ]
+    slopes, offsets = np.moveaxis(np.array(found), 2, 0)
+    limit = float(np.log1p(len(scores)))
+    alone = Stack(slopes, offsets, np.zeros(n_models), np.zeros(n_columns), limit)
+    weights, intercept = weigh(alone.log_odds(scores), targets, exclusive=exclusive, reg=reg)
+    return replace(alone, weights=weights, intercept=intercept)
+
+
+def platt(scores: Floats, positive: Array) -> tuple[float, float]:
+    """Turn scores into log-odds of the positive class: ``slope * score + offset``.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,)
+        Scores of bags by a model that was not fitted on them.
+    positive : ndarray of bool of shape (n,)
+        Which of them are positive.
+
+    Returns
+    -------
+    slope : float
+        Not negative; 0 where the scores say nothing, or the opposite.
+    offset : float
+    """
+    n_positive = float(np.sum(positive))
+    n_negative = len(scores) - n_positive
+    # Platt's targets: a bag of a class counts as certain only in the limit of many bags.
+    targets = np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
+    center, scale = float(np.mean(scores)), float(np.std(scores))
+    if scale <= 1e-12 * max(1.0, abs(center)):
+        share = float(np.mean(targets))
+        return 0.0, float(np.log(share / (1 - share)))
+    z = (scores - center) / scale
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        logits = parameters[0] * z + parameters[1]
+        residual = (expit(logits) - targets) / len(z)
+        value = -np.mean(targets * log_expit(logits) + (1 - targets) * log_expit(-logits))
+        return float(value), np.array([residual @ z, residual.sum()])
+
+    slope, offset = _minimum(loss, np.array([1.0, 0.0]), [(0, None), (None, None)])
+    return slope / scale, offset - slope * center / scale
+
+
+def weigh(
+    log_odds: Floats, targets: Array, *, exclusive: bool, reg: float
+) -> tuple[Floats, Floats]:
+    """Find the weights of models whose log-odds are known.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n_bags, n_columns, n_models)
+        Calibrated log-odds of each class by each model: one column for two classes.
+    targets : 0/1 array of shape (n_bags, n_columns)
+        Which classes a bag has.
+    exclusive : bool
+        Whether a bag has exactly one class (softmax), or each column is a problem of its own.
+    reg : float
+        Strength of a penalty that pulls the weights to their mean 1 / n_models, as if by as many
+        bags.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_models,)
+        None is negative.
+    offsets : ndarray of shape (n_columns,)
+    """
+    n_bags, n_columns, n_models = log_odds.shape
+    equal = 1 / n_models
+
+    def loss(parameters: Floats) -> tuple[float, Floats]:
+        weights, offsets = parameters[:n_models], parameters[n_models:]
+        logits = log_odds @ weights + offsets
+        if exclusive:
+            value = -np.sum(targets * log_softmax(logits, axis=1))
+            residual = softmax(logits, axis=1) - targets
+        else:
+            value = -np.sum(targets * log_expit(logits) + (1 - targets) * log_expit(-logits))
+            residual = expit(logits) - targets
+        away = weights - equal
+        by_weight = np.einsum("ikm,ik->m", log_odds, residual) + reg * away
+        gradient = np.concatenate([by_weight, residual.sum(axis=0)])
+        return float(value + 0.5 * reg * away @ away) / n_bags, gradient / n_bags
+
+    start = np.concatenate([np.full(n_models, equal), np.zeros(n_columns)])
+    bounds = [(0, None)] * n_models + [(None, None)] * n_columns
+    found = _minimum(loss, start, bounds)
+    return found[:n_models], found[n_models:]
+
+
+def _minimum(loss: Any, start: Floats, bounds: Any) -> Floats:
+    """The minimum of a smooth convex function within bounds."""
+    options = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
+    return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x

@@ -1,0 +1,319 @@
+"""AutoBagClassifier against loops over its candidates, and by laws."""
+
+import pickle
+import time
+
+import numpy as np
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.model_selection import GridSearchCV
+
+from bagwise.auto import AutoBagClassifier
+from bagwise.auto._auto import REG
+from bagwise.auto._leaderboard import out_of_fold_score
+from bagwise.auto._members import column_scores, default_members
+from bagwise.classification import SetKernelSVM
+from bagwise.datasets import make_bags
+from bagwise.exceptions import InputError, LabelError
+from bagwise.persistence import load_model, save_model
+from bagwise.preprocessing import make_bag_pipeline
+from bagwise.solvers.stacking import fit_stack
+
+FAST = ["nsk", "mind", "fisher vectors"]
+
+
+def example(n_bags=40, n_classes=2, seed=0):
+    data = make_bags(n_bags=n_bags, n_classes=n_classes, n_features=5, random_state=seed)
+    return data.bags, data.y
+
+
+def auto(**options):
+    return AutoBagClassifier(**({"candidates": FAST, "random_state": 0} | options))
+
+
+def sets_of(y, n_classes):
+    """The label of each bag, and for some bags the next one too."""
+    sets = np.eye(n_classes, dtype=int)[y]
+    sets[::3] |= np.roll(sets, 1, axis=1)[::3]
+    return sets
+
+
+class Sleeper(ClassifierMixin, BaseEstimator):
+    """Sleeps a while per bag in fit, then predicts a constant."""
+
+    def __init__(self, seconds_per_bag=0.0):
+        self.seconds_per_bag = seconds_per_bag
+
+    def fit(self, X, y):
+        time.sleep(self.seconds_per_bag * len(X))
+        self.classes_ = np.unique(y)
+        return self
+
+    def decision_function(self, X):
+        return np.arange(len(X)) % 7.0
+
+
+class Refusing(Sleeper):
+    def fit(self, X, y):
+        raise InputError("these bags are too strange")
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_scores_are_the_weighted_log_odds_of_the_members(n_classes):
+    bags, y = example(n_classes=n_classes)
+    model = auto().fit(bags, y)
+    seen = model.scaler_.transform(bags)
+    expected = np.tile(model.intercept_, (len(bags), 1))
+    for m, estimator in enumerate(model.estimators_):
+        scores = estimator.decision_function(seen).reshape(len(bags), -1)
+        log_odds = model.slopes_[m] * scores + model.offsets_[m]
+        expected += model.weights_[m] * np.clip(log_odds, -model.limit_, model.limit_)
+    found = model.decision_function(bags).reshape(len(bags), -1)
+    np.testing.assert_allclose(found, expected, atol=1e-8)
+    proba = model.predict_proba(bags)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.predict(bags), model.classes_[proba.argmax(axis=1)])
+
+
+def test_out_of_fold_scores_are_those_of_plain_fits():
+    """The set kernel is computed once for all folds; a fit per fold gives the same scores."""
+    bags, y = example()
+    member = {m.name: m for m in default_members(sets=False, n_columns=1)}["nsk"]
+    rows = member.represent(bags)
+    gamma = member.embedding.gamma_
+    train, test = np.arange(30), np.arange(30, 40)
+    found = member.fold_scores(rows, y, train, test, 1)[:, 0]
+    plain = SetKernelSVM(C=10, gamma=gamma).fit(bags[train], y[train])
+    np.testing.assert_allclose(found, plain.decision_function(bags[test]), atol=1e-3)
+
+
+def test_the_leaderboard_holds_scores_of_bags_that_calibration_has_not_seen():
+    bags, y = example()
+    model = auto(candidates={"kernel": SetKernelSVM(C=10)}).fit(bags, y)
+    targets, folds, scores = rerun(model, bags, y)
+    logits = np.empty(scores.shape[:2])
+    for train, test in folds:
+        part = fit_stack(scores[train], targets[train], exclusive=False, reg=REG)
+        logits[test] = part.log_odds(scores[test])[:, :, 0]
+    tests = [test for _, test in folds]
+    expected = out_of_fold_score("log_loss", logits, targets, tests, exclusive=False)
+    at = model.leaderboard_["method"].index("kernel")
+    assert model.leaderboard_["log_loss"][at] == pytest.approx(expected[0])
+    assert model.leaderboard_["standard error"][at] == pytest.approx(expected[1])
+
+
+def rerun(model, bags, y):
+    """Folds and out-of-fold scores of the only candidate, as the model drew them."""
+    from bagwise._validation import check_bag_labels
+    from bagwise.auto._auto import columns_of, draw_folds
+    from bagwise.base._estimator import in_canonical_order
+
+    labels = check_bag_labels(y, bags)
+    bags, labels = in_canonical_order(bags, labels)
+    rng = np.random.RandomState(model.random_state)
+    folds = draw_folds(labels, model.cv, None, int(rng.randint(2**31)))
+    (estimator,) = model.candidates.values()
+    seen = model.scaler_.transform(bags)
+    scores = np.empty((len(bags), 1, 1))
+    for train, test in folds:
+        fitted = clone(estimator).fit(seen[train], labels.codes[train])
+        scores[test] = column_scores(fitted, seen[test], False, 1)[:, :, None]
+    return columns_of(labels), folds, scores
+
+
+def test_seed_and_jobs():
+    bags, y = example(30)
+    first, second, third = (auto(n_jobs=n).fit(bags, y) for n in (None, 1, 2))
+    for other in (second, third):
+        np.testing.assert_array_equal(other.weights_, first.weights_)
+        for column in ("method", "log_loss", "weight", "skipped"):
+            assert other.leaderboard_[column] == first.leaderboard_[column]
+        np.testing.assert_array_equal(other.predict_proba(bags), first.predict_proba(bags))
+
+
+def test_the_order_of_bags_does_not_matter(rng):
+    bags, y = example(30)
+    order = rng.permutation(30)
+    first, second = auto().fit(bags, y), auto().fit(bags[order], y[order])
+    np.testing.assert_allclose(second.weights_, first.weights_, atol=1e-6)
+    np.testing.assert_allclose(second.predict_proba(bags), first.predict_proba(bags), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["trees", "all"])
+def test_label_sets(kind):
+    bags, y = example(36, n_classes=3)
+    sets = sets_of(y, 3)
+    names = [m.name for m in default_members(sets=True, n_columns=3)]
+    model = auto(candidates=names[:1] if kind == "trees" else names[1:4]).fit(bags, sets)
+    assert model.label_kind_ == "sets"
+    proba = model.predict_proba(bags)
+    assert proba.shape == (36, 3)
+    np.testing.assert_array_equal(model.predict(bags), (proba > 0.5).astype(int))
+    assert np.mean(model.predict(bags) == sets) > 0.6
+    with pytest.raises(InputError, match="average_precision"):
+        auto(metric="accuracy").fit(bags, sets)
+
+
+def test_eight_bags():
+    bags, y = example(8)
+    model = auto().fit(bags, y)
+    assert np.isfinite(model.predict_proba(bags)).all()
+
+
+def test_a_rare_class_makes_fewer_folds():
+    bags, y = example(30)
+    y = np.where(np.arange(30) < 2, 1, 0)
+    model = auto(candidates=["nsk"]).fit(bags, y)
+    assert model.predict_proba(bags)[:, 1].mean() < 0.5
+
+
+def test_sparse_bags_are_not_centred():
+    bags, y = example(30)
+    found = auto(candidates=["nsk", "mind"]).fit(
+        bags.with_instances(sparse.csr_array(bags.instances)), y
+    )
+    assert not found.scaler_.transformer_.with_mean
+    assert np.isfinite(found.decision_function(bags)).all()
+
+
+def test_groups_stay_together_and_are_routed():
+    bags, y = example(40)
+    groups = np.arange(40) // 4
+    model = auto(candidates=["nsk"]).fit(bags, y, groups=groups)
+    assert not np.array_equal(model.slopes_, auto(candidates=["nsk"]).fit(bags, y).slopes_)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = make_bag_pipeline(auto(candidates=["nsk"]).set_fit_request(groups=True))
+        routed.fit(bags, y, groups=groups)
+    np.testing.assert_array_equal(routed[-1].slopes_, model.slopes_)
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "message"),
+    [
+        (lambda y: np.where(np.arange(30) == 0, 2, y), {}, LabelError, "has one bag"),
+        (lambda y: y, {"metric": "rmse"}, InputError, "choose one of log_loss"),
+        (lambda y: y, {"candidates": ["nks"]}, InputError, "Did you mean nsk"),
+        (
+            lambda y: y,
+            {"candidates": ["nsk"], "assumption": "standard"},
+            InputError,
+            "no candidate",
+        ),
+        (lambda y: 0 * y, {}, LabelError, "class"),
+        (lambda y: y, {"candidates": {"a": Refusing()}}, InputError, "a: these bags are too"),
+    ],
+)
+def test_bad_input_is_one_line(change, options, error, message):
+    bags, y = example(30)
+    with pytest.raises(error, match=message) as caught:
+        auto(**options).fit(bags, change(y))
+    assert "\n" not in str(caught.value)
+
+
+def test_groups_that_are_the_labels_are_refused():
+    bags, y = example(30)
+    with pytest.raises((InputError, LabelError), match="group"):
+        auto().fit(bags, y, groups=y)
+
+
+def test_a_candidate_that_refuses_is_listed():
+    bags, y = example(30)
+    model = auto(candidates={"strange": Refusing(), "kernel": SetKernelSVM()}).fit(bags, y)
+    at = model.leaderboard_["method"].index("strange")
+    assert model.leaderboard_["skipped"][at] == "these bags are too strange"
+    assert model.names_ == ["kernel"]
+
+
+def test_the_budget_of_time():
+    """1 s is enough for the first and the third; the second would take 40 x 4 x .05 = 8 s."""
+    bags, y = example(40)
+    candidates = {"a": Sleeper(0.001), "slow": Sleeper(0.05), "b": Sleeper(0.001)}
+    start = time.perf_counter()
+    model = AutoBagClassifier(1.5, candidates=candidates, random_state=0).fit(bags, y)
+    assert time.perf_counter() - start < 1.2 * 1.5
+    skipped = dict(zip(model.leaderboard_["method"], model.leaderboard_["skipped"], strict=True))
+    assert "would take" in skipped["slow"]
+    assert skipped["a"] == skipped["b"] == ""
+
+
+def test_too_large_for_memory_is_replaced():
+    bags, y = example(40)
+    model = auto(memory_limit=1000, candidates=["nsk", "mind", "minimax", "miles"]).fit(bags, y)
+    names = set(model.leaderboard_["method"]) - {"ensemble"}
+    assert names == {
+        "nsk (random Fourier)", "mind (200 prototypes)", "minimax (linear)",
+        "miles (500 prototypes)",
+    }  # fmt: skip
+    none = auto(memory_limit=1000, candidates=["nsk", "citation-knn"]).fit(bags, y)
+    at = none.leaderboard_["method"].index("citation-knn")
+    assert "GB of memory" in none.leaderboard_["skipped"][at]
+
+
+def test_too_many_bags_are_not_compared_in_pairs(monkeypatch):
+    from bagwise.auto import _race
+
+    monkeypatch.setattr(_race, "MOST_BAGS", 20)
+    bags, y = example(40)
+    model = auto(candidates=["nsk"]).fit(bags, y)
+    assert "nsk (random Fourier)" in model.leaderboard_["method"]
+
+
+def test_the_best_alone():
+    bags, y = example(40)
+    model = auto(ensemble="best").fit(bags, y)
+    assert sorted(model.weights_)[:-1] == [0] * (len(model.weights_) - 1)
+    alone = model.best_estimator_.decision_function(bags)
+    together = model.decision_function(bags)
+    np.testing.assert_array_equal(np.argsort(alone), np.argsort(together))
+
+
+def test_instances():
+    bags, y = example(40)
+    model = auto(candidates=["nsk", "milboost", "mind"]).fit(bags, y)
+    assert model.score_instances(bags).shape == (bags.n_instances,)
+    keys = model.key_instances(bags)
+    scores = bags.split(model.score_instances(bags))
+    assert [int(np.argmax(s)) for s in scores] == keys.tolist()
+    without = auto(candidates=["mind"]).fit(bags, y)
+    assert not hasattr(without, "score_instances")
+
+
+def test_instances_of_three_classes():
+    bags, y = example(45, n_classes=3)
+    model = auto(candidates=["nsk", "mind"]).fit(bags, y)
+    keys, predicted = model.key_instances(bags), model.predict(bags)
+    for bag, scores in enumerate(bags.split(model.score_instances(bags))):
+        column = model.classes_.tolist().index(predicted[bag])
+        assert keys[bag] == np.argmax(scores[:, column])
+
+
+def test_saved_models(tmp_path):
+    pytest.importorskip("skops")
+    bags, y = example(30)
+    model = auto(candidates=["pooled trees", "nsk", "mind", "fisher vectors"]).fit(bags, y)
+    save_model(model, tmp_path / "model.skops")
+    loaded, _ = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(loaded.predict_proba(bags), model.predict_proba(bags))
+    assert loaded.leaderboard_ == model.leaderboard_
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(bags), model.predict_proba(bags))
+
+
+def test_a_search_over_it():
+    bags, y = example(30)
+    grid = {"ensemble": ["stack", "best"]}
+    search = GridSearchCV(auto(candidates=["nsk"], cv=2), grid, cv=2).fit(bags, y)
+    assert set(search.best_params_) == {"ensemble"}
+    assert np.isfinite(search.predict_proba(bags)).all()
+
+
+def test_every_default_is_fitted_and_described():
+    bags, y = example(24)
+    model = AutoBagClassifier(cv=2, random_state=0).fit(bags, y)
+    names = [m.name for m in default_members(sets=False, n_columns=1)]
+    assert sorted(model.leaderboard_["method"]) == sorted([*names, "ensemble"])
+    assert not any(model.leaderboard_["skipped"])
+    told = dict(zip(model.leaderboard_["method"], model.leaderboard_["parameters"], strict=True))
+    assert all(told[name] for name in names)
