@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
@@ -18,6 +17,7 @@ from bagwise._methods.ready_made import OnePerLabel
 from bagwise._types import Array, Floats, Ints
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
+from bagwise.base._trees import RandomisedTrees
 from bagwise.classification import (
     MILES,
     BagMarginSVM,
@@ -134,11 +134,7 @@ def column_scores(model: Any, X: Any, sets: bool, n_columns: int) -> Floats:
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
     else:
         found = model.predict_proba(X)
-        if isinstance(found, list):  # trees on label sets: a table per label
-            found = np.column_stack(
-                [_share_of_one(p, c) for p, c in zip(found, model.classes_, strict=True)]
-            )
-        elif n_columns == 1:
+        if n_columns == 1 and not sets:
             found = found[:, -1:] * (len(model.classes_) > 1)
         scores = _log_odds(found)
     scores = scores.reshape(len(scores), -1)
@@ -156,11 +152,6 @@ def column_scores(model: Any, X: Any, sets: bool, n_columns: int) -> Floats:
 def _log_odds(shares: Floats) -> Floats:
     shares = np.clip(shares, 1e-3, 1 - 1e-3)  # trees are never that certain
     return np.log(shares / (1 - shares))
-
-
-def _share_of_one(proba: Floats, classes: Array) -> Floats:
-    """The column of label 1; a label that all training bags have, or none, has one column."""
-    return proba[:, -1] if classes[-1] == 1 else np.zeros(len(proba))
 
 
 def _seeded(part: Any, seed: int) -> Any:
@@ -190,22 +181,20 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
     -------
     list of Member
     """
-    several = sets or n_columns > 1
-
-    def machine(**options: Any) -> Any:
-        svm = SVC(**options)
-        return OneVsRestClassifier(svm) if several else svm
-
-    def logistic(C: float) -> Any:
-        found = LogisticRegression(C=C, max_iter=1000)
-        return OneVsRestClassifier(found) if several else found
 
     def per_label(model: Any) -> Any:
         return OnePerLabel(model) if sets else model
 
+    def machine(**options: Any) -> Any:
+        svm = SVC(**options)
+        return per_label(OneVsRestClassifier(svm) if n_columns > 1 and not sets else svm)
+
+    def logistic(C: float) -> Any:
+        return per_label(LogisticRegression(C=C, max_iter=1000))
+
     trees = Member(
         "pooled trees",
-        ExtraTreesClassifier(n_estimators=300),
+        per_label(RandomisedTrees(100 if sets else 300)),
         BagStatistics(),
         held=lambda bags: 3 * 8.0 * 4 * len(bags) * bags.n_features,
     )
@@ -215,7 +204,7 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
         machine(C=10.0, kernel="precomputed"),
         SetKernel(),
         by_bag=True,
-        final=None if sets else SetKernelSVM(C=10.0),
+        final=SetKernelSVM(C=10.0),
         growth=2.0,
         held=_pairs_of_bags,
         replacement=fourier,
@@ -245,7 +234,7 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
     if sets:
         return [
             trees,
-            fourier if sets else nsk,
+            fourier,
             mind,
             Member("orlr", ORedLogisticRegression()),
             minimax,

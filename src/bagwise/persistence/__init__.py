@@ -37,6 +37,7 @@ _OLDER_SERIES = ("0.1",)  # whose files are read as well
 # What our estimators, and the scikit-learn ones around them, hold after a fit and skops does not
 # trust unasked. Trees are left out as skops leaves them out: their arrays index memory unchecked.
 _HELD = (
+    "bagwise._methods.ready_made.OnePerLabel",
     "bagwise.base._trees.RandomisedTrees",
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
