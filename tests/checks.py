@@ -168,7 +168,7 @@ POOLS = {
 
 
 def check_pooled_instance_scores_are_the_bag_scores(model):
-    if not hasattr(model, "score_instances"):
+    if not hasattr(model, "score_instances") or model.instance_pooling is None:
         return
     pool = POOLS[model.instance_pooling]
     for n_classes in (2, 3):

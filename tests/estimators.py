@@ -13,6 +13,15 @@ import bagwise
 NEEDS = {"MINet": "torch"}
 
 
+# Parameters with which the common checks take seconds, not minutes.
+QUICK = {"AutoBagClassifier": {"candidates": ["nsk", "mind"], "cv": 2}}
+
+
+def quick(cls):
+    """An estimator with its defaults, or those of the common checks."""
+    return cls(**QUICK.get(cls.__name__, {}))
+
+
 def public_estimators():
     """Find all public estimator classes by walking the package; those of absent extras apart."""
     found = {}

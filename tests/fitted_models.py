@@ -22,7 +22,7 @@ from bagwise import (
 )
 from bagwise.base import RowEstimator
 from bagwise.exceptions import LabelError, SparseInputError
-from estimators import public_estimators
+from estimators import public_estimators, quick
 
 # Beside the defaults: parameters under which a fit leaves other attributes, or other shapes.
 VARIANTS = [
@@ -71,7 +71,7 @@ def unfitted():
     slow = {"n_estimators": 5, "max_epochs": 3, "hidden_layer_sizes": (5, 4), "n_clusters": 2}
     defaults = []
     for cls in public_estimators():
-        model = cls()
+        model = quick(cls)
         model.set_params(**{k: v for k, v in slow.items() if k in model.get_params()})
         defaults.append(model)
     return defaults + [clone(model) for model in VARIANTS]

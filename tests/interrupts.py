@@ -43,17 +43,17 @@ def fit_for_long(name, n_features):
     """In the child: fit growing data, and say when each fit begins."""
     import warnings
 
-    from estimators import public_estimators
+    from estimators import public_estimators, quick
 
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     (kind,) = [kind for kind in public_estimators() if kind.__name__ == name]
     n_bags = 16
-    kind().fit(*data(kind(), n_bags, n_features=20))  # compiles
+    quick(kind).fit(*data(kind(), n_bags, n_features=20))  # compiles
     while n_bags < 10**6:
         X, y = data(kind(), n_bags, n_features=n_features)
         _say(f"{n_bags}")
-        kind().fit(X, y)
+        quick(kind).fit(X, y)
         n_bags *= 2
     _say("end")
 

@@ -8,9 +8,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bagwise.base import RowEstimator
 from checks import OUR_CHECKS, ROW_CHECKS
-from estimators import NEEDS, public_estimators
+from estimators import NEEDS, public_estimators, quick
 
-ESTIMATORS = [cls() for cls in public_estimators()]
+ESTIMATORS = [quick(cls) for cls in public_estimators()]
 ON_ROWS = [estimator for estimator in ESTIMATORS if isinstance(estimator, RowEstimator)]
 ON_BAGS = [estimator for estimator in ESTIMATORS if not isinstance(estimator, RowEstimator)]
 

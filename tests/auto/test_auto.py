@@ -20,7 +20,7 @@ from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import make_bag_pipeline
 from bagwise.solvers.stacking import fit_stack
 
-FAST = ["nsk", "mind", "fisher vectors"]
+FAST = ["nsk", "mind", "fisher-vectors"]
 
 
 def example(n_bags=40, n_classes=2, seed=0):
@@ -301,13 +301,13 @@ def test_instances_of_three_classes():
 def test_saved_models(tmp_path):
     pytest.importorskip("skops")
     bags, y = example(30)
-    model = auto(candidates=["pooled trees", "nsk", "mind", "fisher vectors"]).fit(bags, y)
+    model = auto(candidates=["pooled-trees", "nsk", "mind", "fisher-vectors"]).fit(bags, y)
     save_model(model, tmp_path / "model.skops")
     loaded, _ = load_model(tmp_path / "model.skops")
     np.testing.assert_array_equal(loaded.predict_proba(bags), model.predict_proba(bags))
     assert loaded.leaderboard_ == model.leaderboard_
     sets = np.column_stack([sets_of(y, 2), np.zeros(30, int)])  # no bag carries the last
-    several = auto(candidates=["pooled trees", "mind", "orlr"]).fit(bags, sets)
+    several = auto(candidates=["pooled-trees", "mind", "orlr"]).fit(bags, sets)
     save_model(several, tmp_path / "sets.skops")
     loaded, _ = load_model(tmp_path / "sets.skops")
     np.testing.assert_array_equal(loaded.predict_proba(bags), several.predict_proba(bags))

@@ -14,6 +14,8 @@ from bagwise._memory import require_memory
 from bagwise._types import Array, Floats
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
+from bagwise.base._fitted_state import Classes, FittedState, ListOf, Model
+from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._trees import RandomisedTrees
 from bagwise.classification import CitationKNN, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity, BagStatistics
@@ -260,9 +262,12 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
+    classes_ : ndarray of shape (n_classes,)
+        The columns of the label sets.
+    constants_ : ndarray of shape (n_classes,)
+        0; infinity for a label of all training bags, minus infinity for a label of none.
     estimators_ : list
-        A fitted classifier per label; where the label is in all training bags or in none, the
-        constant score infinity or minus infinity.
+        A fitted classifier for each of the other labels.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -270,22 +275,30 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Array) -> Self:
         """Fit a clone per column of `y`."""
-        self.estimators_ = [
-            clone(self.estimator).fit(X, column)
-            if 0 < column.sum() < len(column)
-            # Always or never seen: there is nothing to learn.
-            else (np.inf if column.all() else -np.inf)
-            for column in np.asarray(y).T
-        ]
+        sets = np.asarray(y) > 0
+        self.classes_ = np.arange(sets.shape[1])
+        always, never = sets.all(axis=0), ~sets.any(axis=0)  # there is nothing to learn
+        self.constants_ = np.where(always, np.inf, np.where(never, -np.inf, 0.0))
+        learned = sets[:, self.constants_ == 0].T.astype(int)
+        self.estimators_ = [clone(self.estimator).fit(X, column) for column in learned]
         return self
+
+    def _fitted_state(self) -> FittedState:
+        n_learned = int(np.sum(np.asarray(getattr(self, "constants_", ())) == 0))
+        return {
+            "classes_": Classes(),
+            "constants_": FloatsOf("n_classes", low=-np.inf, high=np.inf),
+            "estimators_": ListOf(Model("predict", n_classes=2), n_learned),
+        }
 
     def decision_function(self, X: Any) -> Floats:
         """Score each label of each bag, of shape (n_bags, n_classes)."""
-        return np.column_stack([_label_scores(model, X) for model in self.estimators_])
+        scores = np.tile(self.constants_, (len(X), 1))
+        for k, model in zip(np.flatnonzero(self.constants_ == 0), self.estimators_, strict=True):
+            scores[:, k] = _label_scores(model, X)
+        return scores
 
 
 def _label_scores(model: Any, X: Any) -> Floats:
-    if isinstance(model, float):
-        return np.full(len(X), model)
     has_scores = hasattr(model, "decision_function")
     return model.decision_function(X) if has_scores else model.predict_proba(X)[:, 1]

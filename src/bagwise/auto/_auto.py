@@ -108,8 +108,9 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
 
     Notes
     -----
-    The score of an instance is the same combination over the methods that score instances; no
-    pooling of these scores gives the score of the bag, which also depends on the other methods.
+    The score of an instance is the same combination, without the limit, over the methods that score
+    instances. No pooling of these scores gives the score of the bag, which also depends on the
+    other methods.
 
     The default candidates are the most often useful of their kind: trees on pooled statistics, the
     set kernel, MInD, MILBoost, minimax, MILES, Fisher vectors, MI-SVM with an RBF kernel and
@@ -127,11 +128,11 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     >>> from bagwise.auto import AutoBagClassifier
     >>> from bagwise.datasets import make_bags
     >>> data = make_bags(n_bags=40, random_state=0)
-    >>> model = AutoBagClassifier(candidates=["pooled trees", "nsk"], random_state=0)
+    >>> model = AutoBagClassifier(candidates=["pooled-trees", "nsk"], random_state=0)
     >>> model.fit(data.bags, data.y).predict(data.bags[:3]).shape
     (3,)
     >>> sorted(model.leaderboard_["method"])
-    ['ensemble', 'nsk', 'pooled trees']
+    ['ensemble', 'nsk', 'pooled-trees']
     """
 
     _learns_label_sets = True
@@ -159,14 +160,16 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     verbose: int = 0
 
     def _fitted_state(self) -> FittedState:
+        two = len(getattr(self, "classes_", ())) == 2 and not self._has_label_sets
+        n_columns = 1 if two else "n_classes"
         return super()._fitted_state() | {
             "scaler_": Model("transform"),
-            "estimators_": ListOf(Model("fit"), "n_estimators"),
+            "estimators_": ListOf(Model("fit", n_classes="n_classes"), "n_estimators"),
             "names_": Anything(),
             "weights_": FloatsOf("n_estimators", low=0),
-            "slopes_": FloatsOf("n_estimators", "n_columns", low=0),
-            "offsets_": FloatsOf("n_estimators", "n_columns"),
-            "intercept_": FloatsOf("n_columns"),
+            "slopes_": FloatsOf("n_estimators", n_columns, low=0),
+            "offsets_": FloatsOf("n_estimators", n_columns),
+            "intercept_": FloatsOf(n_columns),
             "limit_": Number(low=0),
             "best_index_": Whole(low=0),
             "leaderboard_": Anything(),
@@ -318,8 +321,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         for m in self._instance_scorers:
             scores = self.estimators_[m].score_instances(seen).reshape(bags.n_instances, -1)
             weight = self.weights_[m] if self.weights_.any() else 1.0
-            log_odds = self.slopes_[m] * scores + self.offsets_[m]
-            total = total + weight * np.clip(log_odds, -self.limit_, self.limit_)
+            total = total + weight * (self.slopes_[m] * scores + self.offsets_[m])
         return total + self.intercept_
 
     def _pooled(self, scores: Array, bags: Bags) -> Array:

@@ -186,14 +186,14 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
         return OnePerLabel(model) if sets else model
 
     def machine(**options: Any) -> Any:
-        svm = SVC(**options)
+        svm = SVC(tol=1e-6, **options)  # so that rounding decides no weight
         return per_label(OneVsRestClassifier(svm) if n_columns > 1 and not sets else svm)
 
     def logistic(C: float) -> Any:
         return per_label(LogisticRegression(C=C, max_iter=1000))
 
     trees = Member(
-        "pooled trees",
+        "pooled-trees",
         per_label(RandomisedTrees(100 if sets else 300)),
         BagStatistics(),
         held=lambda bags: 3 * 8.0 * 4 * len(bags) * bags.n_features,
@@ -230,7 +230,7 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
             "minimax (linear)", logistic(0.1), BagStatistics(statistics=("min", "max"))
         ),
     )
-    fisher = Member("fisher vectors", logistic(10.0), FisherVector())
+    fisher = Member("fisher-vectors", logistic(10.0), FisherVector())
     if sets:
         return [
             trees,
@@ -252,7 +252,7 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
     )
     boost = Member("milboost", MILBoost(), keeps="standard")
     margin = Member(
-        "misvm-bag (rbf)",
+        "misvm-bag",
         BagMarginSVM(kernel="rbf", threshold="zero"),
         keeps="standard",
         growth=2.0,

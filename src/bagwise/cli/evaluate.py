@@ -20,8 +20,8 @@ _UNINFORMED = ("baseline: majority", "baseline: frequencies")
 
 def evaluate(
     file: options.File,
-    method: options.MethodNames,
     columns: options.Columns,
+    method: options.MethodNames = None,
     positive: options.Positive = None,
     group: options.Group = None,
     folds: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
@@ -43,6 +43,7 @@ def evaluate(
     better than these trees.
 
     ```
+    bagwise evaluate musk1.csv
     bagwise evaluate musk1.csv -m nsk --set C=10
     bagwise evaluate musk1.csv -m nsk -m mind --repeats 2 --set nsk.C=10
     bagwise evaluate musk1.csv -m citation-knn --folds 3 --baseline sil --json
@@ -56,7 +57,7 @@ def evaluate(
     from bagwise.model_selection import compare
     from bagwise.model_selection._folds import make_folds
 
-    chosen = {found.name: found for found in map(find_method, method)}
+    chosen = {found.name: found for found in map(find_method, method or ["auto"])}
     values = options.parse_parameters(parameters)
     settings = options.parameters_by_method(values, chosen)
     beside = dict.fromkeys([*BASELINES, *(baseline or ())])

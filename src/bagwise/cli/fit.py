@@ -6,14 +6,21 @@ from typing import Annotated, Any
 from bagwise._methods import find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.corrections import fit_arguments, known_labels, read_known
-from bagwise.cli.output import computing, note, print_json, refuse_existing, some_names
+from bagwise.cli.output import (
+    computing,
+    note,
+    print_json,
+    print_leaderboard,
+    refuse_existing,
+    some_names,
+)
 
 
 def fit(
     file: options.File,
-    method: options.MethodName,
     output: Annotated[Path, options.output_option("MODEL", "The model, a .skops file.")],
     columns: options.Columns,
+    method: options.MethodName = "auto",
     positive: options.Positive = None,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
@@ -27,10 +34,12 @@ def fit(
 
     Reads a file with a row per instance, or an npz or HDF5 file of bags; bags without a label are
     left out. Writes the model, a .skops file that remembers its columns: `bagwise predict` uses it.
+    Without -m several methods are calibrated and combined, and a table shows what each is worth.
     Instances are standardised unless --no-scale. With --corrections, labels of instances that
     somebody looked at are held fixed (-m orlr).
 
     ```
+    bagwise fit musk1.csv -o model.skops
     bagwise fit musk1.csv -m nsk --set C=10 -o model.skops
     bagwise fit musk1.csv -m pdmisvm -o pdmisvm.skops --save-config run.toml
     bagwise fit --config run.toml -o again.skops
@@ -39,6 +48,7 @@ def fit(
     refuse_existing([output], force=force, inputs=[file])
     from scipy.sparse import issparse
 
+    from bagwise.base._pipelines import final_estimator
     from bagwise.cli.reading import positive_note, read_labelled
     from bagwise.extras import import_extra
     from bagwise.persistence import save_model
@@ -74,9 +84,13 @@ def fit(
     if len(bags) <= MOST_BAGS:
         facts["training"] = fingerprints(bags)  # so that a report recognises them
     save_model(model, output, metadata=facts, force=force)
+    leaderboard = getattr(final_estimator(model), "leaderboard_", None)
+    if leaderboard is not None and not json:
+        print_leaderboard(leaderboard)
     note(f"features: {some_names(bags.feature_names, bags.n_features)}")
     note(f"{chosen.name} learned from {len(bags)} bags{positive_note(y)}: {output}")
     if json:
         size = {"bags": len(bags), "instances": bags.n_instances}
         named = {"features": bags.n_features, "feature_names": bags.feature_names}
+        facts |= {} if leaderboard is None else {"leaderboard": leaderboard}
         print_json({"model": output, **facts, **size, **named, "classes": classes})

@@ -172,13 +172,13 @@ MethodName = Annotated[
     ),
 ]
 MethodNames = Annotated[
-    list[str],
+    list[str] | None,
     option(
         "--method",
         "-m",
         metavar="NAME",
         help=f"{', '.join(METHODS)} (see `bagwise methods`); repeat to compare several, the first "
-        "is the reference.",
+        "is the reference. By default auto.",
         autocompletion=matching_methods,
     ),
 ]
