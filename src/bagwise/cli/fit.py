@@ -40,7 +40,7 @@ def fit(
 
     ```
     bagwise fit musk1.csv -o model.skops
-    bagwise fit musk1.csv -m nsk --set C=10 -o model.skops
+    bagwise fit musk1.csv -m nsk --set C=10 -o nsk.skops
     bagwise fit musk1.csv -m pdmisvm -o pdmisvm.skops --save-config run.toml
     bagwise fit --config run.toml -o again.skops
     ```
