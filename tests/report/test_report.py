@@ -22,6 +22,7 @@ from bagwise.classification import (
     WellMISVM,
 )
 from bagwise.cluster import BagConstrainedSpectralClustering, WellSVMClustering
+from bagwise.datasets import make_bags
 from bagwise.embedding import BagDissimilarity
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError, OutputExistsError
 from bagwise.metric_learning import MIMLCA, MildML
@@ -509,3 +510,13 @@ def test_figures_are_of_bags_the_model_has_not_seen(bags, y):
     assert "The model was not fitted on any of these bags." in text
     with pytest.raises(InputError, match="seen has shape"):
         Report(model, bags, seen=[True]).to_html()
+
+
+def test_an_ensemble_shows_what_its_methods_are_worth():
+    from bagwise.auto import AutoBagClassifier
+
+    data = make_bags(n_bags=24, random_state=0)
+    model = AutoBagClassifier(candidates=["nsk", "mind"], cv=2, random_state=0)
+    page = Report(model.fit(data.bags, data.y), data.bags, data.y).to_html()
+    assert "weights in the ensemble" in page
+    assert all(f">{name}<" in page for name in ("ensemble", "nsk", "mind"))

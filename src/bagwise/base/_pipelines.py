@@ -36,8 +36,8 @@ def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
 
 def last_step(model: Any, X: Any) -> tuple[Any, Any]:
     """The last step of a pipeline, or of the best one of a search, and the input as it sees it."""
-    while isinstance(model, Pipeline) or _is_search(model):
-        if _is_search(model):
+    while isinstance(model, Pipeline) or is_search(model):
+        if is_search(model):
             model = model.best_estimator_
         else:
             X = model[:-1].transform(X) if len(model) > 1 else X
@@ -47,12 +47,12 @@ def last_step(model: Any, X: Any) -> tuple[Any, Any]:
 
 def final_estimator(model: Any) -> Any:
     """Return the last step of a pipeline, the best model of a search; else the model itself."""
-    while isinstance(model, Pipeline) or _is_search(model):
+    while isinstance(model, Pipeline) or is_search(model):
         model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
     return model
 
 
-def _is_search(model: Any) -> bool:
+def is_search(model: Any) -> bool:
     """Whether a model is a search over parameters; an ensemble also has a best estimator."""
     return hasattr(model, "best_estimator_") and not isinstance(model, BagClassifierMixin)
 

@@ -10,7 +10,7 @@ from bagwise.cli.output import (
     computing,
     note,
     print_json,
-    print_leaderboard,
+    print_table,
     refuse_existing,
     some_names,
 )
@@ -53,6 +53,7 @@ def fit(
     from bagwise.extras import import_extra
     from bagwise.persistence import save_model
     from bagwise.persistence._fingerprints import MOST_BAGS, fingerprints
+    from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
     chosen = find_method(method)
@@ -86,7 +87,7 @@ def fit(
     save_model(model, output, metadata=facts, force=force)
     leaderboard = getattr(final_estimator(model), "leaderboard_", None)
     if leaderboard is not None and not json:
-        print_leaderboard(leaderboard)
+        print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
     note(f"features: {some_names(bags.feature_names, bags.n_features)}")
     note(f"{chosen.name} learned from {len(bags)} bags{positive_note(y)}: {output}")
     if json:

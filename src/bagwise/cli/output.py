@@ -20,32 +20,6 @@ _LEAST = 16  # what is left of it
 _GAP = 2  # between two columns
 
 
-def print_leaderboard(leaderboard: Mapping[str, Sequence[Any]]) -> None:
-    """Print what each method of an ensemble is worth; those that were skipped, with the reason.
-
-    Parameters
-    ----------
-    leaderboard : mapping of str to sequence
-        The ``leaderboard_`` of an AutoBagClassifier.
-    """
-    method, metric = list(leaderboard)[:2]
-    print_table(
-        {
-            method: leaderboard[method],
-            metric.replace("_", " "): [
-                "" if math.isnan(score) else f"{score:.3f} ± {error:.3f}"
-                for score, error in zip(
-                    leaderboard[metric], leaderboard["standard error"], strict=True
-                )
-            ],
-            "weight": [f"{weight:.2f}" for weight in leaderboard["weight"]],
-            "time": [f"{seconds:.1f} s" for seconds in leaderboard["seconds"]],
-        }
-        | ({"skipped": leaderboard["skipped"]} if any(leaderboard["skipped"]) else {}),
-        title="Scores of held-out bags ± standard error, and weights in the ensemble",
-    )
-
-
 def print_table(
     columns: Mapping[str, Sequence[Any]], *, title: str = "", heading: bool = True
 ) -> None:

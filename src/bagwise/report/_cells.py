@@ -1,9 +1,12 @@
-"""One value of a table as a person reads it."""
+"""The cells of tables as a person reads them."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+LEADERBOARD_CAPTION = "Scores of held-out bags ± standard error, and weights in the ensemble"
 
 
 def cell_text(value: Any) -> str:
@@ -52,3 +55,29 @@ def are_numbers(values: Iterable[Any]) -> bool:
     return bool(kinds) and all(
         issubclass(kind, int | float | np.number) and kind is not bool for kind in kinds
     )
+
+
+def leaderboard_columns(leaderboard: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
+    """What each method of an ensemble was worth, as cells; reasons for skipping only where any.
+
+    Parameters
+    ----------
+    leaderboard : mapping of str to sequence
+        The ``leaderboard_`` of an AutoBagClassifier.
+
+    Returns
+    -------
+    dict of str to list of str
+    """
+    method, metric = list(leaderboard)[:2]
+    scores = zip(leaderboard[metric], leaderboard["standard error"], strict=True)
+    columns = {
+        method: list(leaderboard[method]),
+        metric.replace("_", " "): [
+            "" if math.isnan(score) else f"{score:.3f} ± {error:.3f}" for score, error in scores
+        ],
+        "weight": [f"{weight:.2f}" for weight in leaderboard["weight"]],
+        "time": [f"{seconds:.1f} s" for seconds in leaderboard["seconds"]],
+    }
+    skipped = {"skipped": list(leaderboard["skipped"])} if any(leaderboard["skipped"]) else {}
+    return columns | skipped

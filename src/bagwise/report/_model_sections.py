@@ -7,6 +7,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from bagwise._types import Ints
+from bagwise.base._pipelines import is_search
+from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
 from bagwise.report._charts import Curve, curves
 from bagwise.report._page import Section, SideBySide, Table
 from bagwise.report._subject import Subject, of_labels
@@ -38,6 +40,8 @@ def model_section(subject: Subject, facts: Mapping[str, Any]) -> Section:
         Table({"": list(rows), "what it is": list(rows.values())}, "Parameters not by default")
     ]
     for _, step in steps_of(subject.model):
+        if hasattr(step, "leaderboard_"):
+            parts.append(Table(leaderboard_columns(step.leaderboard_), LEADERBOARD_CAPTION))
         if (drawing := _training_curve(step)) is not None:
             parts.append(drawing)
     return Section("The model", *parts)
@@ -55,7 +59,7 @@ def steps_of(model: Any) -> list[tuple[str, Any]]:
     -------
     list of (str, estimator)
     """
-    if hasattr(model, "best_estimator_"):
+    if is_search(model):
         return [("search", model), *steps_of(model.best_estimator_)]
     if isinstance(model, Pipeline):
         return [
