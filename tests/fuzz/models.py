@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from bagwise import Bags
 from bagwise.base import RowEstimator
 from bagwise.exceptions import BagwiseError
-from estimators import public_estimators
+from estimators import QUICK, public_estimators
 from fuzz import BAD, FINE, REFUSED, Outcome
 from fuzz import hostile as h
 
@@ -75,9 +75,9 @@ def _try(cls, rng, detail, small):
     huge = len(table) > 10_000
     X = _hostile(rng, table, sizes, on_rows, detail, calm=huge)
     labels = _labels(rng, cls, y, detail)
-    parameters = {}
+    parameters = dict(QUICK.get(cls.__name__, {}))
     if rng.random() < 0.4:
-        parameters = h.draw_parameters(rng, cls)
+        parameters |= h.draw_parameters(rng, cls)
         detail.append(f"parameters {parameters}")
     if "random_state" in cls._parameter_constraints:
         parameters["random_state"] = 0

@@ -39,8 +39,8 @@ def fit(
     somebody looked at are held fixed (-m orlr).
 
     ```
-    bagwise fit musk1.csv -o model.skops
-    bagwise fit musk1.csv -m nsk --set C=10 -o nsk.skops
+    bagwise fit musk1.csv -o auto.skops
+    bagwise fit musk1.csv -m nsk --set C=10 -o model.skops
     bagwise fit musk1.csv -m pdmisvm -o pdmisvm.skops --save-config run.toml
     bagwise fit --config run.toml -o again.skops
     ```

@@ -12,7 +12,7 @@ from bagwise.exceptions import InputError
 from bagwise.model_selection._evaluation import Evaluation, cross_validate
 from bagwise.model_selection._folds import Seed, Splitter, prepare
 from bagwise.model_selection._measures import LOWER_IS_BETTER
-from bagwise.model_selection._tests import corrected_t_test, probability_of_difference
+from bagwise.model_selection._significance import corrected_t_test, probability_of_difference
 
 _SURE = 0.95  # the probability from which models are called equal
 _LIKELY = 0.75  # from which one seems better
