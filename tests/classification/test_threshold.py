@@ -17,6 +17,7 @@ from bagwise.classification import (
     InstanceMarginSVM,
     SparseMIL,
 )
+from bagwise.exceptions import InputError
 from bagwise.pairwise import instance_kernel
 from bagwise.solvers.margin.feature_space import KernelFeatures, LinearFeatures
 from bagwise.solvers.margin.threshold import best_threshold, even_folds, out_of_fold_scores
@@ -239,3 +240,15 @@ def test_a_machine_that_cuts_badly_is_mended():
     )
     assert before <= 0.6
     assert after >= 0.9
+
+
+def test_a_kernel_that_does_not_suit_is_refused_with_landmarks_too():
+    """chi2 of negative values was a ValueError of scikit-learn; the landmarks were positive."""
+    bags, y = example()
+    positive = bags.with_instances(np.abs(bags.instances))
+    model = BagMarginSVM(kernel="chi2", n_landmarks=5, random_state=0)
+    with pytest.raises(InputError, match="kernel='chi2' does not suit"):
+        clone(model).fit(bags, y)
+    fitted = model.fit(positive, y)
+    with pytest.raises(InputError, match="kernel='chi2' does not suit"):
+        fitted.predict(bags)

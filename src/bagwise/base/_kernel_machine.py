@@ -4,6 +4,7 @@ Rows are instances of bags, or rows of their own.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from bagwise.base._fitted_state import (
     Number,
     Table,
 )
+from bagwise.exceptions import InputError
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers.margin.cost_range import check_costs, mean_square
 from bagwise.solvers.margin.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
@@ -115,7 +117,8 @@ class KernelMachine(BagEstimator):
     def _score_rows(self, rows: Any) -> Array:
         """Score checked rows by each machine: shape (n_rows, n_machines)."""
         if hasattr(self, "nystroem_"):
-            return kernel_scores(rows, self.nystroem_.transform, self.coef_) + self.intercept_
+            features = partial(nystroem_features, self.nystroem_)
+            return kernel_scores(rows, features, self.coef_) + self.intercept_
         if hasattr(self, "coef_"):
             return safe_sparse_dot(rows, self.coef_.T, dense_output=True) + self.intercept_
 
@@ -164,7 +167,35 @@ def nystroem_of(
         params["degree"] = model.degree
     n_landmarks = min(n_landmarks, rows.shape[0])
     nystroem = Nystroem(kernel=model.kernel, n_components=n_landmarks, random_state=seed, **params)
-    return nystroem.fit(rows)
+    try:
+        return nystroem.fit(rows)
+    except ValueError as error:
+        raise _unsuitable(nystroem, error) from error
+
+
+def nystroem_features(nystroem: Nystroem, rows: Any) -> Array:
+    """Nystroem features of a block of rows.
+
+    Parameters
+    ----------
+    nystroem : Nystroem
+        The fitted transformer.
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        The rows.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_landmarks)
+    """
+    try:
+        return nystroem.transform(rows)
+    except ValueError as error:
+        raise _unsuitable(nystroem, error) from error
+
+
+def _unsuitable(nystroem: Nystroem, error: ValueError) -> InputError:
+    """What `instance_kernel` says of chi2 on negative values."""
+    return InputError(f"kernel={nystroem.kernel!r} does not suit these instances: {error}")
 
 
 def transformed(nystroem: Nystroem, rows: Any) -> Array:
@@ -189,7 +220,7 @@ def transformed(nystroem: Nystroem, rows: Any) -> Array:
     )
     out = np.empty((rows.shape[0], n_landmarks))
     for block in gen_batches(rows.shape[0], max(1, BLOCK // n_landmarks)):
-        out[block] = nystroem.transform(rows[block])
+        out[block] = nystroem_features(nystroem, rows[block])
     return out
 
 
