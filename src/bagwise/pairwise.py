@@ -574,7 +574,7 @@ def _nearest(A: Bags, B: Bags, metric: Metric) -> Callable[[int, int, int], Floa
 def _kernel_sums(
     A: Bags, B: Bags, kernel: Kernel, params: dict[str, Any]
 ) -> Callable[[int, int, int], Floats]:
-    X, Y = (_for_kernel(bags.instances, kernel) for bags in (A, B))
+    X, Y = (for_kernel(bags.instances, kernel) for bags in (A, B))
 
     def sums(start: int, stop: int, bag: int) -> Floats:
         values = instance_kernel(X[start:stop], Y[B.offsets[bag] :], kernel, params)
@@ -600,7 +600,7 @@ def instance_kernel(X: Any, Y: Any, kernel: Kernel, params: dict[str, Any]) -> A
     -------
     ndarray of shape (n, m)
     """
-    X, Y = _for_kernel(X, kernel), _for_kernel(Y, kernel)
+    X, Y = for_kernel(X, kernel), for_kernel(Y, kernel)
     given = {name: value for name, value in params.items() if value is not None}
     options = {} if callable(kernel) else {"filter_params": True, **given}
     name = getattr(kernel, "__name__", None) if callable(kernel) else repr(kernel)
@@ -636,7 +636,7 @@ def _near_zero(X: Any, Y: Any) -> tuple[Any, Any]:
     return X - centre, Y - centre
 
 
-def _for_kernel(instances: Any, kernel: Any) -> Any:
+def for_kernel(instances: Any, kernel: Any) -> Any:
     """The instances, copied where scikit-learn's code requires a writable array (chi2)."""
     wants_writable = kernel in ("chi2", "additive_chi2") and isinstance(instances, np.ndarray)
     return instances.copy() if wants_writable and not instances.flags.writeable else instances

@@ -26,7 +26,7 @@ from bagwise.base._fitted_state import (
     Table,
 )
 from bagwise.exceptions import InputError
-from bagwise.pairwise import instance_kernel, kernel_width
+from bagwise.pairwise import for_kernel, instance_kernel, kernel_width
 from bagwise.solvers.margin.cost_range import check_costs, mean_square
 from bagwise.solvers.margin.feature_space import FeatureSpace, KernelFeatures, LinearFeatures
 from bagwise.solvers.result import SolverResult
@@ -168,7 +168,7 @@ def nystroem_of(
     n_landmarks = min(n_landmarks, rows.shape[0])
     nystroem = Nystroem(kernel=model.kernel, n_components=n_landmarks, random_state=seed, **params)
     try:
-        return nystroem.fit(rows)
+        return nystroem.fit(for_kernel(rows, model.kernel))
     except ValueError as error:
         raise _unsuitable(nystroem, error) from error
 
@@ -188,7 +188,7 @@ def nystroem_features(nystroem: Nystroem, rows: Any) -> Array:
     ndarray of shape (n_rows, n_landmarks)
     """
     try:
-        return nystroem.transform(rows)
+        return nystroem.transform(for_kernel(rows, nystroem.kernel))
     except ValueError as error:
         raise _unsuitable(nystroem, error) from error
 
