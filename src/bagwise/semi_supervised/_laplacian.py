@@ -8,7 +8,11 @@ from bagwise._types import Ints
 from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
 from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
 from bagwise.solvers.result import SolverResult
-from bagwise.solvers.semi_supervised.laplacian_svm import graph_laplacian, laplacian_svm
+from bagwise.solvers.semi_supervised.laplacian_svm import (
+    check_memory,
+    graph_laplacian,
+    laplacian_svm,
+)
 
 
 @with_parameters
@@ -104,6 +108,8 @@ class LaplacianSVM(PartlyLabelledClassifier):
 
     def _learn(self, rows: Any, signs: list[Ints]) -> list[SolverResult]:
         space = self._space(rows)
+        if self.kernel != "linear":
+            check_memory(rows.shape[0])  # before the graph, whose search may take long
         results = laplacian_svm(
             space,
             graph_laplacian(rows, self.n_neighbors),

@@ -122,7 +122,7 @@ def _deformed(space: FeatureSpace, penalty: sparse.csr_array, known: Ints) -> tu
     """Z of shape (n_rows, n_labelled), and the deformed kernel of the labelled rows."""
     n = penalty.shape[0]
     if isinstance(space, LinearFeatures) and space.rows.shape[1] < n:
-        _check_memory(space.rows.shape[1])
+        check_memory(space.rows.shape[1])
         rows = space.rows
         inner = dense(rows.T @ (penalty @ rows))
         inner.flat[:: len(inner) + 1] += 1
@@ -133,7 +133,7 @@ def _deformed(space: FeatureSpace, penalty: sparse.csr_array, known: Ints) -> tu
         spread[known, np.arange(len(known))] += 1
         gram = rows[known] @ planes
     else:
-        _check_memory(n)
+        check_memory(n)
         K = dense_gram(space)
         _, _, spread, failed = dgesv(penalty @ K + np.eye(n), np.eye(n)[:, known])
         if failed:
@@ -142,8 +142,8 @@ def _deformed(space: FeatureSpace, penalty: sparse.csr_array, known: Ints) -> tu
     return spread, 0.5 * (gram + gram.T)
 
 
-def _check_memory(size: int) -> None:
-    """Two square matrices and a copy."""
+def check_memory(size: int) -> None:
+    """Refuse two square matrices and a copy that do not fit into memory."""
     require_memory(
         3 * 8.0 * size**2,
         purpose=f"LaplacianSVM with square matrices of {size:,} rows (the smaller of rows and "
