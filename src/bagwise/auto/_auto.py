@@ -24,9 +24,9 @@ from bagwise.auto._leaderboard import (
 )
 from bagwise.auto._members import Member, chosen_members, column_scores
 from bagwise.auto._race import Race
-from bagwise.bags import Bags
+from bagwise.bags import Bags, offsets_of
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
-from bagwise.base._estimator import canonical_order, in_canonical_order, with_known_labels
+from bagwise.base._estimator import canonical_order, with_known_labels
 from bagwise.base._fitted_state import Anything, FittedState, ListOf, Model, Number, Whole
 from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._parameters import COUNT, POSITIVE, with_parameters
@@ -200,8 +200,8 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         if groups is not None:
             groups = check_length(np.asarray(groups), bags)[labels.known]
         bags, labels = with_known_labels(bags, labels)
-        order, _ = canonical_order(bags, labels)  # folds do not depend on the user's order
-        bags, labels = in_canonical_order(bags, labels)
+        order, rows = canonical_order(bags, labels)  # folds do not depend on the user's order
+        bags, labels = Bags(bags.instances[rows], offsets_of(bags.sizes[order])), labels[order]
         groups = None if groups is None else groups[order]
         rng = check_random_state(self.random_state)
         folds = draw_folds(labels, self.cv, groups, int(rng.randint(2**31)))
@@ -325,7 +325,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         return total + self.intercept_
 
     def _pooled(self, scores: Array, bags: Bags) -> Array:
-        return self._bag_scores(bags)  # the other estimators have a say in the class of a bag
+        return self._bag_scores(bags)  # other estimators decide on the class too
 
 
 def columns_of(labels: Labels) -> Array:
@@ -347,4 +347,4 @@ def draw_folds(labels: Labels, cv: int, groups: Array | None, seed: int) -> list
             f"the label {labels.names[rarest]} has one bag: cross-validation needs two. Leave the "
             "bag out, or label another."
         )
-    return make_folds(labels.codes, n_folds=min(cv, n_bags), seed=seed % 2**31, groups=groups)
+    return make_folds(labels.codes, n_folds=min(cv, n_bags), seed=seed, groups=groups)

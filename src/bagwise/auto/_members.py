@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from bagwise._methods import METHODS, find_method
+from bagwise._methods import find_method
 from bagwise._methods.ready_made import OnePerLabel
 from bagwise._types import Array, Floats, Ints
 from bagwise.annotation import ORedLogisticRegression
@@ -231,16 +231,10 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
         ),
     )
     fisher = Member("fisher-vectors", logistic(10.0), FisherVector())
+    knn = Member("citation-knn", CitationKNN(), growth=2.0, held=_pairs_of_bags)
     if sets:
-        return [
-            trees,
-            fourier,
-            mind,
-            Member("orlr", ORedLogisticRegression()),
-            minimax,
-            fisher,
-            Member("citation-knn", CitationKNN(), growth=2.0, held=_pairs_of_bags),
-        ]
+        orlr = Member("orlr", ORedLogisticRegression())
+        return [trees, fourier, mind, orlr, minimax, fisher, knn]
     miles = Member(
         "miles",
         MILES(),
@@ -259,7 +253,6 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
         held=_pairs_of_instances,
         replacement=Member("pdmisvm", PrimalDualMISVM()),
     )
-    knn = Member("citation-knn", CitationKNN(), growth=2.0, held=_pairs_of_bags)
     return [trees, nsk, mind, boost, minimax, miles, fisher, margin, knn]
 
 
@@ -278,8 +271,3 @@ def _listed(name: str, sets: bool) -> Member:
     method = find_method(name)
     model = method.make({})
     return Member(name, OnePerLabel(model) if sets and not method.label_sets else model)
-
-
-def names_of_methods() -> list[str]:
-    """What `candidates` may name besides the defaults."""
-    return list(METHODS)
