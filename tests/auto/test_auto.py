@@ -273,6 +273,7 @@ def test_the_best_alone():
     bags, y = example(40)
     model = auto(ensemble="best").fit(bags, y)
     assert sorted(model.weights_)[:-1] == [0] * (len(model.weights_) - 1)
+    assert "ensemble" not in model.leaderboard_["method"]
     alone = model.best_estimator_.decision_function(bags)
     together = model.decision_function(bags)
     assert (np.diff(together[np.argsort(alone)]) >= 0).all()

@@ -238,7 +238,8 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         self.weights_, self.intercept_ = stack.weights[used], stack.intercept
         self.best_index_, self.limit_ = used.index(best), stack.limit
         took = time.perf_counter() - start
-        self.leaderboard_ = leaderboard(entries, whole, took, self.metric)
+        combined = whole if self.ensemble == "stack" else None
+        self.leaderboard_ = leaderboard(entries, combined, took, self.metric)
         return self
 
     @property

@@ -120,9 +120,9 @@ def _score(metric: str, logits: Floats, targets: Array, exclusive: bool) -> floa
 
 
 def leaderboard(
-    entries: list[Entry], ensemble: tuple[float, float], seconds: float, metric: str
+    entries: list[Entry], ensemble: tuple[float, float] | None, seconds: float, metric: str
 ) -> dict[str, list[Any]]:
-    """The table of all candidates, the best first, with the ensemble among them."""
+    """The table of all candidates, the best first; the ensemble among them, if there is one."""
     rows: list[dict[str, Any]] = [
         {
             "method": entry.member.name,
@@ -135,17 +135,18 @@ def leaderboard(
         }
         for entry in entries
     ]
-    rows.append(
-        {
-            "method": "ensemble",
-            metric: ensemble[0],
-            "standard error": ensemble[1],
-            "weight": 1.0,
-            "seconds": seconds,
-            "skipped": "",
-            "parameters": "",
-        }
-    )
+    if ensemble is not None:
+        rows.append(
+            {
+                "method": "ensemble",
+                metric: ensemble[0],
+                "standard error": ensemble[1],
+                "weight": 1.0,
+                "seconds": seconds,
+                "skipped": "",
+                "parameters": "",
+            }
+        )
     sign = 1 if metric in LOWER_IS_BETTER else -1
     rows.sort(
         key=lambda row: (np.isnan(row[metric]), sign * np.nan_to_num(row[metric]), row["method"])
