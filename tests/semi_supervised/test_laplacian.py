@@ -113,7 +113,7 @@ def test_too_large_a_matrix_is_refused_before_it_is_made(cloud, monkeypatch):
     monkeypatch.setattr(_memory, "available_memory", lambda: 3 * 8 * 10**2)
     monkeypatch.setattr(_memory, "_ALWAYS_GRANTED", 0)
     with monkeypatch.context() as patch:
-        patch.setattr(_laplacian, "graph_laplacian", None)  # it takes minutes on many equal rows
+        patch.setattr(_laplacian, "graph_laplacian", None)  # its search takes longer
         with pytest.raises(InputError, match="24 rows"):
             LaplacianSVM().fit(X, y)
     assert LaplacianSVM(kernel="linear").fit(X, y).coef_.shape == (1, 3)

@@ -25,6 +25,7 @@ from bagwise._validation import check_similarity
 from bagwise.cluster._placed_rows import PlacedRows
 from bagwise.compiled.threads import interruptible, run_blocks
 from bagwise.extras import import_extra
+from bagwise.solvers.neighbors import nearest_neighbors
 
 AFFINITIES = ("auto", "local_scaling", "nearest_neighbors", "landmark", "precomputed")
 MOST_DENSE = 10_000  # instances up to which "auto" compares all pairs
@@ -362,8 +363,7 @@ def _rows_of_equal_length(values: Array, columns: Array, width: int) -> sparse.c
 def _nearest(X: Any, k: int) -> tuple[Array, Array]:
     if isinstance(X, PlacedRows):
         return X.nearest(k)
-    search = NearestNeighbors(n_neighbors=k)
-    return interruptible(interruptible(search.fit, X).kneighbors)
+    return nearest_neighbors(X, k)
 
 
 def _nearly_nearest(X: Any, k: int, seed: int) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.compiled.compilation import compiled
-from bagwise.compiled.threads import bag_bounds, over_bags, run_blocks
+from bagwise.compiled.threads import bag_bounds, run_blocks
 
 _compiled = compiled()
 _inlined = compiled(inline="always")
@@ -121,7 +121,8 @@ def distances_to_candidates(
         The blocks, written in place.
     """
     blocks = block_offsets(offsets, label_offsets)
-    bounds = bag_bounds(blocks, out.size * points.shape[1])
+    # Vector instructions take many values at a time: threads pay later than elsewhere.
+    bounds = bag_bounds(blocks, out.size * points.shape[1] / 50)
     run_blocks(
         _distances, bounds, points, centres, offsets, labels, label_offsets, blocks, stale, out
     )
@@ -131,7 +132,8 @@ def _over_bags(kernel: Any, costs: Array, offsets: Ints, label_offsets: Ints, n:
     """The n numbers that a kernel writes, bag by bag."""
     places = np.empty(n, np.int64)
     blocks = block_offsets(offsets, label_offsets)
-    over_bags(kernel, offsets, costs, label_offsets, blocks, places)
+    bounds = bag_bounds(blocks, costs.size)
+    run_blocks(kernel, bounds, offsets, costs, label_offsets, blocks, places)
     return places
 
 

@@ -109,7 +109,7 @@ class LaplacianSVM(PartlyLabelledClassifier):
     def _learn(self, rows: Any, signs: list[Ints]) -> list[SolverResult]:
         space = self._space(rows)
         if self.kernel != "linear":
-            check_memory(rows.shape[0])  # before the graph, whose search may take long
+            check_memory(rows.shape[0])  # before the search for neighbours, which takes longer
         results = laplacian_svm(
             space,
             graph_laplacian(rows, self.n_neighbors),

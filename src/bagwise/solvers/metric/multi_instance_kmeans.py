@@ -9,6 +9,7 @@ the assigned rows, then one small assignment problem per bag.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any, Self
 
@@ -88,12 +89,17 @@ class Candidates:
         solve = compiled.assignment.assign if self.one_each else compiled.assignment.nearest
         places = solve(costs, self.offsets, self.label_offsets)
         rows = np.flatnonzero(places >= 0)
-        bag = np.searchsorted(self.offsets, rows, side="right") - 1
+        first_label, first_cost = self._firsts
         assigned = np.full(len(places), -1, dtype=np.int64)
-        assigned[rows] = self.labels[self.label_offsets[bag] + places[rows]]
-        n_labels = np.diff(self.label_offsets)[bag]
-        starts = compiled.assignment.block_offsets(self.offsets, self.label_offsets)[bag]
-        return assigned, starts + (rows - self.offsets[bag]) * n_labels + places[rows]
+        assigned[rows] = self.labels[first_label[rows] + places[rows]]
+        return assigned, first_cost[rows] + places[rows]
+
+    @cached_property
+    def _firsts(self) -> tuple[Ints, Ints]:
+        """Where the candidates of each row, and its costs, begin."""
+        n_rows, n_labels = np.diff(self.offsets), np.diff(self.label_offsets)
+        first_label = np.repeat(self.label_offsets[:-1], n_rows)
+        return first_label, offsets_of(np.repeat(n_labels, n_rows))[:-1]
 
     def bag_means(self, points: Array) -> Array:
         """Centres to start from: the mean of all rows of the bags that carry a label.

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.linalg.lapack import dgesv
-from sklearn.neighbors import kneighbors_graph
 from sklearn.svm import SVC
 
 from bagwise._memory import require_memory
@@ -30,6 +29,7 @@ from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense, dense_gram
 from bagwise.solvers.margin.libsvm import fit_libsvm
+from bagwise.solvers.neighbors import nearest_neighbors
 from bagwise.solvers.result import SolverResult
 
 
@@ -48,7 +48,11 @@ def graph_laplacian(rows: Any, n_neighbors: int) -> sparse.csr_array:
     CSR of shape (n_rows, n_rows)
         Degrees minus edges; edges weigh 1.
     """
-    near = interruptible(kneighbors_graph, rows, min(n_neighbors, rows.shape[0] - 1))
+    n_rows = rows.shape[0]
+    neighbors = nearest_neighbors(rows, min(n_neighbors, n_rows - 1))[1]
+    ends = np.arange(0, neighbors.size + 1, neighbors.shape[1])
+    shape = n_rows, n_rows
+    near = sparse.csr_array((np.ones(neighbors.size), neighbors.ravel(), ends), shape=shape)
     edges = sparse.csr_array(near.maximum(near.T))
     degrees = sparse.diags_array(np.asarray(edges.sum(axis=1)).ravel())
     return sparse.csr_array(degrees - edges)

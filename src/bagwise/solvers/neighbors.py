@@ -1,0 +1,68 @@
+"""Nearest neighbours among the rows of a table, many of which may be equal."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from bagwise._types import Array, Ints
+from bagwise.bags import offsets_of
+from bagwise.compiled.row_order import row_ranks
+from bagwise.compiled.threads import interruptible
+
+LEAF = 30  # rows of a leaf of scikit-learn's trees
+
+
+def nearest_neighbors(X: Any, n_neighbors: int) -> tuple[Array, Ints]:
+    """The nearest other rows of each row.
+
+    A tree cannot split equal rows: a search among n copies of a row compares n^2 pairs. Where a row
+    has more copies than a leaf of the tree holds, only the distinct rows are searched.
+
+    Parameters
+    ----------
+    X : ndarray or CSR of shape (n_rows, n_features)
+        The rows.
+    n_neighbors : int
+        How many neighbours of each row, fewer than there are rows.
+
+    Returns
+    -------
+    distances : ndarray of shape (n_rows, n_neighbors)
+        Rising in each row.
+    neighbors : ndarray of int64 of shape (n_rows, n_neighbors)
+        Their rows. Of more copies than needed a row has those that follow it, and after the last
+        copy the first.
+    """
+    ranks = row_ranks(X)
+    counts = np.bincount(ranks)
+    if counts.max() <= LEAF:
+        return _search(X, n_neighbors)
+    copies, starts = np.argsort(ranks, kind="stable"), offsets_of(counts)
+    own = np.arange(len(counts))[:, None]
+    distances, near = np.zeros(own.shape), own
+    if len(counts) > 1:
+        found = _search(X[copies[starts[:-1]]], min(n_neighbors, len(counts) - 1))
+        distances, near = np.hstack([distances, found[0]]), np.hstack([own, found[1]])
+    # The first n_neighbors + 1 rows around each distinct row, itself and its copies first.
+    ends = np.cumsum(counts[near], axis=1)
+    slots = np.arange(n_neighbors + 1)
+    group = np.column_stack([(ends <= slot).sum(axis=1) for slot in slots])
+    chosen = np.take_along_axis(near, group, axis=1)
+    before = np.take_along_axis(ends, group, axis=1) - counts[chosen]
+    around = copies[starts[chosen] + slots - before]
+    # A row leaves itself out; one with many copies takes those that follow it.
+    place = np.empty(len(ranks), np.int64)
+    place[copies] = np.arange(len(ranks)) - np.repeat(starts[:-1], counts)
+    keep = slots[:-1] + (slots[:-1] >= place[:, None])
+    neighbors = np.take_along_axis(around[ranks], keep, axis=1)
+    many = np.flatnonzero(counts[ranks] > n_neighbors)
+    following = (place[many, None] + 1 + slots[:-1]) % counts[ranks[many], None]
+    neighbors[many] = copies[starts[ranks[many], None] + following]
+    by_group = np.take_along_axis(distances, group, axis=1)
+    return np.take_along_axis(by_group[ranks], keep, axis=1), neighbors
+
+
+def _search(X: Any, n_neighbors: int) -> tuple[Array, Ints]:
+    search = interruptible(NearestNeighbors(n_neighbors=n_neighbors).fit, X)
+    return interruptible(search.kneighbors)
