@@ -40,3 +40,27 @@ def test_evaluate_is_nested(run, table):
     assert result.exit_code == 0, result.stderr
     names = [method["name"] for method in json.loads(result.stdout)["methods"]]
     assert names == ["auto", "baseline: majority", "baseline: pooled trees"]
+
+
+def test_groups_change_the_folds_of_a_fit(run, tmp_path):
+    pytest.importorskip("skops")
+    rows = ["bag,label,patient,x,y"]
+    for i in range(24):
+        rows += [f"b{i},{i % 2},p{i // 3},{i % 5 + i % 2},{k}" for k in range(2)]
+    table = tmp_path / "slides.csv"
+    table.write_text("\n".join(rows))
+    scores = []
+    for k, words in enumerate([[], ["--group", "patient"]]):
+        model = str(tmp_path / f"{k}.skops")
+        columns = ["--bag", "bag", "--label", "label", "--features", "x,y"]
+        result = run("fit", table, *columns, "-o", model, "--json", *FEW, *words)
+        assert result.exit_code == 0, result.stderr
+        scores.append(json.loads(result.stdout)["leaderboard"]["log_loss"])
+    assert scores[0] != scores[1]
+
+
+def test_groups_are_refused_where_no_folds_are_drawn(run, table, tmp_path):
+    pytest.importorskip("skops")
+    result = run("fit", table, "-m", "nsk", "--group", "f1", "-o", str(tmp_path / "m.skops"))
+    assert result.exit_code == 2
+    assert "--group is for auto" in result.stderr

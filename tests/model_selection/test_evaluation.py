@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+import sklearn
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import (
     GroupKFold,
@@ -10,6 +11,7 @@ from sklearn.model_selection import (
     cross_val_predict,
     cross_val_score,
 )
+from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags
 from bagwise._methods.ready_made import LabelFrequencies
@@ -17,6 +19,7 @@ from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClas
 from bagwise.datasets import load_letter_carroll, make_bags
 from bagwise.exceptions import BagwiseError, InputError
 from bagwise.model_selection import HeldOut, compare, evaluate, held_out_predictions
+from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 
 
 @pytest.fixture
@@ -50,6 +53,37 @@ def test_models_are_compared_on_the_same_folds_and_stay_unfitted(data):
     assert not hasattr(models["again"], "classes_")
 
 
+class Grouped(ClassifierMixin, BaseEstimator):
+    """Keeps the groups that its `fit` got."""
+
+    seen: list = []
+
+    def fit(self, X, y, *, groups=None):
+        self.classes_ = np.unique(y)
+        self.seen.append(groups)
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+@pytest.mark.parametrize("routing", [False, True])
+@pytest.mark.parametrize("judge", [evaluate, held_out_predictions])
+def test_a_model_that_takes_groups_has_those_of_its_training_bags(data, judge, routing):
+    groups = np.arange(30) % 10
+    Grouped.seen.clear()
+    with sklearn.config_context(enable_metadata_routing=routing):
+        model = Grouped().set_fit_request(groups=True) if routing else Grouped()
+        pipeline = make_bag_pipeline(InstanceTransformer(StandardScaler()), model)
+        judge(pipeline, data.bags, data.y, cv=3, groups=groups)
+        judge(SetKernelSVM(), data.bags, data.y, cv=3, groups=groups)  # takes none
+    assert len(Grouped.seen) == 3
+    for seen in Grouped.seen:
+        held_out = np.setdiff1d(groups, seen)
+        np.testing.assert_array_equal(seen, groups[~np.isin(groups, held_out)])
+        assert len(held_out)
+
+
 @pytest.mark.parametrize("model", [SetKernelSVM(), SingleInstanceClassifier(), CitationKNN()])
 def test_held_out_predictions_are_those_of_scikit_learn(data, model):
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
@@ -71,7 +105,7 @@ def test_label_sets_have_a_column_per_label():
     found = held_out_predictions(CitationKNN(), bags, sets, cv=2)
     assert found.predicted.shape == sets.shape
     assert set(evaluate(CitationKNN(), bags, sets, cv=2).scores) == {
-        *("one-error", "coverage", "average precision"),
+        *("one-error", "coverage", "average precision", "log loss"),
     }
 
 

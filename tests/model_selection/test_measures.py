@@ -109,3 +109,11 @@ def test_the_measures_of_models_of_three_classes(rng):
         areas = [counted_area(y[test] == c, scores[:, c]) for c in range(3)]
         assert found.scores["AUC"][k] == pytest.approx(np.mean(areas))
     assert "log loss" not in evaluate(SetKernelSVM(), bags, y, cv=folds).scores
+
+
+def test_the_log_loss_of_label_sets_is_the_mean_over_labels(rng):
+    sets, proba = rng.integers(0, 2, size=(6, 3)), rng.uniform(size=(6, 3))
+    sets[0], sets[1] = 0, 1  # each label is carried and missing
+    expected = np.mean([log_loss(sets[:, k], proba[:, k]) for k in range(3)])
+    found = model_measures(Fixed([0, 1, 2], proba), None, sets, classes=np.arange(2))
+    assert found["log loss"] == pytest.approx(expected)

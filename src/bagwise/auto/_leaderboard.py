@@ -5,11 +5,16 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
-from sklearn.metrics import average_precision_score, recall_score, roc_auc_score
+from sklearn.metrics import average_precision_score, log_loss
 
 from bagwise._types import Array, Floats, Ints
 from bagwise.auto._members import Member
 from bagwise.exceptions import InputError
+from bagwise.model_selection._measures import (
+    label_measures,
+    label_set_log_loss,
+    mean_area_under_roc,
+)
 
 LOWER_IS_BETTER = {"log_loss"}
 LABEL_METRICS = ("log_loss", "accuracy", "balanced_accuracy", "roc_auc")
@@ -93,30 +98,24 @@ def out_of_fold_score(
 
 
 def _score(metric: str, logits: Floats, targets: Array, exclusive: bool) -> float:
-    proba = np.clip(probabilities_of(logits, exclusive=exclusive), 1e-15, 1 - 1e-15)
-    two = targets.shape[1] == 1
-    truth = np.column_stack([1 - targets, targets]) if two else targets
-    if metric == "log_loss":
-        each = truth * np.log(proba)
-        if not exclusive and not two:
-            each = each + (1 - truth) * np.log(1 - proba)
-        return float(-each.sum() / len(truth))
+    proba = probabilities_of(logits, exclusive=exclusive)
     if metric == "average_precision":
-        carried = truth.any(axis=0)
+        carried = targets.any(axis=0)
+        defined = carried.any()
         return (
-            float(average_precision_score(truth[:, carried], proba[:, carried]))
-            if carried.any()
+            float(average_precision_score(targets[:, carried], proba[:, carried]))
+            if defined
             else float("nan")
         )
+    if proba.shape[1] == targets.shape[1] and not exclusive:
+        return label_set_log_loss(targets, proba)
+    truth = targets.ravel() if targets.shape[1] == 1 else targets.argmax(axis=1)
+    classes = np.arange(proba.shape[1])
+    if metric == "log_loss":
+        return float(log_loss(truth, proba, labels=classes))
     if metric == "roc_auc":
-        defined = [k for k in range(truth.shape[1]) if 0 < truth[:, k].sum() < len(truth)]
-        aucs = [roc_auc_score(truth[:, k], proba[:, k]) for k in defined]
-        return float(np.mean(aucs)) if aucs else float("nan")
-    actual, predicted = truth.argmax(axis=1), proba.argmax(axis=1)
-    if metric == "accuracy":
-        return float(np.mean(actual == predicted))
-    present = np.unique(actual)
-    return float(recall_score(actual, predicted, labels=present, average="macro", zero_division=0))
+        return mean_area_under_roc(truth, proba, classes)
+    return label_measures(truth, proba.argmax(axis=1))[metric.replace("_", " ")]
 
 
 def leaderboard(

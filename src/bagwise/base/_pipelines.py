@@ -2,7 +2,10 @@
 
 from typing import Any
 
+from sklearn import get_config
 from sklearn.pipeline import Pipeline
+from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.validation import has_fit_parameter
 
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
@@ -50,6 +53,33 @@ def final_estimator(model: Any) -> Any:
     while isinstance(model, Pipeline) or is_search(model):
         model = model[-1] if isinstance(model, Pipeline) else model.best_estimator_
     return model
+
+
+def fit_arguments(model: Any, **given: Any) -> dict[str, Any]:
+    """Arguments of ``fit`` for the last step of a pipeline: of those given, the ones it takes.
+
+    Parameters
+    ----------
+    model : estimator
+        A model, or a pipeline that ends in one.
+    **given : object
+        Values by name; None where there are none.
+
+    Returns
+    -------
+    dict
+        With the names that the ``fit`` of `model` expects. Where scikit-learn routes metadata,
+        those that were requested.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    if get_config()["enable_metadata_routing"]:
+        taken = get_routing_for_object(model).consumes("fit", given)
+        return {name: given[name] for name in given if name in taken}
+    prefix = ""
+    while isinstance(model, Pipeline):
+        name, model = model.steps[-1]
+        prefix += f"{name}__"
+    return {f"{prefix}{n}": value for n, value in given.items() if has_fit_parameter(model, n)}
 
 
 def is_search(model: Any) -> bool:

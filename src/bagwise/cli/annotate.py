@@ -7,7 +7,7 @@ import typer
 
 from bagwise._methods import find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.corrections import fit_arguments, known_labels, read_known
+from bagwise.cli.corrections import known_labels, read_known
 from bagwise.cli.output import (
     as_records,
     computing,
@@ -66,6 +66,7 @@ def annotate(
     from scipy.sparse import issparse
 
     from bagwise._validation import check_bags
+    from bagwise.base._pipelines import fit_arguments
     from bagwise.cli.reading import read_columns
     from bagwise.inspection._tables import annotation_table
 
@@ -86,7 +87,7 @@ def annotate(
     written = dict(zip(label_sets.names, label_sets.classes.tolist(), strict=True))
     known = known_labels(corrected, bags, written, background=values.get("background"))
     with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
-        model.fit(bags, sets, **fit_arguments(model, known))
+        model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
         found = annotation_table(model, bags, sets, instance_labels=known)
     write_columns(output, found, force=force)
     order = found["probability"].argsort(kind="stable")

@@ -112,23 +112,3 @@ def known_labels(
         + (f"; {unused} more are about bags that are not used." if unused else ".")
     )
     return labels
-
-
-def fit_arguments(model: Any, known: list[Any] | None) -> dict[str, Any]:
-    """The arguments of ``fit`` for known labels, also of a pipeline that ends in the model.
-
-    Parameters
-    ----------
-    model : estimator
-        A model or a pipeline.
-    known : list or None
-        A label or None for each instance.
-
-    Returns
-    -------
-    dict
-    """
-    if known is None:
-        return {}
-    prefix = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
-    return {f"{prefix}instance_labels": known}

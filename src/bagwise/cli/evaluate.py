@@ -79,7 +79,7 @@ def evaluate(
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model
     with computing("Cross-validating", total=len(models) * len(splits)) as step:
-        comparison = compare(models, bags, y, cv=splits, after_fold=step)
+        comparison = compare(models, bags, y, cv=splits, groups=groups, after_fold=step)
     differences = comparison.differences()
     warnings = _warnings(comparison, chosen)
     if json:

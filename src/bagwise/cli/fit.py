@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from bagwise._methods import find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.corrections import fit_arguments, known_labels, read_known
+from bagwise.cli.corrections import known_labels, read_known
 from bagwise.cli.output import (
     computing,
     note,
@@ -14,6 +14,7 @@ from bagwise.cli.output import (
     refuse_existing,
     some_names,
 )
+from bagwise.exceptions import InputError
 
 
 def fit(
@@ -22,6 +23,7 @@ def fit(
     columns: options.Columns,
     method: options.MethodName = "auto",
     positive: options.Positive = None,
+    group: options.Group = None,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
@@ -34,7 +36,8 @@ def fit(
 
     Reads a file with a row per instance, or an npz or HDF5 file of bags; bags without a label are
     left out. Writes the model, a .skops file that remembers its columns: `bagwise predict` uses it.
-    Without -m several methods are calibrated and combined, and a table shows what each is worth.
+    Without -m several methods are calibrated and combined, and a table shows what each is worth;
+    with --group, bags of one group are in one of the folds that they are compared on.
     Instances are standardised unless --no-scale. With --corrections, labels of instances that
     somebody looked at are held fixed (-m orlr).
 
@@ -48,7 +51,7 @@ def fit(
     refuse_existing([output], force=force, inputs=[file])
     from scipy.sparse import issparse
 
-    from bagwise.base._pipelines import final_estimator
+    from bagwise.base._pipelines import final_estimator, fit_arguments
     from bagwise.cli.reading import positive_note, read_labelled
     from bagwise.extras import import_extra
     from bagwise.persistence import save_model
@@ -61,7 +64,13 @@ def fit(
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
     estimator = chosen.make(settings)  # a wrong parameter is refused before a long reading
     corrected = read_known(corrections, estimator, chosen.name)
-    bags, y, _ = read_labelled(file, columns, positive=positive, memory_limit=memory_limit)
+    if group is not None and not fit_arguments(estimator, groups=group):
+        raise InputError(
+            f"--group is for auto, which compares methods on folds: {chosen.name} needs none."
+        )
+    bags, y, groups = read_labelled(
+        file, columns, positive=positive, group=group, memory_limit=memory_limit
+    )
     chosen.check_labels(label_sets=y.has_sets)
     model = make_model(chosen, settings, scale=not no_scale, sparse=issparse(bags.instances))
     classes = y.classes.tolist()
@@ -72,7 +81,7 @@ def fit(
     )
     targets: Any = y.tolist() if y.has_sets else y.values if positive is None else y.codes
     with computing(f"Fitting {chosen.name} on {len(bags)} bags"):
-        model.fit(bags, targets, **fit_arguments(model, known))
+        model.fit(bags, targets, **fit_arguments(model, instance_labels=known, groups=groups))
     if checkpoint is not None:  # which is gone, and of no meaning where the model is used
         model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
     facts = {

@@ -130,45 +130,32 @@ def _held_out(
     """Predict each labelled bag by a model that was fitted without it; the baselines likewise."""
     from dataclasses import replace
 
-    import numpy as np
     from scipy.sparse import issparse
     from sklearn.base import is_classifier
 
     from bagwise._methods.ready_made import affordable_baselines, baselines
     from bagwise.base import RowEstimator
     from bagwise.base._pipelines import final_estimator
-    from bagwise.labels import Labels
-    from bagwise.model_selection import held_out_predictions
-    from bagwise.model_selection._folds import make_folds
+    from bagwise.model_selection._held_out import predictions_of_models
 
     if not is_classifier(fitted) or isinstance(final_estimator(fitted), RowEstimator):
         raise InputError("--cv is for models that predict the label of a bag: leave it out.")
     if labels is None:
         raise LabelError("--cv needs labels: name their column with label= or label_set=.")
-    known, has_sets = labels.known, labels.has_sets
-    classes = np.asarray(fitted.classes_).tolist()
-    own = labels[known].aligned(classes, [str(label) for label in classes])
-    if has_sets:
-        targets = strata = own.indicator[:, : len(classes)].astype(int)
-    else:  # codes: np.unique, in the folds, cannot sort labels of several types
-        own = Labels.from_values(own.tolist(), own.classes.tolist())
-        targets, strata = own.codes, np.asarray(own.texts)
-    bags = data.bags[np.flatnonzero(known)]
-    groups = None if data.groups is None else data.groups[known]
-    splits = make_folds(strata, n_folds=folds, seed=seed, groups=groups)
-    sparse, names = issparse(bags.instances), affordable_baselines(bags)
-    models = {"": fitted} | baselines(label_sets=has_sets, sparse=sparse, names=names)
-    found = {}
-    with progress("Cross-validating", total=len(models) * len(splits)) as step:
-        for name, model in models.items():
-            held_out = held_out_predictions(
-                model, bags, targets, cv=splits, groups=groups, after_fold=step
-            )
-            if not has_sets:
-                predicted = own.classes[held_out.predicted]
-                held_out = replace(held_out, predicted=predicted, classes=own.classes)
-            found[name] = held_out.expand(known)
-    return replace(found.pop(""), baselines=found)
+    sparse, names = issparse(data.bags.instances), affordable_baselines(data.bags)
+    beside = baselines(label_sets=labels.has_sets, sparse=sparse, names=names)
+    with progress("Cross-validating", total=folds * (1 + len(beside))) as step:
+        own, *others = predictions_of_models(
+            [fitted, *beside.values()],
+            data.bags,
+            labels,
+            classes=fitted.classes_,
+            n_folds=folds,
+            seed=seed,
+            groups=data.groups,
+            after_fold=step,
+        )
+    return replace(own, baselines=dict(zip(beside, others, strict=True)))
 
 
 def _media(

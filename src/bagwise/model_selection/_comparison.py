@@ -234,9 +234,9 @@ def compare(
     """
     if not models:
         raise InputError("no models were given: give at least one, by its name.")
-    bags, labels, folds = prepare(X, y, cv, groups, repeats=repeats, random_state=random_state)
-    evaluations = cross_validate(models, bags, labels, folds, n_jobs=n_jobs, after_fold=after_fold)
-    ratio = float(np.mean([len(test) / len(train) for train, test in folds]))
+    prepared = prepare(X, y, cv, groups, repeats=repeats, random_state=random_state)
+    evaluations = cross_validate(models, *prepared, n_jobs=n_jobs, after_fold=after_fold)
+    ratio = float(np.mean([len(test) / len(train) for train, test in prepared[2]]))
     return Comparison(evaluations, ratio)
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from bagwise._types import Array
 from bagwise.bags import Bags
+from bagwise.base._pipelines import fit_arguments
 from bagwise.model_selection._folds import Fold, Seed, Splitter, prepare
 from bagwise.model_selection._measures import model_measures
 
@@ -27,8 +28,9 @@ class Evaluation:
     scores : dict of str to list of float
         The scores of each measure, one per fold; NaN where a fold leaves the measure undefined.
         Labels: accuracy, balanced accuracy, AUC (for several classes the mean of each against all
-        others) and, of models with ``predict_proba``, log loss. Label sets: one-error, coverage and
-        average precision. Log loss, one-error and coverage are better when lower.
+        others). Label sets: one-error, coverage and average precision. Models with
+        ``predict_proba`` also have the log loss, for label sets the mean over all labels. Log loss,
+        one-error and coverage are better when lower.
     seconds : list of float
         The time to fit and to score, one per fold.
     """
@@ -89,7 +91,8 @@ def evaluate(
     repeats : int, default=1
         How often the folds are drawn anew.
     groups : array-like of shape (n_bags,), default=None
-        Bags of one group stay in one fold: the slides of a patient.
+        Bags of one group stay in one fold: the slides of a patient. A model whose ``fit`` takes
+        `groups`, such as `AutoBagClassifier`, has those of its training bags.
     random_state : int, RandomState instance or None, default=0
         Seed of the folds.
     n_jobs : int, default=None
@@ -122,6 +125,7 @@ def cross_validate(
     bags: Bags,
     labels: Array,
     folds: list[Fold],
+    groups: Array | None,
     *,
     n_jobs: int | None = None,
     after_fold: Callable[[], None] = lambda: None,
@@ -129,7 +133,7 @@ def cross_validate(
     """Fit and score every model on every fold; `after_fold` is called in this process."""
     classes = np.unique(labels)
     jobs = (
-        delayed(_fit_and_score)(clone(model), bags, labels, fold, classes)
+        delayed(_fit_and_score)(clone(model), bags, labels, fold, groups, classes)
         for model in models.values()
         for fold in folds
     )
@@ -146,10 +150,11 @@ def cross_validate(
 
 
 def _fit_and_score(
-    model: Any, bags: Bags, labels: Array, fold: Fold, classes: Array
+    model: Any, bags: Bags, labels: Array, fold: Fold, groups: Array | None, classes: Array
 ) -> tuple[dict[str, float], float]:
     train, test = fold
     start = time.perf_counter()
-    model.fit(bags[train], labels[train])
+    within = fit_arguments(model, groups=None if groups is None else groups[train])
+    model.fit(bags[train], labels[train], **within)
     scores = model_measures(model, bags[test], labels[test], classes=classes)
     return scores, time.perf_counter() - start

@@ -74,8 +74,11 @@ def prepare(
     *,
     repeats: int = 1,
     random_state: Seed = 0,
-) -> tuple[Bags, Array, list[Fold]]:
-    """Check bags and labels, and draw the folds; `cv` may also be a splitter or the folds."""
+) -> tuple[Bags, Array, list[Fold], Array | None]:
+    """Check bags, labels and groups, and draw the folds.
+
+    `cv` may also be a splitter or the folds.
+    """
     bags = check_bags(None, X, reset=True, allow_nan=True, accept_sparse=True)
     labels = check_length(np.asarray(y), bags)
     together = None if groups is None else np.asarray(groups)
@@ -88,14 +91,15 @@ def prepare(
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
         folds = make_folds(labels, n_folds=cv, n_repeats=repeats, seed=seed, groups=together)
-        return bags, labels, folds
+        return bags, labels, folds, together
     if repeats != 1:
         raise InputError(
             f"repeats={repeats} draws the folds anew, but cv gives them: use a number of folds as "
             "cv, or a splitter that repeats, such as RepeatedStratifiedKFold."
         )
     splitter = check_cv(cv, labels, classifier=True)
-    return bags, labels, list(splitter.split(np.zeros(len(labels)), labels, together))
+    folds = list(splitter.split(np.zeros(len(labels)), labels, together))
+    return bags, labels, folds, together
 
 
 def _check_folds(y: Array, n_folds: int, groups: Array | None) -> None:

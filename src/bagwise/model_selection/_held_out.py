@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,8 +11,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from bagwise._types import Array, Bools
+from bagwise.bags import Bags
+from bagwise.base._pipelines import fit_arguments
 from bagwise.exceptions import InputError
-from bagwise.model_selection._folds import Splitter, prepare
+from bagwise.labels import Labels
+from bagwise.model_selection._folds import Splitter, make_folds, prepare
 from bagwise.model_selection._measures import by_class
 
 
@@ -109,12 +112,13 @@ def held_out_predictions(
     HeldOut
         Its classes are the sorted labels; None for label sets, whose columns are those of `y`.
     """
-    bags, labels, folds = prepare(X, y, cv, groups)
+    bags, labels, folds, groups = prepare(X, y, cv, groups)
     classes = np.unique(labels) if labels.ndim == 1 else None
     parts: dict[str, list[Array]] = {}
     unseen = {"predict": None, "decision_function": -np.inf, "predict_proba": 0.0}
     for train, test in folds:
-        fitted = clone(model).fit(bags[train], labels[train])
+        within = fit_arguments(model, groups=None if groups is None else groups[train])
+        fitted = clone(model).fit(bags[train], labels[train], **within)
         for method, fill in unseen.items():
             if hasattr(fitted, method):
                 values = np.asarray(getattr(fitted, method)(bags[test]))
@@ -135,3 +139,58 @@ def held_out_predictions(
         predicted = (ranked > threshold).astype(int)
     how = f"{len(folds)}-fold cross-validation{'' if groups is None else ', groups whole'}"
     return HeldOut(predicted, scores, proba, how, classes=classes)
+
+
+def predictions_of_models(
+    models: Sequence[Any],
+    bags: Bags,
+    labels: Labels,
+    *,
+    classes: ArrayLike,
+    n_folds: int,
+    seed: int,
+    groups: Array | None,
+    after_fold: Callable[[], None],
+) -> list[HeldOut]:
+    """Predict all labelled bags by several models, on the same folds.
+
+    Parameters
+    ----------
+    models : sequence of estimators
+        Classifiers of bags; they are cloned.
+    bags : Bags
+        The bags.
+    labels : Labels
+        What is known of their labels; other bags are left out of the folds.
+    classes : array-like
+        The classes of a fitted model, which come first.
+    n_folds, seed, groups
+        As for `make_folds`.
+    after_fold : callable
+        Called after each fit.
+
+    Returns
+    -------
+    list of HeldOut
+        One per model, for all bags; those without labels have no predictions.
+    """
+    known, own_classes = labels.known, np.asarray(classes).tolist()
+    own = labels[known].aligned(own_classes, [str(label) for label in own_classes])
+    if labels.has_sets:
+        targets = strata = own.indicator[:, : len(own_classes)].astype(int)
+    else:  # codes: np.unique, in the folds, cannot sort labels of several types
+        own = Labels.from_values(own.tolist(), own.classes.tolist())
+        targets, strata = own.codes, np.asarray(own.texts)
+    groups = None if groups is None else groups[known]
+    labelled = bags[np.flatnonzero(known)]
+    folds = make_folds(strata, n_folds=n_folds, seed=seed, groups=groups)
+    found = []
+    for model in models:
+        held_out = held_out_predictions(
+            model, labelled, targets, cv=folds, groups=groups, after_fold=after_fold
+        )
+        if not labels.has_sets:
+            predicted = own.classes[held_out.predicted]
+            held_out = replace(held_out, predicted=predicted, classes=own.classes)
+        found.append(held_out.expand(known))
+    return found

@@ -32,6 +32,12 @@ def label_set_measures(truth: Array, scores: Array) -> dict[str, float]:
     }
 
 
+def label_set_log_loss(truth: Array, proba: Array) -> float:
+    """The log loss of a label, its mean over all bags and labels."""
+    proba = np.clip(proba, 1e-15, 1 - 1e-15)
+    return float(-np.mean(np.where(truth == 1, np.log(proba), np.log1p(-proba))))
+
+
 def area_under_roc(positive: Bools, scores: Array) -> float:
     """The area under the ROC curve; NaN where one class is absent or a score is not finite."""
     defined = 0 < positive.sum() < len(positive) and bool(np.isfinite(scores).all())
@@ -58,13 +64,13 @@ def model_measures(model: Any, bags: Any, y: Array, *, classes: Array) -> dict[s
     `classes` are the sorted labels of all folds: each fold has the same measures, also where its
     model has not seen every label.
     """
-    has_scores = hasattr(model, "decision_function")
-    if y.ndim == 2:
-        method = model.decision_function if has_scores else model.predict_proba
-        return label_set_measures(y, method(bags))
-    measures = label_measures(y, model.predict(bags))
     proba = np.asarray(model.predict_proba(bags)) if hasattr(model, "predict_proba") else None
+    has_scores = hasattr(model, "decision_function")
     scores = np.asarray(model.decision_function(bags)) if has_scores else proba
+    if y.ndim == 2:
+        measures = label_set_measures(y, np.asarray(scores))
+        return measures if proba is None else measures | {"log loss": label_set_log_loss(y, proba)}
+    measures = label_measures(y, model.predict(bags))
     if scores is not None:
         scores = by_class(scores, model.classes_, classes, fill=-np.inf)
         measures["AUC"] = mean_area_under_roc(y, scores, classes)
