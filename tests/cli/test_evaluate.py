@@ -278,6 +278,7 @@ def test_label_sets_are_measured_by_rank(run, tmp_path):
         "one-error",
         "coverage",
         "average precision",
+        "log loss",
         "time",
     }
 
