@@ -224,6 +224,10 @@ def test_landmarks_of_many_instances_only(monkeypatch):
     monkeypatch.setattr(_one_vs_rest, "LANDMARKS", 90)
     found = clone(model).fit(bags, y)
     assert found.nystroem_.components_.shape == (90, 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(_one_vs_rest, "LEAST_LANDMARKS", 5)
+        patch.setattr(_one_vs_rest, "MOST_VALUES", 7 * bags.n_instances)
+        assert clone(model).fit(bags, y).nystroem_.components_.shape == (7, 4)
     assert found.score(bags, y) > 0.9
     again = clone(model).fit(bags, y)
     np.testing.assert_array_equal(found.coef_, again.coef_)

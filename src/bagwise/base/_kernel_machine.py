@@ -131,6 +131,9 @@ class KernelMachine(BagEstimator):
 class NystroemFeatures(LinearFeatures):
     """Rows that approximate a kernel; the transformer goes into the fitted state."""
 
+    # The approximation is off by more; below, the solver takes minutes where a bag is huge.
+    least_tol = 1e-6
+
     def __init__(self, rows: Array, nystroem: Nystroem, gamma: float) -> None:
         super().__init__(rows)
         self.nystroem, self.gamma = nystroem, gamma

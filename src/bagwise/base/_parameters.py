@@ -77,7 +77,8 @@ DESCRIPTIONS = {
     "n_landmarks": (
         'int, "auto" or None',
         "Number of Nystroem features that approximate the kernel; None for the exact kernel.\n"
-        '"auto" is None up to 3,000 instances, else 300. Not used by the linear kernel.',
+        '"auto" is None up to 3,000 instances, 300 up to 100,000, then fewer, but at least 100.\n'
+        "Margins are then met to 1e-6 at best. Not used by the linear kernel.",
     ),
     "n_features_in_": ("int", "Number of features of an instance, or of a row."),
     "rows": ("array-like or CSR of shape (n_rows, n_features)", "The rows."),

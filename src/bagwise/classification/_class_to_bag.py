@@ -201,8 +201,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         near = np.empty(bags.n_instances)
         for c in np.unique(columns):
             rows = np.flatnonzero(columns == c)
-            alone = Bags(bags.instances[rows], np.arange(len(rows) + 1))
-            near[rows] = -self._distances_of_class(c, alone)
+            near[rows] = -self._distances_of_rows(c, bags.instances[rows])
         return compiled.segments.argmax(near, bags.offsets)
 
     def _learn(self, bags: Bags, carries: Bools, rng: np.random.RandomState) -> SolverResult:
@@ -262,13 +261,24 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
 
     def _distances_of_class(self, c: int, bags: Bags) -> Array:
         """Distance of one class to each bag; infinite where no bag has the class."""
-        train, components = self.training_bags_, self.components_[c]
-        own = train.instances[self.label_sets_[train.bag_index, c] == 1]
+        own = self._instances_of_class(c)
         if len(own) == 0:
             return np.full(len(bags), np.inf)
-        together = Bags(own @ components.T, [0, len(own)])
-        moved = bags.with_instances(bags.instances @ components.T)
+        together = Bags(own, [0, len(own)])
+        moved = bags.with_instances(bags.instances @ self.components_[c].T)
         return distances_between(together, moved, kind="meanmin")[0]
+
+    def _distances_of_rows(self, c: int, rows: Any) -> Array:
+        """Distance of one class to each row as a bag of its own, as by `_distances_of_class`."""
+        own = self._instances_of_class(c)
+        if len(own) == 0:
+            return np.full(rows.shape[0], np.inf)
+        return compiled.set_distances.mean_distances(own, rows @ self.components_[c].T)
+
+    def _instances_of_class(self, c: int) -> Array:
+        """The instances of the training bags of a class, in the metric of the class."""
+        train = self.training_bags_
+        return train.instances[self.label_sets_[train.bag_index, c] == 1] @ self.components_[c].T
 
     def _thresholds(self) -> Array:
         train, carries = self.training_bags_, self.label_sets_ == 1

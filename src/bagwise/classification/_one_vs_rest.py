@@ -19,7 +19,9 @@ from bagwise.solvers.result import SolverResult
 
 # Parameters that bagwise 0.1 did not have: its behaviour, for models saved by it.
 ADDED = {"threshold": "zero", "n_landmarks": None, "negative_weight": 1.0, "random_state": 0}
-LANDMARKS = 300  # Nystroem features where the kernel matrix of all instances is not kept
+# Nystroem features where the kernel matrix of all instances is not kept: fewer, down to the least,
+# where they would be more values than this.
+LANDMARKS, LEAST_LANDMARKS, MOST_VALUES = 300, 100, 30_000_000
 
 
 class OneVsRestSVM(OneVsRestMixin, KernelMachine):
@@ -71,7 +73,10 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         """How many Nystroem features approximate the kernel; None for the exact kernel."""
         if self.n_landmarks != "auto":
             return self.n_landmarks
-        return LANDMARKS if rows.shape[0] > KEPT else None
+        n_rows = rows.shape[0]
+        if n_rows <= KEPT:
+            return None
+        return min(LANDMARKS, max(LEAST_LANDMARKS, MOST_VALUES // n_rows))
 
     def _threshold(self, n_classes: int) -> str:
         if self.threshold != "auto":

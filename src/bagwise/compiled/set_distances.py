@@ -137,6 +137,40 @@ def _closest_instances(start, stop, points, offsets, first, second, left, right)
                     best, left[pair], right[pair] = total, i, j
 
 
+def mean_distances(X: Floats, Y: Floats) -> Floats:
+    """The mean Euclidean distance of each row of Y from all rows of X.
+
+    Parameters
+    ----------
+    X, Y : ndarray of shape (n, n_features), (n_rows, n_features)
+        The rows; at least one in X.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+    """
+    out = np.empty(len(Y))
+    n_values = float(len(Y)) * X.size
+    # Short blocks, between which Ctrl-C is heard on one core.
+    n_blocks = max(len(threads.even_bounds(len(Y), n_values)) - 1, int(n_values / 1e8))
+    bounds = np.unique(np.linspace(0, len(Y), n_blocks + 1).astype(np.int64))
+    threads.run_blocks(_mean_distances, bounds, np.ascontiguousarray(X), Y, out)
+    return out
+
+
+@_vectorised
+def _mean_distances(start, stop, X, Y, out):  # type: ignore[no-untyped-def]
+    for i in range(start, stop):
+        total = 0.0
+        for j in range(X.shape[0]):
+            squared = 0.0
+            for k in range(X.shape[1]):
+                difference = Y[i, k] - X[j, k]
+                squared += difference * difference
+            total += np.sqrt(squared)
+        out[i] = total / X.shape[0]
+
+
 @_compiled
 def _nearest_in_bags(distances, offsets, smallest, column):  # type: ignore[no-untyped-def]
     for i in range(distances.shape[0]):

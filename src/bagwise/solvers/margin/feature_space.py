@@ -78,6 +78,7 @@ class LinearFeatures:
     """
 
     at_once = sys.maxsize  # points at a time: no matrix is larger than the points themselves
+    least_tol = 0.0  # closer, margins say nothing
 
     def __init__(self, instances: Any) -> None:
         self.rows, self.centre = instances, np.zeros(instances.shape[1])
@@ -130,6 +131,7 @@ class KernelFeatures:
     """
 
     at_once = KEPT  # points at a time, for which a Gram matrix may be held
+    least_tol = 0.0
 
     def __init__(self, instances: Any, kernel: Callable[[Any, Any], Array]) -> None:
         self.rows, self.kernel = instances, kernel

@@ -277,7 +277,7 @@ def max_margin(
     -------
     Machine
     """
-    nothing = np.zeros(len(problem.signs))
+    tol, nothing = max(tol, space.least_tol), np.zeros(len(problem.signs))
     start = Start(nothing, nothing, 0.0, 0.0) if start is None else start
     chosen = _first_choice(problem, start.multipliers, space.at_once)
     while True:
