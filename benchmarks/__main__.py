@@ -17,6 +17,7 @@ import bagwise
 from .harness import table
 
 PARTS = (
+    "auto",
     "import_time",
     "segments",
     "bag_distances",

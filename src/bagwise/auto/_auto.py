@@ -31,6 +31,7 @@ from bagwise.base._fitted_state import Anything, FittedState, ListOf, Model, Num
 from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._parameters import COUNT, POSITIVE, with_parameters
 from bagwise.base._scoring import softmax_probabilities
+from bagwise.compiled.threads import one_core_if_few
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
 from bagwise.model_selection._folds import Fold, make_folds
@@ -221,8 +222,9 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
             raise InputError(f"no candidate could be fitted: {reasons}.")
 
         scores = np.stack([np.asarray(entry.scores) for entry in ran], axis=2)
-        stack = fit_stack(scores, targets, exclusive=exclusive, reg=REG)
-        whole = self._judge(ran, scores, targets, folds, exclusive=exclusive)
+        with one_core_if_few(scores.size):  # many small problems for L-BFGS
+            stack = fit_stack(scores, targets, exclusive=exclusive, reg=REG)
+            whole = self._judge(ran, scores, targets, folds, exclusive=exclusive)
         sign = -1 if self.metric in LOWER_IS_BETTER else 1
         best = int(np.nanargmax([sign * entry.score for entry in ran]))
         if self.ensemble == "best":

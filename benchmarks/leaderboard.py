@@ -1,0 +1,326 @@
+"""All methods, and the automatic one, on all sets of bags: `python -m benchmarks.leaderboard`.
+
+Writes docs/leaderboard.md and its pictures. Each method has its defaults and the same folds;
+instances are standardised inside the folds, and the automatic method chooses inside them. A method
+and a set are a process of their own, whose result is kept in results/leaderboard: a run that was
+interrupted goes on, and `--again` starts anew.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from bagwise._methods import METHODS, find_method, make_model
+from bagwise._methods.ready_made import baselines
+from bagwise.datasets import load_dataset, make_bags, make_digit_bags
+from bagwise.exceptions import DataNotFoundError
+from bagwise.inspection import RankDisplay
+from bagwise.model_selection import Comparison, Evaluation, compare, ranks
+from bagwise.model_selection._folds import make_folds
+
+ROOT = Path(__file__).parent.parent
+KEPT = ROOT / "results" / "leaderboard"
+PAGE = ROOT / "docs" / "leaderboard.md"
+PICTURES = ROOT / "docs" / "images"
+BUDGET = 60.0  # seconds of the automatic method
+BASELINES = {"pooled-trees": "pooled trees", "majority": "majority"}  # as `baselines` has them
+LABELS = ("AUC", "accuracy", "balanced accuracy", "log loss")
+LABEL_SETS = ("average precision", "one-error", "log loss")
+
+HEADER = """# Leaderboard
+
+Written by `python -m benchmarks.leaderboard`: {folds}-fold cross-validation{times}, the same folds
+for all methods, instances standardised inside the folds. Every method has its defaults. `auto` is
+nested: it compares, calibrates and weights its methods inside the training part, in at most
+{budget:.0f} s. Ranks: 1 is the best.
+
+`auto` and the defaults were chosen on Musk1, Elephant, digit bags and drawn bags, where their
+figures are optimistic; the other sets were looked at once. `majority` knows only how often each
+label occurs, `pooled-trees` are the plain baseline: trees on the mean, extremes and spread of each
+feature.
+
+A dash is a method that took more than {limit:.0f} s, needs a package that was not there, or
+refused the bags (see the end of the page). Seconds are those of all folds on one core{cores}.
+"""
+
+
+def drawn(**options):
+    """A loader of drawn bags, of the difficulty on which the defaults were chosen."""
+    shape = {"separation": 3.0, "noise": 2.0, "bag_size": (3, 8), "random_state": 0}
+    return lambda: make_bags(120, 10, **(shape | options))
+
+
+def brown_creeper():
+    """Recordings of birds, positive where the commonest species sings."""
+    data = load_dataset("hja_birdsong")
+    return data.bags, data.label_sets[:, data.label_sets.sum(axis=0).argmax()]
+
+
+def labels_of(load: Callable) -> Callable:
+    """The bags and labels, or label sets, of a data set."""
+
+    def loaded():
+        data = load()
+        return data.bags, data.label_sets if "label_sets" in data else data.y
+
+    return loaded
+
+
+def listed(name: str) -> Callable:
+    """A data set of `bagwise datasets`."""
+    return labels_of(lambda: load_dataset(name))
+
+
+SETS: dict[str, dict[str, Callable]] = {
+    "labels": {
+        "Musk1": listed("musk1"),
+        "Musk2": listed("musk2"),
+        "Elephant": listed("elephant"),
+        "Fox": listed("fox"),
+        "birds": brown_creeper,
+        "digits": labels_of(lambda: make_digit_bags(random_state=0)),
+        "drawn": labels_of(drawn()),
+        "drawn, 3 classes": labels_of(drawn(n_classes=3)),
+    },
+    "label sets": {
+        "Letter-Carroll": listed("letter_carroll"),
+        "Letter-Frost": listed("letter_frost"),
+        "MSRC v2": listed("msrcv2"),
+        "HJA birds": listed("hja_birdsong"),
+        "MLSP birds": listed("miml_birds"),
+    },
+}
+
+
+def main() -> None:
+    """Run what is not there yet, then write the page."""
+    options = parsed()
+    if options.cell:
+        print(json.dumps(cell(*options.cell, options.folds, options.repeats)))
+        return
+    results = {kind: run_all(kind, sets, options) for kind, sets in SETS.items()}
+    if options.print:
+        for kind, found in results.items():
+            print("\n".join(tables(kind, found)))
+        return
+    PAGE.write_text(page(results, options), encoding="utf-8")
+    print(f"written: {PAGE.relative_to(ROOT)}")
+
+
+def parsed() -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.leaderboard", description=__doc__)
+    parser.add_argument("--methods", nargs="+", help="these methods only")
+    parser.add_argument("--sets", nargs="+", help="these sets only")
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=1, help="how often folds are drawn anew")
+    parser.add_argument("--limit", type=float, default=300, help="seconds of a method on a set")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
+    parser.add_argument("--again", action="store_true", help="forget the results that are there")
+    parser.add_argument("--print", action="store_true", help="print the tables, write no page")
+    parser.add_argument("--cell", nargs=2, metavar=("SET", "METHOD"), help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def cell(data_set: str, method: str, folds: int, repeats: int) -> dict:
+    """Evaluate a method on a set."""
+    bags, y = next(sets[data_set] for sets in SETS.values() if data_set in sets)()
+    model = made(method, sets=np.ndim(y) == 2, sparse=issparse(bags.instances))
+    splits = make_folds(np.asarray(y), n_folds=folds, n_repeats=repeats)
+    (found,) = compare({method: model}, bags, y, cv=splits)
+    ratio = float(np.mean([len(test) / len(train) for train, test in splits]))
+    return {"scores": dict(found.scores), "seconds": found.seconds, "ratio": ratio}
+
+
+def made(method: str, *, sets: bool, sparse: bool) -> Any:
+    """A method with its defaults, or a baseline."""
+    if method in BASELINES:
+        (model,) = baselines(label_sets=sets, sparse=sparse, names=[BASELINES[method]]).values()
+        return model
+    chosen = find_method(method)
+    settings = {"random_state": 0} if "random_state" in chosen.parameters else {}
+    if method == "auto":
+        settings["time_budget"] = BUDGET
+    return make_model(chosen, settings, scale=True, sparse=sparse)
+
+
+def run_all(kind: str, sets: dict[str, Callable], options: argparse.Namespace) -> dict:
+    """The results of each set by method: of a cell, or {"failed": why}."""
+    able = [
+        name
+        for name, method in METHODS.items()
+        if method.command is None and (method.label_sets or kind == "labels")
+    ]
+    methods = [
+        name
+        for name in dict.fromkeys([*able, *BASELINES])
+        if options.methods is None or name in options.methods
+    ]
+    names = [name for name in sets if options.sets is None or name in options.sets]
+    jobs = [(name, method, options) for name in names for method in methods]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        found = dict(zip([job[:2] for job in jobs], pool.map(lambda j: run(*j), jobs), strict=True))
+    return {name: {method: found[name, method] for method in methods} for name in names}
+
+
+def run(data_set: str, method: str, options: argparse.Namespace) -> dict:
+    """The result of a cell, from an earlier run or from a process of its own."""
+    kept = KEPT / f"{options.folds}x{options.repeats}" / f"{data_set} {method}.json"
+    if kept.exists() and not options.again:
+        return json.loads(kept.read_text())
+    words = ["--folds", str(options.folds), "--repeats", str(options.repeats)]
+    command = [sys.executable, "-m", "benchmarks.leaderboard", "--cell", data_set, method, *words]
+    threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "NUMBA", "MKL")}
+    surroundings = os.environ | (threads if options.jobs > 1 else {})
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, env=surroundings, capture_output=True, text=True,
+            timeout=options.limit,
+        )  # fmt: skip
+        last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        result = json.loads(done.stdout) if done.returncode == 0 else {"failed": last[0]}
+    except subprocess.TimeoutExpired:
+        result = {"failed": f"more than {options.limit:.0f} s"}
+    print(f"{data_set}: {method}: {result.get('failed', 'done')}", file=sys.stderr, flush=True)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps(result))
+    return result
+
+
+def page(results: dict, options: argparse.Namespace) -> str:
+    """The page, and its pictures as files."""
+    times = "" if options.repeats == 1 else f", drawn {options.repeats} times"
+    cores = "" if options.jobs == 1 else f", {options.jobs} methods at a time"
+    lines = [
+        HEADER.format(
+            folds=options.folds, times=times, budget=BUDGET, limit=options.limit, cores=cores
+        )
+    ]
+    for kind, found in results.items():
+        lines += [f"## {'One label per bag' if kind == 'labels' else 'Label sets'}", ""]
+        lines += against_trees(kind, found)
+        lines += picture(kind, found)
+        lines += tables(kind, found)
+    lines += ["## What is missing", ""]
+    lines += [
+        f"- {name}, {method}: {result['failed']}"
+        for found in results.values()
+        for name, by_method in found.items()
+        for method, result in by_method.items()
+        if "failed" in result
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def tables(kind: str, found: dict) -> list[str]:
+    """A table of each measure: a row per method, the best mean first, a column per set."""
+    lines = []
+    for measure in (*(LABELS if kind == "labels" else LABEL_SETS), "seconds"):
+        low = measure in ("log loss", "one-error", "seconds")
+        rows = {
+            method: [value_of(by_method[method], measure) for by_method in found.values()]
+            for method in next(iter(found.values()))
+        }
+        rows = {method: values for method, values in rows.items() if not np.isnan(values).all()}
+        best = np.nanmax([[-v if low else v for v in values] for values in rows.values()], axis=0)
+        order = sorted(rows, key=lambda method: place(rows[method], low=low))
+        lines += [f"### {measure[0].upper()}{measure[1:]}", ""]
+        lines += [f"| method | {' | '.join(found)} | mean |", "|---|" + "---:|" * (len(found) + 1)]
+        for method in order:
+            cells = [
+                shown(value, measure, bold=(-value if low else value) >= top)
+                for value, top in zip(rows[method], best, strict=True)
+            ]
+            lines.append(
+                f"| {method} | {' | '.join(cells)} | {shown(np.mean(rows[method]), measure)} |"
+            )
+        lines.append("")
+    return lines
+
+
+def against_trees(kind: str, found: dict) -> list[str]:
+    """How much better the automatic method is than trees on pooled statistics, set by set."""
+    measures = ("AUC", "accuracy") if kind == "labels" else ("average precision", "log loss")
+    lines = [
+        "`auto` less pooled trees in the same folds, with the interval of the corrected resampled "
+        "t-test; positive is better:",
+        "",
+        f"| set | {' | '.join(measures)} |",
+        "|---|---:|---:|",
+    ]
+    for name, by_method in found.items():
+        if any("failed" in by_method.get(m, {"failed": ""}) for m in ("auto", "pooled-trees")):
+            continue
+        two = [evaluation(m, by_method[m]) for m in ("pooled-trees", "auto")]
+        comparison = Comparison(two, by_method["auto"]["ratio"])
+        cells = []
+        for measure in measures:
+            (difference,) = comparison.differences(measure)
+            cells.append(
+                f"{difference.mean:+.3f} ({difference.lower:+.3f} to {difference.upper:+.3f})"
+            )
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def picture(kind: str, found: dict) -> list[str]:
+    """The mean ranks of the methods that have a score on every set."""
+    measure = "AUC" if kind == "labels" else "average precision"
+    scores = {
+        name: {method: value_of(result, measure) for method, result in by_method.items()}
+        for name, by_method in found.items()
+    }
+    whole = [m for m in next(iter(scores.values())) if all(s[m] == s[m] for s in scores.values())]
+    if len(whole) < 2:
+        return []
+    found_ranks = ranks({name: {m: values[m] for m in whole} for name, values in scores.items()})
+    display = RankDisplay.from_ranks(found_ranks)
+    file = PICTURES / f"ranks-{kind.replace(' ', '-')}.svg"
+    display.figure_.savefig(file, bbox_inches="tight", metadata={"Date": None})
+    text = f"Mean ranks by {measure} on {len(scores)} sets, with groups that cannot be told apart"
+    return [f"![{text}](images/{file.name})", ""]
+
+
+def evaluation(method: str, result: dict) -> Evaluation:
+    """A kept result as `compare` returns it."""
+    return Evaluation(method, result["scores"], result["seconds"])
+
+
+def value_of(result: dict, measure: str) -> float:
+    """The mean of a measure over the folds, or all seconds; NaN where there is none."""
+    if "failed" in result:
+        return float("nan")
+    if measure == "seconds":
+        return float(np.sum(result["seconds"]))
+    mean = evaluation("", result).mean(measure)
+    return float("nan") if mean is None else mean
+
+
+def place(values: list[float], *, low: bool) -> tuple:
+    """Where a method stands in a table: by its mean, those without a score on some set last."""
+    known = np.array(values)[~np.isnan(values)]
+    return len(known) < len(values), known.mean() if low else -known.mean()
+
+
+def shown(value: float, measure: str, *, bold: bool = False) -> str:
+    """A number as the tables have it."""
+    if np.isnan(value):
+        return "-"
+    text = f"{value:.1f}" if measure == "seconds" else f"{value:.3f}".lstrip("0")
+    return f"**{text}**" if bold else text
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except DataNotFoundError as error:
+        sys.exit(f"{error}")
