@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -123,8 +124,9 @@ def check_refused_or_right(model, X):
 
 @pytest.mark.parametrize(("index", "name"), MODELS, ids=[name for _, name in MODELS])
 def test_changed_models_are_refused_or_predict(index, name):
+    """Every third change; all of them below."""
     kinds = [kind for kind in KINDS if fitted(index, kind) is not None]
-    check_changes(*fitted(index, kinds[index % len(kinds)]))
+    check_changes(*fitted(index, kinds[index % len(kinds)]), first=index % 3, step=3)
 
 
 @pytest.mark.slow
@@ -148,12 +150,12 @@ def test_changed_models_of_scikit_learn_inside(inner, storage):
     check_changes(SingleInstanceClassifier(inner).fit(bags, y), bags)
 
 
-def check_changes(model, X):
+def check_changes(model, X, *, first=0, step=1):
     bad = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert model_problem(model) is None
-        for what, damaged in changed_models(model):
+        for what, damaged in islice(changed_models(model), first, None, step):
             try:
                 check_refused_or_right(damaged, X)
             except Exception as error:

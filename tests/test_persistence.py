@@ -106,7 +106,7 @@ def models():
     }
 
 
-@pytest.mark.parametrize("storage", ["dense", "sparse"])
+@pytest.mark.parametrize("storage", ["dense", pytest.param("sparse", marks=pytest.mark.slow)])
 def test_predictions_are_equal_in_another_process(tmp_path, labelled, storage):
     bags, y = labelled
     if storage == "sparse":

@@ -24,6 +24,7 @@ from bagwise._methods.ready_made import (
     standardised,
 )
 from bagwise.annotation import ORedLogisticRegression
+from bagwise.auto import AutoBagClassifier
 from bagwise.bags import Bags
 from bagwise.base._pipelines import instance_model
 from bagwise.classification import CitationKNN, PrimalDualMISVM, SetKernelSVM
@@ -46,6 +47,7 @@ from bagwise.model_selection import compare
 from bagwise.model_selection._folds import make_folds
 from bagwise.persistence import load_model, save_model
 from bagwise.preprocessing import InstanceTransformer
+from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
 from bagwise.report._page import Code, Figure, Section, Table
 from bagwise.semi_supervised import WellSVMClassifier
 
@@ -95,8 +97,8 @@ def key_shapes(folder: Path) -> Section:
     train, test = train_test_split(
         np.arange(len(bags)), test_size=12, stratify=labels, random_state=0
     )
-    fitted = standardised(SetKernelSVM()).fit(bags[train], labels[train])
-    facts = {"method": "nsk", "columns": {"bag": "bag", "label": "label"}}
+    fitted = AutoBagClassifier(random_state=0).fit(bags[train], labels[train])
+    facts = {"method": "auto", "columns": {"bag": "bag", "label": "label"}}
     save_model(fitted, folder / "model.skops", metadata=facts, force=True)
 
     model, _ = load_model(folder / "model.skops")
@@ -118,16 +120,18 @@ def key_shapes(folder: Path) -> Section:
     InstanceScoreDisplay.from_estimator(model, bags[test], ax=ax)
     return Section(
         "Which shape says so?",
-        f"A set kernel SVM (nsk), trained on {len(train)} molecules, saved to model.skops, "
-        f"loaded again and applied to {len(test)} others. The loaded model gives "
+        f"Nobody chose a method: AutoBagClassifier cross-validated several on {len(train)} "
+        "molecules and combined them by their weights.",
+        Table(leaderboard_columns(fitted.leaderboard_), LEADERBOARD_CAPTION),
+        f"Saved to model.skops, loaded again and applied to {len(test)} other molecules, it gives "
         + ("the same scores as before it was saved." if same else "other scores: a bug!"),
         Table(table, "Molecules not trained on, and the row of the shape that decided (from 0)"),
         Figure(
             ax.figure,
             alt="Scores of the shapes of each molecule in a row of dots, the key shape marked "
             "by a diamond; the numbers are in predictions.instances.parquet.",
-            caption="Each row is a molecule, each dot one of its shapes. The score of the "
-            "molecule is the mean of its dots.",
+            caption="Each row is a molecule, each dot one of its shapes, scored by the methods "
+            "that score instances. The score of the molecule depends on the others too.",
         ),
     )
 

@@ -167,6 +167,25 @@ def _pairs_of_instances(bags: Bags) -> float:
     return 8.0 * min(bags.n_instances, MOST_INSTANCES) ** 2
 
 
+@dataclass(frozen=True)
+class _Models:
+    """The models of rows for the labels at hand: one label per bag, or label sets."""
+
+    sets: bool
+    n_columns: int
+
+    def per_label(self, model: Any) -> Any:
+        return OnePerLabel(model) if self.sets else model
+
+    def machine(self, **options: Any) -> Any:
+        svm = SVC(tol=1e-6, **options)  # so that rounding decides no weight
+        several = self.n_columns > 1 and not self.sets
+        return self.per_label(OneVsRestClassifier(svm) if several else svm)
+
+    def logistic(self, C: float) -> Any:
+        return self.per_label(LogisticRegression(C=C, max_iter=1000))
+
+
 def default_members(*, sets: bool, n_columns: int) -> list[Member]:
     """The default candidates, the most often useful first.
 
@@ -181,71 +200,83 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
     -------
     list of Member
     """
+    models = _Models(sets, n_columns)
+    trees, mind, minimax = _pooled_trees(models), _mind(models), _minimax(models)
+    fisher = Member("fisher-vectors", models.logistic(10.0), FisherVector())
+    knn = Member("citation-knn", CitationKNN(), growth=2.0, held=_pairs_of_bags)
+    if sets:
+        orlr = Member("orlr", ORedLogisticRegression())
+        return [trees, _random_fourier(models), mind, orlr, minimax, fisher, knn]
+    boost = Member("milboost", MILBoost(), keeps="standard")
+    return [trees, _nsk(models), mind, boost, minimax, _miles(models), fisher, _misvm(), knn]
 
-    def per_label(model: Any) -> Any:
-        return OnePerLabel(model) if sets else model
 
-    def machine(**options: Any) -> Any:
-        svm = SVC(tol=1e-6, **options)  # so that rounding decides no weight
-        return per_label(OneVsRestClassifier(svm) if n_columns > 1 and not sets else svm)
-
-    def logistic(C: float) -> Any:
-        return per_label(LogisticRegression(C=C, max_iter=1000))
-
-    trees = Member(
+def _pooled_trees(models: _Models) -> Member:
+    return Member(
         "pooled-trees",
-        per_label(RandomisedTrees(100 if sets else 300)),
+        models.per_label(RandomisedTrees(100 if models.sets else 300)),
         BagStatistics(),
         held=lambda bags: 3 * 8.0 * 4 * len(bags) * bags.n_features,
     )
-    fourier = Member("nsk (random Fourier)", logistic(100.0), RandomFourierEmbedding())
-    nsk = Member(
+
+
+def _random_fourier(models: _Models) -> Member:
+    return Member("nsk (random Fourier)", models.logistic(100.0), RandomFourierEmbedding())
+
+
+def _nsk(models: _Models) -> Member:
+    return Member(
         "nsk",
-        machine(C=10.0, kernel="precomputed"),
+        models.machine(C=10.0, kernel="precomputed"),
         SetKernel(),
         by_bag=True,
         final=SetKernelSVM(C=10.0),
         growth=2.0,
         held=_pairs_of_bags,
-        replacement=fourier,
+        replacement=_random_fourier(models),
     )
-    few_prototypes = Member(
-        "mind (200 prototypes)", logistic(1.0), BagDissimilarity(n_prototypes=200)
-    )
-    mind = Member(
+
+
+def _mind(models: _Models) -> Member:
+    return Member(
         "mind",
-        machine(C=1.0, kernel="linear"),
+        models.machine(C=1.0, kernel="linear"),
         BagDissimilarity(),
         by_bag=True,
         growth=2.0,
         held=_pairs_of_bags,
-        replacement=few_prototypes,
+        replacement=Member(
+            "mind (200 prototypes)", models.logistic(1.0), BagDissimilarity(n_prototypes=200)
+        ),
     )
-    minimax = Member(
+
+
+def _minimax(models: _Models) -> Member:
+    return Member(
         "minimax",
-        per_label(SetKernelSVM(C=10.0, bag_kernel="minimax")),
+        models.per_label(SetKernelSVM(C=10.0, bag_kernel="minimax")),
         growth=2.0,
         held=_pairs_of_bags,
         replacement=Member(
-            "minimax (linear)", logistic(0.1), BagStatistics(statistics=("min", "max"))
+            "minimax (linear)", models.logistic(0.1), BagStatistics(statistics=("min", "max"))
         ),
     )
-    fisher = Member("fisher-vectors", logistic(10.0), FisherVector())
-    knn = Member("citation-knn", CitationKNN(), growth=2.0, held=_pairs_of_bags)
-    if sets:
-        orlr = Member("orlr", ORedLogisticRegression())
-        return [trees, fourier, mind, orlr, minimax, fisher, knn]
-    miles = Member(
+
+
+def _miles(models: _Models) -> Member:
+    return Member(
         "miles",
         MILES(),
         growth=2.0,
         held=lambda bags: 2 * 8.0 * len(bags) * bags.n_instances,
         replacement=Member(
-            "miles (500 prototypes)", logistic(1.0), InstanceSimilarity(n_prototypes=500)
+            "miles (500 prototypes)", models.logistic(1.0), InstanceSimilarity(n_prototypes=500)
         ),
     )
-    boost = Member("milboost", MILBoost(), keeps="standard")
-    margin = Member(
+
+
+def _misvm() -> Member:
+    return Member(
         "misvm-bag",
         BagMarginSVM(kernel="rbf", threshold="zero"),
         keeps="standard",
@@ -253,7 +284,6 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
         held=_pairs_of_instances,
         replacement=Member("pdmisvm", PrimalDualMISVM()),
     )
-    return [trees, nsk, mind, boost, minimax, miles, fisher, margin, knn]
 
 
 def chosen_members(candidates: Any, *, sets: bool, n_columns: int) -> list[Member]:
