@@ -99,6 +99,8 @@ def test_help_is_shown_where_nothing_was_asked(run):
     ],
 )
 def test_bad_input_is_one_line_and_2(run, slides, monkeypatch, words, message):
+    if words[0] in ("fit", "predict"):
+        pytest.importorskip("skops")
     monkeypatch.chdir(slides.parent)
     before = sorted(slides.parent.iterdir())
     result = run(*(word.format(slides=slides) for word in words))

@@ -228,6 +228,7 @@ def test_a_full_disk_is_an_error_and_nothing_is_left(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file size limits")
 def test_a_file_size_limit_is_an_error_of_the_command_line(tmp_path, bags):
+    pytest.importorskip("skops")
     path = write(tmp_path, "bags.csv", bags)
     folder = tmp_path / "small"
     folder.mkdir()
