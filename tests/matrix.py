@@ -26,6 +26,7 @@ COMPILED = [
     "tests/annotation/test_label_subsets.py",
     "tests/classification/test_diverse_density.py",
     "tests/classification/test_mil_boost.py",
+    "tests/classification/test_one_sided_solver.py",
     "tests/classification/test_primal_dual_solver.py",
     "tests/metric_learning/test_miml_metric.py",
     "tests/test_pairwise.py",

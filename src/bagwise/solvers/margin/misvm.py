@@ -81,8 +81,9 @@ def bag_margin(
     slack_per_bag: bool,
     max_iter: int,
     tol: float,
+    witnesses: Ints | None = None,
 ) -> SolverResult:
-    """Learn by MI-SVM: a positive bag is its witness; the first witness is the mean of the bag.
+    """Learn by MI-SVM: a positive bag is its witness.
 
     Parameters
     ----------
@@ -100,6 +101,8 @@ def bag_margin(
         Most machines to solve.
     tol : float
         How exactly the margins are met.
+    witnesses : ndarray of int of shape (n_positive_bags,), default=None
+        The first witness of each positive bag, a row; by default the mean of the bag.
 
     Returns
     -------
@@ -110,10 +113,10 @@ def bag_margin(
     problem = bag_problem(offsets, positive, costs, slack_per_bag=slack_per_bag)
     negatives = problem.combine[problem.signs < 0]
 
-    def solve(witnesses: Ints, before: Machine | None) -> Machine:
-        if before is None:
+    def solve(chosen_rows: Ints, before: Machine | None) -> Machine:
+        if before is None and witnesses is None:
             return max_margin(space, problem, tol=tol)
-        chosen = selection(witnesses, offsets[-1])
+        chosen = selection(chosen_rows, offsets[-1])
         combine = sparse.vstack([negatives, chosen], format="csr")
         return max_margin(space, replace(problem, combine=combine), tol=tol)
 
@@ -130,11 +133,12 @@ def bag_margin(
             # As when the means cannot be told from the negatives, and w = 0.
             scores = scores + TIE * tol * tilt()
         rows = compiled.segments.argmax(compiled.ties.settled(scores), offsets)
-        witnesses = (offsets[:-1] + rows)[positive]
-        scores = np.concatenate([negatives @ machine.scores, machine.scores[witnesses]])
-        return witnesses, 0.5 * machine.squared_norm + problem.loss(scores, 0.0)
+        best = (offsets[:-1] + rows)[positive]
+        scores = np.concatenate([negatives @ machine.scores, machine.scores[best]])
+        return best, 0.5 * machine.squared_norm + problem.loss(scores, 0.0)
 
-    return alternate(solve, judge, np.full(positive.sum(), -1), max_iter)
+    first = np.full(positive.sum(), -1) if witnesses is None else witnesses
+    return alternate(solve, judge, first, max_iter)
 
 
 def alternate(

@@ -201,55 +201,101 @@ def primal_dual(
     problem = Problem(space.bags.offsets, codes, weights, n_classes, shared)
     sizes = weights * np.diff(problem.offsets)
     total = np.bincount(codes, sizes, n_classes) * problem.extra + sizes.sum()
-    cap = 1e10 * max(1.0, C)  # beyond it nothing moves, and single precision would overflow
-
     settings = "pdMISVM", C, mu, rho, exact, shared, mask_own_class, fit_intercept, n_classes
-    file = None if checkpoint is None else Checkpoint(checkpoint, settings)
     with place(
         space.bags, space.part, codes, weights,
         n_classes=n_classes, shared=shared, mask=mask_own_class, cost=C,
     ) as parts:  # fmt: skip
-        used = retry_on_new_parts(parts, lambda: space.used_features(parts))
-        start = space.start(used, rng, n_classes)
-        solve = None
-        if exact:
-            solve = retry_on_new_parts(parts, lambda: space.solver(parts, problem, used))
+        return alternate_directions(
+            space, parts, problem, total, lambda used: space.start(used, rng, n_classes),
+            C=C, mu=mu, rho=rho, max_iter=max_iter, tol=tol, exact=exact,
+            fit_intercept=fit_intercept, track=track,
+            file=None if checkpoint is None else Checkpoint(checkpoint, settings),
+        )  # fmt: skip
 
-        def begin(now: dict[str, Any]) -> None:
-            parts.do("begin", now["W"])
 
-        def step(now: dict[str, Any]) -> bool:
-            W, mu = now["W"], float(now["mu"])
-            projected = now["projected"] * used
-            if solve is not None:
-                move, factor = solve(projected - W / mu, mu), np.ones(n_classes)
-                sums, _ = parts.total("change", move)
-            else:
-                move = W - mu * projected  # the gradient, Eq. 21
-                sums, squares = parts.total("change", move)
-                norms = space.step_norms(parts, move).astype(np.float64)
-                factor = -norms / np.maximum(norms + mu * squares, np.finfo(float).tiny)  # Eq. 23
-            now["W"] = W = W + like(factor[:, None], W) * move
-            shift = np.zeros(n_classes)
-            if fit_intercept:  # Eq. 11, counting instances
-                shift = (now["residual_sums"] - factor * sums) / total
-            now["b"] = now["b"] + shift
-            now["mu"] = min(mu * rho, cap)
-            report, now["projected"], now["residual_sums"] = parts.total(
-                "update", factor, shift, mu, now["mu"]
-            )
-            gaps, scale, hinge = report.tolist()
-            norm = float(space.squared_norms(parts, W, now["b"]).sum())
-            now["curve"] = np.append(now["curve"], 0.5 * norm + C * hinge)
-            now["residuals"] = np.append(now["residuals"], np.sqrt(gaps / scale))
-            return bool(now["residuals"][-1] < tol)
+def alternate_directions(
+    space: LinearSpace,
+    parts: Parts,
+    problem: Problem,
+    total: Floats,
+    start: Callable[[Any], Any],
+    *,
+    C: float,
+    mu: float,
+    rho: float,
+    max_iter: int,
+    tol: float,
+    exact: bool,
+    fit_intercept: bool,
+    track: Any,
+    file: Checkpoint | None,
+) -> SolverResult:
+    """The iterations: W and b here, all other variables in the parts.
 
-        first = {"W": start, "b": np.zeros(n_classes), "mu": mu, "curve": [], "residuals": []}
-        first |= {
-            "projected": 0.0 * start,
-            "residual_sums": np.zeros(n_classes),
-        }  # nothing to fit yet
-        end = iterate(parts, first, begin, step, max_iter=max_iter, track=track, checkpoint=file)
+    Parameters
+    ----------
+    space : LinearSpace or KernelSpace
+        The bags.
+    parts : Parts
+        The variables of each bag; their `update` makes the steps of the algorithm.
+    problem : Problem
+        How often each instance is fitted for each column of W.
+    total : ndarray of shape (n_columns,)
+        The sum of these numbers.
+    start : callable
+        The first W, given which features it may use.
+    C, mu, rho, max_iter, tol, exact, fit_intercept, track
+        As of `primal_dual`.
+    file : Checkpoint or None
+        Where to save now and then, and to resume from.
+
+    Returns
+    -------
+    SolverResult
+        ``solution = (W, b)``; `objective_curve` is J.
+    """
+    n_columns = problem.n_classes
+    cap = 1e10 * max(1.0, C)  # beyond it nothing moves, and single precision would overflow
+    used = retry_on_new_parts(parts, lambda: space.used_features(parts))
+    first_W = start(used)
+    solve = None
+    if exact:
+        solve = retry_on_new_parts(parts, lambda: space.solver(parts, problem, used))
+
+    def begin(now: dict[str, Any]) -> None:
+        parts.do("begin", now["W"])
+
+    def step(now: dict[str, Any]) -> bool:
+        W, mu = now["W"], float(now["mu"])
+        projected = now["projected"] * used
+        if solve is not None:
+            move, factor = solve(projected - W / mu, mu), np.ones(n_columns)
+            sums, _ = parts.total("change", move)
+        else:
+            move = W - mu * projected  # the gradient, Eq. 21
+            sums, squares = parts.total("change", move)
+            norms = space.step_norms(parts, move).astype(np.float64)
+            factor = -norms / np.maximum(norms + mu * squares, np.finfo(float).tiny)  # Eq. 23
+        now["W"] = W = W + like(factor[:, None], W) * move
+        shift = np.zeros(n_columns)
+        if fit_intercept:  # Eq. 11, counting instances
+            shift = (now["residual_sums"] - factor * sums) / total
+        now["b"] = now["b"] + shift
+        now["mu"] = min(mu * rho, cap)
+        report, now["projected"], now["residual_sums"] = parts.total(
+            "update", factor, shift, mu, now["mu"]
+        )
+        gaps, scale, hinge = report.tolist()
+        norm = float(space.squared_norms(parts, W, now["b"]).sum())
+        now["curve"] = np.append(now["curve"], 0.5 * norm + C * hinge)
+        now["residuals"] = np.append(now["residuals"], np.sqrt(gaps / scale))
+        return bool(now["residuals"][-1] < tol)
+
+    first = {"W": first_W, "b": np.zeros(n_columns), "mu": mu, "curve": [], "residuals": []}
+    # Nothing to fit yet.
+    first |= {"projected": 0.0 * first_W, "residual_sums": np.zeros(n_columns)}
+    end = iterate(parts, first, begin, step, max_iter=max_iter, track=track, checkpoint=file)
     solution = to_numpy(end["W"]), end["b"]
     converged = bool(end["residuals"][-1] < tol)
     return SolverResult(solution, end["curve"], converged, end["residuals"])

@@ -93,7 +93,7 @@ class Residual:
         return sum(run_blocks(work, bounds))
 
 
-class _Part(Part):
+class BasePart(Part):
     """A block of whole bags and everything the ADMM keeps for it besides W and b.
 
     Parameters
@@ -227,14 +227,14 @@ class _Part(Part):
         raise NotImplementedError
 
 
-class TensorPrimalDualPart(_Part):
+class TensorPrimalDualPart(BasePart):
     """All bags on a device.
 
     Instances and scores keep their precision; the numbers per bag and class are float64. The
     residual is a dense tensor (n_instances, n_classes), `residual_sums` its sums over instances.
     """
 
-    STATE = (*_Part.STATE, "residual", "residual_sums")
+    STATE = (*BasePart.STATE, "residual", "residual_sums")
 
     def __init__(self, bags: Bags, codes: Array, weights: Floats, **options: Any) -> None:
         super().__init__(bags, codes, weights, **options)
@@ -378,10 +378,10 @@ class TensorPrimalDualPart(_Part):
         return new, now, highest, multiplier + mu * missed, gaps, at_new + at_old
 
 
-class PrimalDualPart(_Part):
+class PrimalDualPart(BasePart):
     """Bags in this process or on a worker, with compiled loops over bags."""
 
-    tensor_part: ClassVar[type[_Part] | None] = TensorPrimalDualPart
+    tensor_part: ClassVar[type[BasePart] | None] = TensorPrimalDualPart
 
     def feature_ranges(self) -> tuple[Array, Array]:
         """Smallest and largest value of each feature, block by block."""

@@ -1,0 +1,162 @@
+"""The one-sided primal-dual MI-SVM: pdMISVM's method for the problem of MI-SVM.
+
+    J(W, b) = 1/2 sum_m |w_m|^2 + C sum_i v_i sum_m (1 - Y_im max_j s_ij^m)_+ ,  Y_im = 1 or -1
+
+with s_ij^m = w_m . x_ij + b_m. A column of W is a concept, and only its presence is evidence: an
+instance can raise the score of its bag and never lower it. The ADMM has two kinds of copies, t of
+the scores and q of max_j t_ij, with multipliers theta and sigma:
+
+- w fits t + theta/mu; all columns share the system I/mu + X'X.
+- q is the proximal point of the hinge at max t - sigma/mu.
+- t is nearest to phi = s - theta/mu while its maximum is near q + sigma/mu: the largest entry is
+  raised, or all entries above a level are clipped to it.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from bagwise import compiled
+from bagwise._types import Array, Floats, Ints
+from bagwise.bags import Bags
+from bagwise.engines import Checkpoint, Parts, place, retry_on_new_parts
+from bagwise.engines.arrays import like, product
+from bagwise.solvers.margin.feature_space import LinearFeatures
+from bagwise.solvers.margin.misvm import bag_margin
+from bagwise.solvers.margin.one_sided_parts import OneSidedKernelPart, OneSidedPart
+from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, alternate_directions
+from bagwise.solvers.margin.primal_dual_parts import Problem
+from bagwise.solvers.result import SolverResult, total_curve
+
+START = 1e-3  # length of the first w
+TINY = float(np.finfo(np.float32).tiny)
+MAX_ROUNDS = 50  # of choosing witnesses anew, after the ADMM
+TOL = 1e-6  # how exactly the machine of given witnesses meets its margins
+
+
+def one_sided(
+    space: LinearSpace,
+    signs: Floats,
+    *,
+    C: float,
+    mu: float,
+    rho: float,
+    max_iter: int,
+    tol: float,
+    exact: bool,
+    fit_intercept: bool,
+    weights: Floats,
+    track: Any = iter,
+    checkpoint: Any = None,
+) -> SolverResult:
+    """Alternate until the constraints hold to a relative `tol`.
+
+    Parameters
+    ----------
+    space : LinearSpace or KernelSpace
+        The bags.
+    signs : ndarray of shape (n_bags, n_columns)
+        Y: 1 where a bag holds the concept of the column, -1 where it does not.
+    C, mu, rho : float
+        Cost of a margin error, penalty of the constraints, its growth per iteration.
+    max_iter : int
+        Budget of iterations.
+    tol : float
+        Relative tolerance on the constraints.
+    exact : bool
+        W by one linear system (True) or by one optimal gradient step.
+    fit_intercept : bool
+        Whether b is fitted.
+    weights : ndarray of shape (n_bags,)
+        A weight multiplies the whole term of its bag: 2 equals the bag twice.
+    track : callable, default=iter
+        Wraps the iterations, to show progress.
+    checkpoint : path, default=None
+        Where to save now and then, and to resume from.
+
+    Returns
+    -------
+    SolverResult
+        ``solution = (W, b)``; `objective_curve` is J.
+    """
+    n_bags, n_columns = signs.shape
+    offsets = space.bags.offsets
+    problem = Problem(offsets, np.zeros(n_bags, np.int64), weights, n_columns, shared=True)
+    n_instances = weights * np.diff(offsets)
+    total = np.full(n_columns, n_instances.sum())
+    # A column may have no bag of one kind: nothing is subtracted then.
+    shares = np.array([1 / np.maximum(n_instances @ (signs == sign), TINY) for sign in (1, -1)])
+    part = OneSidedKernelPart if isinstance(space, KernelSpace) else OneSidedPart
+    settings = "one-sided pdMISVM", C, mu, rho, exact, fit_intercept, n_columns
+    with place(space.bags, part, signs.astype(np.float64), weights, cost=C) as parts:
+
+        def start(used: Any) -> Any:
+            return retry_on_new_parts(parts, lambda: _mean_difference(space, parts, shares, used))
+
+        return alternate_directions(
+            space, parts, problem, total, start, C=C, mu=mu, rho=rho, max_iter=max_iter, tol=tol,
+            exact=exact, fit_intercept=fit_intercept, track=track,
+            file=None if checkpoint is None else Checkpoint(checkpoint, settings),
+        )  # fmt: skip
+
+
+def _mean_difference(space: LinearSpace, parts: Parts, shares: Floats, used: Any) -> Any:
+    """A small W to start from: the difference of the mean instances of bags with and without."""
+    W = parts.total("mean_difference", *shares) * used
+    parts.do("begin", W)
+    norms = space.squared_norms(parts, W, 0.0)
+    return like(START / np.sqrt(np.maximum(norms, TINY))[:, None], W) * W
+
+
+def polished(bags: Bags, signs: Floats, start: tuple[Array, Array], costs: Floats) -> SolverResult:
+    """Lower J by the concave-convex procedure, which is MI-SVM's; never return a worse point.
+
+    -max_j s_ij is concave for a bag with the concept: with its best instance held fixed the rest
+    is convex, and its minimum is not above J at the start.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    signs : ndarray of shape (n_bags, n_columns)
+        Y.
+    start : tuple (W, b)
+        Of shape (n_columns, n_features) and (n_columns,).
+    costs : ndarray of shape (n_bags,)
+        C times the weight of each bag.
+
+    Returns
+    -------
+    SolverResult
+        ``solution = (W, b)``; `objective_curve` is J after each round.
+    """
+    W, b = (np.array(array, dtype=np.float64) for array in start)
+    scores = np.asarray(product(bags.instances, W), np.float64) + b
+    before = column_objectives(W, scores, bags.offsets, signs, costs)
+    space = LinearFeatures(bags.instances.astype(np.float64, copy=False))
+    results = []
+    for m, sign in enumerate(signs.T):
+        result = bag_margin(
+            space, bags.offsets, sign > 0, costs, slack_per_bag=True, max_iter=MAX_ROUNDS, tol=TOL,
+            witnesses=best_rows(scores[:, m], bags.offsets)[sign > 0],
+        )  # fmt: skip
+        if min(result.objective_curve) < before[m]:
+            coef, intercept = result.solution
+            W[m : m + 1], b[m : m + 1] = space.planes(coef[None], np.atleast_1d(intercept))
+        results.append(result)
+    curve = np.minimum(np.minimum.accumulate(total_curve(results)), before.sum())
+    converged = all(result.converged for result in results)
+    return SolverResult((W.astype(start[0].dtype), b), curve, converged)
+
+
+def column_objectives(
+    W: Floats, scores: Floats, offsets: Ints, signs: Floats, costs: Floats
+) -> Floats:
+    """J of each column of scores."""
+    best = compiled.segments.maximum(scores, offsets)
+    return 0.5 * (W**2).sum(axis=1) + costs @ np.maximum(0.0, 1.0 - signs * best)
+
+
+def best_rows(scores: Floats, offsets: Ints) -> Ints:
+    """The row of the instance with the highest score of each bag."""
+    return offsets[:-1] + compiled.segments.argmax(scores, offsets)

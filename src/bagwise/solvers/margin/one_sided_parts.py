@@ -1,0 +1,198 @@
+"""The state of the one-sided primal-dual MI-SVM for a block of bags: numpy arrays or torch tensors.
+
+Several instances of a negative bag are held down at a time, so the copy of the scores has a
+multiplier for each instance. Most of them are zero: an instance has one only where it is held down
+to the margin of its bag, or pulled up to it.
+"""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from bagwise import compiled
+from bagwise._types import Array, Floats
+from bagwise.bags import Bags
+from bagwise.compiled.threads import over_bags
+from bagwise.engines import digest, to_numpy
+from bagwise.engines.arrays import like
+from bagwise.engines.tensors import segment_argmax, segment_max, torch
+from bagwise.solvers.margin.primal_dual_parts import (
+    BasePart,
+    KernelPart,
+    PrimalDualPart,
+    TensorPrimalDualPart,
+)
+
+BLOCK = 2**13  # rows that are multiplied with the residual at once
+FEW = 0.25  # share of rows up to which the others are left out of that product
+
+
+class _OneSided(BasePart):
+    """What both kinds of parts keep, beside what they share with pdMISVM.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags; for a kernel, the instances are rows of the kernel matrix.
+    signs : ndarray of shape (n_bags, n_columns)
+        1 where a bag holds the concept of the column, -1 where it does not.
+    weights : ndarray of shape (n_bags,)
+        Weight of each bag.
+    cost : float
+        C.
+
+    Attributes
+    ----------
+    scores, theta : array of shape (n_instances, n_columns)
+        X W' + b, and the multipliers of its copy t.
+    max_t, sigma : array of shape (n_bags, n_columns)
+        The maximum of t, and the multiplier of q = max t.
+    """
+
+    STATE = ("scores", "theta", "max_t", "sigma")
+
+    def __init__(self, bags: Bags, signs: Floats, weights: Floats, *, cost: float) -> None:
+        nobody = np.zeros(len(signs), np.int64)  # columns share one system: no class matters
+        super().__init__(
+            bags, nobody, weights, n_classes=signs.shape[1], shared=True, mask=False, cost=cost
+        )
+        self.signs = signs
+
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.signs, self.problem.weights)
+
+    def begin(self, W: Any) -> None:
+        """Set the first state: the copy equals the scores, no multipliers."""
+        self.scores, _, self.max_t = self._first_scores(W)
+        self.theta, self.sigma = 0 * self.scores, 0 * self.max_t
+        self._begin_residual()
+
+    def mean_difference(self, up: Floats, down: Floats) -> Any:
+        """X' times `up` for the instances of bags with the concept, -`down` for the others."""
+        shares = self.problem.weights[:, None] * np.where(self.signs > 0, up, -down)
+        self.changed = like(np.repeat(shares, self.bags.sizes, axis=0), self.X)
+        return self.project()[0]
+
+
+class TensorOneSidedPart(_OneSided, TensorPrimalDualPart):
+    """All bags on a device: the loop over bags becomes operations on columns."""
+
+    STATE = _OneSided.STATE
+
+    def _begin_residual(self) -> None:
+        """The residual takes the place of the last change of the scores."""
+
+    def project(self) -> tuple[Any, Floats]:
+        """The residual' X and the sums of the residual, per column."""
+        sums = self.changed.sum(dim=0, dtype=torch.float64)
+        return self.changed.T @ self.X, to_numpy(sums)
+
+    def update(
+        self, factor: Floats, shift: Floats, mu: float, next_mu: float
+    ) -> tuple[Floats, Any, Floats]:
+        """The updates q, t and duals, then `project`."""
+        self.scores += self.changed * like(factor, self.scores)
+        self.scores += like(shift, self.scores)
+        scores, bag = self.scores.double(), self.bag
+        signs = like(self.signs, scores)
+        phi = scores - self.theta.double() / mu
+        highest = segment_max(phi, bag, len(self.bags))
+        at_rest = self.max_t - self.sigma / mu
+        reached = torch.clamp(signs * at_rest + self.cost / mu, max=1.0)
+        q = torch.where(signs * at_rest >= 1.0, at_rest, signs * reached)
+        wanted = q + self.sigma / mu
+        raised = wanted >= highest
+        level = torch.where(raised, (highest + wanted) / 2, self._clip_level(phi, wanted))
+        t = torch.minimum(phi, level[bag])
+        top = segment_argmax(phi, highest, bag)
+        t.scatter_(0, top, torch.where(raised, level, t.gather(0, top)))
+        gap = t - scores
+        dual = torch.where(t == phi, 0.0, self.theta.double() + mu * gap)
+        self.theta = dual.to(self.scores.dtype)
+        weights = self.weights[bag]
+        self.changed = (weights * (gap + dual / next_mu)).to(self.scores.dtype)
+        missed = q - level
+        self.max_t, self.sigma = level, self.sigma + mu * missed
+        best = segment_max(scores, bag, len(self.bags))
+        per_bag = torch.stack([missed**2, 1.0 + q**2, torch.relu(1.0 - signs * best)])
+        report = (per_bag * self.weights).sum(dim=(1, 2))
+        report[0] += (weights * gap**2).sum()
+        return to_numpy(report), *self.project()
+
+    def _clip_level(self, phi: Any, wanted: Any) -> Any:
+        """The mean of `wanted` and all phi of the bag above it, by Newton's method from below."""
+        level, count = wanted, torch.full_like(wanted, torch.inf)
+        index = self.bag[:, None].expand_as(phi)
+        while True:
+            above = (phi > level[self.bag]).to(phi.dtype)
+            now = torch.zeros_like(wanted).scatter_add_(0, index, above)
+            if bool((now >= count).all()):
+                return level
+            total = wanted.scatter_add(0, index, phi * above)
+            level = torch.where(now < count, total / (now + 1), level)
+            count = now
+
+
+class OneSidedPart(_OneSided, PrimalDualPart):
+    """Bags in this process or on a worker, with compiled loops over bags."""
+
+    tensor_part: ClassVar[type[BasePart] | None] = TensorOneSidedPart
+    STATE = _OneSided.STATE
+
+    def _begin_residual(self) -> None:
+        # The residual takes the place of the last change of the scores.
+        n_bags, n_columns = self.max_t.shape
+        self.changed = np.empty_like(self.scores)
+        self.moments = np.empty((2, n_bags, n_columns))
+        self.report = np.empty((n_bags, 3))
+
+    def project(self) -> tuple[Array, Array]:
+        """The residual' X and the sums of the residual, per column; block by block."""
+        X, residual = self.X, self.changed
+        sums = residual.sum(axis=0, dtype=np.float64)
+        if sparse.issparse(X):
+            return (sparse.csr_array(residual.T) @ X).toarray(), sums
+        projected = np.zeros((residual.shape[1], X.shape[1]), X.dtype)
+        for start in range(0, len(X), BLOCK):
+            rows, part = X[start : start + BLOCK], residual[start : start + BLOCK]
+            used = np.flatnonzero(part.any(axis=1))
+            if len(used) <= FEW * len(rows):
+                rows, part = rows[used], part[used]
+            projected += part.T @ rows
+        return projected, sums
+
+    def update(
+        self, factor: Floats, shift: Floats, mu: float, next_mu: float
+    ) -> tuple[Array, Array, Array]:
+        """The updates q, t and duals, then `project`."""
+        p = self.problem
+        over_bags(
+            compiled.one_sided.update_bags, p.offsets, self.scores,
+            self.changed, factor, shift, self.signs, p.weights, self.cost, mu, next_mu,
+            self.theta, self.max_t, self.sigma, self.report,
+        )  # fmt: skip
+        return self.report.sum(axis=0), *self.project()
+
+    def state(self) -> dict[str, Array]:
+        """All that changes, for a checkpoint."""
+        return BasePart.state(self)
+
+    def restore(self, state: dict[str, Array]) -> None:
+        """Continue from a checkpoint."""
+        BasePart.restore(self, state)
+        self._begin_residual()
+
+
+class OneSidedKernelPart(OneSidedPart):
+    """The same where W holds coefficients of instances: those of X' residual are the residual."""
+
+    tensor_part = None
+
+    def project(self) -> tuple[Array, Array]:
+        """The transposed residual itself and its sums."""
+        return self.changed.T.copy(), self.changed.sum(axis=0, dtype=np.float64)
+
+    norms_of_step = KernelPart.norms_of_step
+    norms_of_scores = KernelPart.norms_of_scores
