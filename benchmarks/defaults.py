@@ -16,6 +16,7 @@ from bagwise.classification import (
     InstanceMarginSVM,
     SetKernelSVM,
     SparseMIL,
+    WellMISVM,
 )
 from bagwise.datasets import load_elephant, load_musk1, make_bags, make_digit_bags
 from bagwise.exceptions import DataNotFoundError
@@ -40,6 +41,7 @@ METHODS = {
     "MI-SVM": (BagMarginSVM(**OLD), BagMarginSVM()),
     "mi-SVM": (InstanceMarginSVM(**OLD), InstanceMarginSVM()),
     "sMIL": (SparseMIL(**OLD_SPARSE), SparseMIL()),
+    "WellSVM": (WellMISVM(kernel="linear"), WellMISVM()),
     "sbMIL": (BalancedSparseMIL(**OLD_SPARSE, eta=0.1), BalancedSparseMIL()),
 }
 

@@ -34,7 +34,7 @@ VARIANTS = [
     classification.MILBoost(n_estimators=5, max_depth=3),
     classification.PrimalDualMISVM(kernel="rbf"),
     classification.SingleInstanceClassifier(SVC()),
-    classification.WellMISVM(kernel="rbf"),
+    classification.WellMISVM(kernel="linear"),
     cluster.BagConstrainedSpectralClustering(2, affinity="nearest_neighbors", n_neighbors=5),
     cluster.BagConstrainedSpectralClustering(2, affinity="landmark", n_landmarks=10),
     cluster.KernelKMeans(3, kernel="linear"),

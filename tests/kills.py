@@ -53,7 +53,7 @@ SYSTEMS = {
         BagConstrainedSpectralClustering(5, affinity="nearest_neighbors", random_state=0),
         "labels_",
     ),
-    "wellmisvm": (WellMISVM(), "coef_"),
+    "wellmisvm": (WellMISVM(kernel="linear"), "coef_"),
 }
 
 

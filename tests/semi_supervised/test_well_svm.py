@@ -211,7 +211,7 @@ def test_stored_zeros_and_duplicates_change_nothing(rng, kind, center):
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
     bags = Bags(_with_zeros(kind, X), np.arange(0, 41, 4))
     machines = [
-        WellMISVM(**options).fit(each, np.arange(10) % 2)
+        WellMISVM(kernel="linear", **options).fit(each, np.arange(10) % 2)
         for each in (bags, Bags(sparse.csr_array(X), bags.offsets))
     ]
     np.testing.assert_allclose(machines[0].coef_, machines[1].coef_, rtol=1e-6, atol=1e-9)
@@ -224,7 +224,9 @@ def test_rows_of_stored_zeros_only_end(center):
     y = np.where(np.arange(20) < 10, np.arange(20) % 2, -1)
     model = WellSVMClassifier(center=center, offset=0.0).fit(X, y)
     assert np.isfinite(model.decision_function(X)).all()
-    model = WellMISVM(center=center, offset=0.0).fit(Bags(X, np.arange(0, 21, 2)), [0, 1] * 5)
+    model = WellMISVM(kernel="linear", center=center, offset=0.0).fit(
+        Bags(X, np.arange(0, 21, 2)), [0, 1] * 5
+    )
     assert np.isfinite(model.decision_function(Bags(X, np.arange(0, 21, 2)))).all()
 
 

@@ -52,7 +52,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         Where a score becomes positive: where it separates the training bags best (in balanced
         accuracy), or at 0. The margins of the problem belong to each choice apart, not to the
         mixture that scores an instance, so that 0 can be far off.
-    kernel : str or callable, default="linear"
+    kernel : str or callable, default="rbf"
         "linear", another of scikit-learn's names ("rbf", "poly", ...), a function of two vectors,
         or "precomputed" (instances by instances).
     {gamma}
@@ -137,7 +137,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     C2: Any = "auto"
     _: KW_ONLY
     threshold: str = "bags"
-    kernel: Any = "linear"
+    kernel: Any = "rbf"
     gamma: Any = "scale"
     degree: float = 3
     coef0: float = 1.0
@@ -193,8 +193,8 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         if self.kernel != "linear":
             require_local(
                 bags,
-                "bags on a cluster are fitted with kernel='linear'; for other kernels use Nystroem "
-                "features.",
+                f"bags on a cluster are fitted with kernel='linear', not {self.kernel!r}: choose "
+                "it, or gather the bags with bags.collect().",
             )
         here = partial(self._machines, choices=choices, seed=seed)
         return by_place(bags, here, partial(self._machines_on_workers, choices=choices, seed=seed))
