@@ -51,7 +51,7 @@ PACKAGES = {
     "semi_supervised": FOUNDATION,
     "annotation": FOUNDATION,
     "metric_learning": FOUNDATION,
-    "metrics": {"_types", "exceptions", "bags"},
+    "metrics": {"_types", "exceptions", "bags", "_validation", "base"},
     "datasets": {"_types", "exceptions", "_files", "_memory", "extras", "bags"},
     "io": {"_types", "exceptions", "_files", "_warnings", "_memory", "extras", "labels"}
     | {"bags", "engines"},

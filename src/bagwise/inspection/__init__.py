@@ -1,5 +1,6 @@
-"""Inspection of fitted models: tables of key instances and scores, and plots."""
+"""Inspection of fitted models: contributions of instances, tables, and plots."""
 
+from bagwise.inspection._attributions import instance_attributions
 from bagwise.inspection._cluster_displays import ClusterChoiceDisplay, ClusterMapDisplay
 from bagwise.inspection._comparison_displays import DifferenceDisplay, RankDisplay
 from bagwise.inspection._fit_displays import ComparisonDisplay, ObjectiveDisplay
@@ -21,6 +22,7 @@ __all__ = [
     "PosteriorDisplay",
     "RankDisplay",
     "bag_table",
+    "instance_attributions",
     "instance_table",
     "key_instance_table",
 ]

@@ -1,10 +1,12 @@
-"""Metrics for label rankings, instance labels, clusters and regions of interest.
+"""Metrics for label rankings, instance labels, attributions, clusters and regions of interest.
 
-Three families, each named as in the paper that uses it:
+Four families, each named as in the paper that uses it:
 
 - rankings of labels per bag: :func:`one_error`, :func:`coverage`, :func:`average_precision`;
 - one label per instance: :func:`instance_accuracy`, :func:`per_category_accuracy`,
   :func:`naming_precision`, :func:`class_purity`, :func:`normalized_mutual_info`;
+- scores and attributions of instances: :func:`instance_average_precision`,
+  :func:`flipping_curve`;
 - regions of interest: :func:`roi_success_rate`, :func:`roi_success_rate_relevant`,
   :func:`roi_success_rate_predicted`, computed from :func:`roi_hits`.
 
@@ -12,9 +14,11 @@ Instance metrics leave out instances whose true label is -1 (unknown). Ranking m
 bags whose row of `label_sets` is -1 throughout (unknown).
 """
 
+from bagwise.metrics._flipping import FlippingCurve, flipping_curve
 from bagwise.metrics._instances import (
     class_purity,
     instance_accuracy,
+    instance_average_precision,
     naming_precision,
     normalized_mutual_info,
     per_category_accuracy,
@@ -28,10 +32,13 @@ from bagwise.metrics._regions import (
 )
 
 __all__ = [
+    "FlippingCurve",
     "average_precision",
     "class_purity",
     "coverage",
+    "flipping_curve",
     "instance_accuracy",
+    "instance_average_precision",
     "naming_precision",
     "normalized_mutual_info",
     "one_error",

@@ -1,13 +1,16 @@
 """Metrics for one label, or one cluster, per instance."""
 
+import itertools
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
+from sklearn.metrics import average_precision_score
 
 from bagwise._types import Array, Bools, Floats, Ints
-from bagwise.exceptions import LabelError
+from bagwise.bags import Bags
+from bagwise.exceptions import InputError, LabelError
 
 
 def instance_accuracy(instance_labels: ArrayLike, predictions: ArrayLike) -> float:
@@ -207,6 +210,69 @@ def normalized_mutual_info(instance_labels: ArrayLike, clusters: ArrayLike) -> f
     independent = in_class[counts.row] * in_cluster[counts.col] / n**2
     information = float(np.sum(joint * np.log(joint / independent)))
     return min(max(2 * information / entropies, 0.0), 1.0)
+
+
+def instance_average_precision(
+    instance_labels: ArrayLike,
+    scores: ArrayLike,
+    *,
+    label: Any = 1,
+    bags: Bags | None = None,
+) -> float:
+    """Average precision (AUPRC) of scores or attributions as a ranking of instances.
+
+    ``sklearn.metrics.average_precision_score``, where instances of one label are positive and
+    those of all other labels negative.
+
+    Parameters
+    ----------
+    instance_labels : array-like of shape (n_instances,)
+        True labels, integers or strings; instances with -1 (unknown) are left out.
+    scores : array-like of shape (n_instances,)
+        Scores or attributions, higher for instances of the label.
+    label : default=1
+        The label that the scores should find.
+    bags : Bags, default=None
+        With bags, instances are ranked inside their bag: the mean over the bags that contain the
+        label. Use it for attributions, which are not comparable between bags.
+
+    Returns
+    -------
+    float
+        In (0, 1]. The share of the label is what random scores reach.
+
+    Examples
+    --------
+    >>> from bagwise.metrics import instance_average_precision
+    >>> instance_average_precision([0, 1, 0, 1], [0.1, 0.9, 0.8, 0.7])
+    0.8333333333333333
+    """
+    truth = as_labels(instance_labels, "instance_labels")
+    try:
+        values = np.asarray(scores, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"scores are not numbers: {error}.") from error
+    if values.shape != truth.shape or not np.isfinite(values).all():
+        raise InputError(
+            f"scores have shape {values.shape} for {len(truth)} instance labels: expected one "
+            "finite number per instance."
+        )
+    known = truth != (-1 if truth.dtype.kind in "iu" else "-1")
+    positive = truth == label
+    if bags is None:
+        cut = [slice(None)]
+    elif bags.n_instances == len(truth):
+        cut = [slice(a, b) for a, b in itertools.pairwise(bags.offsets)]
+    else:
+        raise InputError(f"{len(truth)} labels for the {bags.n_instances} instances of the bags.")
+    found = [
+        average_precision_score(positive[rows][known[rows]], values[rows][known[rows]])
+        for rows in cut
+        if (positive[rows] & known[rows]).any()
+    ]
+    if not found:
+        raise LabelError(f"no instance has the label {label!r}: nothing to find.")
+    return float(np.mean(found))
 
 
 def _entropy(shares: Floats) -> float:

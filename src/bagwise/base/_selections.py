@@ -1,0 +1,154 @@
+"""Scores of any model for bags, and for selections of their instances."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from bagwise._types import Bools, Floats, Ints
+from bagwise.bags import Bags, offsets_of
+from bagwise.exceptions import InputError
+
+BLOCK = 2**21  # values of instances that are given to a model at once
+MOST_BAGS = 20_000  # per call: kernel methods hold a row of values per bag
+LARGEST = 1e100  # a larger score stands for a class that no training bag carries, or every one
+
+Selection = tuple[int, Bools]  # the number of a bag; masks of shape (n_selections, size of the bag)
+
+
+def bag_scores(model: Any, bags: Bags) -> Floats:
+    """Score bags by ``decision_function``, or by ``predict_proba`` where there is none.
+
+    Parameters
+    ----------
+    model : object
+        Any fitted model of bags.
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or (n_bags, n_classes)
+        One score for two classes, that of ``classes_[1]``; else one per class. 0 where the score
+        is infinite, as for a class that no training bag carries.
+    """
+    if hasattr(model, "decision_function"):
+        scores = np.asarray(model.decision_function(bags), dtype=np.float64)
+    elif hasattr(model, "predict_proba"):
+        scores = _probabilities(model.predict_proba(bags))
+    else:
+        raise InputError(
+            f"{type(model).__name__} has neither decision_function nor predict_proba: give a "
+            "fitted classifier of bags."
+        )
+    if scores.ndim not in (1, 2) or len(scores) != len(bags):
+        raise InputError(
+            f"{type(model).__name__} gave scores of shape {scores.shape} for {len(bags)} bags: "
+            "expected one row per bag."
+        )
+    if np.isnan(scores).any():
+        raise InputError(f"{type(model).__name__} gave NaN as the score of a bag.")
+    n_columns, classes = scores[:1].size, getattr(model, "classes_", None)
+    if n_columns > 2 and classes is not None and n_columns != len(classes):
+        raise InputError(
+            f"{type(model).__name__} gave {n_columns} scores per bag for {len(classes)} classes: "
+            "expected one per class, as with decision_function_shape='ovr'."
+        )
+    return without_constants(scores)
+
+
+def _probabilities(found: Any) -> Floats:
+    if isinstance(found, list):  # scikit-learn's forests on label sets: two columns per label
+        return np.column_stack([np.asarray(part, dtype=np.float64)[:, -1] for part in found])
+    values = np.asarray(found, dtype=np.float64)
+    exclusive = values.ndim == 2 and values.shape[1] == 2 and np.allclose(values.sum(axis=1), 1)
+    return values[:, 1] if exclusive else values
+
+
+def without_constants(scores: Floats) -> Floats:
+    """Replace scores that are infinite, or stand for it, by 0."""
+    return np.where(np.abs(scores) < LARGEST, scores, 0.0)
+
+
+def undecided_score(model: Any, n_classes: int) -> float:
+    """The score between the classes: 0; for probabilities 1/2, or one over the number of classes.
+
+    Parameters
+    ----------
+    model : object
+        Any fitted model of bags.
+    n_classes : int
+        Number of columns of its scores; 1 for two classes.
+
+    Returns
+    -------
+    float
+    """
+    if hasattr(model, "decision_function"):
+        return 0.0
+    return 1.0 / max(n_classes, 2)
+
+
+def selection_scores(model: Any, bags: Bags, selections: Iterable[Selection]) -> Floats:
+    """Score bags that contain some of the instances of given bags, many in one call.
+
+    Parameters
+    ----------
+    model : object
+        Any fitted model of bags.
+    bags : Bags
+        The bags.
+    selections : iterable of (int, ndarray of bool of shape (n_selections, size of the bag))
+        Which instances of a bag are kept, at least one in each row. Rows of few bags at a time,
+        see `in_parts`.
+
+    Returns
+    -------
+    ndarray of shape (n_selections,) or (n_selections, n_classes)
+        Scores of all selections, in their order.
+    """
+    most_rows = max(1, BLOCK // bags.n_features)
+    found: list[Floats] = []
+    rows: list[Ints] = []
+    sizes: list[Ints] = []
+
+    def score() -> None:
+        if rows:
+            instances = bags.instances[np.concatenate(rows)]
+            offsets = offsets_of(np.concatenate(sizes))
+            some = Bags(instances, offsets, feature_names=bags.feature_names)
+            found.append(bag_scores(model, some))
+            rows.clear()
+            sizes.clear()
+
+    n_rows = n_bags = 0
+    for bag, masks in selections:
+        if n_rows + masks.sum() > most_rows or n_bags + len(masks) > MOST_BAGS:
+            score()
+            n_rows = n_bags = 0
+        members = np.nonzero(masks)[1] + bags.offsets[bag]
+        rows.append(members)
+        sizes.append(masks.sum(axis=1))
+        n_rows, n_bags = n_rows + len(members), n_bags + len(masks)
+    score()
+    return np.concatenate(found)
+
+
+def in_parts(n_selections: int, size: int, n_features: int) -> Iterator[slice]:
+    """Divide the selections from one bag such that the rows of a part fit into one call.
+
+    Parameters
+    ----------
+    n_selections : int
+        How many there are.
+    size : int
+        Number of instances of the bag.
+    n_features : int
+        Number of features of an instance.
+
+    Returns
+    -------
+    iterator of slice
+    """
+    step = min(MOST_BAGS, max(1, BLOCK // (size * n_features)))
+    return (slice(k, min(k + step, n_selections)) for k in range(0, n_selections, step))
