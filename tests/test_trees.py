@@ -57,6 +57,7 @@ def test_a_single_class(rows):
     np.testing.assert_array_equal(model.predict_proba(X), np.ones((60, 1)))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # without pandas
 def test_scikit_learn_accepts_it():
     check_estimator(RandomisedTrees(5, random_state=0))
 

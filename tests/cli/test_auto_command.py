@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytest.importorskip("pyarrow")
+
 FEW = ["--set", "candidates=['nsk','mind']", "--set", "cv=2"]
 
 
