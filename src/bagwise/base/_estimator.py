@@ -235,7 +235,8 @@ class BagEstimator(CallbackSupportMixin, BaseEstimator):
             self._warn_not_converged(advice)
 
     def _warn_not_converged(self, advice: str) -> None:
-        given = [f"{name}={getattr(self, name)}" for name in BUDGETS if hasattr(self, name)]
+        budgets = {name: getattr(self, name, None) for name in BUDGETS}
+        given = [f"{name}={value}" for name, value in budgets.items() if value is not None]
         warn_user(
             f"{type(self).__name__} did not converge ({', '.join(given)}): {advice}.",
             ConvergenceWarning,

@@ -1,5 +1,6 @@
 """PrimalDualMISVM (pdMISVM): all classes at once, each bag scored by its best instance."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
 from functools import partial
 from numbers import Real
@@ -12,24 +13,39 @@ from sklearn.utils import check_random_state, compute_sample_weight
 
 from bagwise._memory import require_memory
 from bagwise._sklearn import Interval, StrOptions
-from bagwise._types import Array, Ints
-from bagwise._validation import check_bag_labels, check_bags, check_sample_weight
+from bagwise._types import Array
+from bagwise._validation import (
+    check_bag_labels,
+    check_bags,
+    check_label_sets,
+    check_sample_weight,
+)
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
 from bagwise.base._fitted_state import BagsOf, FittedState, Floats, Number
 from bagwise.base._kernel_machine import kernel_params, kernel_scores
-from bagwise.base._parameters import NOT_NEGATIVE, POSITIVE, PRECOMPUTED_TOO, with_parameters
+from bagwise.base._parameters import (
+    COUNT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    PRECOMPUTED_TOO,
+    with_parameters,
+)
 from bagwise.engines import one_core_if_few_instances, require_local, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
+from bagwise.labels import Labels
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers import SolverResult
 from bagwise.solvers.margin.concave_convex import concave_convex
+from bagwise.solvers.margin.one_sided import one_sided, polished
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_dual
 
 # Operations of the eigendecompositions (about 9 d^3 each) that "auto" accepts for exact updates.
 AFFORDABLE = 1e11
+# mu, rho and max_iter where they are not given.
+DEFAULTS = {"classes": (1e-4, 1.2, 500), "standard": (1e-3, 1.02, 2000)}
 
 
 @with_parameters
@@ -46,11 +62,24 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     by a primal-dual method (multi-block ADMM) whose iteration costs about one product of the
     instances with W. Standardise the instances first.
 
+    Here every class has evidence of its own: an instance that occurs in negative bags only is
+    evidence for the negative class. With ``assumption="standard"`` the presence of a concept is the
+    only evidence, as in MI-SVM, and another instance never lowers the score of a bag:
+
+    .. math:: \min_{W, b} \tfrac12 \sum_m |w_m|^2 + C \sum_i \sum_m
+        \bigl(1 - Y_{im} \max_j s_{ij}^m\bigr)_+
+
+    with one column :math:`m` for two classes and one per class otherwise, and :math:`Y_{im} = 1`
+    where bag i is of the class, else -1. A bag may then carry several labels, or none.
+
     Parameters
     ----------
     C : float, default=0.01
         Cost of a margin error, against the sum over bags and classes. On standardised data 0.001
         to 0.1 is the usual range: there are many bags and each counts once per wrong class.
+    assumption : {"classes", "standard"}, default="classes"
+        What makes a bag positive. "classes": the best instance of each class, all classes compared
+        (pdMISVM as published). "standard": one instance of the concept, and nothing else.
     solver : {"auto", "exact", "inexact"}, default="auto"
         How W is updated: exactly (Eq. 10; eigendecompositions once, then cheap), or by one optimal
         gradient step (Eq. 25; linear in the number of features). "auto" is exact while the
@@ -64,30 +93,34 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     {degree}
     {coef0}
     mu : float, default=None
-        First penalty on the constraints; 1e-4 by default. Smaller is slower and often a little
-        better.
-    rho : float, default=1.2
-        Growth of the penalty per iteration. Closer to 1 ends with a lower objective, later.
-    max_iter : int, default=500
-        Budget of iterations.
+        First penalty on the constraints; 1e-4 by default, with the standard assumption 1e-3.
+        Smaller is slower and often a little better.
+    rho : float, default=None
+        Growth of the penalty per iteration; 1.2 by default, with the standard assumption 1.02.
+        Closer to 1 ends with a lower objective, later.
+    max_iter : int, default=None
+        Budget of iterations; 500 by default, with the standard assumption 2,000.
     tol : float, default=1e-4
         Relative tolerance on the constraints.
     polish : bool, default=False
         Go on from where the primal-dual method froze with the concave-convex procedure, which
-        lowers the objective to a stationary point (linear kernel, dense instances). Often ten
-        times lower at large C; takes about as long again.
+        lowers the objective to a stationary point (linear kernel, dense instances; with the
+        standard assumption sparse ones too, and an intercept). Often much lower at large C; takes
+        about as long again.
     splitting : {"paper", "shared"}, default="paper"
         The paper's two copies of the scores, or one for all classes: one eigendecomposition
         instead of K. With few classes it usually ends with a lower objective, with many with a
-        higher one.
+        higher one. Not for the standard assumption, which has one copy anyway.
     mask_own_class : bool, default=True
-        Leave the constant term of the own class out of the updates; False as printed.
+        Leave the constant term of the own class out of the updates; False as printed. Not for the
+        standard assumption, which has no such term.
     fit_intercept : bool, default=True
         Whether to fit b.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes.
+        Weights of the classes; not for label sets.
     random_state : int, RandomState or None, default=None
-        For the small random start of W.
+        For the small random start of W; the standard assumption starts from the difference of the
+        mean instances.
     {checkpoint}
     {verbose}
 
@@ -95,11 +128,13 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
-    coef_ : ndarray of shape (n_classes, n_features)
-        W (linear kernel).
-    dual_coef_ : ndarray of shape (n_classes, n_training_instances)
+    label_kind_ : {"single", "sets"}
+        Whether the bags had one label each or label sets.
+    coef_ : ndarray of shape (n_columns, n_features)
+        W (linear kernel). A column per class; with the standard assumption one for two classes.
+    dual_coef_ : ndarray of shape (n_columns, n_training_instances)
         W as coefficients of the training instances (other kernels).
-    intercept_ : ndarray of shape (n_classes,)
+    intercept_ : ndarray of shape (n_columns,)
         b.
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective above after each iteration; with `polish`, then after each of its rounds.
@@ -112,13 +147,14 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     Notes
     -----
     One score per class also for two classes: ``coef_`` has two rows and ``score_instances`` two
-    columns, while ``decision_function`` is one column there, as scikit-learn's is.
+    columns, while ``decision_function`` is one column there, as scikit-learn's is. With the
+    standard assumption all of them have one, for ``classes_[1]``.
 
     The problem is not convex, and growing penalties freeze the iterates rather than drive them to
     a stationary point: different seeds end at different objectives.
 
-    Memory: the instances, the scores (n_instances x n_classes) twice, and a few numbers per bag
-    and class.
+    Memory: the instances, the scores (n_instances x n_classes) twice, with the standard assumption
+    three times, and a few numbers per bag and class.
 
     References
     ----------
@@ -140,10 +176,12 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints = {
+        "assumption": [StrOptions({"classes", "standard"})],
         "solver": [StrOptions({"auto", "exact", "inexact"})],
         "kernel": PRECOMPUTED_TOO,
         "mu": [POSITIVE, None],
-        "rho": [Interval(Real, 1, None, closed="left")],
+        "rho": [Interval(Real, 1, None, closed="left"), None],
+        "max_iter": [COUNT, None],
         "tol": [NOT_NEGATIVE],
         "polish": ["boolean"],
         "splitting": [StrOptions({"paper", "shared"})],
@@ -152,14 +190,15 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
 
     C: float = 0.01
     _: KW_ONLY
+    assumption: str = "classes"
     solver: str = "auto"
     kernel: Any = "linear"
     gamma: Any = "scale"
     degree: float = 3
     coef0: float = 1.0
     mu: float | None = None
-    rho: float = 1.2
-    max_iter: int = 500
+    rho: float | None = None
+    max_iter: int | None = None
     tol: float = 1e-4
     polish: bool = False
     splitting: str = "paper"
@@ -170,19 +209,27 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     checkpoint: Any = None
     verbose: int = 0
 
+    @property
+    def _learns_label_sets(self) -> bool:  # type: ignore[override]
+        return self.assumption == "standard"
+
     def _fitted_state(self) -> FittedState:
-        machine: FittedState = {"coef_": Floats("n_classes", "n_features_in_")}
+        columns = "n_columns" if self.assumption == "standard" else "n_classes"
+        machine: FittedState = {"coef_": Floats(columns, "n_features_in_")}
         if self.kernel != "linear":
             machine = {
-                "dual_coef_": Floats("n_classes", "n_instances"),
+                "dual_coef_": Floats(columns, "n_instances"),
                 "training_bags_": BagsOf(None, n_instances="n_instances"),
                 "gamma_": Number(low=0),
             }
         return super()._fitted_state() | {
-            "intercept_": Floats("n_classes"),
+            "intercept_": Floats(columns),
             "residuals_": Floats(None, any_value=True),
             **machine,
         }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"assumption": "classes"} | state)  # as models saved by bagwise 0.1
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -191,8 +238,9 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         Parameters
         ----------
         {X}
-        y : array-like of shape (n_bags,)
-            The class of each bag.
+        y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes), or list of sets
+            The class of each bag; label sets with the standard assumption only. A bag with an
+            empty set is background: it holds none of the concepts.
         sample_weight : array-like of shape (n_bags,), default=None
             Weights of the bags; a weight of 2 equals the bag twice (with `polish` up to its
             tolerance).
@@ -202,55 +250,72 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        labels = check_bag_labels(y, bags, min_classes=2)
-        classes, codes = labels.classes, labels.codes
-        weights = check_sample_weight(sample_weight, bags)
-        weights = weights * compute_sample_weight(self.class_weight, classes[codes])
+        labels, weights = self._checked_labels(y, bags, sample_weight)
         used = bags if weights.all() else bags[weights > 0]  # weight 0 leaves a bag out
-        codes, weights = codes[weights > 0], weights[weights > 0]
-        self._check_options(used, classes, codes)
+        labels, weights = labels[weights > 0], weights[weights > 0]
+        self._check_options(used, labels)
         gamma = 1.0 if self.kernel == "linear" else kernel_width(self.gamma, used, weights)
-        space = self._space(used, gamma)
-        rng = check_random_state(self.random_state)
         with one_core_if_few_instances(used):
-            result = primal_dual(
-                space,
-                codes,
-                len(classes),
-                C=self.C,
-                mu=1e-4 if self.mu is None else self.mu,
-                rho=self.rho,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                exact=self._is_exact(space, len(classes)),
-                shared=self.splitting == "shared",
-                mask_own_class=self.mask_own_class,
-                fit_intercept=self.fit_intercept,
-                weights=weights,
-                rng=rng,
-                track=partial(self._track, task="iteration", total=self.max_iter),
-                checkpoint=self.checkpoint,
-            )
-            if self.polish:
-                result = self._polished(result, used, codes, weights, rng)
+            learn = self._learn_standard if self.assumption == "standard" else self._learn_classes
+            result = learn(self._space(used, gamma), labels, weights)
         self._keep_progress(result, "raise max_iter or rho, or standardise the instances")
         self.n_iter_ = len(result.residuals)  # without the rounds of polish
-        objective_of_zero = self.C * (len(classes) - 1) * weights.sum()
-        if result.converged and not self.polish and self.objective_curve_[-1] >= objective_of_zero:
-            warn_user(
-                "pdMISVM ended no better than W = 0, a model that knows nothing: standardise the "
-                "instances, or try another C, mu or random_state.",
-                ConvergenceWarning,
-            )
+        self._warn_if_nothing_learned(result, labels, weights)
         self._drop("coef_", "dual_coef_", "training_bags_", "gamma_")
         W, self.intercept_ = result.solution
         if self.kernel == "linear":
             self.coef_ = W
         else:
             self.dual_coef_, self.training_bags_, self.gamma_ = W, used, gamma
-        self.classes_ = classes
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.residuals_ = result.residuals
         return self
+
+    def _learn_classes(self, space: LinearSpace, labels: Labels, weights: Array) -> SolverResult:
+        """All classes against each other."""
+        rng = check_random_state(self.random_state)
+        result = primal_dual(
+            space,
+            labels.codes,
+            len(labels.classes),
+            shared=self.splitting == "shared",
+            mask_own_class=self.mask_own_class,
+            weights=weights,
+            rng=rng,
+            **self._schedule(space, len(labels.classes)),
+        )
+        if not self.polish:
+            return result
+        after = concave_convex(
+            space.bags, labels.codes, result.solution,
+            costs=self.C * weights, fit_intercept=self.fit_intercept, rng=rng,
+        )  # fmt: skip
+        return _continued(result, after)
+
+    def _learn_standard(self, space: LinearSpace, labels: Labels, weights: Array) -> SolverResult:
+        """Each concept against its absence."""
+        signs = np.column_stack([labels.signs(k) for k in _columns(labels)]).astype(np.float64)
+        result = one_sided(space, signs, weights=weights, **self._schedule(space, 1))
+        if not self.polish:
+            return result
+        after = polished(space.bags, signs, result.solution, self.C * weights)
+        return _continued(result, after)
+
+    def _schedule(self, space: LinearSpace, n_systems: int) -> dict[str, Any]:
+        """What both solvers ask for: costs, penalties and budgets."""
+        mu, rho, max_iter = DEFAULTS[self.assumption]
+        budget = max_iter if self.max_iter is None else self.max_iter
+        return {
+            "C": self.C,
+            "mu": mu if self.mu is None else self.mu,
+            "rho": rho if self.rho is None else self.rho,
+            "max_iter": budget,
+            "tol": self.tol,
+            "exact": self._is_exact(space, n_systems),
+            "fit_intercept": self.fit_intercept,
+            "track": partial(self._track, task="iteration", total=budget),
+            "checkpoint": self.checkpoint,
+        }
 
     def _score(self, bags: Bags) -> Array:
         if self.kernel == "linear":
@@ -259,12 +324,33 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         rows = bags.to("numpy").instances
         return kernel_scores(rows, gram, self.dual_coef_) + self.intercept_
 
-    def _check_options(self, bags: Bags, classes: Array, codes: Ints) -> None:
-        absent = np.setdiff1d(np.arange(len(classes)), codes)
-        if len(absent):
-            raise InputError(
-                f"all bags of class {classes.tolist()[absent[0]]!r} have weight 0: leave them out."
-            )
+    def _checked_labels(self, y: Any, bags: Bags, sample_weight: Any) -> tuple[Labels, Array]:
+        """Labels, and weights of the bags; 0 where nothing is known about a bag."""
+        weights = check_sample_weight(sample_weight, bags)
+        if self.assumption == "classes":
+            labels = check_bag_labels(y, bags, min_classes=2)
+        else:
+            labels = check_label_sets(y, bags)
+        if labels.has_sets:
+            if self.class_weight is not None:
+                raise InputError(
+                    f"class_weight={self.class_weight!r} needs one label per bag: give weights of "
+                    "bags (sample_weight) beside label sets."
+                )
+            return labels, weights * labels.known
+        if len(labels.classes) < 2:
+            labels = check_bag_labels(y, bags, min_classes=2)  # the error names the class
+        names = labels.classes[labels.codes]
+        return labels, weights * compute_sample_weight(self.class_weight, names)
+
+    def _check_options(self, bags: Bags, labels: Labels) -> None:
+        if len(bags) == 0:
+            raise InputError("no bag has a known label and a positive weight: label some bags.")
+        if not labels.has_sets:
+            absent = np.setdiff1d(np.arange(len(labels.classes)), labels.codes)
+            if len(absent):
+                label = labels.classes.tolist()[absent[0]]
+                raise InputError(f"all bags of class {label!r} have weight 0: leave them out.")
         if self.kernel != "linear" or self.polish:
             require_local(
                 bags,
@@ -276,10 +362,36 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
                 f"a precomputed kernel of {bags.n_instances} instances has {bags.n_features} "
                 "columns: expected one column per training instance."
             )
-        if self.polish and (self.kernel != "linear" or sparse.issparse(bags.instances)):
+        if self.assumption == "standard":
+            self._check_options_of_standard()
+        elif self.polish and (self.kernel != "linear" or sparse.issparse(bags.instances)):
             raise InputError("polish=True needs the linear kernel and dense instances.")
 
-    def _space(self, bags: Bags, gamma: float) -> LinearSpace | KernelSpace:
+    def _check_options_of_standard(self) -> None:
+        if self.splitting != "paper" or not self.mask_own_class:
+            raise InputError(
+                f"splitting={self.splitting!r} and mask_own_class={self.mask_own_class} belong to "
+                "assumption='classes': leave them at their defaults with assumption='standard'."
+            )
+        if self.polish and (self.kernel != "linear" or not self.fit_intercept):
+            raise InputError(
+                "polish=True with assumption='standard' needs the linear kernel and "
+                "fit_intercept=True."
+            )
+
+    def _warn_if_nothing_learned(
+        self, result: SolverResult, labels: Labels, weights: Array
+    ) -> None:
+        terms = len(labels.classes) - 1 if self.assumption == "classes" else len(_columns(labels))
+        objective_of_zero = self.C * terms * weights.sum()
+        if result.converged and not self.polish and self.objective_curve_[-1] >= objective_of_zero:
+            warn_user(
+                "pdMISVM ended no better than W = 0, a model that knows nothing: standardise the "
+                "instances, or try another C, mu or random_state.",
+                ConvergenceWarning,
+            )
+
+    def _space(self, bags: Bags, gamma: float) -> LinearSpace:
         if self.kernel == "linear":
             return LinearSpace(bags, leave_out_constants=self.fit_intercept)
         n, n_bytes = bags.n_instances, bags.dtype.itemsize
@@ -295,24 +407,20 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
             return rows
         return instance_kernel(rows, training.instances, self.kernel, kernel_params(self, gamma))
 
-    def _polished(
-        self,
-        result: SolverResult,
-        bags: Bags,
-        codes: Ints,
-        weights: Array,
-        rng: np.random.RandomState,
-    ) -> SolverResult:
-        costs = self.C * weights
-        after = concave_convex(
-            bags, codes, result.solution, costs=costs, fit_intercept=self.fit_intercept, rng=rng
-        )
-        curve = np.concatenate([result.objective_curve, after.objective_curve])
-        converged = result.converged and after.converged
-        return replace(result, solution=after.solution, objective_curve=curve, converged=converged)
-
-    def _is_exact(self, space: LinearSpace | KernelSpace, n_classes: int) -> bool:
+    def _is_exact(self, space: LinearSpace, n_classes: int) -> bool:
         if self.solver != "auto":
             return self.solver == "exact"
         n_systems = 1 if self.splitting == "shared" else n_classes
         return 9.0 * n_systems * float(space.bags.n_features) ** 3 <= AFFORDABLE
+
+
+def _columns(labels: Labels) -> Sequence[int]:
+    """The classes that are learned as concepts: the second of two, else all."""
+    return range(len(labels.classes)) if labels.has_sets else labels.positives
+
+
+def _continued(before: SolverResult, after: SolverResult) -> SolverResult:
+    """The result of the primal-dual method, followed by the rounds of polish."""
+    curve = np.concatenate([before.objective_curve, after.objective_curve])
+    converged = before.converged and after.converged
+    return replace(before, solution=after.solution, objective_curve=curve, converged=converged)

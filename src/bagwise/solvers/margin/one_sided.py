@@ -108,7 +108,7 @@ def _mean_difference(space: LinearSpace, parts: Parts, shares: Floats, used: Any
     return like(START / np.sqrt(np.maximum(norms, TINY))[:, None], W) * W
 
 
-def polished(bags: Bags, signs: Floats, start: tuple[Array, Array], costs: Floats) -> SolverResult:
+def polished(bags: Bags, signs: Floats, start: tuple[Array, ...], costs: Floats) -> SolverResult:
     """Lower J by the concave-convex procedure, which is MI-SVM's; never return a worse point.
 
     -max_j s_ij is concave for a bag with the concept: with its best instance held fixed the rest
@@ -136,13 +136,17 @@ def polished(bags: Bags, signs: Floats, start: tuple[Array, Array], costs: Float
     space = LinearFeatures(bags.instances.astype(np.float64, copy=False))
     results = []
     for m, sign in enumerate(signs.T):
-        result = bag_margin(
-            space, bags.offsets, sign > 0, costs, slack_per_bag=True, max_iter=MAX_ROUNDS, tol=TOL,
-            witnesses=best_rows(scores[:, m], bags.offsets)[sign > 0],
-        )  # fmt: skip
-        if min(result.objective_curve) < before[m]:
-            coef, intercept = result.solution
-            W[m : m + 1], b[m : m + 1] = space.planes(coef[None], np.atleast_1d(intercept))
+        if np.all(sign == sign[0]):  # w = 0 is best, and b what the hinge asks for
+            W[m], b[m], result = 0.0, sign[0], SolverResult((), [0.0], converged=True)
+        else:
+            result = bag_margin(
+                space, bags.offsets, sign > 0, costs,
+                slack_per_bag=True, max_iter=MAX_ROUNDS, tol=TOL,
+                witnesses=best_rows(scores[:, m], bags.offsets)[sign > 0],
+            )  # fmt: skip
+            if min(result.objective_curve) < before[m]:
+                coef, intercept = result.solution
+                W[m : m + 1], b[m : m + 1] = space.planes(coef[None], np.atleast_1d(intercept))
         results.append(result)
     curve = np.minimum(np.minimum.accumulate(total_curve(results)), before.sum())
     converged = all(result.converged for result in results)
