@@ -48,8 +48,8 @@ figures are optimistic; the other sets were looked at once. `majority` knows onl
 label occurs, `pooled-trees` are the plain baseline: trees on the mean, extremes and spread of each
 feature.
 
-A dash is a method that took more than {limit:.0f} s, needs a package that was not there, or
-refused the bags (see the end of the page). Seconds are those of all folds on one core{cores}.
+A dash is a method that took more than {limit:.0f} s or refused the bags; the end of the page lists
+them. Seconds are those of all folds on one core{cores}.{note}
 """
 
 
@@ -125,6 +125,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=1, help="how often folds are drawn anew")
     parser.add_argument("--limit", type=float, default=300, help="seconds of a method on a set")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
+    parser.add_argument("--note", default="", help="a sentence for the head of the page")
     parser.add_argument("--again", action="store_true", help="forget the results that are there")
     parser.add_argument("--print", action="store_true", help="print the tables, write no page")
     parser.add_argument("--cell", nargs=2, metavar=("SET", "METHOD"), help=argparse.SUPPRESS)
@@ -158,7 +159,7 @@ def run_all(kind: str, sets: dict[str, Callable], options: argparse.Namespace) -
     able = [
         name
         for name, method in METHODS.items()
-        if method.command is None and (method.label_sets or kind == "labels")
+        if method.command is None and method.available and (method.label_sets or kind == "labels")
     ]
     methods = [
         name
@@ -204,7 +205,12 @@ def page(results: dict, options: argparse.Namespace) -> str:
     cores = "" if options.jobs == 1 else f", {options.jobs} methods at a time"
     lines = [
         HEADER.format(
-            folds=options.folds, times=times, budget=BUDGET, limit=options.limit, cores=cores
+            folds=options.folds,
+            times=times,
+            budget=BUDGET,
+            limit=options.limit,
+            cores=cores,
+            note=options.note and f" {options.note}",
         )
     ]
     for kind, found in results.items():
@@ -213,6 +219,7 @@ def page(results: dict, options: argparse.Namespace) -> str:
         lines += picture(kind, found)
         lines += tables(kind, found)
     lines += ["## What is missing", ""]
+    lines += [f"- {m.name}: needs {m.needs}" for m in METHODS.values() if not m.available]
     lines += [
         f"- {name}, {method}: {result['failed']}"
         for found in results.values()
@@ -225,7 +232,9 @@ def page(results: dict, options: argparse.Namespace) -> str:
 
 def tables(kind: str, found: dict) -> list[str]:
     """A table of each measure: a row per method, the best mean first, a column per set."""
-    lines = []
+    lines: list[str] = []
+    if not found:
+        return lines
     for measure in (*(LABELS if kind == "labels" else LABEL_SETS), "seconds"):
         low = measure in ("log loss", "one-error", "seconds")
         rows = {
@@ -233,6 +242,8 @@ def tables(kind: str, found: dict) -> list[str]:
             for method in next(iter(found.values()))
         }
         rows = {method: values for method, values in rows.items() if not np.isnan(values).all()}
+        if not rows:
+            continue
         best = np.nanmax([[-v if low else v for v in values] for values in rows.values()], axis=0)
         order = sorted(rows, key=lambda method: place(rows[method], low=low))
         lines += [f"### {measure[0].upper()}{measure[1:]}", ""]
@@ -251,7 +262,7 @@ def tables(kind: str, found: dict) -> list[str]:
 
 def against_trees(kind: str, found: dict) -> list[str]:
     """How much better the automatic method is than trees on pooled statistics, set by set."""
-    measures = ("AUC", "accuracy") if kind == "labels" else ("average precision", "log loss")
+    measures = ("AUC", "accuracy") if kind == "labels" else ("average precision", "one-error")
     lines = [
         "`auto` less pooled trees in the same folds, with the interval of the corrected resampled "
         "t-test; positive is better:",
