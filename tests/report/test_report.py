@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import brier_score_loss, roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -23,12 +24,13 @@ from bagwise.classification import (
 )
 from bagwise.cluster import BagConstrainedSpectralClustering, WellSVMClustering
 from bagwise.datasets import make_bags
-from bagwise.embedding import BagDissimilarity
+from bagwise.embedding import BagDissimilarity, BagStatistics
 from bagwise.exceptions import DataNotFoundError, InputError, LabelError, OutputExistsError
+from bagwise.inspection import instance_attributions
 from bagwise.metric_learning import MIMLCA, MildML
 from bagwise.model_selection import HeldOut
 from bagwise.preprocessing import InstanceTransformer
-from bagwise.report import Media, Report
+from bagwise.report import Media, Report, _subject
 from bagwise.semi_supervised import WellSVMClassifier
 
 pytest.importorskip("jinja2")
@@ -328,12 +330,47 @@ def test_sections_of_semi_supervised_models(rng):
         Report(model, [X[:2], X[2:]]).to_html()
 
 
-def test_a_model_that_knows_no_instances(bags, y):
+def test_instances_of_a_model_without_scores_have_contributions(bags, y):
     model = make_pipeline(BagDissimilarity(), SVC(kernel="linear")).fit(bags, y)
-    data = payload(Report(model, bags, y).to_html())
-    assert data["instances"]["score"] is None
-    assert data["instances"]["keys"] == []
+    html = Report(model, bags, y).to_html()
+    data, options = payload(html), {"n_samples": 50, "random_state": 0}
+    found = bags.split(instance_attributions(model, bags, method="sampled", **options))
+    marked = dict(data["instances"]["keys"])
+    for i in range(len(bags)):
+        start, stop = data["offsets"][i : i + 2]
+        rows = data["instances"]["row"][start:stop]
+        np.testing.assert_allclose(
+            data["instances"]["score"][start:stop], found[i][rows], rtol=1e-3, atol=1e-9
+        )
+        assert [j for j in range(start, stop) if j in marked] == [start]  # the first
+    assert "contribution to the score of the bag for “yes”: its weight in a linear" in text_of(html)
+    assert data["heads"]["score"] == "contribution to “yes”"
     assert data["bags"]["predicted"] == model.predict(bags).tolist()
+
+
+def test_contributions_have_a_limit(bags, y, monkeypatch):
+    """Bags of 2, 3 and 4 instances: 36 instances, 116 if each is removed in turn."""
+    model = make_pipeline(BagDissimilarity(), SVC(kernel="linear")).fit(bags, y)
+    monkeypatch.setattr(_subject, "MOST_SCORED", 116)
+    html = Report(model, bags, y).to_html()
+    assert "for “yes”: the score less that without the instance." in text_of(html)
+    found = instance_attributions(model, bags, method="one_removed")
+    assert max(payload(html)["instances"]["score"]) == pytest.approx(found.max(), rel=1e-3)
+    monkeypatch.setattr(_subject, "MOST_SCORED", 115)
+    html = Report(model, bags, y).to_html()
+    assert payload(html)["instances"]["score"] is None
+    assert payload(html)["instances"]["keys"] == []
+    assert "would have to score 116 instances, and the limit is 115." in text_of(html)
+
+
+def test_contributions_to_label_sets_and_classes(words):
+    bags, sets = words
+    indicator = np.array([[label in labels for label in "abc"] for labels in sets]).astype(int)
+    trees = make_pipeline(BagStatistics(), ExtraTreesClassifier(5, random_state=0))
+    html = Report(trees.fit(bags, indicator), bags).to_html()
+    assert payload(html)["heads"]["score"] == "contribution to a predicted label"
+    html = Report(trees.fit(bags, np.arange(20) % 3), bags).to_html()
+    assert payload(html)["heads"]["score"] == "contribution to the predicted class"
 
 
 def test_labels_may_be_missing(bags, y):
@@ -520,3 +557,5 @@ def test_an_ensemble_shows_what_its_methods_are_worth():
     page = Report(model.fit(data.bags, data.y), data.bags, data.y).to_html()
     assert "weights in the ensemble" in page
     assert all(f">{name}<" in page for name in ("ensemble", "nsk", "mind"))
+    # Scores of its instances do not pool to the score of the bag.
+    assert payload(page)["heads"]["score"] == "contribution to “1”"

@@ -188,7 +188,7 @@ def _explorer_section(subject: Subject, media: Media | None, held_out: HeldOut |
     if unit == "bag" and subject.instance_scores is not None:
         order = f"Instances are in the order of their scores. {subject.explanation}"
     else:
-        order = "The key instance of a bag is marked." if subject.keys else ""
+        order = "The key instance of a bag is marked." if subject.keys else subject.explanation
     texts = [text for text in (order, embedded.note) if text]
     return Section(f"All {unit}s", *texts, Explorer(data))
 

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_clusterer
 
+from bagwise import compiled
 from bagwise._types import Array
 from bagwise._validation import check_known_labels
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator
 from bagwise.base._pipelines import final_estimator, instance_model, last_step
 from bagwise.exceptions import InputError
+from bagwise.inspection import instance_attributions
 from bagwise.inspection._tables import keys_of_sets
 from bagwise.labels import Labels
 
@@ -24,6 +26,13 @@ _POOLINGS = {
     "lse": "a smooth maximum of the scores of its instances",
     "noisy-or": "the noisy-or of its instances, whose scores are log-odds",
 }
+# Contributions for models without instance scores that pool to the score of the bag; best first.
+CONTRIBUTIONS = {
+    "sampled": "its weight in a linear approximation of the score on random subsets of the bag",
+    "one_removed": "the score less that without the instance",
+}
+N_SUBSETS = 50  # of a bag
+MOST_SCORED = 300_000  # instances that a model scores for the contributions on a page
 
 
 @dataclass
@@ -188,6 +197,8 @@ def look_into(model: Any, bags: Bags, y: Any, classes: Sequence[Any] | None) -> 
         _predict_bags(subject)
         if transformed is not None and not subject.works_on_rows:
             _predict_instances(subject, transformed)
+        if _needs_contributions(subject):
+            _attribute(subject)
         if subject.known is not None and transformed is not None and hasattr(estimator, "annotate"):
             _annotate(subject, subject.known)
     elif transformed is not None and hasattr(estimator, "predict_instances"):
@@ -259,6 +270,51 @@ def _predict_instances(subject: Subject, bags: Bags) -> None:
                 subject.instance_proba = of_labels(proba, subject.instance_labels)
     if hasattr(subject.estimator, "key_instances"):
         subject.keys = _keys(subject, predicted, bags)
+
+
+def _needs_contributions(subject: Subject) -> bool:
+    """Whether the model says neither how instances make the score of their bag, nor which decides.
+
+    The scores of instances by an ensemble do not pool to the score of the bag.
+    """
+    scores_bags = any(hasattr(subject.model, m) for m in ("decision_function", "predict_proba"))
+    if not scores_bags or subject.works_on_rows:
+        return False
+    if subject.instance_scores is None:
+        return not subject.keys
+    return getattr(subject.estimator, "instance_pooling", None) is None
+
+
+def _attribute(subject: Subject) -> None:
+    """Order the instances by their contributions to the score of the bag, as far as affordable."""
+    model, bags, predicted = subject.model, subject.bags, subject.predicted
+    sizes = bags.sizes.astype(float)
+    costs = {"sampled": sizes.sum() * N_SUBSETS / 2, "one_removed": (sizes**2).sum()}
+    method = next((name for name in CONTRIBUTIONS if costs[name] <= MOST_SCORED), None)
+    if method is None:
+        subject.explanation += (
+            f" Contributions of the instances are left out: the model would have to score "
+            f"{min(costs.values()):,.0f} instances, and the limit is {MOST_SCORED:,}."
+        )
+        return
+    found = instance_attributions(model, bags, method=method, n_samples=N_SUBSETS, random_state=0)
+    assert predicted is not None
+    if found.ndim == 1:
+        of_class = f"“{subject.names[-1]}”" if subject.names else "the positive class"
+    elif predicted.has_sets:
+        carried = predicted.indicator[bags.bag_index] > 0
+        carried |= ~carried.any(axis=1, keepdims=True)
+        found, of_class = np.where(carried, found, -np.inf).max(axis=1), "a predicted label"
+    else:
+        found, of_class = of_labels(found, predicted[bags.bag_index]), "the predicted class"
+    subject.instance_scores = found
+    subject.instance_score_name = f"contribution to {of_class}"
+    subject.explanation = (
+        f"The score of an instance is its contribution to the score of the bag for {of_class}: "
+        f"{CONTRIBUTIONS[method]}. The key instance has the largest contribution."
+    )
+    rows = bags.offsets[:-1] + compiled.segments.argmax(found, bags.offsets)
+    subject.keys = dict.fromkeys(rows.tolist(), "key instance")
 
 
 def _keys(subject: Subject, predicted: Labels, bags: Bags) -> dict[int, str]:
