@@ -267,12 +267,18 @@ def test_two_columns_of_scores_become_one(rng):
 @pytest.mark.parametrize("method", ["single", "one_removed", "sampled"])
 def test_label_sets_have_a_column_per_label(rng, method):
     bags, y = classified(rng, n_classes=3)
-    sets = np.eye(3, dtype=int)[y]
-    sets[:, 2] = 1  # a label of all bags
+    sets = np.column_stack([y == 0, y == 1, y >= 0, y < 0]).astype(int)  # one of all, one of none
     trees = make_pipeline(BagStatistics(), ExtraTreesClassifier(10, random_state=0)).fit(bags, sets)
     found = instance_attributions(trees, bags, method=method, n_samples=10, random_state=0)
-    assert found.shape == (bags.n_instances, 3)
+    assert found.shape == (bags.n_instances, 4)
     assert np.isfinite(found).all()
+    if method == "single":
+        assert (found[:, 2] == 1).all()
+        assert (found[:, 3] == 0).all()
+    else:
+        several = bags.sizes[bags.bag_index] > 1
+        np.testing.assert_allclose(found[several, 2:], 0, atol=1e-9)
+        np.testing.assert_allclose(found[~several, 2:], [[0.5, -0.5]] * (~several).sum())
 
 
 def test_scores_that_are_infinite_contribute_nothing(rng):

@@ -7,6 +7,7 @@ import numpy as np
 
 from bagwise._types import Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
+from bagwise.base._pipelines import final_estimator
 from bagwise.exceptions import InputError
 
 BLOCK = 2**21  # values of instances that are given to a model at once
@@ -35,7 +36,7 @@ def bag_scores(model: Any, bags: Bags) -> Floats:
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(bags), dtype=np.float64)
     elif hasattr(model, "predict_proba"):
-        scores = _probabilities(model.predict_proba(bags))
+        scores = _probabilities(model, bags)
     else:
         raise InputError(
             f"{type(model).__name__} has neither decision_function nor predict_proba: give a "
@@ -57,12 +58,21 @@ def bag_scores(model: Any, bags: Bags) -> Floats:
     return without_constants(scores)
 
 
-def _probabilities(found: Any) -> Floats:
+def _probabilities(model: Any, bags: Bags) -> Floats:
+    found = model.predict_proba(bags)
     if isinstance(found, list):  # scikit-learn's forests on label sets: two columns per label
-        return np.column_stack([np.asarray(part, dtype=np.float64)[:, -1] for part in found])
+        carried = [labels[-1] > 0 for labels in model.classes_]  # the last column is for 1, or 0
+        columns = [part[:, -1] * is_one for part, is_one in zip(found, carried, strict=True)]
+        return np.column_stack(columns).astype(np.float64)
     values = np.asarray(found, dtype=np.float64)
-    exclusive = values.ndim == 2 and values.shape[1] == 2 and np.allclose(values.sum(axis=1), 1)
-    return values[:, 1] if exclusive else values
+    two_classes = values.ndim == 2 and values.shape[1] == 2 and not _has_label_sets(model)
+    return values[:, 1] if two_classes else values
+
+
+def _has_label_sets(model: Any) -> bool:
+    last = final_estimator(model)
+    several = getattr(last, "multilabel_", False) or isinstance(getattr(last, "classes_", 0), list)
+    return bool(several) or getattr(last, "label_kind_", "single") == "sets"
 
 
 def without_constants(scores: Floats) -> Floats:
@@ -71,7 +81,9 @@ def without_constants(scores: Floats) -> Floats:
 
 
 def undecided_score(model: Any, n_classes: int) -> float:
-    """The score between the classes: 0; for probabilities 1/2, or one over the number of classes.
+    """The score between the classes: 0; for probabilities one over the number of classes.
+
+    Each label of label sets has two: carried or not.
 
     Parameters
     ----------
@@ -86,7 +98,7 @@ def undecided_score(model: Any, n_classes: int) -> float:
     """
     if hasattr(model, "decision_function"):
         return 0.0
-    return 1.0 / max(n_classes, 2)
+    return 0.5 if _has_label_sets(model) else 1.0 / max(n_classes, 2)
 
 
 def selection_scores(model: Any, bags: Bags, selections: Iterable[Selection]) -> Floats:

@@ -86,7 +86,7 @@ def instance_attributions(
     :math:`n = 1`; "sampled" :math:`n` + `n_samples`, or :math:`2^n - 1` where that is not more.
 
     A bag of one instance has no remainder. "one_removed" and "sampled" then subtract the undecided
-    score: 0, or for probabilities one over the number of classes.
+    score: 0, or for probabilities one over the number of classes (for label sets 1/2).
 
     "sampled" ranks the instances of a bag by their single scores (of several classes, the largest).
     A subset contains the instance of highest rank with probability 0.05, the others with
