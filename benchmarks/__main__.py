@@ -27,7 +27,6 @@ PARTS = (
     "margin_svms",
     "mil_rivals",
     "mimlca",
-    "one_sided",
     "orlr",
     "pdmisvm",
     "reading",

@@ -62,6 +62,7 @@ PACKAGES = {
     | {"embedding", "preprocessing"},
     "auto": FOUNDATION
     | {"annotation", "classification", "embedding", "preprocessing", "_methods", "model_selection"},
+    "assumptions": FOUNDATION | {"datasets"},
     "inspection": FOUNDATION | {"metrics", "model_selection"},
     "report": FOUNDATION | {"_files", "metrics", "inspection", "model_selection"},
     "review": FOUNDATION,

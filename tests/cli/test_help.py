@@ -17,6 +17,7 @@ from bagwise.cli import app
 SLOW = {  # run by test_demo.py, test_readme.py and test_auto_command.py
     "bagwise demo -o demo",
     "bagwise evaluate musk1.csv",
+    "bagwise audit",
     "bagwise cluster words.csv --bag bag --label-set label_set -k 24 -o clusters.parquet",
 }
 ASKS_A_PERSON = {  # tried by test_review.py

@@ -68,6 +68,13 @@ class Method:
         found = inspect.signature(self.factory).parameters.values()
         return {p.name: p.default for p in found if p.name not in self.fixed}
 
+    @property
+    def keeps(self) -> str:
+        """The assumption that it declares to keep, see `BagClassifierMixin.keeps`."""
+        from bagwise.base._pipelines import kept_assumption
+
+        return kept_assumption(self.make({}))
+
     def check_labels(self, *, label_sets: bool) -> None:
         """Refuse label sets where the method learns from one label per bag."""
         if label_sets and not self.label_sets:

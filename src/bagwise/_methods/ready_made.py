@@ -16,6 +16,7 @@ from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._fitted_state import Classes, FittedState, ListOf, Model
 from bagwise.base._fitted_state import Floats as FloatsOf
+from bagwise.base._pipelines import kept_assumption
 from bagwise.base._trees import RandomisedTrees
 from bagwise.classification import CitationKNN, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity, BagStatistics
@@ -272,6 +273,11 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
+
+    @property
+    def keeps(self) -> str:
+        """The assumption that the models of the labels keep."""
+        return kept_assumption(self.estimator)
 
     def fit(self, X: Any, y: Array) -> Self:
         """Fit a clone per column of `y`."""

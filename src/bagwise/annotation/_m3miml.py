@@ -83,6 +83,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     """
 
     instance_pooling = "max"
+    keeps = "one concept"
 
     C: float = 1.0
     _: KW_ONLY

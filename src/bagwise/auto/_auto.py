@@ -160,6 +160,11 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     memory_limit: Any = None
     verbose: int = 0
 
+    @property
+    def keeps(self) -> str:  # type: ignore[override]
+        """The assumption that all methods keep; "collective" where none was asked for."""
+        return self.assumption or "collective"
+
     def _fitted_state(self) -> FittedState:
         two = len(getattr(self, "classes_", ())) == 2 and not self._has_label_sets
         n_columns = 1 if two else "n_classes"

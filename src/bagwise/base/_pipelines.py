@@ -55,6 +55,14 @@ def final_estimator(model: Any) -> Any:
     return model
 
 
+def kept_assumption(model: Any) -> str:
+    """Return the assumption that a model declares to keep, see `BagClassifierMixin.keeps`.
+
+    A scikit-learn classifier after an embedding keeps "collective".
+    """
+    return str(getattr(final_estimator(model), "keeps", "collective"))
+
+
 def fit_arguments(model: Any, **given: Any) -> dict[str, Any]:
     """Arguments of ``fit`` for the last step of a pipeline: of those given, the ones it takes.
 

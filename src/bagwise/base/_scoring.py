@@ -103,9 +103,15 @@ class BagClassifierMixin(ClassifierMixin):
         How instance scores make the bag score: "max", "mean", "sum", "lse" (log-mean-exp),
         "noisy-or" (from log-odds of instances to those of the bag) or "softmax" (mean weighted by
         the softmax of the scores).
+    keeps : str
+        The assumption that `bagwise.assumptions.check_assumptions` finds with the defaults:
+        "standard" (one positive instance makes a bag positive, and no other instance speaks against
+        it), "one concept" (the presence of one kind of instance decides), "several concepts" (the
+        presence of several kinds decides, not how many there are) or "collective" (the whole bag).
     """
 
     instance_pooling: str | None = None
+    keeps: str = "collective"
     classes_: Array
     label_kind_: str = "single"  # as in `Labels.kind`; a class that accepts both kinds sets it
 

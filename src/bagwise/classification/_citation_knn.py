@@ -97,6 +97,11 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
     kind: str = "minmin"
     metric: Any = "euclidean"
 
+    @property
+    def keeps(self) -> str:  # type: ignore[override]
+        """The assumption it keeps: one pair of instances makes two bags near, unless all count."""
+        return "collective" if self.kind == "meanmin" else "one concept"
+
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {
             "training_bags_": BagsOf("n_bags"),

@@ -114,6 +114,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     """
 
     _accepts_sparse = False
+    keeps = "several concepts"
     _learns_label_sets = True
     _parameter_constraints = {
         "orthonormal": ["boolean"],

@@ -77,6 +77,7 @@ class DiverseDensity(PointConceptClassifier):
     """
 
     instance_pooling = "noisy-or"
+    keeps = "one concept"
 
     n_start_bags: int | None = None
     _: KW_ONLY

@@ -82,6 +82,7 @@ class EMDD(PointConceptClassifier):
     """
 
     instance_pooling = "max"
+    keeps = "one concept"
 
     _parameter_constraints = {"max_rounds": [COUNT]}
 

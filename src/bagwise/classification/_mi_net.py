@@ -162,6 +162,11 @@ class MINet(BagClassifierMixin, BagEstimator):
         """How instance scores make the score of the bag; None where embeddings are pooled."""
         return self.pooling if self.level == "instance" else None
 
+    @property
+    def keeps(self) -> str:  # type: ignore[override]
+        """The assumption it keeps: "standard" where the best instance decides."""
+        return "standard" if self.instance_pooling == "max" else "collective"
+
     def _fitted_state(self) -> FittedState:
         n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
         shapes = self._architecture().shapes(self.n_features_in_, n_outputs)

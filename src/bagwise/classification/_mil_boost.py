@@ -93,6 +93,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     """
 
     instance_pooling = "noisy-or"
+    keeps = "standard"
     _probabilities = staticmethod(one_vs_rest_probabilities)
     _accepts_sparse = False
     _keys_by_value = True  # instances in the same leaves have equal scores

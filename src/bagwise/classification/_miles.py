@@ -94,6 +94,7 @@ class MILES(OneVsRestMixin, BagEstimator):
     """
 
     instance_pooling = "mean"
+    keeps = "several concepts"
     _keys_by_value = True  # instances that are nearest to no prototype have equal scores
 
     C: float = 1.0

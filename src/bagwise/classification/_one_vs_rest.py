@@ -18,13 +18,7 @@ from bagwise.solvers.margin.threshold import at_threshold
 from bagwise.solvers.result import SolverResult
 
 # Parameters that bagwise 0.1 did not have: its behaviour, for models saved by it.
-ADDED = {
-    "threshold": "zero",
-    "n_landmarks": None,
-    "negative_weight": 1.0,
-    "random_state": 0,
-    "start": "mean",
-}
+ADDED = {"threshold": "zero", "n_landmarks": None, "negative_weight": 1.0, "random_state": 0}
 # Nystroem features where the kernel matrix of all instances is not kept: fewer, down to the least,
 # where they would be more values than this.
 LANDMARKS, LEAST_LANDMARKS, MOST_VALUES = 300, 100, 30_000_000
@@ -39,6 +33,7 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
     """
 
     instance_pooling = "max"
+    keeps = "standard"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         known = self._get_param_names()

@@ -79,6 +79,11 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         """How instance scores make the score of the bag."""
         return self.pooling
 
+    @property
+    def keeps(self) -> str:  # type: ignore[override]
+        """The assumption it keeps: its best instance decides, or the mean of all."""
+        return "one concept" if self.pooling == "max" else "collective"
+
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {"estimator_": Model("predict", n_classes="n_classes")}
 

@@ -126,6 +126,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     """
 
     instance_pooling = "max"
+    keeps = "standard"
     _runs_elsewhere = ("cluster",)
 
     _parameter_constraints = {

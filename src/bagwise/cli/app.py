@@ -20,6 +20,7 @@ from typer.core import TyperGroup
 
 from bagwise import __version__
 from bagwise.cli.annotate import annotate
+from bagwise.cli.audit import audit
 from bagwise.cli.cluster import cluster
 from bagwise.cli.config import EXIT_CODES, Application
 from bagwise.cli.datasets import datasets
@@ -147,7 +148,7 @@ def _options(
 app.add_typer(datasets, rich_help_panel="Data")
 for _panel, _commands in {
     "Data": (info,),
-    "Models": (methods, evaluate, fit, predict, annotate, cluster),
+    "Models": (methods, evaluate, audit, fit, predict, annotate, cluster),
     "Look": (report, review, demo),
     "Project": (doctor,),
 }.items():

@@ -30,7 +30,7 @@ def methods(
     """List the methods, their parameters and the papers they come from.
 
     Names are what `--method` of `fit` and `evaluate` takes, parameters (with their defaults) what
-    `--set` takes.
+    `--set` takes. "keeps" is the assumption about bags that `bagwise audit` finds.
 
     ```
     bagwise methods
@@ -54,6 +54,7 @@ def methods(
             "what": facts["title"],
             "also called": ", ".join(method.aliases),
             "labels": facts["labels"],
+            "keeps": facts["keeps"] or "",
             "--set": ", ".join(f"{key}={value}" for key, value in method.parameters.items()),
             "paper": facts["paper"],
         }
@@ -69,6 +70,7 @@ def _facts(method: Method) -> dict[str, object]:
         "aliases": method.aliases,
         "command": method.command or "fit, evaluate",
         "labels": sets if method.label_sets else "one label per bag",
+        "keeps": method.keeps if method.command is None else None,
         "parameters": method.parameters,
         "paper": method.paper,
         "needs": method.needs,

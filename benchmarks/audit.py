@@ -1,0 +1,98 @@
+"""Which assumption each method keeps: `python -m benchmarks.audit`.
+
+Writes the tables of docs/assumptions.md. Each method is a process of its own, two at a time, whose
+result is kept in results/audit: a run that was interrupted goes on, and `--again` starts anew.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bagwise._methods import METHODS
+from bagwise.assumptions import AssumptionCheck, check_assumptions
+from bagwise.assumptions._check import Row
+from bagwise.cli.audit import audited_model, overview
+
+ROOT = Path(__file__).parent.parent
+KEPT = ROOT / "results" / "audit"
+PAGE = ROOT / "docs" / "assumptions.md"
+BEGIN, END = "<!-- table: python -m benchmarks.audit -->\n", "<!-- end of the table -->\n"
+VARIANTS = {
+    "auto, standard": ("auto", {"assumption": "standard"}),
+    "pdmisvm, standard": ("pdmisvm", {"assumption": "standard"}),
+    "pdmisvm, standard, rbf": ("pdmisvm", {"assumption": "standard", "kernel": "rbf"}),
+}
+
+
+def models() -> dict[str, tuple[str, dict]]:
+    """The rows of the table: a method of the command line and its parameters, by name."""
+    plain = {name: (name, {}) for name, method in METHODS.items() if method.available}
+    return plain | VARIANTS
+
+
+def measure(name: str, seeds: int) -> None:
+    """Audit one of `models`, and keep the result."""
+    method, parameters = models()[name]
+    start, cpu = time.perf_counter(), time.process_time()
+    found = check_assumptions(audited_model(METHODS[method], parameters), seeds=seeds)
+    facts = {"rows": [vars(row) for row in found.rows]}
+    facts["seconds"] = time.perf_counter() - start
+    facts["cpu_seconds"] = time.process_time() - cpu
+    KEPT.mkdir(parents=True, exist_ok=True)
+    kept_file(name, seeds).write_text(json.dumps(facts))
+
+
+def kept_file(name: str, seeds: int) -> Path:
+    return KEPT / f"{name.replace(', ', '-')}-{seeds}.json"
+
+
+def table(seeds: int) -> str:
+    """The table of the page: a row per method."""
+    files = {name: kept_file(name, seeds) for name in models()}
+    facts = {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
+    checks = {n: AssumptionCheck([Row(**row) for row in f["rows"]]) for n, f in facts.items()}
+    columns = overview(checks)
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for name, *cells in zip(*columns.values(), strict=True):
+        bold = [f"**{c.removesuffix(' passes')}**" if c.endswith("passes") else c for c in cells]
+        lines.append(f"| `{name}` | {' | '.join(bold)} |")
+    seconds = sum(fact["cpu_seconds"] for fact in facts.values())
+    return "\n".join(lines) + f"\n\n{seeds} seeds; {seconds:.0f} seconds of one core in all.\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--again", action="store_true", help="forget what was measured before")
+    parser.add_argument("--methods", nargs="*", help="some of the rows")
+    parser.add_argument("--cell", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.cell:
+        measure(options.cell, options.seeds)
+        return
+    names = options.methods or list(models())
+    missing = [n for n in names if options.again or not kept_file(n, options.seeds).exists()]
+    command = [sys.executable, "-m", "benchmarks.audit", "--seeds", str(options.seeds), "--cell"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    start = time.perf_counter()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        runs = pool.map(
+            lambda n: subprocess.run([*command, n], env=environment).returncode, missing
+        )
+        for name, code in zip(missing, runs, strict=True):
+            print(f"{name}: {'done' if code == 0 else 'failed'}", flush=True)
+    print(f"{len(missing)} methods in {time.perf_counter() - start:.0f} s")
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    PAGE.write_text(
+        before + BEGIN + "\n" + table(options.seeds) + "\n" + END + after, encoding="utf-8"
+    )
+
+
+if __name__ == "__main__":
+    main()

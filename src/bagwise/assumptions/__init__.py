@@ -1,0 +1,5 @@
+"""Tests of the assumption that a model of bags keeps, on drawn bags."""
+
+from bagwise.assumptions._check import AssumptionCheck, check_assumptions
+
+__all__ = ["AssumptionCheck", "check_assumptions"]

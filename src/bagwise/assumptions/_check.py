@@ -1,0 +1,356 @@
+"""Fit a model on bags with a clue that its assumption forbids, then move the clue."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics import roc_auc_score
+
+from bagwise._types import Floats
+from bagwise.assumptions._draws import (
+    Drawn,
+    Generator,
+    false_frequency,
+    shuffled,
+    single_concept,
+    two_concepts,
+    with_another,
+    with_copies,
+)
+from bagwise.bags import Bags
+from bagwise.datasets._draw import check_count
+from bagwise.exceptions import InputError
+
+STRENGTHS = (-3.0, -6.0, -10.0)
+ENOUGH = 0.95  # the AUC from which a test is passed
+TOLERANCE = 1e-5  # of a change, per largest score: float32 networks round to some 1e-7
+
+# Of the result, in the order of its table.
+SINGLE, TWO, FREQUENCY = "single concept", "two concepts", "false frequency"
+ORDER, COPIES, MONOTONE = "order", "copies", "monotone"
+TESTS = (SINGLE, TWO, FREQUENCY, ORDER, COPIES, MONOTONE)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One test at one strength of the decoy.
+
+    Attributes
+    ----------
+    test : str
+        The test.
+    strength : float or None
+        The value of the decoy in each feature, where there is one.
+    as_trained, moved : tuple of float
+        AUC of each seed on test bags drawn as the training bags, and after the clue was moved.
+        Empty for the properties order, copies and monotone.
+    change : tuple of float
+        For each seed the largest forbidden change of a score, divided by the largest score: any
+        change (order, copies), a fall (monotone). Empty for the other tests.
+    """
+
+    test: str
+    strength: float | None = None
+    as_trained: tuple[float, ...] = ()
+    moved: tuple[float, ...] = ()
+    change: tuple[float, ...] = ()
+
+    @property
+    def n_seeds(self) -> int:
+        """How many seeds were run."""
+        return max(len(self.moved), len(self.change))
+
+    @property
+    def learned(self) -> bool:
+        """Whether the mean AUC as trained is at least .95."""
+        return bool(np.mean(self.as_trained) >= ENOUGH)
+
+    @property
+    def passes(self) -> bool:
+        """Whether the test is passed: by the mean AUC, or by every change."""
+        if self.change:
+            return max(self.change) <= TOLERANCE
+        return self.learned and bool(np.mean(self.moved) >= ENOUGH)
+
+    def joined(self, other: "Row") -> "Row":
+        """The same test with the seeds of both."""
+        return replace(
+            self,
+            as_trained=self.as_trained + other.as_trained,
+            moved=self.moved + other.moved,
+            change=self.change + other.change,
+        )
+
+    def decided(self, n_seeds: int) -> bool:
+        """Whether the mean of all seeds is below .95 even if the AUC of all others is 1."""
+        missing = [len(values) - sum(values) for values in (self.as_trained, self.moved)]
+        return max(missing) > n_seeds * (1 - ENOUGH)
+
+
+@dataclass(frozen=True)
+class AssumptionCheck:
+    """What `check_assumptions` found.
+
+    Parameters
+    ----------
+    rows : sequence
+        A result per test and strength of the decoy: ``test``, ``strength``, ``as_trained`` and
+        ``moved`` (AUC per seed), ``change`` and ``passes``.
+
+    Examples
+    --------
+    >>> from bagwise.assumptions import check_assumptions
+    >>> from bagwise.classification import MILES
+    >>> found = check_assumptions(MILES(random_state=0), seeds=1, n_train=60, n_test=40)
+    >>> found.passes("single concept"), found.passes("copies")
+    (False, True)
+    """
+
+    rows: Sequence[Row]
+
+    def passes(self, test: str) -> bool:
+        """Whether a test is passed, at every strength of the decoy.
+
+        Parameters
+        ----------
+        test : {"single concept", "two concepts", "false frequency", "order", "copies", "monotone"}
+            The test.
+
+        Returns
+        -------
+        bool
+        """
+        return all(row.passes for row in self._rows(test))
+
+    @property
+    def keeps(self) -> str:
+        """The assumption that the model keeps, by the tests it passes.
+
+        "standard": single concept and monotone. Otherwise "several concepts": false frequency and
+        copies. Otherwise "one concept": copies or monotone, and false frequency is not learned even
+        as trained. Otherwise "collective".
+        """
+        if self.passes(SINGLE) and self.passes(MONOTONE):
+            return "standard"
+        if self.passes(FREQUENCY) and self.passes(COPIES):
+            return "several concepts"
+        learns_two = all(row.learned for row in self._rows(FREQUENCY))
+        if (self.passes(COPIES) or self.passes(MONOTONE)) and not learns_two:
+            return "one concept"
+        return "collective"
+
+    def worst(self, test: str) -> Row:
+        """The row of a test with the lowest mean AUC after the move, or the largest change.
+
+        Parameters
+        ----------
+        test : str
+            The test, as for `passes`.
+
+        Returns
+        -------
+        row
+            One of `rows`.
+        """
+        rows = self._rows(test)
+        if rows[0].change:
+            return max(rows, key=lambda row: max(row.change))
+        return min(rows, key=lambda row: float(np.mean(row.moved)))
+
+    def table(self) -> dict[str, list[Any]]:
+        """Make a table with a row per test and strength of the decoy.
+
+        Returns
+        -------
+        dict of str to list
+            A column per key. Columns that do not apply to a test hold None.
+        """
+        return {
+            "test": [row.test for row in self.rows],
+            "decoy": [row.strength for row in self.rows],
+            "seeds": [row.n_seeds for row in self.rows],
+            "AUC as trained": [_mean(row.as_trained) for row in self.rows],
+            "after the move": [_mean(row.moved) for row in self.rows],
+            "worst seed": [min(row.moved, default=None) for row in self.rows],
+            "change": [max(row.change, default=None) for row in self.rows],
+            "passes": ["yes" if row.passes else "no" for row in self.rows],
+        }
+
+    def _rows(self, test: str) -> list[Row]:
+        rows = [row for row in self.rows if row.test == test]
+        if not rows:
+            raise InputError(f"no test is called {test!r}: there are {', '.join(TESTS)}.")
+        return rows
+
+
+def check_assumptions(
+    estimator: Any,
+    *,
+    seeds: int = 20,
+    n_train: int = 200,
+    n_test: int = 400,
+    stop_early: bool = True,
+    after_fit: Callable[[], None] | None = None,
+) -> AssumptionCheck:
+    """Test which assumption of multiple-instance learning a classifier of bags keeps.
+
+    The tests follow Raff and Holt (2023). In the training bags of a test a forbidden clue predicts
+    the label, too; in the test bags it is moved. Bags have 16 features and 8 to 12 background
+    instances from N(0, 1).
+
+    - *single concept*: positive bags hold 1 to 3 instances of a concept, negative training bags a
+      decoy at -3, -6 or -10 in each feature. After the move the decoy is in the positive bags. A
+      negative bag may hold anything but the concept, so the decoy must not matter.
+    - *two concepts*: positive bags hold A and B, negative ones A, B or neither, and the decoy.
+    - *false frequency*: positive bags hold A and B, negative ones one instance of A or of B; after
+      the move 35 to 45 instances of it.
+    - *order*, *copies*: the score does not change where the instances of a bag are permuted, or
+      where its most ordinary instance is repeated 5 to 20 times.
+    - *monotone*: one more instance, of any kind, does not lower the score of the positive class.
+
+    The first three are passed where the mean AUC over the seeds is at least .95, both as trained
+    and after the move, at every strength of the decoy: a model that does not learn the task does
+    not pass. The others are properties of the model of *single concept* at -10: they are passed
+    where no change of a score exceeds 1e-5 of the largest score.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A classifier with ``fit(bags, y)`` and ``decision_function`` or ``predict_proba``, also of
+        another package. It is cloned, or copied where it is not scikit-learn's. Bags are a list of
+        arrays of shape (n_instances, 16), labels 0 and 1. Put a step before it that standardises
+        the instances if it needs one.
+    seeds : int, default=20
+        How often each test is drawn.
+    n_train, n_test : int, default=200, 400
+        Number of training and test bags.
+    stop_early : bool, default=True
+        Skip the other seeds of a test when its mean AUC is below .95 whatever they are. Means are
+        then those of the seeds that were run.
+    after_fit : callable, default=None
+        Called without arguments after each fit, e.g. to show progress.
+
+    Returns
+    -------
+    AssumptionCheck
+        Its ``table()`` has AUC as trained and after the move, ``passes(test)`` the verdicts and
+        ``keeps`` the assumption: "standard", "one concept", "several concepts" or "collective".
+
+    References
+    ----------
+    Raff, Holt. Reproducibility in multiple instance learning: a case for algorithmic unit tests.
+    NeurIPS 2023.
+
+    Examples
+    --------
+    >>> from bagwise.assumptions import check_assumptions
+    >>> from bagwise.classification import MILES
+    >>> found = check_assumptions(MILES(random_state=0), seeds=1, n_train=60, n_test=40)
+    >>> found.keeps
+    'several concepts'
+    """
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise InputError(
+            f"estimator is {estimator!r}: expected an instance with fit(bags, y), such as MILES()."
+        )
+    n_seeds = check_count(seeds, "seeds")
+    sizes = check_count(n_train, "n_train", at_least=4), check_count(n_test, "n_test", at_least=4)
+    rows: list[Row] = []
+    for number, trial in enumerate(trials()):
+        found: list[Row] = []
+        for seed in range(n_seeds):
+            new = trial.run(estimator, np.random.RandomState([number, seed]), *sizes)
+            found = [a.joined(b) for a, b in zip(found, new, strict=True)] if found else new
+            if after_fit is not None:
+                after_fit()
+            if stop_early and found[0].decided(n_seeds):
+                break
+        rows += found
+    return AssumptionCheck(sorted(rows, key=lambda row: TESTS.index(row.test)))
+
+
+Draw = Callable[[Generator, int], Drawn]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A test at one strength: how bags are drawn as trained and after the move.
+
+    Attributes
+    ----------
+    test : str
+        The test.
+    strength : float or None
+        The value of the decoy.
+    draw, draw_moved : callable
+        From a generator and a number of bags to bags and their classes.
+    """
+
+    test: str
+    strength: float | None
+    draw: Draw
+    draw_moved: Draw
+
+    def run(self, estimator: Any, rng: Generator, n_train: int, n_test: int) -> list[Row]:
+        """Fit the model on one draw: the row of the test, and those of properties it shows."""
+        bags, y = self.draw(rng, n_train)
+        model = clone(estimator, safe=False).fit(list(bags), y)
+        bags, y = self.draw(rng, n_test)
+        scores = _scores(model, bags)
+        moved, y_moved = self.draw_moved(rng, n_test)
+        as_trained = float(roc_auc_score(y, scores))
+        after = float(roc_auc_score(y_moved, _scores(model, moved)))
+        row = Row(self.test, self.strength, (as_trained,), (after,))
+        shows = self.test == SINGLE and self.strength == STRENGTHS[-1]
+        return [row, *_properties(rng, model, bags, scores)] if shows else [row]
+
+
+def trials() -> list[Trial]:
+    """The tests that fit models, at each strength of the decoy."""
+    found = []
+    for test, draw in ((SINGLE, single_concept), (TWO, two_concepts)):
+        for strength in STRENGTHS:
+            states = (partial(draw, strength=strength, decoy_in=held) for held in (0, 1))
+            found.append(Trial(test, strength, *states))
+    states = (partial(false_frequency, copies=copies) for copies in ((1, 1), (35, 45)))
+    return [*found, Trial(FREQUENCY, None, *states)]
+
+
+def _properties(rng: Generator, model: Any, bags: Bags, scores: Floats) -> list[Row]:
+    """What permuted, repeated and added instances change at most, per largest score."""
+    permuted = np.abs(_scores(model, shuffled(rng, bags)) - scores)
+    repeated = np.abs(_scores(model, with_copies(rng, bags)) - scores)
+    fall = np.maximum(0, scores - _scores(model, with_another(rng, bags, STRENGTHS[-1])))
+    largest = np.max(np.abs(scores)) or 1.0
+    changes = {ORDER: permuted, COPIES: repeated, MONOTONE: fall}
+    return [Row(test, change=(float(np.max(c) / largest),)) for test, c in changes.items()]
+
+
+def _scores(model: Any, bags: Bags) -> Floats:
+    """The score of the positive class of each bag, of shape (n_bags,)."""
+    names = [name for name in ("decision_function", "predict_proba") if hasattr(model, name)]
+    if not names:
+        raise InputError(
+            f"{type(model).__name__} has neither decision_function nor predict_proba: the audit "
+            "needs the scores of bags."
+        )
+    found = np.asarray(getattr(model, names[0])(list(bags)), dtype=np.float64)
+    if found.ndim not in (1, 2) or len(found) != len(bags) or found[0].size not in (1, 2):
+        raise InputError(
+            f"{names[0]} of {type(model).__name__} returned the shape {found.shape} for "
+            f"{len(bags)} bags: expected a score per bag, or one for each of two classes."
+        )
+    if not np.isfinite(found).all():
+        raise InputError(
+            f"{names[0]} of {type(model).__name__} returned scores that are not finite: use a "
+            "model with finite scores."
+        )
+    columns = found.reshape(len(bags), -1)
+    return columns[:, 1] - columns[:, 0] if columns.shape[1] == 2 else columns[:, 0]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None

@@ -1,0 +1,45 @@
+"""``bagwise audit``: which assumption a method keeps."""
+
+import json
+
+import pytest
+
+
+def test_one_method_has_a_row_per_test(run):
+    result = run("audit", "-m", "miles", "--seeds", "1")
+    assert result.exit_code == 0, result.stderr
+    assert "miles keeps: several concepts" in result.stdout
+    for test in ("single concept", "two concepts", "false frequency", "copies", "monotone"):
+        assert test in result.stdout
+
+
+def test_several_methods_have_a_row_each(run):
+    result = run("audit", "-m", "miles", "-m", "minimax", "--set", "minimax.C=1", "--seeds", "1")
+    assert result.exit_code == 0, result.stderr
+    assert "miles" in result.stdout
+    assert "minimax" in result.stdout
+    assert "1.00 → 0.00" in result.stdout  # the decoy moved
+
+
+def test_json_holds_what_was_declared_and_found(run):
+    result = run("audit", "-m", "miles", "--seeds", "1", "--json")
+    facts = json.loads(result.stdout)
+    (method,) = facts["methods"]
+    assert facts["seeds"] == 1
+    assert method["declared"] == method["keeps"] == "several concepts"
+    assert len(method["tests"]) == 10
+    assert method["tests"][0]["after the move"] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-m", "nks"), "Did you mean nsk?"),
+        (("-m", "miles", "--seeds", "0"), "--seeds"),
+        (("-m", "miles", "--set", "D=1"), "no parameter 'D'"),
+    ],
+)
+def test_wrong_options_are_one_line(run, words, message):
+    result = run("audit", *words)
+    assert result.exit_code == 2
+    assert message in result.stderr
