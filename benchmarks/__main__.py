@@ -27,6 +27,7 @@ PARTS = (
     "margin_svms",
     "mil_rivals",
     "mimlca",
+    "one_sided",
     "orlr",
     "pdmisvm",
     "reading",

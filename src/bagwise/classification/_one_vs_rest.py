@@ -18,7 +18,13 @@ from bagwise.solvers.margin.threshold import at_threshold
 from bagwise.solvers.result import SolverResult
 
 # Parameters that bagwise 0.1 did not have: its behaviour, for models saved by it.
-ADDED = {"threshold": "zero", "n_landmarks": None, "negative_weight": 1.0, "random_state": 0}
+ADDED = {
+    "threshold": "zero",
+    "n_landmarks": None,
+    "negative_weight": 1.0,
+    "random_state": 0,
+    "start": "mean",
+}
 # Nystroem features where the kernel matrix of all instances is not kept: fewer, down to the least,
 # where they would be more values than this.
 LANDMARKS, LEAST_LANDMARKS, MOST_VALUES = 300, 100, 30_000_000

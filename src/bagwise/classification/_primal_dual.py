@@ -39,13 +39,11 @@ from bagwise.labels import Labels
 from bagwise.pairwise import instance_kernel, kernel_width
 from bagwise.solvers import SolverResult
 from bagwise.solvers.margin.concave_convex import concave_convex
-from bagwise.solvers.margin.one_sided import one_sided, polished
+from bagwise.solvers.margin.one_sided import AFFORDABLE, MAX_ITER, MU, RHO, one_sided, polished
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_dual
 
-# Operations of the eigendecompositions (about 9 d^3 each) that "auto" accepts for exact updates.
-AFFORDABLE = 1e11
 # mu, rho and max_iter where they are not given.
-DEFAULTS = {"classes": (1e-4, 1.2, 500), "standard": (1e-3, 1.02, 2000)}
+DEFAULTS = {"classes": (1e-4, 1.2, 500), "standard": (MU, RHO, MAX_ITER)}
 
 
 @with_parameters

@@ -17,17 +17,24 @@ from typing import Any
 import numpy as np
 
 from bagwise import compiled
-from bagwise._types import Array, Floats, Ints
+from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Parts, place, retry_on_new_parts
 from bagwise.engines.arrays import like, product
-from bagwise.solvers.margin.feature_space import LinearFeatures
+from bagwise.solvers.margin.feature_space import (
+    FeatureSpace,
+    KernelFeatures,
+    LinearFeatures,
+    dense_gram,
+)
 from bagwise.solvers.margin.misvm import bag_margin
 from bagwise.solvers.margin.one_sided_parts import OneSidedKernelPart, OneSidedPart
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, alternate_directions
 from bagwise.solvers.margin.primal_dual_parts import Problem
 from bagwise.solvers.result import SolverResult, total_curve
 
+MU, RHO, MAX_ITER = 1e-3, 1.02, 2000  # first penalty, its growth, and budget, by default
+AFFORDABLE = 1e11  # operations of an eigendecomposition (about 9 d^3) for exact updates
 START = 1e-3  # length of the first w
 TINY = float(np.finfo(np.float32).tiny)
 MAX_ROUNDS = 50  # of choosing witnesses anew, after the ADMM
@@ -151,6 +158,44 @@ def polished(bags: Bags, signs: Floats, start: tuple[Array, ...], costs: Floats)
     curve = np.minimum(np.minimum.accumulate(total_curve(results)), before.sum())
     converged = all(result.converged for result in results)
     return SolverResult((W.astype(start[0].dtype), b), curve, converged)
+
+
+def primal_dual_witnesses(
+    space: FeatureSpace, offsets: Ints, positive: Bools, costs: Floats, *, C: float
+) -> Ints:
+    """The best instance of each positive bag by the one-sided primal-dual method.
+
+    Parameters
+    ----------
+    space : FeatureSpace
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    positive : ndarray of bool of shape (n_bags,)
+        Which bags are positive; some are, some are not.
+    costs : ndarray of shape (n_bags,)
+        C of each bag.
+    C : float
+        The cost without weights of bags.
+
+    Returns
+    -------
+    ndarray of int of shape (n_positive_bags,)
+        Rows.
+    """
+    rows: Any = space.rows
+    if isinstance(space, KernelFeatures):
+        rows = dense_gram(space)
+    bags = Bags(rows, offsets)
+    exact = 9.0 * float(bags.n_features) ** 3 <= AFFORDABLE
+    result = one_sided(
+        KernelSpace(bags) if isinstance(space, KernelFeatures) else LinearSpace(bags),
+        np.where(positive, 1.0, -1.0)[:, None],
+        C=C, mu=MU, rho=RHO, max_iter=MAX_ITER, tol=1e-4, exact=exact, fit_intercept=True,
+        weights=costs / C,
+    )  # fmt: skip
+    W, _ = result.solution
+    return best_rows(product(rows, W)[:, 0], offsets)[positive]
 
 
 def column_objectives(
