@@ -191,7 +191,7 @@ def _groups(bags: Bags, n_samples: int) -> Iterator[list[int]]:
     """Bags of several instances, as many together as their masks fit into a block."""
     largest = int(bags.sizes.max(initial=0))
     require_memory(
-        2.0 * 8 * n_samples * largest,
+        6.0 * 8 * n_samples * largest,  # levels, their order, masks and the projected masks
         purpose=f"sampling {n_samples} subsets of a bag of {largest} instances",
         remedy="lower n_samples, or use method='single'",
     )
