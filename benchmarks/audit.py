@@ -62,7 +62,10 @@ def table(seeds: int) -> str:
         bold = [f"**{c.removesuffix(' passes')}**" if c.endswith("passes") else c for c in cells]
         lines.append(f"| `{name}` | {' | '.join(bold)} |")
     seconds = sum(fact["cpu_seconds"] for fact in facts.values())
-    return "\n".join(lines) + f"\n\n{seeds} seeds; {seconds:.0f} seconds of one core in all.\n"
+    lines += ["", f"{seeds} seeds; {seconds:.0f} seconds of one core in all."]
+    missing = ", ".join(f"`{name}`" for name in files if name not in facts)
+    lines += [f"Not measured in this run: {missing}."] if missing else []
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
