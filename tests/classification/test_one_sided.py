@@ -1,5 +1,6 @@
 """PrimalDualMISVM(assumption="standard"): the decoy test, laws, label sets, refused options."""
 
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -211,3 +212,18 @@ def test_labels_that_do_not_fit_are_refused():
         standard().fit(bags, -np.ones((len(bags), 2), int))
     with pytest.raises(InputError, match="all bags of class 'p' have weight 0"):
         standard().fit(bags, y, sample_weight=(y == "q").astype(float))
+
+
+def test_a_fit_holds_the_scores_three_times_and_little_more():
+    n, d, n_classes = 60_000, 40, 6
+    X = np.random.default_rng(0).normal(size=(n, d))
+    bags, y = Bags(X, np.arange(0, n + 1, 20)), np.arange(n // 20) % n_classes
+    model = standard(max_iter=3, tol=0)
+    with pytest.warns(ConvergenceWarning):
+        clone(model).fit(bags, y)  # compiles
+        tracemalloc.start()
+        clone(model).fit(bags, y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    scores, per_bag = 8 * n * n_classes, 8 * len(bags) * n_classes
+    assert peak < 3.5 * scores + 12 * per_bag + 8 * 8192 * d

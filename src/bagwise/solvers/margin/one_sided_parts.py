@@ -65,6 +65,7 @@ class _OneSided(BasePart):
 
     def begin(self, W: Any) -> None:
         """Set the first state: the copy equals the scores, no multipliers."""
+        self.changed = None  # of the start: free it first
         self.scores, _, self.max_t = self._first_scores(W)
         self.theta, self.sigma = 0 * self.scores, 0 * self.max_t
         self._begin_residual()
