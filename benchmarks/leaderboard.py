@@ -239,7 +239,7 @@ def tables(kind: str, found: dict) -> list[str]:
         low = measure in ("log loss", "one-error", "seconds")
         rows = {
             method: [value_of(by_method[method], measure) for by_method in found.values()]
-            for method in next(iter(found.values()))
+            for method in next(iter(found.values()), {})
         }
         rows = {method: values for method, values in rows.items() if not np.isnan(values).all()}
         if not rows:

@@ -51,7 +51,10 @@ class Member:
     model : estimator
         A classifier of bags; of rows, where there is an embedding.
     embedding : transformer or None
-        From bags to rows. It sees no labels, and is fitted once for all folds.
+        From bags to rows. It sees no labels.
+    shared : bool
+        Whether the embedding is fitted once for all folds. One that learns from the bags is fitted
+        in each fold: held-out bags that it has seen would score too well.
     by_bag : bool
         Whether the columns of the embedding are the bags it was fitted on: a fold then uses those
         of its training bags only.
@@ -70,6 +73,7 @@ class Member:
     name: str
     model: Any
     embedding: Any = None
+    shared: bool = True
     by_bag: bool = False
     final: Any = None
     keeps: str = "collective"
@@ -91,12 +95,16 @@ class Member:
 
     def represent(self, bags: Bags) -> Any:
         """What its model is fitted on: the bags, or the rows of the embedding, which is fitted."""
-        return bags if self.embedding is None else self.embedding.fit_transform(bags)
+        kept = self.embedding is None or not self.shared
+        return bags if kept else self.embedding.fit_transform(bags)
 
     def fold_scores(self, rows: Any, y: Array, train: Ints, test: Ints, n_columns: int) -> Floats:
         """Scores of the bags `test` by a model fitted on the bags `train`."""
         seen = rows[np.ix_(train, train)] if self.by_bag else rows[train]
         new = rows[np.ix_(test, train)] if self.by_bag else rows[test]
+        if not self.shared:
+            embedding = clone(self.embedding).fit(seen)
+            seen, new = embedding.transform(seen), embedding.transform(new)
         fitted = clone(self.model).fit(seen, y[train])
         return column_scores(fitted, new, y.ndim == 2, n_columns)
 
@@ -104,6 +112,8 @@ class Member:
         """Fit it on all bags; the result predicts bags."""
         if self.final is not None:
             return clone(self.final).fit(bags, y)
+        if not self.shared:
+            rows = self.embedding.fit_transform(bags)
         fitted = clone(self.model).fit(rows, y)
         if self.embedding is None:
             return fitted
@@ -202,7 +212,7 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
     """
     models = _Models(sets, n_columns)
     trees, mind, minimax = _pooled_trees(models), _mind(models), _minimax(models)
-    fisher = Member("fisher-vectors", models.logistic(10.0), FisherVector())
+    fisher = Member("fisher-vectors", models.logistic(10.0), FisherVector(), shared=False)
     knn = Member("citation-knn", CitationKNN(), growth=2.0, held=_pairs_of_bags)
     if sets:
         orlr = Member("orlr", ORedLogisticRegression())
