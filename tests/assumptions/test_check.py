@@ -10,6 +10,7 @@ from bagwise._methods import METHODS
 from bagwise.assumptions import AssumptionCheck, check_assumptions
 from bagwise.assumptions._check import ENOUGH, STRENGTHS, TESTS, Row, trials
 from bagwise.auto import AutoBagClassifier
+from bagwise.auto._members import default_members, keeping
 from bagwise.base._pipelines import kept_assumption
 from bagwise.classification import PrimalDualMISVM, SingleInstanceClassifier
 from bagwise.cli.audit import audited_model
@@ -181,3 +182,17 @@ def test_the_list_of_methods_in_the_documentation_has_what_each_keeps():
     for name, method in METHODS.items():
         (row,) = [row for row in cells if len(row) == 4 and row[2].startswith(f"`{name}`")]
         assert row[3] == method.keeps, name
+
+
+def test_the_automatic_choice_uses_methods_that_keep_an_assumption():
+    members = default_members(sets=False, n_columns=1)
+    names = {
+        assumption: [member.name for member in keeping(members, assumption)]
+        for assumption in ("standard", "one concept", "several concepts", "collective")
+    }
+    assert names["standard"] == ["milboost", "misvm-bag"]
+    assert names["several concepts"] == ["miles"]
+    assert names["one concept"] == ["citation-knn"]
+    assert {"pooled-trees", "nsk", "mind", "minimax"} <= set(names["collective"])
+    for member in keeping(members, "standard"):  # also where the data are too large for it
+        assert member.replacement is None or member.replacement.keeps == "standard"

@@ -22,7 +22,7 @@ from bagwise.auto._leaderboard import (
     leaderboard,
     out_of_fold_score,
 )
-from bagwise.auto._members import Member, chosen_members, column_scores
+from bagwise.auto._members import Member, chosen_members, column_scores, keeping
 from bagwise.auto._race import Race
 from bagwise.bags import Bags, offsets_of
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method
@@ -62,9 +62,10 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     metric : str, default="log_loss"
         What the leaderboard is sorted by: "log_loss", "accuracy", "balanced_accuracy" or "roc_auc";
         for label sets "log_loss" or "average_precision". Weights always minimise the log loss.
-    assumption : {"standard", "collective"} or None, default=None
-        Use only methods that keep an assumption: "standard", a bag is positive if one of its
-        instances is; "collective", the bag as a whole decides.
+    assumption : str or None, default=None
+        Use only methods that keep an assumption, as `bagwise audit` finds it: "standard" (a bag is
+        positive if one of its instances is), "one concept", "several concepts" or "collective" (the
+        bag as a whole decides).
     cv : int, default=5
         Number of folds; fewer where a class has fewer bags. With `groups`, a group stays together.
     candidates : "default", list of str, or dict of estimators, default="default"
@@ -140,7 +141,10 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     _parameter_constraints = {
         "time_budget": [POSITIVE, None],
         "metric": [str],
-        "assumption": [StrOptions({"standard", "collective"}), None],
+        "assumption": [
+            StrOptions({"standard", "one concept", "several concepts", "collective"}),
+            None,
+        ],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "candidates": [StrOptions({"default"}), list, tuple, dict],
         "ensemble": [StrOptions({"stack", "best"})],
@@ -259,7 +263,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         """The candidates, each with a seed of its own."""
         members = chosen_members(self.candidates, sets=sets, n_columns=n_columns)
         if self.assumption is not None:
-            members = [member for member in members if member.keeps == self.assumption]
+            members = keeping(members, self.assumption)
         if not members:
             raise InputError(f"no candidate keeps the assumption {self.assumption!r}: name others.")
         return [

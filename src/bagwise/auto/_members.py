@@ -17,6 +17,7 @@ from bagwise._methods.ready_made import OnePerLabel
 from bagwise._types import Array, Floats, Ints
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
+from bagwise.base._pipelines import kept_assumption
 from bagwise.base._trees import RandomisedTrees
 from bagwise.classification import (
     MILES,
@@ -60,8 +61,6 @@ class Member:
         of its training bags only.
     final : estimator or None
         What is fitted on all bags in the end, where that is not the embedding and the model.
-    keeps : str
-        The assumption it keeps: "standard" (a bag is positive if one instance is) or "collective".
     growth : float
         Exponent of its cost in the number of bags.
     held : callable
@@ -76,10 +75,14 @@ class Member:
     shared: bool = True
     by_bag: bool = False
     final: Any = None
-    keeps: str = "collective"
     growth: float = 1.0
     held: Callable[[Bags], float] = lambda bags: 0.0
     replacement: Member | None = None
+
+    @property
+    def keeps(self) -> str:
+        """The assumption it keeps, see `BagClassifierMixin.keeps`."""
+        return "collective" if self.embedding is not None else kept_assumption(self.model)
 
     @property
     def parameters(self) -> str:
@@ -217,7 +220,7 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
     if sets:
         orlr = Member("orlr", ORedLogisticRegression())
         return [trees, _random_fourier(models), mind, orlr, minimax, fisher, knn]
-    boost = Member("milboost", MILBoost(), keeps="standard")
+    boost = Member("milboost", MILBoost())
     return [trees, _nsk(models), mind, boost, minimax, _miles(models), fisher, _misvm(), knn]
 
 
@@ -289,11 +292,21 @@ def _misvm() -> Member:
     return Member(
         "misvm-bag",
         BagMarginSVM(kernel="rbf", threshold="zero"),
-        keeps="standard",
         growth=2.0,
         held=_pairs_of_instances,
         replacement=Member("pdmisvm", PrimalDualMISVM()),
     )
+
+
+def keeping(members: list[Member], assumption: str) -> list[Member]:
+    """The members that keep an assumption, with the replacements that keep it, too."""
+    kept = [member for member in members if member.keeps == assumption]
+    return [
+        member
+        if member.replacement is None or member.replacement.keeps == assumption
+        else replace(member, replacement=None)
+        for member in kept
+    ]
 
 
 def chosen_members(candidates: Any, *, sets: bool, n_columns: int) -> list[Member]:
