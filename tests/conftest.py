@@ -33,3 +33,18 @@ _finite.FLOATING_POINT.clear()
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def few_candidates(monkeypatch):
+    """The automatic choice among two quick methods, where no others are named."""
+    from bagwise.auto import _auto
+
+    every = _auto.chosen_members
+
+    def few(candidates, **kind):
+        members = every(candidates, **kind)
+        quick = [member for member in members if member.name in ("nsk", "mind", "citation-knn")]
+        return quick if candidates == "default" else members
+
+    monkeypatch.setattr(_auto, "chosen_members", few)

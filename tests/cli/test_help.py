@@ -68,7 +68,7 @@ def test_help_fits_the_terminal(width):
         assert max(map(len, result.stdout.splitlines())) <= int(width)
 
 
-def test_examples_run_on_shipped_data(run, tmp_path, monkeypatch):
+def test_examples_run_on_shipped_data(run, tmp_path, monkeypatch, few_candidates):
     for package in ("pyarrow", "skops", "jinja2", "matplotlib"):
         pytest.importorskip(package)
     monkeypatch.chdir(tmp_path)
@@ -80,7 +80,9 @@ def test_examples_run_on_shipped_data(run, tmp_path, monkeypatch):
             assert result.exit_code == 0, f"{line}: {result.stderr}"
 
 
-def test_the_page_of_the_documentation_names_every_command_and_runs(run, tmp_path, monkeypatch):
+def test_the_page_of_the_documentation_names_every_command_and_runs(
+    run, tmp_path, monkeypatch, few_candidates
+):
     pytest.importorskip("skops")
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
