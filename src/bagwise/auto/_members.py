@@ -63,6 +63,8 @@ class Member:
         What is fitted on all bags in the end, where that is not the embedding and the model.
     growth : float
         Exponent of its cost in the number of bags.
+    most_pairs : float
+        Beyond as many bags times instances it is replaced.
     held : callable
         From bags to the bytes it holds.
     replacement : Member or None
@@ -76,6 +78,7 @@ class Member:
     by_bag: bool = False
     final: Any = None
     growth: float = 1.0
+    most_pairs: float = float("inf")
     held: Callable[[Bags], float] = lambda bags: 0.0
     replacement: Member | None = None
 
@@ -281,6 +284,7 @@ def _miles(models: _Models) -> Member:
         "miles",
         MILES(),
         growth=2.0,
+        most_pairs=3e6,  # its linear program takes minutes beyond
         held=lambda bags: 2 * 8.0 * len(bags) * bags.n_instances,
         replacement=Member(
             "miles (500 prototypes)", models.logistic(1.0), InstanceSimilarity(n_prototypes=500)

@@ -113,8 +113,9 @@ class Race:
 
     def _affordable(self, member: Member) -> tuple[Member | None, str]:
         """The member, or its replacement where the data are too large for it."""
-        large = member.growth > 1 and (
-            len(self.bags) > MOST_BAGS or self.bags.n_instances > MOST_INSTANCES
+        n, m = len(self.bags), self.bags.n_instances
+        large = (member.growth > 1 and (n > MOST_BAGS or m > MOST_INSTANCES)) or (
+            n * m > member.most_pairs
         )
         held = member.held(self.bags)
         if not large and held <= self.memory:
@@ -123,5 +124,4 @@ class Race:
             return self._affordable(member.replacement)
         if held > self.memory:
             return None, f"needs {held / 1e9:.1f} GB of memory"
-        n, m = len(self.bags), self.bags.n_instances
         return None, f"compares all pairs of {n:,} bags with {m:,} instances"
