@@ -1,6 +1,7 @@
 """AutoBagClassifier against loops over its candidates, and by laws."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -267,6 +268,15 @@ def test_too_many_bags_are_not_compared_in_pairs(monkeypatch):
     bags, y = example(40)
     model = auto(candidates=["nsk"]).fit(bags, y)
     assert "nsk (random Fourier)" in model.leaderboard_["method"]
+
+
+def test_miles_is_replaced_where_its_linear_program_is_large():
+    (miles,) = (m for m in default_members(sets=False, n_columns=1) if m.name == "miles")
+    bags, y = example(40)
+    for most, name in ((len(bags) * bags.n_instances, "miles"), (1.0, miles.replacement.name)):
+        folds = [(np.arange(20), np.arange(20, 40))]
+        race = _race.Race(bags, y, 1, folds, np.inf, np.inf, None)
+        assert race._affordable(replace(miles, most_pairs=most))[0].name == name
 
 
 def test_the_best_alone():

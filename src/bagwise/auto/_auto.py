@@ -116,7 +116,8 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
 
     The default candidates are the most often useful of their kind: trees on pooled statistics, the
     set kernel, MInD, MILBoost, minimax, MILES, Fisher vectors, MI-SVM with an RBF kernel and
-    Citation-kNN. Where there are more than 3,000 bags or 30,000 instances, or `memory_limit`
+    Citation-kNN. MILES is replaced beyond 3 million bags times instances, where its linear program
+    takes minutes. Where there are more than 3,000 bags or 30,000 instances, or `memory_limit`
     demands it, those that compare all pairs are replaced by methods of linear cost.
 
     References

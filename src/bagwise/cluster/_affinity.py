@@ -25,7 +25,7 @@ from bagwise._validation import check_similarity
 from bagwise.cluster._placed_rows import PlacedRows
 from bagwise.compiled.threads import interruptible, run_blocks
 from bagwise.extras import import_extra
-from bagwise.solvers.neighbors import nearest_neighbors
+from bagwise.solvers.neighbors import nearest_neighbors, neighbor_table
 
 AFFINITIES = ("auto", "local_scaling", "nearest_neighbors", "landmark", "precomputed")
 MOST_DENSE = 10_000  # instances up to which "auto" compares all pairs
@@ -215,7 +215,7 @@ def neighbor_graph(
     scales = _floored(distances[:, min(scale_neighbor, k) - 1])
     exponents = distances**2 / (2 * scales[:, None] * scales[neighbors])
     weights = np.exp(-exponents).astype(X.dtype)
-    graph = _rows_of_equal_length(weights, neighbors, n)
+    graph = neighbor_table(weights, neighbors, n)
     return graph.maximum(graph.T).tocsr(), scales
 
 
@@ -246,7 +246,7 @@ def neighbor_rows(
     distances, neighbors = interruptible(search.kneighbors, X)
     own = np.maximum(distances[:, min(scale_neighbor, k) - 1], scales.min())
     weights = _from_exponents(distances**2 / (2 * own[:, None] * scales[neighbors]))
-    return _rows_of_equal_length(weights, neighbors, anchors.shape[0])
+    return neighbor_table(weights, neighbors, anchors.shape[0])
 
 
 def pick_landmarks(X: Any, n_landmarks: int, rng: np.random.RandomState) -> Array:
@@ -299,7 +299,7 @@ def landmark_weights(X: Any, landmarks: Array, n_neighbors: int) -> sparse.csr_a
         scales = _floored(distances[:, -1:])
         weights = _from_exponents(distances**2 / (2 * scales**2))
         weights /= weights.sum(axis=1, keepdims=True)
-        parts.append(_rows_of_equal_length(weights, nearest, len(landmarks)))
+        parts.append(neighbor_table(weights, nearest, len(landmarks)))
     return sparse.vstack(parts, format="csr")
 
 
@@ -352,12 +352,6 @@ def _from_exponents(exponents: Array) -> Array:
     """exp(-exponents) with the largest of each row at 1, so that no row vanishes."""
     exponents -= exponents.min(axis=1, keepdims=True)
     return np.exp(-exponents)
-
-
-def _rows_of_equal_length(values: Array, columns: Array, width: int) -> sparse.csr_array:
-    n, k = values.shape
-    shape = (n, width)
-    return sparse.csr_array((values.ravel(), columns.ravel(), np.arange(0, n * k + 1, k)), shape)
 
 
 def _nearest(X: Any, k: int) -> tuple[Array, Array]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.neighbors import NearestNeighbors
 
 from bagwise._types import Array, Ints
@@ -61,6 +62,27 @@ def nearest_neighbors(X: Any, n_neighbors: int) -> tuple[Array, Ints]:
     neighbors[many] = copies[starts[ranks[many], None] + following]
     by_group = np.take_along_axis(distances, group, axis=1)
     return np.take_along_axis(by_group[ranks], keep, axis=1), neighbors
+
+
+def neighbor_table(values: Array, neighbors: Ints, width: int) -> sparse.csr_array:
+    """A sparse table with the values of each row in the columns of its neighbours.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_neighbors)
+        The values.
+    neighbors : ndarray of int of shape (n_rows, n_neighbors)
+        Their columns.
+    width : int
+        Number of columns.
+
+    Returns
+    -------
+    CSR of shape (n_rows, width)
+    """
+    n, k = values.shape
+    ends = np.arange(0, n * k + 1, k)
+    return sparse.csr_array((values.ravel(), neighbors.ravel(), ends), shape=(n, width))
 
 
 def _search(X: Any, n_neighbors: int) -> tuple[Array, Ints]:

@@ -29,7 +29,7 @@ from bagwise.compiled.threads import interruptible
 from bagwise.exceptions import InputError
 from bagwise.solvers.margin.feature_space import FeatureSpace, LinearFeatures, dense, dense_gram
 from bagwise.solvers.margin.libsvm import fit_libsvm
-from bagwise.solvers.neighbors import nearest_neighbors
+from bagwise.solvers.neighbors import nearest_neighbors, neighbor_table
 from bagwise.solvers.result import SolverResult
 
 
@@ -50,9 +50,7 @@ def graph_laplacian(rows: Any, n_neighbors: int) -> sparse.csr_array:
     """
     n_rows = rows.shape[0]
     neighbors = nearest_neighbors(rows, min(n_neighbors, n_rows - 1))[1]
-    ends = np.arange(0, neighbors.size + 1, neighbors.shape[1])
-    shape = n_rows, n_rows
-    near = sparse.csr_array((np.ones(neighbors.size), neighbors.ravel(), ends), shape=shape)
+    near = neighbor_table(np.ones(neighbors.shape), neighbors, n_rows)
     edges = sparse.csr_array(near.maximum(near.T))
     degrees = sparse.diags_array(np.asarray(edges.sum(axis=1)).ravel())
     return sparse.csr_array(degrees - edges)
