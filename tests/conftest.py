@@ -7,6 +7,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from functools import partial
+
 import hypothesis
 import numpy as np
 import pytest
@@ -33,6 +35,15 @@ _finite.FLOATING_POINT.clear()
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def few_trees(monkeypatch):
+    """The baseline with few trees: it is fitted in every fold of every evaluation."""
+    from bagwise._methods import ready_made
+
+    monkeypatch.setattr(ready_made, "pooled_trees", partial(ready_made.pooled_trees, 20))
+    monkeypatch.setattr(ready_made, "_TREES_PER_LABEL", 5)
 
 
 @pytest.fixture

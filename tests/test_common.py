@@ -14,6 +14,12 @@ ESTIMATORS = [quick(cls) for cls in public_estimators()]
 ON_ROWS = [estimator for estimator in ESTIMATORS if isinstance(estimator, RowEstimator)]
 ON_BAGS = [estimator for estimator in ESTIMATORS if not isinstance(estimator, RowEstimator)]
 
+# Checks that make the fits of another check again, on another class of the same data.
+AGAIN = {
+    "check_estimator_sparse_matrix",
+    "check_classifiers_train(readonly_memmap=True,X_dtype=float32)",
+}
+
 
 @pytest.fixture(autouse=True)
 def minus_one_is_unlabelled(monkeypatch):
@@ -41,7 +47,12 @@ def scikit_learn_checks(estimators):
     """Pairs of estimator and check; in a list, since pytest 9 deprecates older generators."""
     mark = parametrize_with_checks(estimators).mark
     names, pairs = mark.args
-    return pytest.mark.parametrize(names, list(pairs), **mark.kwargs)
+    identifier = mark.kwargs["ids"]
+    cases = [
+        pytest.param(*pair, marks=[pytest.mark.slow] if identifier(pair[1]) in AGAIN else [])
+        for pair in pairs
+    ]
+    return pytest.mark.parametrize(names, cases, **mark.kwargs)
 
 
 # Rows are bags of one instance: with several labels they are left out, with a warning.

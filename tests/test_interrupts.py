@@ -108,8 +108,8 @@ def test_a_process_ends_while_an_interrupted_call_runs():
     assert done.stderr.strip().endswith("KeyboardInterrupt")
 
 
-# Compiled descents on a pool of threads, and LIBSVM; HiGHS is interrupted above.
-QUICK = {"DiverseDensity", "IterativeSVR"}
+# A compiled descent on a pool of threads; HiGHS is interrupted above.
+QUICK = {"DiverseDensity"}
 CASES = [
     pytest.param(kind.__name__, marks=[] if kind.__name__ in QUICK else [pytest.mark.slow])
     for kind in public_estimators()

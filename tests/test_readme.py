@@ -46,7 +46,7 @@ def test_every_block_is_of_a_kind_that_is_run():
     assert {language for language, _ in BLOCKS} == {"pycon", "console"}
 
 
-def test_commands_run_in_an_empty_folder(tmp_path, monkeypatch, few_candidates):
+def test_commands_run_in_an_empty_folder(tmp_path, monkeypatch, few_trees, few_candidates):
     pytest.importorskip("pyarrow")
     pytest.importorskip("skops")
     monkeypatch.chdir(tmp_path)

@@ -44,6 +44,7 @@ DENSE_METRICS = (
 METRICS = tuple(sorted(SPARSE_METRICS + DENSE_METRICS))
 
 BLOCK = 2**18  # values per block, so that it stays in the cache between product and reduction
+SMALL_BAGS = 128  # rows of small bags whose kernel is computed in one call
 
 # Overhead of a pair of instances, as a number of features (1/4 ns each). Kernels are computed twice
 # where norms are needed.
@@ -290,8 +291,32 @@ def set_kernel_norms(
         squared = row_norms(_bag_sums(bags), squared=True)
     else:
         _check_kernel_cost(kernel, _n_inner_pairs(bags), bags)
-        squared = np.array([_kernel_total(bag, kernel, params) for bag in bags])
+        squared = _kernel_totals(bags, kernel, params)
     return _root_or_one(squared)
+
+
+def _kernel_totals(bags: Bags, kernel: Kernel, params: dict[str, Any]) -> Floats:
+    """Sum of the kernel over all pairs of instances, for each bag.
+
+    Small bags are taken together: a call of scikit-learn's kernels costs as much as thousands of
+    values. A function of two vectors is called for the pairs of each bag only.
+    """
+    totals = np.empty(len(bags))
+    n_rows = 0 if callable(kernel) else SMALL_BAGS
+    first = 0
+    while first < len(bags):
+        end = int(np.searchsorted(bags.offsets, bags.offsets[first] + n_rows, side="right")) - 1
+        if end <= first + 1:
+            totals[first] = _kernel_total(bags[first], kernel, params)
+            first += 1
+            continue
+        together = bags.instances[bags.offsets[first] : bags.offsets[end]]
+        values = instance_kernel(together, together, kernel, params)
+        begins = bags.offsets[first:end] - bags.offsets[first]
+        sums = np.add.reduceat(values, begins, axis=1, dtype=np.float64)
+        totals[first:end] = np.diagonal(np.add.reduceat(sums, begins, axis=0))
+        first = end
+    return totals
 
 
 def _kernel_total(bag: Any, kernel: Kernel, params: dict[str, Any]) -> float:

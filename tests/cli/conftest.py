@@ -1,18 +1,13 @@
-from functools import partial
-
 import pytest
 from cli.tables import slide_rows, write_rows
 from typer.testing import CliRunner
 
-from bagwise._methods import ready_made
 from bagwise.cli import app
 
 
 @pytest.fixture(autouse=True)
-def few_trees(monkeypatch):
-    """The baseline with few trees: it is fitted in every fold of every evaluation."""
-    monkeypatch.setattr(ready_made, "pooled_trees", partial(ready_made.pooled_trees, 20))
-    monkeypatch.setattr(ready_made, "_TREES_PER_LABEL", 5)
+def quick_baselines(few_trees):
+    """No test of the command line needs the baseline at its full size."""
 
 
 @pytest.fixture

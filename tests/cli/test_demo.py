@@ -31,7 +31,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(demo_sections, "AutoBagClassifier", few)
 
 
-def test_files_appear_and_the_page_is_named(run, quick, tmp_path):
+def test_a_demo_leaves_files_that_can_be_used(run, quick, tmp_path):
     folder = tmp_path / "demo"
     result = run("demo", "-o", folder)
     assert result.exit_code == 0, result.stderr
@@ -43,11 +43,6 @@ def test_files_appear_and_the_page_is_named(run, quick, tmp_path):
     page = (folder / "demo.html").read_text()
     assert "it gives the same scores as before it was saved." in page
     assert "<script" not in page
-
-
-def test_what_the_demo_left_can_be_used(run, quick, tmp_path):
-    folder = tmp_path / "demo"
-    run("demo", "-o", folder)
     model, _ = load_model(folder / "model.skops")
     musk = read_bags(folder / "musk1.csv")
     assert (model.predict(musk.bags) == musk.y).mean() > 0.9
@@ -56,16 +51,22 @@ def test_what_the_demo_left_can_be_used(run, quick, tmp_path):
     assert run(*words).exit_code == 0
 
 
-def test_an_existing_folder_is_left_alone(run, quick, tmp_path):
+def test_an_existing_folder_is_kept_and_json_names_the_paths(run, quick, tmp_path):
     folder = tmp_path / "demo"
     folder.mkdir()
     (folder / "demo.html").write_text("mine")
     (folder / "notes.txt").write_text("mine")
     assert run("demo", "-o", folder).exit_code == 2
     assert (folder / "demo.html").read_text() == "mine"
-    assert run("demo", "-o", folder, "--force").exit_code == 0
+    result = run("demo", "-o", folder, "--force", "--json")
+    assert result.exit_code == 0, result.stderr
     assert (folder / "demo.html").read_text() != "mine"
     assert (folder / "notes.txt").read_text() == "mine"
+    document = json.loads(result.stdout)
+    assert document["report"] == str(folder / "report.html")
+    leaderboard, predictions = document["tables"].values()
+    assert {row["method"] for row in leaderboard} == {"ensemble", "nsk", "mind"}
+    assert len(predictions) == 12
 
 
 def test_a_file_is_no_folder(run, quick, tmp_path):
@@ -105,16 +106,6 @@ def test_each_of_the_five_systems_beats_the_plain_method():
     assert set(rows["system"]) == {"pdMISVM", "ORLR", "CSP", "MIMLCA", "WellSVM"}
     for ours, plain, question in zip(rows["ours"], rows["plain"], rows["question"], strict=True):
         assert ours > plain, question
-
-
-def test_json_is_one_document_with_the_paths(run, quick, tmp_path):
-    result = run("demo", "-o", tmp_path / "demo", "--json")
-    assert result.exit_code == 0, result.stderr
-    document = json.loads(result.stdout)
-    assert document["report"] == str(tmp_path / "demo" / "report.html")
-    leaderboard, predictions = document["tables"].values()
-    assert {row["method"] for row in leaderboard} == {"ensemble", "nsk", "mind"}
-    assert len(predictions) == 12
 
 
 def test_the_nine_is_found():

@@ -11,6 +11,7 @@ from sklearn.model_selection import (
     StratifiedKFold,
     cross_val_score,
 )
+from typer.testing import CliRunner
 
 from bagwise._methods import ready_made
 from bagwise._methods.ready_made import (
@@ -21,6 +22,7 @@ from bagwise._methods.ready_made import (
     standardised,
 )
 from bagwise.classification import CitationKNN, SetKernelSVM
+from bagwise.cli import app
 from bagwise.cli.evaluate import _warnings
 from bagwise.datasets import load_letter_carroll
 from bagwise.exceptions import InputError, LabelError, NotEnoughMemoryError
@@ -243,12 +245,9 @@ def test_repeats_draw_anew(run, slides, data):
 
 
 def test_the_table_fits_a_terminal(slides):
-    import subprocess
-    import sys
-
-    command = [sys.executable, "-m", "bagwise", "evaluate", str(slides), *COLUMNS, "-m", "minimax"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    words = ["evaluate", str(slides), *COLUMNS, "-m", "minimax"]
+    done = CliRunner().invoke(app, words, env={"COLUMNS": None}, prog_name="bagwise")
+    assert done.exit_code == 0, done.stderr
     table = done.stdout.splitlines()
     assert max(map(len, table)) <= 80
     assert len([line for line in table if "±" in line]) == 1 + 3 + 2  # a title, then two blocks

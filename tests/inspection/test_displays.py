@@ -91,10 +91,10 @@ def test_the_key_instance_is_framed(scored):
 def test_key_instances_that_are_known_are_shown(scored):
     model, bags = scored
     by_model = KeyInstanceDisplay.from_estimator(
-        model, bags, image_shape=(2, 2), figure=figure.Figure()
+        model, bags, image_shape=(2, 2), max_bags=2, figure=figure.Figure()
     )
     known = KeyInstanceDisplay.from_predictions(
-        bags, model.key_instances(bags), model.predict(bags), image_shape=(2, 2),
+        bags, model.key_instances(bags), model.predict(bags), image_shape=(2, 2), max_bags=2,
         figure=figure.Figure(),
     )  # fmt: skip
     assert known.keys == by_model.keys
