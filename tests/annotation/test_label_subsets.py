@@ -7,12 +7,13 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from bagwise.compiled import label_subsets
+from bagwise.compiled.compilation import read_only
 from orlr_oracle import by_enumeration, paper_dp
 
 
 def posterior(scores, labels, *, background=False, how=label_subsets.EXACT, gradient=False):
     """Posterior (or gradient), log P(Y) and whether messages settled, of one bag."""
-    scores = np.asarray(scores, dtype=float)
+    scores = np.ascontiguousarray(scores, dtype=float)
     out, value, settled = np.empty_like(scores), np.empty(1), np.ones(1, bool)
     label_subsets.posteriors(
         0,
@@ -20,12 +21,12 @@ def posterior(scores, labels, *, background=False, how=label_subsets.EXACT, grad
         np.array([0, len(scores)]),
         scores,
         np.array([0, len(labels)]),
-        np.asarray(labels, dtype=np.int64),
+        *read_only(np.asarray(labels, dtype=np.int64)),
         background,
         np.array([how], np.int8),
         np.ones(1),
         gradient,
-        np.empty(0, np.int64),
+        *read_only(np.empty(0, np.int64)),
         out,
         value,
         settled,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bagwise._types import Array, Bools, Floats, Ints
-from bagwise.compiled.compilation import compiled
+from bagwise.compiled.compilation import compiled, read_only
 from bagwise.compiled.threads import bag_bounds, run_blocks
 
 _compiled = compiled()
@@ -123,9 +123,8 @@ def distances_to_candidates(
     blocks = block_offsets(offsets, label_offsets)
     # Vector instructions take many values at a time: threads pay later than elsewhere.
     bounds = bag_bounds(blocks, out.size * points.shape[1] / 50)
-    run_blocks(
-        _distances, bounds, points, centres, offsets, labels, label_offsets, blocks, stale, out
-    )
+    arrays = read_only(points, centres, offsets, labels, label_offsets, blocks, stale)
+    run_blocks(_distances, bounds, *arrays, out)
 
 
 def _over_bags(kernel: Any, costs: Array, offsets: Ints, label_offsets: Ints, n: int) -> Ints:

@@ -8,7 +8,7 @@ its feature is not above the threshold; a node that does not split has the thres
 import numpy as np
 
 from bagwise._types import Bools, Floats, Ints
-from bagwise.compiled.compilation import compiled
+from bagwise.compiled.compilation import compiled, read_only
 from bagwise.compiled.threads import even_bounds, run_blocks
 
 _compiled = compiled()
@@ -82,7 +82,7 @@ def predict_trees(X: Floats, features: Ints, thresholds: Floats, leaves: Floats)
     """
     out = np.zeros(len(X))
     bounds = even_bounds(len(X), len(X) * len(features))
-    run_blocks(_predict, bounds, X, features, thresholds, leaves, out)
+    run_blocks(_predict, bounds, *read_only(X, features, thresholds, leaves), out)
     return out
 
 

@@ -21,7 +21,7 @@ from scipy import sparse
 from sklearn.utils.extmath import row_norms
 
 from bagwise._types import Array, Bools, Floats, Ints
-from bagwise.compiled.compilation import compiled
+from bagwise.compiled.compilation import compiled, read_only
 from bagwise.compiled.threads import even_bounds, run_blocks
 
 _compiled = compiled()
@@ -90,7 +90,7 @@ def rows_of(X: Any, constant: float = 0.0, centre: Floats | None = None) -> Rows
         for_sum = np.column_stack([for_sum, ones, along])
         squares += length - 2 * along
     squares = np.maximum(squares, 0.0)
-    table = np.empty((0, 0), X.data.dtype), X.data, X.indices, X.indptr
+    table = _presented(np.empty((0, 0), X.data.dtype), X.data, X.indices, X.indptr)
     return Rows(SPARSE, *table, n_rows, n_features, for_score, for_sum, squares)
 
 
@@ -278,7 +278,14 @@ def _cost_of_visit(rows: Rows, pick: Ints, signs: Ints, same: Bools) -> int:
 def _dense(table: Array) -> tuple[Array, Array, Array, Array]:
     """A dense table as the four arrays of `Rows`; those of CSR are empty."""
     none = np.empty(0, np.int32)
-    return np.ascontiguousarray(table), np.empty(0, table.dtype), none, none
+    return _presented(np.ascontiguousarray(table), np.empty(0, table.dtype), none, none)
+
+
+def _presented(
+    values: Array, data: Array, indices: Array, indptr: Array
+) -> tuple[Array, Array, Array, Array]:
+    values, data, indices, indptr = read_only(values, data, indices, indptr)
+    return values, data, indices, indptr
 
 
 @_compiled

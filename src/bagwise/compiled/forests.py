@@ -7,7 +7,7 @@ is a leaf, so that every descent ends, whatever the arrays hold.
 import numpy as np
 
 from bagwise._types import Array, Floats, Ints
-from bagwise.compiled.compilation import compiled
+from bagwise.compiled.compilation import compiled, read_only
 from bagwise.compiled.threads import even_bounds, run_blocks
 
 _compiled = compiled()
@@ -41,7 +41,8 @@ def mean_values(
     """
     out = np.zeros((len(X), values.shape[1]))
     bounds = even_bounds(len(X), 16 * len(X) * len(roots))
-    run_blocks(_add_values, bounds, X, roots, left, right, features, thresholds, values, out)
+    arrays = read_only(X, roots, left, right, features, thresholds, values)
+    run_blocks(_add_values, bounds, *arrays, out)
     return out / len(roots)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bagwise._types import Array, Floats, Ints
-from bagwise.compiled.compilation import compiled
+from bagwise.compiled.compilation import compiled, read_only
 from bagwise.compiled.threads import over_bags
 
 _compiled = compiled()
@@ -320,6 +320,7 @@ def _prepare(values: ArrayLike, offsets: ArrayLike) -> tuple[Array, Ints, tuple[
     array = np.ascontiguousarray(array, array.dtype if array.dtype == np.float32 else np.float64)
     ends = np.ascontiguousarray(offsets, np.int64)
     table = array.reshape(len(array), math.prod(array.shape[1:]))  # -1 fails for no instances
+    table, ends = read_only(table, ends)
     return table, ends, (len(ends) - 1, *array.shape[1:])
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from bagwise._types import Array, Floats, Ints
 from bagwise.compiled import threads
-from bagwise.compiled.compilation import compiled
+from bagwise.compiled.compilation import compiled, read_only
 
 _compiled = compiled()
 # Sums may be taken in any order, which lets the compiler use vector instructions.
@@ -58,7 +58,7 @@ def exact_nearest_in_bags(
     ndarray of shape (n_rows, n_bags)
     """
     out = np.empty((len(approximate), len(offsets) - 1))
-    _exact_nearest_in_bags(np.ascontiguousarray(approximate), slack, offsets, X, Y, out)
+    _exact_nearest_in_bags(*read_only(np.ascontiguousarray(approximate), slack, offsets, X, Y), out)
     return out
 
 

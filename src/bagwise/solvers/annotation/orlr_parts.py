@@ -19,6 +19,7 @@ import numpy as np
 from bagwise import compiled
 from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
+from bagwise.compiled.compilation import read_only
 from bagwise.compiled.threads import SMALL, block_bounds, n_threads, run_blocks
 from bagwise.engines import Part, codes_of_instances, digest, to_numpy
 from bagwise.engines.arrays import beside, column_sums, exp, float64, like, log_softmax, product
@@ -65,7 +66,7 @@ class BagLabelSets:
     @cached_property
     def set_labels(self) -> Ints:
         """The labels of all label sets, bag by bag."""
-        return np.nonzero(self.indicator == 1)[1]
+        return np.ascontiguousarray(np.nonzero(self.indicator == 1)[1])
 
     @cached_property
     def set_offsets(self) -> Ints:
@@ -185,13 +186,15 @@ def _infer(
     n_blocks = n_threads() if cost[-1] > 10 * SMALL else 1
     # More blocks than threads: a few bags may cost as much as all others.
     bounds = block_bounds(cost, n_blocks if n_blocks == 1 else 4 * n_blocks)
+    labels, codes = read_only(
+        bag_sets.set_labels,
+        bag_sets.instance_codes[slice(*bag_sets.offsets[[block.start, block.stop]])],
+    )
     run_blocks(
         compiled.label_subsets.posteriors, bounds, offsets, scores,
-        bag_sets.set_offsets[block.start : block.stop + 1], bag_sets.set_labels,
+        bag_sets.set_offsets[block.start : block.stop + 1], labels,
         bag_sets.background, bag_sets.how[block], np.ones(n_bags) if weights is None else weights,
-        weights is not None,
-        bag_sets.instance_codes[slice(*bag_sets.offsets[[block.start, block.stop]])],
-        out, log_likelihood, settled,
+        weights is not None, codes, out, log_likelihood, settled,
     )  # fmt: skip
     return out, log_likelihood, settled
 

@@ -13,6 +13,7 @@ from sklearn.utils.extmath import row_norms
 from bagwise import compiled
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
+from bagwise.compiled.compilation import read_only
 from bagwise.solvers.result import SolverResult
 
 CAPACITY = 12  # instances remembered per bag and wrong class
@@ -80,8 +81,8 @@ class _ConvexProblem:
         fit_intercept: bool,
         rng: np.random.RandomState,
     ) -> None:
-        self.X, self.offsets = bags.instances, bags.offsets
-        self.codes, self.costs, self.rng = codes, costs, rng
+        self.X, self.offsets, self.codes = read_only(bags.instances, bags.offsets, codes)
+        self.costs, self.rng = costs, rng
         self.own = np.arange(len(codes)), codes
         self.squares = row_norms(self.X, squared=True)
         self.scale = BIAS * float(self.squares.mean()) if fit_intercept else 0.0

@@ -14,6 +14,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from bagwise import compiled
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
+from bagwise.compiled.compilation import read_only
 from bagwise.compiled.threads import bag_bounds, over_bags, run_blocks
 from bagwise.engines import Part, digest, to_numpy
 from bagwise.engines.arrays import beside, like, product
@@ -143,8 +144,9 @@ class BasePart(Part):
         cost: float,
     ) -> None:
         self.bags, self.X = bags, bags.instances
-        self.problem = Problem(bags.offsets, codes, weights, n_classes, shared)
-        self.mask, self.cost = mask, cost
+        offsets, codes = read_only(bags.offsets, codes)
+        self.problem = Problem(offsets, codes, weights, n_classes, shared)
+        self.mask, self.cost = mask, float(cost)
         self.changed: Any = None
 
     def identity(self) -> str:

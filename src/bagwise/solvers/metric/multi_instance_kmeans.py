@@ -56,7 +56,9 @@ class Candidates:
         bag, label = np.nonzero(indicator == 1)
         counts = np.bincount(bag, minlength=len(indicator))
         label_offsets = offsets_of(counts)
-        return cls(offsets, label, label_offsets, indicator.shape[1], one_each)
+        return cls(
+            offsets, np.ascontiguousarray(label), label_offsets, indicator.shape[1], one_each
+        )
 
     @property
     def n_costs(self) -> int:
