@@ -28,6 +28,7 @@ from estimators import public_estimators, quick
 VARIANTS = [
     annotation.M3MIML(kernel="rbf"),
     annotation.ORedLogisticRegression(background=True),
+    annotation.ORedLogisticRegression(kernel="rbf", n_components=8),
     classification.BagMarginSVM(kernel="linear"),
     classification.SetKernelSVM(n_landmarks=8),
     classification.SparseMIL(n_landmarks=8),

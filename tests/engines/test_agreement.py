@@ -214,9 +214,12 @@ def test_embeddings_are_computed_on_the_workers(model, client):
         np.testing.assert_allclose(found, model.fit_transform(here), atol=1e-10)
 
 
+WITH_KERNEL = {"kernel": "rbf", "n_components": 20, "reg": 1.0, "random_state": 0}
+
+
 @pytest.mark.parametrize(
     "options",
-    [{}, {"background": True}, {"solver": "em", "tol": 1e-3}],
+    [{}, {"background": True}, {"solver": "em", "tol": 1e-3}, WITH_KERNEL],
 )
 def test_orlr_agrees(move, options):
     bags, sets = with_label_sets(n_features=3)

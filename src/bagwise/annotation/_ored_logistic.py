@@ -1,12 +1,16 @@
 """ORedLogisticRegression (ORLR): exact probabilities of instance labels from bag label sets."""
 
+import warnings
 from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, log_softmax, logsumexp, softmax
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import Nystroem
+from sklearn.utils import check_random_state
 
 from bagwise import compiled
 from bagwise._memory import require_memory
@@ -22,8 +26,9 @@ from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
-from bagwise.base._fitted_state import Anything, FittedState, Floats, Integers
-from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
+from bagwise.base._fitted_state import Anything, FittedState, Floats, Integers, Model, Number
+from bagwise.base._kernel_bags import kernel_bags, kernel_product, nystroem_of_bags, width_of
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.engines import memory_of_parts, one_core_if_few_instances, over_blocks, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError
@@ -35,6 +40,22 @@ from bagwise.solvers.annotation.orlr_parts import BLOCK, BagLabelSets, posterior
 # contains it all the same, its logit is this much lower than the others: in place of the limit.
 UNSEEN = 1e4
 VECTORS = 30  # of the size of W: iterates, gradients and the memory of L-BFGS
+
+LINEAR_REG, KERNEL_REG = 1.0, 0.02  # reg="auto"
+# Candidates of `select`, as multiples of gamma and reg; of equally good ones the first.
+WIDTHS = (1.0, 0.5, 2.0)
+PENALTIES = (1.0, 3.0, 1 / 3)
+N_FOLDS = 3
+SELECTING_TOL = 1e-4
+
+# Parameters that bagwise 0.1 did not have, for models that it saved.
+ADDED = {
+    "kernel": "linear", "n_components": 300, "gamma": "scale", "select": False,
+    "random_state": None,
+}  # fmt: skip
+
+# Bags, label sets, weights and codes of instances: what a fit learns from.
+Training = tuple[Bags, Ints, Array, Ints | None]
 
 
 @with_parameters
@@ -49,14 +70,30 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     where P sums over all labelings of the instances that make exactly :math:`Y_b`. The sum is
     exact, at a cost linear in the number of instances. Standardise the instances first.
 
+    With a kernel, x is replaced by Nystroem features: the model is then as flexible as a kernel
+    SVM. Linear weights can be read, features by feature; "rbf" names instances better where enough
+    bags are known.
+
     Where the labels of some instances are known, because somebody looked at them, they are held
     fixed: P is then the probability of the label set and of these labels.
 
     Parameters
     ----------
-    reg : float, default=1.0
+    reg : float or "auto", default="auto"
         Lambda, against the sum over bags. The intercept is not penalised. With 0 there may be no
-        maximum.
+        maximum. "auto" is 1 for the linear kernel and 0.02 for others, whose features are shorter
+        than 1.
+    kernel : {"linear", "rbf"} or callable, default="linear"
+        The kernel, or a function of two vectors. All but "linear" are approximated by Nystroem
+        features, which are made where the instances are.
+    n_components : int, default=300
+        Number of landmarks, instances drawn at random, and so of Nystroem features. Not used by the
+        linear kernel.
+    {gamma}
+    select : bool, default=False
+        Choose `reg`, and the width of "rbf", by the likelihood of held-out bags (three folds of
+        bags; no label of an instance is needed). `gamma` is multiplied by 1/2, 1 or 2,
+        then `reg` by 1/3, 1 or 3. Takes about ten times as long.
     background : bool or label, default=False
         Add a class that may be in any bag and is in no label set, for instances that belong to
         none of the labels: the last column of probabilities. Where :meth:`annotate` names it, it
@@ -79,7 +116,11 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         has few instances more than labels), about a nanosecond each. Bags that need more, or a
         table of more than 512 MB, are approximated by belief propagation, with a warning.
     warm_start : bool, default=False
-        Begin where the last fit ended, if classes and features are the same.
+        Begin where the last fit ended, if classes and features are the same. A kernel keeps its
+        width and landmarks.
+    random_state : int, RandomState or None, default=None
+        Draws the landmarks of a kernel, and the folds of `select`. A fit that is to be resumed from
+        a checkpoint needs a number.
     {checkpoint}
     {verbose}
 
@@ -89,13 +130,19 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         The labels.
     label_kind_ : {"single", "sets"}
         Whether the model was fitted on one label per bag, or on label sets.
-    coef_ : ndarray of shape (n_classes, n_features)
+    coef_ : ndarray of shape (n_classes, n_features) or (n_classes, n_components)
         W; with `background` one more row, the last.
     intercept_ : ndarray of shape (n_classes,)
         b; -inf for a class that no bag carried, which is never predicted. With `background` one
         more, the last.
     background_label_ : object
         What background instances are called; None without `background`.
+    reg_ : float
+        The penalty of the fit.
+    gamma_ : float
+        The width of the kernel "rbf".
+    nystroem_ : Nystroem
+        The features of the kernel; not with the linear kernel.
     approximate_bags_ : ndarray of int
         The training bags whose posterior was approximated.
     left_out_ : ndarray of int
@@ -117,7 +164,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     (bit masks), all terms non-negative; in logarithms where probabilities underflow. The table is
     kept at every sqrt(n)-th instance only when it is long. Bags run in parallel.
 
-    The likelihood is not concave. The fit begins at W = 0, so it is deterministic.
+    The likelihood is not concave. The fit begins at W = 0: with the linear kernel nothing is
+    random.
 
     References
     ----------
@@ -138,14 +186,22 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints = {
+        "reg": [StrOptions({"auto"}), NOT_NEGATIVE],
+        "kernel": [StrOptions({"linear", "rbf"}), callable],
+        "n_components": [COUNT],
+        "select": ["boolean"],
         "background": "no_validation",  # a label may be anything
         "solver": [StrOptions({"lbfgs", "em", "gem"})],
         "max_operations": [NOT_NEGATIVE],
         "warm_start": ["boolean"],
     }
 
-    reg: float = 1.0
+    reg: float | str = "auto"
     _: KW_ONLY
+    kernel: Any = "linear"
+    n_components: int = 300
+    gamma: float | str = "scale"
+    select: bool = False
     background: Any = False
     solver: str = "lbfgs"
     fit_intercept: bool = True
@@ -154,6 +210,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     tol: float = 1e-5
     max_operations: float = 1e9
     warm_start: bool = False
+    random_state: Any = None
     checkpoint: Any = None
     verbose: int = 0
 
@@ -168,15 +225,26 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         """
         return "noisy-or" if self.label_kind_ == "sets" else "sum"
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(ADDED | state)
+
     def _fitted_state(self) -> FittedState:
         n_columns = len(self.classes_) + (self.background_label_ is not None)
-        return super()._fitted_state() | {
-            "coef_": Floats(n_columns, "n_features_in_"),
-            "intercept_": Floats(n_columns, low=-np.inf),  # -inf: a class that no bag carries
-            "background_label_": Anything(),
-            "approximate_bags_": Integers(None, low=0),
-            "left_out_": Integers(None, low=0),
-        }
+        kernel: FittedState = {}
+        if hasattr(self, "nystroem_"):
+            kernel = {"gamma_": Number(low=0, optional=True), "nystroem_": Model("transform")}
+        return (
+            super()._fitted_state()
+            | kernel
+            | {
+                "coef_": Floats(n_columns, "n_landmarks" if kernel else "n_features_in_"),
+                "intercept_": Floats(n_columns, low=-np.inf),  # -inf: a class that no bag carries
+                "background_label_": Anything(),
+                "reg_": Number(low=0, optional=True),  # bagwise 0.1 had none
+                "approximate_bags_": Integers(None, low=0),
+                "left_out_": Integers(None, low=0),
+            }
+        )
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None, instance_labels: Any = None) -> Self:
@@ -226,26 +294,37 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         columns = np.append(seen, np.arange(n_columns - background, n_columns))
         if used_codes is not None:  # a position among the columns learned
             column_codes = np.where(used_codes < 0, -1, np.searchsorted(columns, used_codes))
-        _check_memory(bags, len(columns), keeps_posterior=self.solver != "lbfgs")
-        with one_core_if_few_instances(bags):
+        known, sets = bags if used.all() else bags[used], labels.indicator[np.ix_(used, seen)]
+        start = self._start(labels.classes, columns, background)
+        training = known, sets, weights[used], column_codes
+        reg, nystroem = self._setting(training, warm=start is not None)
+        features = known if nystroem is None else kernel_bags(nystroem, known)
+        _check_memory(features, len(columns), keeps_posterior=self.solver != "lbfgs")
+        with one_core_if_few_instances(features):
             result = ored_logistic(
-                bags if used.all() else bags[used],
-                labels.indicator[np.ix_(used, seen)],
+                features,
+                sets,
                 background=background,
                 max_operations=self.max_operations,
                 weights=weights[used],
-                reg=self.reg,
+                reg=reg,
                 fit_intercept=self.fit_intercept,
                 solver=self.solver,
                 max_iter=self.max_iter,
                 tol=self.tol,
                 instance_codes=column_codes,
-                start=self._start(labels.classes, columns, background),
+                start=start,
                 track=partial(self._track, task="iteration"),
                 checkpoint=self.checkpoint,
             )
         self._keep_progress(result, "raise max_iter or reg, or standardise the instances")
-        self.coef_ = np.zeros((n_columns, bags.n_features), result.solution[0].dtype)
+        self._drop("gamma_", "nystroem_")
+        if nystroem is not None:
+            self.nystroem_ = nystroem
+            if self.kernel == "rbf":
+                self.gamma_ = float(nystroem.gamma)
+        self.reg_ = reg
+        self.coef_ = np.zeros((n_columns, features.n_features), result.solution[0].dtype)
         self.intercept_ = np.full(n_columns, -np.inf, result.solution[1].dtype)
         self.coef_[columns], self.intercept_[columns] = result.solution
         self.classes_, self.label_kind_ = labels.classes, labels.kind
@@ -299,6 +378,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         return log_softmax(self._logits(bags).astype(np.float64), axis=1)
 
     def _logits(self, bags: Bags) -> Array:
+        if hasattr(self, "nystroem_"):
+            return kernel_product(self.nystroem_, bags.instances, self.coef_) + self.intercept_
         return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
 
     def annotate(
@@ -426,14 +507,80 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     def _start(self, classes: Array, columns: Ints, background: bool) -> tuple[Array, Array] | None:
         if not self.warm_start or not hasattr(self, "coef_"):
             return None
-        same = np.array_equal(self.classes_, classes) and self.coef_.shape == (
-            len(classes) + background,
-            self.n_features_in_,
+        nystroem = getattr(self, "nystroem_", None)
+        n_features = self.coef_.shape[1] if nystroem is None else nystroem.n_features_in_
+        kernel = "linear" if nystroem is None else nystroem.kernel
+        same_features = kernel == self.kernel and n_features == self.n_features_in_
+        same_features &= nystroem is None or not self.select
+        same = np.array_equal(self.classes_, classes) and len(self.coef_) == (
+            len(classes) + background
         )
-        if not same:
+        if not (same and same_features):
             return None
         intercept = self.intercept_[columns]
         return self.coef_[columns], np.where(np.isfinite(intercept), intercept, 0.0)
+
+    def _setting(self, training: Training, *, warm: bool) -> tuple[float, Nystroem | None]:
+        """The penalty and the features of the kernel: given, selected, or those of the last fit."""
+        reg = LINEAR_REG if self.kernel == "linear" else KERNEL_REG
+        if not isinstance(self.reg, str):
+            reg = self.reg
+        if warm and self.kernel != "linear":
+            return reg, self.nystroem_
+        bags = training[0]
+        rng = check_random_state(self.random_state)
+        gamma = width_of(self.gamma, bags) if self.kernel == "rbf" else 1.0
+        if self.select:
+            gamma, reg = self._selected(training, gamma, reg, rng)
+        if self.kernel == "linear":
+            return reg, None
+        return reg, nystroem_of_bags(self, gamma, self.n_components, rng, bags)
+
+    def _selected(
+        self, training: Training, gamma: float, reg: float, rng: np.random.RandomState
+    ) -> tuple[float, float]:
+        """The width, then the penalty, under which held-out bags are most likely."""
+        folds = rng.permutation(len(training[0])) % N_FOLDS
+        seed = rng.randint(2**31)
+        held_out = partial(self._held_out, training, folds, seed)
+        values: dict[tuple[float, float], float] = {}
+
+        def value(setting: tuple[float, float]) -> float:
+            if setting not in values:
+                values[setting] = held_out(*setting)
+            return values[setting]
+
+        if self.kernel == "rbf":
+            gamma, reg = max([(gamma * factor, reg) for factor in WIDTHS], key=value)
+        return max([(gamma, reg * factor) for factor in PENALTIES], key=value)
+
+    def _held_out(
+        self, training: Training, folds: Ints, seed: int, gamma: float, reg: float
+    ) -> float:
+        """Log-likelihood of the label sets of bags that a model did not see.
+
+        A set with a label that no other bag of the training folds shows is left out: its
+        probability is 0 under every setting.
+        """
+        bags, sets, weights, codes = training
+        n_labels, fold_of_instances = sets.shape[1], np.repeat(folds, bags.sizes)
+        model = clone(self).set_params(
+            reg=reg, gamma=gamma, select=False, class_weight=None, warm_start=False,
+            background=n_labels if self.background is not False else False, checkpoint=None,
+            verbose=0, random_state=seed, tol=max(self.tol, SELECTING_TOL),
+        )  # fmt: skip
+        total = 0.0
+        for fold in range(min(N_FOLDS, len(bags)) if len(bags) > 1 else 0):
+            inside, outside = folds != fold, folds == fold
+            known = None if codes is None else codes[fold_of_instances != fold]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the same warnings come from the fit itself
+                model.fit(bags[inside], sets[inside], weights[inside], known)
+                value = model.log_likelihood(bags[outside], sets[outside])
+            unseen = ~np.isfinite(model.intercept_[:n_labels])
+            counted = ~(sets[outside][:, unseen] == 1).any(axis=1)
+            total += float(weights[outside][counted] @ value[counted])
+        return total
 
     def _background_label(self, classes: Array) -> Any:
         if self.background is False:

@@ -1,0 +1,172 @@
+"""Nystroem features of the instances of bags, made in blocks where the instances are."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.kernel_approximation import Nystroem
+from sklearn.utils import gen_batches
+
+from bagwise._memory import require_memory
+from bagwise._types import Array, Floats, Ints
+from bagwise.bags import Bags
+from bagwise.base._kernel_machine import BLOCK, nystroem_features, nystroem_of
+from bagwise.engines import by_place, map_bags, memory_of_parts, over_partitions, to_numpy
+from bagwise.engines.arrays import float64, is_tensor, like, product
+from bagwise.engines.mapped import empty_beside, is_mapped
+from bagwise.exceptions import InputError
+from bagwise.pairwise import kernel_width
+
+
+def width_of(gamma: str | float, bags: Bags) -> float:
+    """Width of a kernel between instances, as `kernel_width`, wherever the instances are.
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto"} or float
+        The parameter of the estimator.
+    bags : Bags
+        The training bags.
+
+    Returns
+    -------
+    float
+    """
+    return by_place(bags, partial(kernel_width, gamma), partial(_width_elsewhere, gamma))
+
+
+def _width_elsewhere(gamma: str | float, bags: Bags) -> float:
+    if gamma != "scale":
+        return kernel_width(gamma, bags)
+    counts, means, variances = over_partitions(_moments, bags).T
+    mean = np.average(means, weights=counts)
+    variance = np.average(variances + (means - mean) ** 2, weights=counts)
+    return float(1.0 / (bags.n_features * variance)) if variance > 0 else 1.0
+
+
+def _moments(bags: Bags) -> Floats:
+    """Number, mean and variance of all values."""
+    rows = bags.instances
+    variance = rows.var(correction=0) if is_tensor(rows) else rows.var()
+    return np.array([[np.prod(rows.shape, dtype=float), float(rows.mean()), float(variance)]])
+
+
+def nystroem_of_bags(
+    model: Any, gamma: float, n_landmarks: int, rng: np.random.RandomState, bags: Bags
+) -> Nystroem:
+    """The approximation of the kernel of a model by landmarks, drawn from the instances.
+
+    Parameters
+    ----------
+    model : estimator
+        With the parameter `kernel`.
+    gamma : float
+        Width of the kernel.
+    n_landmarks : int
+        Number of landmarks; all instances where there are fewer.
+    rng : RandomState
+        Draws them. The same ones are drawn wherever the bags are.
+    bags : Bags
+        The training bags.
+
+    Returns
+    -------
+    Nystroem
+    """
+    n_landmarks = min(n_landmarks, bags.n_instances)
+    chosen = np.sort(rng.choice(bags.n_instances, n_landmarks, replace=False))
+    rows = by_place(bags, lambda bags: bags.instances[chosen], partial(_rows_elsewhere, chosen))
+    return nystroem_of(model, gamma, n_landmarks, 0, rows.astype(np.float64))
+
+
+def _rows_elsewhere(chosen: Ints, bags: Bags) -> Array:
+    """Rows of instances on a device or on workers: the bags that hold them are brought here."""
+    bag = np.searchsorted(bags.offsets, chosen, side="right") - 1
+    few, which = np.unique(bag, return_inverse=True)
+    some = bags[few]
+    rows = some.offsets[:-1][which] + chosen - bags.offsets[bag]
+    return over_partitions(lambda bags: to_numpy(bags.instances), some)[rows]
+
+
+def kernel_bags(nystroem: Nystroem, bags: Bags) -> Bags:
+    """The bags with Nystroem features in place of instances, in the same place.
+
+    Parameters
+    ----------
+    nystroem : Nystroem
+        The fitted approximation.
+    bags : Bags
+        The bags. Features of a memory-mapped table go to a temporary file.
+
+    Returns
+    -------
+    Bags
+    """
+    n_landmarks = len(nystroem.component_indices_)
+    available, n_instances = memory_of_parts(bags)
+    in_file = by_place(bags, lambda bags: is_mapped(bags.instances), lambda bags: False)
+    if not in_file:
+        require_memory(
+            8.0 * n_instances * n_landmarks,
+            available=available,
+            purpose=f"{n_landmarks:,} Nystroem features of {n_instances:,} instances",
+            remedy="use fewer components or kernel='linear', or map the instances from a file",
+        )
+    return map_bags(partial(_with_features, nystroem), bags)
+
+
+def _with_features(nystroem: Nystroem, bags: Bags) -> Bags:
+    X, n_landmarks = bags.instances, len(nystroem.component_indices_)
+    shape = bags.n_instances, n_landmarks
+    if is_tensor(X):
+        out = X.new_empty(shape)
+    else:
+        out = empty_beside(X, shape, np.float32 if X.dtype == np.float32 else np.float64)
+    for rows in _blocks(bags.n_instances, n_landmarks):
+        out[rows] = _features(nystroem, X[rows])
+    return bags.with_instances(out)
+
+
+def kernel_product(nystroem: Nystroem, X: Any, coef: Array) -> Array:
+    """Nystroem features of rows times weights, a block of rows at a time.
+
+    Parameters
+    ----------
+    nystroem : Nystroem
+        The fitted approximation.
+    X : ndarray, CSR or tensor of shape (n_rows, n_features)
+        The rows.
+    coef : ndarray of shape (n_columns, n_landmarks)
+        The weights.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+    """
+    out = np.empty((X.shape[0], len(coef)), coef.dtype)
+    for rows in _blocks(X.shape[0], coef.shape[1]):
+        out[rows] = to_numpy(product(_features(nystroem, X[rows]), coef))
+    return out
+
+
+def _blocks(n_rows: int, n_landmarks: int) -> Any:
+    return gen_batches(n_rows, max(1, BLOCK // n_landmarks))
+
+
+def _features(nystroem: Nystroem, rows: Any) -> Any:
+    """Features of a block in double precision: the inverse root of the kernel magnifies rounding.
+
+    Distances are differences of squares, so single precision would not do.
+    """
+    if not is_tensor(rows):
+        return nystroem_features(nystroem, rows.astype(np.float64, copy=False))
+    if callable(nystroem.kernel):
+        raise InputError(
+            "a kernel that is a function works on arrays in this process: use bags.to('numpy'), or "
+            "kernel='rbf'."
+        )
+    rows = float64(rows)
+    landmarks, root = like(nystroem.components_, rows), like(nystroem.normalization_, rows)
+    squares = (rows**2).sum(dim=1)[:, None] + (landmarks**2).sum(dim=1)
+    distances = (squares - 2 * product(rows, landmarks)).clip(min=0)
+    return product((-nystroem.gamma * distances).exp(), root)

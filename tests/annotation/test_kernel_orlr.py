@@ -1,0 +1,175 @@
+"""ORLR with a kernel: the linear model on explicit features, and settings chosen without labels."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import linalg, sparse
+from sklearn.metrics.pairwise import rbf_kernel
+
+from bagwise import Bags, _memory
+from bagwise.annotation import ORedLogisticRegression
+from bagwise.annotation._ored_logistic import N_FOLDS, PENALTIES, WIDTHS
+from bagwise.exceptions import InputError
+
+
+def rings(n_bags=40, seed=0):
+    """Instances of three classes on three rings: no linear model tells them apart."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 5, n_bags)
+    kinds = rng.integers(3, size=sizes.sum())
+    angles = rng.uniform(0, 2 * np.pi, len(kinds))
+    radii = 1.5 * kinds + rng.normal(0, 0.2, len(kinds))
+    rows = radii[:, None] * np.column_stack([np.cos(angles), np.sin(angles)])
+    bags = Bags(rows, np.concatenate([[0], np.cumsum(sizes)]))
+    sets = np.zeros((n_bags, 3), int)
+    sets[bags.bag_index, kinds] = 1
+    return bags, sets, kinds
+
+
+def with_kernel(**options):
+    given = {"kernel": "rbf", "gamma": 0.5, "reg": 0.1, "tol": 1e-8, "random_state": 0}
+    return ORedLogisticRegression(**(given | options))
+
+
+def explicit(model, rows):
+    """K(x, landmarks) K(landmarks, landmarks)^-1/2."""
+    landmarks = model.nystroem_.components_
+    values, vectors = linalg.eigh(rbf_kernel(landmarks, gamma=model.gamma_))
+    root = vectors / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
+    return rbf_kernel(rows, landmarks, gamma=model.gamma_) @ root
+
+
+@pytest.mark.parametrize("background", [False, 9])
+@pytest.mark.parametrize("solver", ["lbfgs", "em"])
+def test_it_is_the_linear_model_on_explicit_features(background, solver):
+    bags, sets, kinds = rings()
+    new, _, _ = rings(seed=1)
+    known = np.where(np.arange(len(kinds)) % 7, -1, kinds)
+    sets[4], known[bags.bag_index == 4] = -1, -1
+    weights = np.where(np.arange(len(bags)) == 6, 0.0, 1.5)
+    options = {"background": background, "solver": solver, "tol": 1e-6}
+    model = with_kernel(n_components=15, **options).fit(bags, sets, weights, known)
+    assert model.coef_.shape == (3 + (background == 9), 15)
+    linear = ORedLogisticRegression(reg=0.1, **options)
+    linear.fit(bags.with_instances(explicit(model, bags.instances)), sets, weights, known)
+    there = new.with_instances(explicit(model, new.instances))
+    found, expected = model.predict_proba_instances(new), linear.predict_proba_instances(there)
+    assert_allclose(found, expected, atol=1e-3 if solver == "em" else 1e-5)
+
+
+def test_it_finds_what_no_linear_model_finds():
+    bags, sets, _ = rings(80)
+    new, _, kinds = rings(80, seed=1)
+    linear = ORedLogisticRegression().fit(bags, sets)
+    assert (linear.predict_instances(new) == kinds).mean() < 0.6
+    model = with_kernel(tol=1e-4).fit(bags, sets)
+    assert (model.predict_instances(new) == kinds).mean() > 0.9
+
+
+def test_all_instances_as_landmarks_in_any_order(rng):
+    bags, sets, _ = rings()
+    order = rng.permutation(len(bags))
+    expected = with_kernel().fit(bags, sets).predict_proba_instances(bags)
+    found = with_kernel().fit(bags[order], sets[order]).predict_proba_instances(bags)
+    assert_allclose(found, expected, atol=1e-4)
+
+
+def test_a_function_as_kernel_and_sparse_and_single_precision():
+    bags, sets, _ = rings(20)
+    options = {"n_components": 12, "tol": 1e-6}
+    model = with_kernel(**options).fit(bags, sets)
+    expected = model.predict_proba_instances(bags)
+
+    def same(x, z):
+        return np.exp(-0.5 * np.sum((x - z) ** 2))
+
+    given = with_kernel(kernel=same, **options).fit(bags, sets)
+    assert not hasattr(given, "gamma_")
+    assert_allclose(given.predict_proba_instances(bags), expected, atol=1e-5)
+    thin = bags.with_instances(sparse.csr_array(bags.instances))
+    assert_allclose(with_kernel(**options).fit(thin, sets).predict_proba_instances(thin), expected,
+                    atol=1e-5)  # fmt: skip
+    single = bags.with_instances(bags.instances.astype(np.float32))
+    found = with_kernel(n_components=12, tol=1e-4).fit(single, sets)
+    assert found.coef_.dtype == np.float32
+    assert_allclose(found.predict_proba_instances(single), expected, atol=0.02)
+
+
+def test_a_warm_start_keeps_the_landmarks():
+    bags, sets, _ = rings()
+    model = with_kernel(warm_start=True, n_components=20, random_state=None, tol=1e-5)
+    first = model.fit(bags, sets).n_iter_
+    landmarks = model.nystroem_.components_
+    assert model.fit(bags, sets).n_iter_ < first / 3
+    assert_array_equal(model.nystroem_.components_, landmarks)
+    model.set_params(kernel="linear").fit(bags, sets)
+    assert not hasattr(model, "nystroem_")
+    assert not hasattr(model, "gamma_")
+    assert model.coef_.shape == (3, 2)
+
+
+def slow_selection(model, bags, sets, gamma, reg):
+    """`select` by plain loops, on fits that a user could make."""
+    rng = np.random.RandomState(model.random_state)
+    folds, seed = rng.permutation(len(bags)) % N_FOLDS, rng.randint(2**31)
+
+    def held_out(gamma, reg):
+        total = 0.0
+        for fold in range(N_FOLDS):
+            inside, outside = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            fitted = ORedLogisticRegression(
+                reg, kernel=model.kernel, gamma=gamma, n_components=model.n_components, tol=1e-4,
+                random_state=seed,
+            ).fit(bags[inside], sets[inside])  # fmt: skip
+            total += fitted.log_likelihood(bags[outside], sets[outside]).sum()
+        return total
+
+    if model.kernel == "rbf":
+        gamma = max([factor * gamma for factor in WIDTHS], key=lambda g: held_out(g, reg))
+    return gamma, max([factor * reg for factor in PENALTIES], key=lambda r: held_out(gamma, r))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_selection_is_by_the_likelihood_of_held_out_bags(kernel):
+    bags, sets, _ = rings(24)
+    model = with_kernel(kernel=kernel, gamma=0.1, reg=0.3, n_components=20, select=True, tol=1e-4)
+    model.fit(bags, sets)
+    gamma, reg = slow_selection(model, bags, sets, 0.1, 0.3)
+    assert model.reg_ == reg
+    if kernel == "rbf":
+        assert model.gamma_ == gamma == 0.2  # rings need a narrow kernel
+    assert (model.reg, model.gamma) == (0.3, 0.1)
+
+
+def test_selection_with_labels_that_are_rare_and_few_bags():
+    bags, sets, _ = rings(12)
+    rare = np.hstack([sets, np.zeros((12, 1), int)])
+    rare[3, 3] = rare[3].sum() < bags.sizes[3]
+    model = with_kernel(select=True, background=9, tol=1e-3).fit(bags, rare)
+    assert np.isfinite(model.annotate_proba(bags, rare)).all()
+    alone = with_kernel(select=True, tol=1e-3).fit(bags[:1], sets[:1])
+    assert (alone.gamma_, alone.reg_) == (0.5, 0.1)
+
+
+def test_auto_is_that_of_the_kernel():
+    bags, sets, _ = rings(12)
+    assert ORedLogisticRegression().fit(bags, sets).reg_ == 1.0
+    model = ORedLogisticRegression(kernel="rbf", random_state=0).fit(bags, sets)
+    assert model.reg_ == 0.02
+    assert model.gamma_ == pytest.approx(1 / (2 * bags.instances.var()))
+
+
+def test_features_that_do_not_fit_into_memory_are_refused(monkeypatch):
+    bags, sets, _ = rings(12)
+    monkeypatch.setattr(_memory, "available_memory", lambda: 1000)
+    monkeypatch.setattr(_memory, "_ALWAYS_GRANTED", 0)
+    with pytest.raises(InputError, match="Nystroem features"):
+        with_kernel().fit(bags, sets)
+
+
+def test_a_function_as_kernel_is_refused_on_a_device():
+    pytest.importorskip("torch")
+    bags, sets, _ = rings(12)
+    model = with_kernel(kernel=lambda x, z: float(x @ z))
+    with pytest.raises(InputError, match="kernel='rbf'"):
+        model.fit(bags.to("cpu"), sets)
