@@ -167,9 +167,19 @@ def test_features_that_do_not_fit_into_memory_are_refused(monkeypatch):
         with_kernel().fit(bags, sets)
 
 
-def test_a_function_as_kernel_is_refused_on_a_device():
+def test_a_function_as_kernel_on_a_device():
     pytest.importorskip("torch")
     bags, sets, _ = rings(12)
-    model = with_kernel(kernel=lambda x, z: float(x @ z))
-    with pytest.raises(InputError, match="kernel='rbf'"):
-        model.fit(bags.to("cpu"), sets)
+    model = with_kernel(kernel=lambda x, z: float(np.exp(x @ z / 9)), n_components=9, tol=1e-6)
+    expected = model.fit(bags, sets).predict_proba_instances(bags)
+    away = bags.to("cpu")
+    assert_allclose(model.fit(away, sets).predict_proba_instances(away), expected, atol=1e-5)
+
+
+def test_whole_numbers_are_instances_too():
+    bags, sets, _ = rings(12)
+    whole = bags.with_instances(np.round(4 * bags.instances).astype(int))
+    same = bags.with_instances(np.round(4 * bags.instances))
+    expected = with_kernel(tol=1e-4).fit(same, sets).predict_proba_instances(same)
+    found = with_kernel(tol=1e-4).fit(whole, sets).predict_proba_instances(whole)
+    assert_allclose(found, expected, atol=1e-9)

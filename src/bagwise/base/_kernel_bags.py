@@ -12,9 +12,16 @@ from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base._kernel_machine import BLOCK, nystroem_features, nystroem_of
 from bagwise.engines import by_place, map_bags, memory_of_parts, over_partitions, to_numpy
-from bagwise.engines.arrays import float64, is_tensor, like, product
-from bagwise.engines.mapped import empty_beside, is_mapped
-from bagwise.exceptions import InputError
+from bagwise.engines.arrays import (
+    centred_blocks,
+    column_sums,
+    empty,
+    float64,
+    gaussian,
+    like,
+    product,
+)
+from bagwise.engines.mapped import is_mapped
 from bagwise.pairwise import kernel_width
 
 
@@ -46,9 +53,11 @@ def _width_elsewhere(gamma: str | float, bags: Bags) -> float:
 
 def _moments(bags: Bags) -> Floats:
     """Number, mean and variance of all values."""
-    rows = bags.instances
-    variance = rows.var(correction=0) if is_tensor(rows) else rows.var()
-    return np.array([[np.prod(rows.shape, dtype=float), float(rows.mean()), float(variance)]])
+    X, n_values = bags.instances, float(bags.n_instances * bags.n_features)
+    mean = float(column_sums(X).sum()) / n_values
+    blocks = centred_blocks(X, np.full(bags.n_features, mean), double=True)
+    squares = sum(float((block**2).sum()) for _, block in blocks)
+    return np.array([[n_values, mean, squares / n_values]])
 
 
 def nystroem_of_bags(
@@ -117,11 +126,7 @@ def kernel_bags(nystroem: Nystroem, bags: Bags) -> Bags:
 
 def _with_features(nystroem: Nystroem, bags: Bags) -> Bags:
     X, n_landmarks = bags.instances, len(nystroem.component_indices_)
-    shape = bags.n_instances, n_landmarks
-    if is_tensor(X):
-        out = X.new_empty(shape)
-    else:
-        out = empty_beside(X, shape, np.float32 if X.dtype == np.float32 else np.float64)
+    out = empty(X, (bags.n_instances, n_landmarks))
     for rows in _blocks(bags.n_instances, n_landmarks):
         out[rows] = _features(nystroem, X[rows])
     return bags.with_instances(out)
@@ -156,17 +161,10 @@ def _blocks(n_rows: int, n_landmarks: int) -> Any:
 def _features(nystroem: Nystroem, rows: Any) -> Any:
     """Features of a block in double precision: the inverse root of the kernel magnifies rounding.
 
-    Distances are differences of squares, so single precision would not do.
+    A kernel that is a function works on numpy arrays: the rows of a tensor are brought to it.
     """
-    if not is_tensor(rows):
-        return nystroem_features(nystroem, rows.astype(np.float64, copy=False))
-    if callable(nystroem.kernel):
-        raise InputError(
-            "a kernel that is a function works on arrays in this process: use bags.to('numpy'), or "
-            "kernel='rbf'."
-        )
     rows = float64(rows)
-    landmarks, root = like(nystroem.components_, rows), like(nystroem.normalization_, rows)
-    squares = (rows**2).sum(dim=1)[:, None] + (landmarks**2).sum(dim=1)
-    distances = (squares - 2 * product(rows, landmarks)).clip(min=0)
-    return product((-nystroem.gamma * distances).exp(), root)
+    if nystroem.kernel == "rbf":
+        kernel = gaussian(rows, nystroem.components_, nystroem.gamma)
+        return product(kernel, nystroem.normalization_)
+    return like(nystroem_features(nystroem, to_numpy(rows)), rows)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse, special
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._types import Array, Floats, Ints
@@ -105,6 +106,29 @@ def product(X: Any, W: Any) -> Any:
     if is_tensor(X):
         return X @ (W if is_tensor(W) else X.new_tensor(W)).T
     return safe_sparse_dot(X, W.T, dense_output=True)
+
+
+def gaussian(X: Any, centres: Any, gamma: float) -> Any:
+    """exp(-gamma |x - c|^2) of each row and each centre, where X is.
+
+    Parameters
+    ----------
+    X : ndarray, CSR or tensor of shape (n_instances, n_features)
+        The instances, in double precision: distances are differences of squares.
+    centres : ndarray or CSR of shape (n_centres, n_features)
+        The centres.
+    gamma : float
+        The width.
+
+    Returns
+    -------
+    ndarray or tensor of shape (n_instances, n_centres)
+    """
+    if not is_tensor(X):
+        return rbf_kernel(X, centres, gamma=gamma)
+    centres = like(centres, X)
+    squares = (X**2).sum(dim=1)[:, None] + (centres**2).sum(dim=1)
+    return (-gamma * (squares - 2 * X @ centres.T).clip(min=0)).exp()
 
 
 def column_sums(X: Any, weights: Floats | None = None) -> Any:
