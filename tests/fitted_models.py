@@ -42,6 +42,8 @@ VARIANTS = [
     cluster.WellSVMClustering(4),
     metric_learning.MIMLCA(kernel="rbf", gamma=0.5, n_components=5),
     preprocessing.InstanceTransformer(StandardScaler(with_mean=False)),
+    semi_supervised.GradientS3VM(kernel="linear"),
+    semi_supervised.GradientS3VM(n_landmarks=8),
     semi_supervised.LaplacianSVM(kernel="linear"),
     semi_supervised.WellSVMClassifier(kernel="rbf"),
 ]

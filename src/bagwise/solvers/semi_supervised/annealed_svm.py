@@ -104,6 +104,21 @@ def probabilities(f: Floats, temperature: float, share: float) -> Floats:
     return expit(nu - g)
 
 
+def entropy(p: Floats) -> Floats:
+    """The entropy of labels that are positive with these probabilities.
+
+    Parameters
+    ----------
+    p : ndarray
+        Probabilities.
+
+    Returns
+    -------
+    ndarray of the shape of p
+    """
+    return -xlogy(p, p) - xlogy(1 - p, 1 - p)
+
+
 def annealed_svm(
     X: Any, signs: Ints, *, C1: float, C2: float, share: float, tol: float
 ) -> SolverResult:
@@ -134,7 +149,7 @@ def annealed_svm(
 
     def objective(T: float) -> float:
         loss = up @ np.maximum(0.0, 1 - f) ** 2 + down @ np.maximum(0.0, 1 + f) ** 2
-        return float(0.5 * (w @ w + loss) - C2 * T * _entropy(p).sum())
+        return float(0.5 * (w @ w + loss) - C2 * T * entropy(p).sum())
 
     p = np.full(int(unknown.sum()), share)
     curve, temperatures = [], []
@@ -149,14 +164,10 @@ def annealed_svm(
             temperatures.append(T)
             if _divergence(p, before) < SETTLED:
                 break
-        if _entropy(p).mean() < SETTLED:
+        if entropy(p).mean() < SETTLED:
             break
     solution = w[:-1], np.array(w[-1]), p, np.array(temperatures)
     return SolverResult(solution, curve or [objective(0.0)], converged)
-
-
-def _entropy(p: Floats) -> Floats:
-    return -xlogy(p, p) - xlogy(1 - p, 1 - p)
 
 
 def _divergence(p: Floats, q: Floats) -> float:

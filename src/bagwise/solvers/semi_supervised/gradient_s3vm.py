@@ -1,0 +1,302 @@
+r"""Semi-supervised SVMs by gradient descent (Chapelle, Sindhwani and Keerthi 2008).
+
+.. math:: \min_{w, b} \tfrac12 |w|^2 + \tfrac{C_1}2 \sum_{labelled} (1 - y_i f_i)_+^2
+    + C_2 U(f_{unlabelled})
+
+subject to: the mean score of the unlabelled rows is 2 share - 1. U is large where scores are near
+0, so the problem is not convex. A schedule solves easier problems first, each from the solution of
+the one before:
+
+"smoothed"        U = sum of exp(-3 f^2) / 2, convolved with a Gaussian whose width shrinks to 0
+                  (cS3VM);
+"annealed"        the same U, with a cost that grows to C2 (nabla-S3VM);
+"deterministic"   U = min over probabilities p with mean share of the sum of
+                  p V(f) + (1 - p) V(-f) - T H(p), where V(f) = (1 - f)_+^2 / 2, H is the entropy,
+                  and the temperature T falls (nabla-DA).
+
+The constraint is eliminated: with the mean of the unlabelled rows at the origin, b is its right
+side. Without unlabelled rows b is free.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from bagwise._types import Floats, Ints
+from bagwise.compiled import lapack
+from bagwise.exceptions import InputError
+from bagwise.solvers.lbfgs import lbfgs
+from bagwise.solvers.result import SolverResult
+from bagwise.solvers.semi_supervised.annealed_svm import entropy, probabilities
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """A function of scores to the second order.
+
+    Attributes
+    ----------
+    value : float
+        Its value.
+    slopes : ndarray of shape (n,)
+        Its gradient.
+    curvatures, coupling : ndarray of shape (n,)
+        Its Hessian is diag(curvatures) + coupling coupling'.
+    """
+
+    value: float
+    slopes: Floats
+    curvatures: Floats
+    coupling: Floats
+
+
+Loss = Callable[[Floats], Expansion]
+
+COSTS = 2.0 ** np.arange(-10, 1)  # of C2, as published
+WIDTHS = np.append(3.0 / 2.0 ** np.arange(10), 0.0)  # standard deviations of a score
+TEMPERATURES = 10.0 / 2.0 ** np.arange(14)
+JITTER = 1e-10  # of the mean diagonal of a kernel matrix
+LOOSE = 100.0  # the stages before the last may miss the tolerance by this factor
+
+
+def gaussian_loss(f: Floats, width: float) -> Expansion:
+    """The sum of exp(-3 f^2) / 2, convolved with a Gaussian.
+
+    Parameters
+    ----------
+    f : ndarray of shape (n,)
+        Scores.
+    width : float
+        Standard deviation of the Gaussian.
+
+    Returns
+    -------
+    Expansion
+    """
+    spread = 1 + 6 * width**2
+    values = 0.5 * np.exp(-3 * f**2 / spread) / np.sqrt(spread)
+    slopes = -6 * f / spread * values
+    return Expansion(
+        float(values.sum()), slopes, -6 / spread * (values + f * slopes), np.zeros_like(f)
+    )
+
+
+def label_loss(f: Floats, temperature: float, share: float) -> Expansion:
+    """The free energy of uncertain labels, of which a given share is positive.
+
+    Parameters
+    ----------
+    f : ndarray of shape (n,)
+        Scores.
+    temperature : float
+        T > 0; towards 0 each label is certain.
+    share : float
+        The mean of the probabilities.
+
+    Returns
+    -------
+    Expansion
+    """
+    up, down = np.maximum(0.0, 1 - f), np.maximum(0.0, 1 + f)  # -V'(f) and V'(-f)
+    p = probabilities(f, temperature, share)
+    value = 0.5 * float(p @ up**2 + (1 - p) @ down**2) - temperature * float(entropy(p).sum())
+    # The multiplier of the mean moves with every score: this couples the rows.
+    tilt, variance = up + down, p * (1 - p)
+    total = temperature * max(float(variance.sum()), np.finfo(float).tiny)
+    return Expansion(
+        value,
+        (1 - p) * down - p * up,
+        p * (f < 1) + (1 - p) * (f > -1) - variance * tilt**2 / temperature,
+        variance * tilt / np.sqrt(total),
+    )
+
+
+def stages(schedule: str, share: float) -> list[tuple[float, Loss]]:
+    """The problems of a schedule: the share of C2 that counts, and the loss of unlabelled rows.
+
+    Parameters
+    ----------
+    schedule : {"annealed", "smoothed", "deterministic"}
+        Its name.
+    share : float
+        Share of positive rows among the unlabelled ones.
+
+    Returns
+    -------
+    list of (float, callable)
+    """
+    if schedule == "annealed":
+        return [(float(cost), partial(gaussian_loss, width=0.0)) for cost in COSTS]
+    if schedule == "smoothed":
+        return [(1.0, partial(gaussian_loss, width=float(width))) for width in WIDTHS]
+    return [(1.0, partial(label_loss, temperature=float(T), share=share)) for T in TEMPERATURES]
+
+
+class PartlyLabelledRisk:
+    """The objective of one stage, its gradient and its Hessian, at points (w, b).
+
+    Parameters
+    ----------
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        All rows.
+    signs : ndarray of shape (n_rows,)
+        1, -1, and 0 for unlabelled rows.
+    C1, C2 : float
+        Cost of a labelled, of an unlabelled row.
+    loss : callable
+        The loss of the scores of unlabelled rows.
+    """
+
+    def __init__(self, rows: Any, signs: Ints, *, C1: float, C2: float, loss: Loss) -> None:
+        self.rows, self.signs, self.C1, self.C2, self.loss = rows, signs, C1, C2, loss
+        self.unlabelled = signs == 0
+        n_unlabelled = int(self.unlabelled.sum())
+        self.free_intercept = n_unlabelled == 0
+        self.weights = self.unlabelled / max(1, n_unlabelled)  # of the mean of unlabelled rows
+        self.mean = np.asarray(rows.T @ self.weights)
+
+    def scores(self, point: Floats) -> Floats:
+        """Score all rows; b is the mean score of the unlabelled ones."""
+        return self._along(point[:-1]) + point[-1]
+
+    def value(self, point: Floats) -> tuple[float, Floats]:
+        """The objective and its gradient."""
+        f, w = self.scores(point), point[:-1]
+        missed = np.where(self.unlabelled, 0.0, np.maximum(0.0, 1 - self.signs * f))
+        slopes = np.asarray(-self.C1 * (self.signs * missed), np.float64)
+        value = 0.5 * float(w @ w) + 0.5 * self.C1 * float(missed @ missed)
+        if not self.free_intercept:
+            loss = self.loss(f[self.unlabelled])
+            value += self.C2 * loss.value
+            slopes[self.unlabelled] = self.C2 * loss.slopes
+        return value, self._back(w, slopes)
+
+    def hessian(self, point: Floats) -> Callable[[Floats], Floats]:
+        """The product of the Hessian at a point with a step, as a function of the step."""
+        f = self.scores(point)
+        curvatures, coupling = np.where(self.signs * f < 1, self.C1, 0.0), np.zeros(len(f))
+        if not self.free_intercept:
+            loss = self.loss(f[self.unlabelled])
+            curvatures[self.unlabelled] = self.C2 * loss.curvatures
+            coupling[self.unlabelled] = np.sqrt(self.C2) * loss.coupling
+
+        def product(step: Floats) -> Floats:
+            along = self._along(step[:-1]) + step[-1] * self.free_intercept
+            return self._back(step[:-1], curvatures * along + coupling * (coupling @ along))
+
+        return product
+
+    def _along(self, w: Floats) -> Floats:
+        return self.rows @ w - self.mean @ w
+
+    def _back(self, w: Floats, slopes: Floats) -> Floats:
+        """Gradient by (w, b) from that by the scores."""
+        total = float(slopes.sum())
+        by_w = w + self.rows.T @ slopes - total * self.mean
+        return np.append(by_w, total * self.free_intercept)
+
+
+def gradient_s3vm(
+    rows: Any,
+    signs: Ints,
+    *,
+    C1: float,
+    C2: float,
+    share: float,
+    schedule: str,
+    solver: str,
+    max_iter: int,
+    tol: float,
+) -> SolverResult:
+    """Follow a schedule, by L-BFGS or by Newton's method.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR of shape (n_rows, n_features)
+        All rows, or features of a kernel.
+    signs : ndarray of shape (n_rows,)
+        1, -1, and 0 for unlabelled rows.
+    C1, C2 : float
+        Cost of a labelled, of an unlabelled row.
+    share : float
+        Share of positive rows among the unlabelled ones.
+    schedule : {"annealed", "smoothed", "deterministic"}
+        The problems that lead to the last one.
+    solver : {"lbfgs", "newton"}
+        The minimiser of each.
+    max_iter : int
+        Most iterations of a stage.
+    tol : float
+        Size of the gradient at the end, relative to that at w = 0.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (weights, intercept); the curve is the objective after each stage, with the
+        cost and the loss of that stage.
+    """
+    level = 2 * share - 1 if (signs == 0).any() else 0.0
+    point = np.append(np.zeros(rows.shape[1]), level)
+    start = PartlyLabelledRisk(rows, signs, C1=C1, C2=0.0, loss=_no_loss)
+    enough = tol * max(float(np.abs(start.value(point)[1]).max()), np.finfo(float).tiny)
+    plan = [(0.0, _no_loss), *(stages(schedule, share) if not start.free_intercept else [])]
+    curve, converged = [], True
+    for k, (cost, loss) in enumerate(plan):
+        risk = PartlyLabelledRisk(rows, signs, C1=C1, C2=cost * C2, loss=loss)
+        last = k == len(plan) - 1
+        found = _minimum(risk, point, solver, max_iter, enough if last else LOOSE * enough)
+        point = found.x
+        converged &= found.status != 1  # the budget ran out; other ends are those of rounding
+        curve.append(float(found.fun))
+    w = point[:-1]
+    return SolverResult((w, np.array(point[-1] - risk.mean @ w)), curve, converged)
+
+
+def kernel_factor(gram: Floats) -> Floats:
+    """Features of rows whose products are a kernel matrix: its Cholesky factor.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n_rows, n_rows)
+        The kernel matrix; it may be singular.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_rows)
+        L, with L L' = gram and a tiny diagonal.
+    """
+    shifted = np.array(gram, order="F")
+    shifted[np.diag_indices(len(gram))] += JITTER * float(np.trace(gram)) / len(gram)
+    try:
+        return lapack.cholesky(shifted, lower=True, overwrite=True)
+    except np.linalg.LinAlgError as error:
+        raise InputError(
+            "the kernel is not positive semi-definite on the training rows: choose another kernel "
+            "or other parameters."
+        ) from error
+
+
+def _minimum(
+    risk: PartlyLabelledRisk, point: Floats, solver: str, max_iter: int, gtol: float
+) -> Any:
+    if solver == "lbfgs":
+        return lbfgs(risk.value, point, max_iter=max_iter, ftol=1e-14, gtol=gtol)
+    last: list[Any] = []  # a point and the Hessian there
+
+    def hessian_product(at: Floats, step: Floats) -> Floats:
+        if not last or not np.array_equal(at, last[0]):
+            last[:] = at.copy(), risk.hessian(at)
+        return np.asarray(last[1](step))
+
+    return minimize(
+        risk.value, point, jac=True, hessp=hessian_product, method="trust-ncg",
+        options={"maxiter": max_iter, "gtol": gtol},
+    )  # fmt: skip
+
+
+def _no_loss(f: Floats) -> Expansion:
+    return Expansion(0.0, *np.zeros((3, len(f))))
