@@ -6,6 +6,60 @@ import numba
 import numpy as np
 from scipy.special import log_softmax
 
+from bagwise import Bags
+from bagwise.compiled import label_subsets
+from bagwise.compiled.compilation import read_only
+
+
+def drawn(n_bags=40, n_classes=4, seed=0, spread=3.0):
+    """Bags whose instances lie around the mean of their class; label sets are the unions."""
+    rng = np.random.default_rng(seed)
+    means = spread * np.random.default_rng(1).normal(size=(n_classes, 3))
+    sizes = rng.integers(1, 7, n_bags)
+    kinds = rng.integers(n_classes, size=sizes.sum())
+    bags = Bags(
+        means[kinds] + rng.normal(size=(len(kinds), 3)), np.concatenate([[0], np.cumsum(sizes)])
+    )
+    sets = np.zeros((n_bags, n_classes), int)
+    sets[bags.bag_index, kinds] = 1
+    return bags, sets, kinds
+
+
+def posterior(
+    scores, labels, *, background=False, missing=0.0, spurious=0.0, how=label_subsets.EXACT,
+    gradient=False, codes=(),
+):  # fmt: skip
+    """Posterior (or gradient), log P(Y) and whether messages settled, of one bag."""
+    found = inference(scores, labels, background, missing, spurious, how, gradient, codes)
+    return found[:3]
+
+
+def inference(scores, labels, background, missing, spurious, how, gradient, codes):
+    """The same, and the expected counts of wrong reports."""
+    scores = np.ascontiguousarray(scores, dtype=float)
+    out, value, settled = np.empty_like(scores), np.empty(1), np.ones(1, bool)
+    counts = np.empty((1, 3))
+    label_subsets.posteriors(
+        0,
+        1,
+        np.array([0, len(scores)]),
+        scores,
+        np.array([0, len(labels)]),
+        *read_only(np.asarray(labels, dtype=np.int64)),
+        background,
+        float(missing),
+        float(spurious),
+        np.array([how], np.int8),
+        np.ones(1),
+        gradient,
+        *read_only(np.array(codes, np.int64)),
+        out,
+        value,
+        settled,
+        counts,
+    )
+    return out, value[0], settled[0], counts[0]
+
 
 def by_enumeration(scores, labels, background=False, known=None):
     """Sum over all labelings: the posterior (n x C) and log P(Y).
@@ -23,6 +77,39 @@ def by_enumeration(scores, labels, background=False, known=None):
             joint[np.arange(n), labeling] += chance
             total += chance
     return joint / total, np.log(total)
+
+
+def with_wrong_sets(scores, labels, background, missing, spurious, known=None):
+    """Sum over all labelings and all instances that report their label.
+
+    Returns the posterior (n x C), log P(Y) and the expected numbers of instances that do not
+    report their label, of those that do, and of labels listed by mistake.
+    """
+    p = np.exp(log_softmax(scores, axis=1))
+    n, n_classes = scores.shape
+    n_labels = n_classes - background
+    joint, counts, total = np.zeros(scores.shape), np.zeros(3), 0.0
+    for labeling in itertools.product(range(n_classes), repeat=n):
+        if known is not None and any(
+            k not in (-1, y) for k, y in zip(known, labeling, strict=True)
+        ):
+            continue
+        has_label = np.array(labeling) < n_labels
+        for reports in itertools.product([False, True], repeat=n):
+            if (np.array(reports) & ~has_label).any():
+                continue  # background reports nothing
+            shown = {y for y, reported in zip(labeling, reports, strict=True) if reported}
+            if not shown <= set(labels):
+                continue
+            n_reported, n_spurious = sum(reports), len(labels) - len(shown)
+            n_missing = has_label.sum() - n_reported
+            chance = p[np.arange(n), labeling].prod()
+            chance *= (1 - missing) ** n_reported * missing**n_missing
+            chance *= spurious**n_spurious * (1 - spurious) ** (n_labels - len(labels))
+            joint[np.arange(n), labeling] += chance
+            counts += chance * np.array([n_missing, n_reported, n_spurious])
+            total += chance
+    return joint / total, np.log(total), counts / total
 
 
 @numba.njit(cache=True)

@@ -7,31 +7,7 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from bagwise.compiled import label_subsets
-from bagwise.compiled.compilation import read_only
-from orlr_oracle import by_enumeration, paper_dp
-
-
-def posterior(scores, labels, *, background=False, how=label_subsets.EXACT, gradient=False):
-    """Posterior (or gradient), log P(Y) and whether messages settled, of one bag."""
-    scores = np.ascontiguousarray(scores, dtype=float)
-    out, value, settled = np.empty_like(scores), np.empty(1), np.ones(1, bool)
-    label_subsets.posteriors(
-        0,
-        1,
-        np.array([0, len(scores)]),
-        scores,
-        np.array([0, len(labels)]),
-        *read_only(np.asarray(labels, dtype=np.int64)),
-        background,
-        np.array([how], np.int8),
-        np.ones(1),
-        gradient,
-        *read_only(np.empty(0, np.int64)),
-        out,
-        value,
-        settled,
-    )
-    return out, value[0], settled[0]
+from orlr_oracle import by_enumeration, paper_dp, posterior
 
 
 @st.composite
@@ -106,8 +82,9 @@ def test_a_large_bag_is_finite(rng):
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
 
 
+@pytest.mark.parametrize("spurious", [0.0, 0.1])
 @pytest.mark.parametrize("exponent", [-100, -200, -240])
-def test_logarithms_agree_with_probabilities(rng, exponent):
+def test_logarithms_agree_with_probabilities(rng, exponent, spurious):
     """The same pass on logarithms, forced, where probabilities do not underflow yet."""
     scores = rng.normal(size=(12, 4))
     scores[:, 0] += exponent * np.log(10)
@@ -116,9 +93,10 @@ def test_logarithms_agree_with_probabilities(rng, exponent):
     with np.errstate(divide="ignore"):
         log_q = np.log(q)
     plain, logs = np.zeros_like(q), np.zeros_like(q)
-    total = label_subsets._forward_backward(q, 4, False, False, plain)
-    value = label_subsets._forward_backward(log_q, 4, True, True, logs)
+    total, excess = label_subsets._forward_backward(q, 4, False, False, spurious, plain)
+    value, same = label_subsets._forward_backward(log_q, 4, True, True, spurious, logs)
     assert value == pytest.approx(np.log(total), rel=1e-12)
+    assert same == pytest.approx(excess, rel=1e-10)
     plain /= plain.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(logs / logs.sum(axis=1, keepdims=True), plain, rtol=1e-9)
 
@@ -134,24 +112,29 @@ def test_a_label_of_vanishing_probability_is_shown_once(rng, exponent):
     np.testing.assert_allclose(found[:, 2], odds / odds.sum(), rtol=1e-10)
 
 
+@pytest.mark.parametrize("spurious", [0.0, 0.1])
 @pytest.mark.parametrize(("n", "k"), [(20, 3), (1, 1), (37, 6)])
-def test_a_table_kept_in_parts_gives_the_same(rng, n, k, monkeypatch):
+def test_a_table_kept_in_parts_gives_the_same(rng, n, k, spurious, monkeypatch):
     q = np.zeros((n, k + 1))
     q[:, :k] = softmax(rng.normal(size=(n, k)), axis=1)
     whole, parts = np.zeros_like(q), np.zeros_like(q)
-    total = label_subsets._forward_backward(q, k, False, False, whole)
+    total, _ = label_subsets._forward_backward(q, k, False, False, spurious, whole)
     monkeypatch.setattr(label_subsets, "TABLE", 1)
     in_python = label_subsets._forward_backward.py_func  # compiled code has constants frozen in
-    assert in_python(q, k, False, False, parts) == pytest.approx(total, rel=1e-12)
+    assert in_python(q, k, False, False, spurious, parts)[0] == pytest.approx(total, rel=1e-12)
     np.testing.assert_allclose(parts, whole, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("n", "k"), [(5, 5), (7, 5), (12, 4), (1, 1)])
-def test_a_list_of_reachable_subsets_gives_the_same(rng, n, k):
+@pytest.mark.parametrize(
+    ("n", "k", "spurious"),
+    [(5, 5, 0.0), (7, 5, 0.0), (12, 4, 0.0), (1, 1, 0.0), (3, 5, 0.2), (7, 5, 0.2), (1, 1, 0.2)],
+)
+def test_a_list_of_reachable_subsets_gives_the_same(rng, n, k, spurious):
     q = softmax(rng.normal(size=(n, k + 1)), axis=1)
     every, listed = np.zeros_like(q), np.zeros_like(q)
-    total = label_subsets._forward_backward(q, k, False, False, every)
-    assert label_subsets._forward_backward(q, k, True, False, listed) == pytest.approx(total)
+    total = label_subsets._forward_backward(q, k, False, False, spurious, every)
+    found = label_subsets._forward_backward(q, k, True, False, spurious, listed)
+    assert found == pytest.approx(total)
     np.testing.assert_allclose(listed, every, rtol=1e-12)
 
 
@@ -159,7 +142,9 @@ def test_reachable_subsets_are_counted():
     for n, k in [(3, 3), (5, 3), (4, 1), (9, 6)]:
         sizes = [bin(state).count("1") for state in range(2**k)]
         count = sum(k - (n - i) <= size <= i for i in range(1, n + 1) for size in sizes)
-        assert label_subsets._reachable(n, k) == count
+        assert label_subsets._reachable(n, k, False) == count
+        count = sum(size <= i for i in range(1, n + 1) for size in sizes)
+        assert label_subsets._reachable(n, k, True) == count
 
 
 @pytest.mark.parametrize("how", [label_subsets.EXACT, label_subsets.APPROXIMATE])

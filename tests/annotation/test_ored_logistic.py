@@ -19,21 +19,7 @@ from bagwise.exceptions import DataNotFoundError, InputError, LabelError
 from bagwise.solvers.annotation import orlr_parts
 from bagwise.solvers.annotation.orlr import _Problem
 from bagwise.solvers.annotation.orlr_parts import ORLRPart
-from orlr_oracle import by_enumeration
-
-
-def drawn(n_bags=40, n_classes=4, seed=0, spread=3.0):
-    """Bags whose instances lie around the mean of their class; label sets are the unions."""
-    rng = np.random.default_rng(seed)
-    means = spread * np.random.default_rng(1).normal(size=(n_classes, 3))
-    sizes = rng.integers(1, 7, n_bags)
-    kinds = rng.integers(n_classes, size=sizes.sum())
-    bags = Bags(
-        means[kinds] + rng.normal(size=(len(kinds), 3)), np.concatenate([[0], np.cumsum(sizes)])
-    )
-    sets = np.zeros((n_bags, n_classes), int)
-    sets[bags.bag_index, kinds] = 1
-    return bags, sets, kinds
+from orlr_oracle import by_enumeration, drawn
 
 
 @pytest.fixture(scope="module")

@@ -215,11 +215,12 @@ def test_embeddings_are_computed_on_the_workers(model, client):
 
 
 WITH_KERNEL = {"kernel": "rbf", "n_components": 20, "reg": 1.0, "random_state": 0}
+WRONG_SETS = {"missing": 0.1, "spurious": 0.05}
 
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"background": True}, {"solver": "em", "tol": 1e-3}, WITH_KERNEL],
+    [{}, {"background": True}, {"solver": "em", "tol": 1e-3}, WITH_KERNEL, WRONG_SETS],
 )
 def test_orlr_agrees(move, options):
     bags, sets = with_label_sets(n_features=3)
@@ -250,7 +251,9 @@ def test_orlr_agrees(move, options):
         np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("options", [{"background": 9}, {"solver": "em", "tol": 1e-3}])
+@pytest.mark.parametrize(
+    "options", [{"background": 9}, {"solver": "em", "tol": 1e-3}, {"background": 9} | WRONG_SETS]
+)
 def test_orlr_agrees_where_instances_are_known(move, options):
     bags, sets = with_label_sets(n_features=3)
     first = bags.offsets[:-1][sets.sum(axis=1) < bags.sizes]

@@ -1,8 +1,9 @@
 """ORedLogisticRegression (ORLR): exact probabilities of instance labels from bag label sets."""
 
 import warnings
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from functools import partial
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from bagwise import compiled
 from bagwise._memory import require_memory
-from bagwise._sklearn import StrOptions
+from bagwise._sklearn import Interval, StrOptions
 from bagwise._types import Array, Ints
 from bagwise._validation import (
     check_bags,
@@ -33,8 +34,8 @@ from bagwise.engines import memory_of_parts, one_core_if_few_instances, over_blo
 from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
-from bagwise.solvers.annotation.orlr import ored_logistic
-from bagwise.solvers.annotation.orlr_parts import BLOCK, BagLabelSets, posteriors
+from bagwise.solvers.annotation.orlr import first_rates, ored_logistic
+from bagwise.solvers.annotation.orlr_parts import BLOCK, BagLabelSets, Rates, posteriors
 
 # A class of which no bag was seen has probability zero. Where the label set of a bag
 # contains it all the same, its logit is this much lower than the others: in place of the limit.
@@ -51,7 +52,7 @@ SELECTING_TOL = 1e-4
 # Parameters that bagwise 0.1 did not have, for models that it saved.
 ADDED = {
     "kernel": "linear", "n_components": 300, "gamma": "scale", "select": False,
-    "random_state": None,
+    "missing": 0.0, "spurious": 0.0, "random_state": None,
 }  # fmt: skip
 
 # Bags, label sets, weights and codes of instances: what a fit learns from.
@@ -71,11 +72,14 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     exact, at a cost linear in the number of instances. Standardise the instances first.
 
     With a kernel, x is replaced by Nystroem features: the model is then as flexible as a kernel
-    SVM. Linear weights can be read, features by feature; "rbf" names instances better where enough
+    SVM. Linear weights can be read, feature by feature; "rbf" names instances better where enough
     bags are known.
 
     Where the labels of some instances are known, because somebody looked at them, they are held
     fixed: P is then the probability of the label set and of these labels.
+
+    Label sets that people write are sometimes wrong. With `missing` and `spurious`, P(Y) is the
+    probability that Y is written down, which may lack labels of instances and have others.
 
     Parameters
     ----------
@@ -94,6 +98,12 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         Choose `reg`, and the width of "rbf", by the likelihood of held-out bags (three folds of
         bags; no label of an instance is needed). `gamma` is multiplied by 1/2, 1 or 2,
         then `reg` by 1/3, 1 or 3. Takes about ten times as long.
+    missing : float or "learn", default=0.0
+        Probability that the label of an instance is not reported in the label set of its bag.
+        "learn" estimates it by EM. An instance may then have a label outside the set.
+    spurious : float or "learn", default=0.0
+        Probability that a label is listed in the set although no instance reports it. "learn"
+        estimates it by EM.
     background : bool or label, default=False
         Add a class that may be in any bag and is in no label set, for instances that belong to
         none of the labels: the last column of probabilities. Where :meth:`annotate` names it, it
@@ -139,6 +149,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         What background instances are called; None without `background`.
     reg_ : float
         The penalty of the fit.
+    missing_, spurious_ : float
+        How often labels are missing and spurious: as given, or as learned.
     gamma_ : float
         The width of the kernel "rbf".
     nystroem_ : Nystroem
@@ -156,9 +168,10 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     Notes
     -----
     A bag with more labels than instances, and without `background` one with none, has probability
-    zero: it is left out of the fit with a warning. :meth:`annotate` names its instances by the
-    likeliest label of the set (of all, where the set is empty). The same holds where known
-    instances leave fewer other instances than labels of the set that they do not have.
+    zero, unless labels may be spurious, or missing: it is left out of the fit with a warning.
+    :meth:`annotate` names its instances by the likeliest label of the set (of all, where the set is
+    empty). The same holds where known instances leave fewer other instances than labels of the set
+    that they do not have.
 
     The posterior of a bag is found by a forward-backward pass over the subsets of its label set
     (bit masks), all terms non-negative; in logarithms where probabilities underflow. The table is
@@ -190,6 +203,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         "kernel": [StrOptions({"linear", "rbf"}), callable],
         "n_components": [COUNT],
         "select": ["boolean"],
+        "missing": [StrOptions({"learn"}), Interval(Real, 0, 1, closed="left")],
+        "spurious": [StrOptions({"learn"}), Interval(Real, 0, 1, closed="left")],
         "background": "no_validation",  # a label may be anything
         "solver": [StrOptions({"lbfgs", "em", "gem"})],
         "max_operations": [NOT_NEGATIVE],
@@ -202,6 +217,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     n_components: int = 300
     gamma: float | str = "scale"
     select: bool = False
+    missing: float | str = 0.0
+    spurious: float | str = 0.0
     background: Any = False
     solver: str = "lbfgs"
     fit_intercept: bool = True
@@ -240,7 +257,10 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
                 "coef_": Floats(n_columns, "n_landmarks" if kernel else "n_features_in_"),
                 "intercept_": Floats(n_columns, low=-np.inf),  # -inf: a class that no bag carries
                 "background_label_": Anything(),
-                "reg_": Number(low=0, optional=True),  # bagwise 0.1 had none
+                # bagwise 0.1 had none of these
+                "reg_": Number(low=0, optional=True),
+                "missing_": Number(low=0, optional=True),
+                "spurious_": Number(low=0, optional=True),
                 "approximate_bags_": Integers(None, low=0),
                 "left_out_": Integers(None, low=0),
             }
@@ -274,7 +294,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         background = background_label is not None
         given = check_instance_labels(instance_labels, bags, labels, background=background_label)
         instance_codes = None if given is None else given.codes
-        bag_sets = self._bag_sets(bags, labels.indicator, background, instance_codes)
+        rates = first_rates(self.missing, self.spurious)
+        bag_sets = self._bag_sets(bags, labels.indicator, background, instance_codes, rates)
         _warn_of_impossible(bag_sets, bags)
         _warn_of_approximation(bag_sets, bags)
         has_labels = labels.known | (bag_sets.n_known_instances > 0)
@@ -313,6 +334,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
                 max_iter=self.max_iter,
                 tol=self.tol,
                 instance_codes=column_codes,
+                missing=self.missing,
+                spurious=self.spurious,
                 start=start,
                 track=partial(self._track, task="iteration"),
                 checkpoint=self.checkpoint,
@@ -326,7 +349,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         self.reg_ = reg
         self.coef_ = np.zeros((n_columns, features.n_features), result.solution[0].dtype)
         self.intercept_ = np.full(n_columns, -np.inf, result.solution[1].dtype)
-        self.coef_[columns], self.intercept_[columns] = result.solution
+        self.coef_[columns], self.intercept_[columns], learned = result.solution
+        self.missing_, self.spurious_ = learned.tolist()
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.background_label_ = background_label
         self.approximate_bags_ = np.flatnonzero(bag_sets.approximate & used)
@@ -429,7 +453,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         -------
         ndarray of shape (n_instances, n_classes)
             In the order of ``classes_``; with `background` one more column, the last. Rows sum to
-            1, and are 0 outside the label set.
+            1, and are 0 outside the label set unless labels may be `missing`.
         """
         return np.concatenate(self._posterior(X, label_sets, instance_labels)[0])
 
@@ -477,7 +501,9 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         background = self.background_label_
         given = check_instance_labels(instance_labels, bags, sets, background=background)
         instance_codes = None if given is None else given.codes
-        bag_sets = self._bag_sets(bags, sets.indicator, background is not None, instance_codes)
+        rates = getattr(self, "missing_", 0.0), getattr(self, "spurious_", 0.0)
+        has_background = background is not None
+        bag_sets = self._bag_sets(bags, sets.indicator, has_background, instance_codes, rates)
         _warn_of_approximation(bag_sets, bags)
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
         blocks = list(bag_sets.blocks(len(self.intercept_)))
@@ -499,10 +525,17 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         return posterior, log_likelihood
 
     def _bag_sets(
-        self, bags: Bags, indicator: Ints, background: bool, instance_codes: Ints | None
+        self,
+        bags: Bags,
+        indicator: Ints,
+        background: bool,
+        instance_codes: Ints | None,
+        rates: Rates,
     ) -> BagLabelSets:
-        codes = () if instance_codes is None else (instance_codes,)
-        return BagLabelSets(bags.offsets, indicator, background, self.max_operations, *codes)
+        sets = BagLabelSets(bags.offsets, indicator, background, self.max_operations)
+        if instance_codes is not None:
+            sets = replace(sets, instance_codes=instance_codes)
+        return sets.with_rates(*rates)
 
     def _start(self, classes: Array, columns: Ints, background: bool) -> tuple[Array, Array] | None:
         if not self.warm_start or not hasattr(self, "coef_"):

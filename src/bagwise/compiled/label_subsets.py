@@ -11,6 +11,11 @@ All terms are non-negative, so nothing cancels. The last column of q is a label 
 show and none has to (background): it leaves the state as it is.
 
 Where the label of an instance is known, its q is a point mass: the recursions are the same.
+
+Label sets may be wrong. The label of an instance is not reported with probability `missing`, and a
+label that no instance reports is listed all the same with probability `spurious`. An instance that
+is not reported leaves the state as it is, like background; and the backward pass begins with
+B_n[L] = spurious^(k - |L|), since any of the labels may be listed by mistake.
 """
 
 import numpy as np
@@ -35,33 +40,37 @@ _vectorised = compiled(fastmath={"reassoc", "contract", "nsz"})
 
 
 @_compiled
-def operations(n, k):  # type: ignore[no-untyped-def]
+def operations(n, k, spurious=False):  # type: ignore[no-untyped-def]
     """Count instance x subset x label of one pass over a bag, unreachable subsets left out."""
-    if not is_sparse_lattice(n, k):
+    if not is_sparse_lattice(n, k, spurious):
         return float(n) * k * 2.0**k
-    return _reachable(n, k) * k
+    return _reachable(n, k, spurious) * k
 
 
 @_compiled
-def is_sparse_lattice(n, k):  # type: ignore[no-untyped-def]
+def is_sparse_lattice(n, k, spurious=False):  # type: ignore[no-untyped-def]
     """Whether so few subsets can be reached that going through a list of them is quicker."""
-    return 8.0 * _reachable(n, k) < float(n) * 2.0**k
+    return 8.0 * _reachable(n, k, spurious) < float(n) * 2.0**k
 
 
 @_compiled
-def _reachable(n, k):  # type: ignore[no-untyped-def]
-    """Subsets that i labels can make and n - i can complete, over all i."""
+def _reachable(n, k, spurious):  # type: ignore[no-untyped-def]
+    """Subsets that i labels can make and n - i can complete, over all i.
+
+    With `spurious` a subset need not be completed.
+    """
     total, choose = 0.0, 1.0
     for level in range(k + 1):
-        total += choose * max(0, min(n, n - k + level) - max(1, level) + 1)
+        last = n if spurious else min(n, n - k + level)
+        total += choose * max(0, last - max(1, level) + 1)
         choose = choose * (k - level) / (level + 1)
     return total
 
 
 @_compiled
 def posteriors(  # type: ignore[no-untyped-def]
-    start, stop, offsets, scores, set_offsets, set_labels, background, how, weights, gradient,
-    instance_codes, out, log_likelihood, settled,
+    start, stop, offsets, scores, set_offsets, set_labels, background, missing, spurious, how,
+    weights, gradient, instance_codes, out, log_likelihood, settled, counts,
 ):  # fmt: skip
     """Posterior of each instance's label and log-probability of the label sets, bags start:stop.
 
@@ -69,8 +78,12 @@ def posteriors(  # type: ignore[no-untyped-def]
     weight of the bag, the derivative of minus the log-likelihood by the scores; else the posterior.
     `instance_codes` are the labels of the instances, -1 where not known, or empty where none is;
     the probability is then that of the label set and the known labels.
+
+    `counts` receives of each bag what is expected of wrong reports: instances whose label was not
+    reported, instances whose label was, and labels that are listed by mistake.
     """
     n_classes = scores.shape[1]
+    n_labels = n_classes - 1 if background else n_classes
     softmax, every_class = np.empty(n_classes), np.arange(n_classes)
     for bag in range(start, stop):
         first, last = offsets[bag], offsets[bag + 1]
@@ -81,15 +94,20 @@ def posteriors(  # type: ignore[no-untyped-def]
         log_q = np.full((n, k + 1), -np.inf)
         q, posterior = np.zeros((n, k + 1)), np.zeros((n, k + 1))
         codes = instance_codes[first:last] if len(instance_codes) else instance_codes
-        has_background = background and how[bag] != FREE
-        inside = _restrict(scores[first:last], labels, has_background, codes, log_q, q)
+        counts[bag] = 0.0
+        free = how[bag] == FREE
+        unreported = 0.0 if free else missing
+        has_background = background and not free
+        inside = _restrict(scores[first:last], labels, has_background, unreported, codes, log_q, q)
         if how[bag] == EXACT:
-            chance = _exact(q, log_q, k, posterior)
+            chance, counts[bag, 2] = _exact(q, log_q, k, spurious, posterior)
         elif how[bag] == APPROXIMATE:
-            chance, settled[bag] = _propagate(q, k, posterior)
+            chance, settled[bag], counts[bag, 2] = _propagate(q, k, spurious, posterior)
         else:
-            chance = 0.0 if how[bag] == FREE else -np.inf
+            chance = 0.0 if free else -np.inf
             posterior[:] = q
+        if not free:
+            chance += (n_labels - k) * np.log1p(-spurious)
         total = 0.0
         for i in range(n):
             norm = _softmax(scores[first + i], softmax)
@@ -100,9 +118,33 @@ def posteriors(  # type: ignore[no-untyped-def]
             sign = -weights[bag] if gradient else 1.0
             for c in range(k):
                 row[labels[c]] += sign * posterior[i, c]
-            if has_background:
+            if unreported > 0.0:
+                code = codes[i] if len(codes) else -1
+                share = _spread(sign * posterior[i, k], code, background, missing, softmax, row)
+                counts[bag, 0] += share * posterior[i, k]
+                counts[bag, 1] += posterior[i, :k].sum()
+            elif has_background:
                 row[n_classes - 1] += sign * posterior[i, k]
         log_likelihood[bag] = total + chance
+
+
+@_compiled
+def _spread(mass, code, background, missing, softmax, row):  # type: ignore[no-untyped-def]
+    """Add the chance that an instance reports nothing to the labels it may have.
+
+    Returns how much of it is due to a label that was not reported, and not to background.
+    """
+    last = len(softmax) - 1
+    if code >= 0:
+        row[code] += mass
+        return 0.0 if background and code == last else 1.0
+    nothing = softmax[last] if background else 0.0
+    total = missing + (1.0 - missing) * nothing
+    for c in range(last if background else last + 1):
+        row[c] += mass * missing * softmax[c] / total
+    if background:
+        row[last] += mass * nothing / total
+    return missing * (1.0 - nothing) / total
 
 
 @_compiled
@@ -120,21 +162,29 @@ def _softmax(scores, out):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _restrict(scores, labels, background, codes, log_q, q):  # type: ignore[no-untyped-def]
-    """Normalise within the label set, or to the known label; return the log-sum of each row."""
-    n, k = len(scores), len(labels)
-    inside = np.empty(n)
+def _restrict(scores, labels, background, missing, codes, log_q, q):  # type: ignore[no-untyped-def]
+    """Normalise within the label set, or to the known label; return the log-sum of each row.
+
+    The last column is the chance to report nothing: background, or a label that goes missing.
+    """
+    n, k, last = len(scores), len(labels), scores.shape[1] - 1
+    inside, softmax = np.empty(n), np.empty(last + 1)
     for i in range(n):
         for c in range(k):
-            log_q[i, c] = scores[i, labels[c]]
+            log_q[i, c] = scores[i, labels[c]] + np.log1p(-missing)
         if background:
-            log_q[i, k] = scores[i, scores.shape[1] - 1]
-        if len(codes) and codes[i] >= 0:
+            log_q[i, k] = scores[i, last]
+        code = codes[i] if len(codes) else -1
+        if code >= 0:
             for c in range(k):
-                if labels[c] != codes[i]:
+                if labels[c] != code:
                     log_q[i, c] = -np.inf
-            if codes[i] != scores.shape[1] - 1:
-                log_q[i, k] = -np.inf
+            if code != last or not background:
+                log_q[i, k] = np.log(missing) + scores[i, code] if missing > 0.0 else -np.inf
+        elif missing > 0.0:
+            unreported = np.log(missing) + _softmax(scores[i], softmax)
+            named = log_q[i, k] + np.log1p(-missing)
+            log_q[i, k] = np.logaddexp(unreported, named)
         inside[i] = _softmax(log_q[i], q[i])
         for c in range(k + 1):
             log_q[i, c] -= inside[i]
@@ -142,19 +192,22 @@ def _restrict(scores, labels, background, codes, log_q, q):  # type: ignore[no-u
 
 
 @_compiled
-def _exact(q, log_q, k, posterior):  # type: ignore[no-untyped-def]
-    """Forward-backward; returns log A_n[all]."""
+def _exact(q, log_q, k, spurious, posterior):  # type: ignore[no-untyped-def]
+    """Forward-backward; returns log A_n[all], and the expected number of spurious labels.
+
+    With `spurious`, A_n[all] is the sum of A_n[L] spurious^(k - |L|) over all subsets.
+    """
     if k == 0 or (k == 1 and q[:, 1].sum() == 0.0):  # there is nothing to choose
         posterior[:] = q
-        return 0.0
-    listed = is_sparse_lattice(len(q), k)
-    total = _forward_backward(q, k, listed, False, posterior)
+        return 0.0, 0.0
+    listed = is_sparse_lattice(len(q), k, spurious > 0.0)
+    total, excess = _forward_backward(q, k, listed, False, spurious, posterior)
     if total > UNDERFLOW:
         _normalise(posterior)
-        return np.log(total)
-    total = _forward_backward(log_q, k, True, True, posterior)
+        return np.log(total), excess
+    total, excess = _forward_backward(log_q, k, True, True, spurious, posterior)
     _normalise(posterior)
-    return total
+    return total, excess
 
 
 @_compiled
@@ -164,13 +217,16 @@ def _normalise(posterior):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _forward_backward(q, k, listed, log, posterior):  # type: ignore[no-untyped-def]
-    """Fill `posterior` with the joint; return A_n[all]. With `log` all but `posterior` are logs.
+def _forward_backward(q, k, listed, log, spurious, posterior):  # type: ignore[no-untyped-def]
+    """Fill `posterior` with the joint; return what `_complete` returns.
+
+    With `log` the chances in `q`, the tables and the first result are logarithms.
 
     The forward table is kept whole while it is small; a long one is kept at every s-th instance
     only and recomputed part by part, s = sqrt(n).
     """
     n, size = len(q), 1 << k
+    end = n + k if spurious > 0.0 else n  # spurious labels may complete any subset
     s = n if (n + 1) * size <= TABLE else int(np.ceil(np.sqrt(n)))
     n_parts = (n + s - 1) // s
     nothing = -np.inf if log else 0.0
@@ -182,44 +238,73 @@ def _forward_backward(q, k, listed, log, posterior):  # type: ignore[no-untyped-
     for part in range(n_parts):
         kept[part] = table[0]
         stop = min(s, n - part * s)
-        _forward(q, part * s, stop, k, order, levels, log, table)
+        _forward(q, part * s, stop, end, k, order, levels, log, table)
         if part < n_parts - 1:
             table[0] = table[stop]
-    total = table[n - (n_parts - 1) * s, size - 1]
-    if total <= (-np.inf if log else UNDERFLOW):
-        return total
     after, before = np.full(size, nothing), np.empty(size)
-    after[size - 1] = 0.0 if log else 1.0
+    total, excess = _complete(table[n - (n_parts - 1) * s], n, k, spurious, log, after)
+    if total <= (-np.inf if log else UNDERFLOW):
+        return total, excess
     for part in range(n_parts - 1, -1, -1):
         stop = min(s, n - part * s)
         if part < n_parts - 1:
             table[0] = kept[part]
-            _forward(q, part * s, stop, k, order, levels, log, table)
+            _forward(q, part * s, stop, end, k, order, levels, log, table)
         for j in range(stop - 1, -1, -1):
             i = part * s + j
             if log:
                 _backward_log(
-                    q[i], k, i, n, order, levels, table[j], after, before, total, posterior[i]
+                    q[i], k, i, end, order, levels, table[j], after, before, total, posterior[i]
                 )
             elif listed:
                 _backward_listed(
-                    q[i], k, i, n, order, levels, table[j], after, before, posterior[i]
+                    q[i], k, i, end, order, levels, table[j], after, before, posterior[i]
                 )
             else:
                 _backward(q[i], k, table[j], after, before, posterior[i])
             after, before = before, after
-    return total
+    return total, excess
 
 
 @_compiled
-def _forward(q, first, steps, k, order, levels, log, table):  # type: ignore[no-untyped-def]
+def _complete(a, n, k, spurious, log, after):  # type: ignore[no-untyped-def]
+    """Fill `after` with B_n; return the sum of A_n B_n, and the expected k - |L|."""
+    size = 1 << k
+    if spurious == 0.0:
+        after[size - 1] = 0.0 if log else 1.0
+        return a[size - 1], 0.0
+    top = 0.0
+    for state in range(size):
+        absent = k - _count(state)
+        after[state] = absent * np.log(spurious) if log else spurious**absent
+    if log:
+        top = -np.inf
+        for state in range(size):
+            if _count(state) <= n:  # larger subsets are not filled in
+                top = max(top, a[state] + after[state])
+        if top == -np.inf:
+            return top, 0.0
+    total = excess = 0.0
+    for state in range(size):
+        size_of = _count(state)
+        if size_of <= n:
+            chance = np.exp(a[state] + after[state] - top) if log else a[state] * after[state]
+            total += chance
+            excess += (k - size_of) * chance
+    if total == 0.0:
+        return total, 0.0
+    return (top + np.log(total) if log else total), excess / total
+
+
+@_compiled
+def _forward(q, first, steps, end, k, order, levels, log, table):  # type: ignore[no-untyped-def]
     """Rows 1 .. steps of the table: A after the instances first + 1 .. first + steps."""
     for j in range(steps):
         i = first + j
         if log:
-            _forward_log(q[i], k, i + 1, len(q), order, levels, table[j], table[j + 1])
+            _forward_log(q[i], k, i + 1, end, order, levels, table[j], table[j + 1])
         elif len(order):
-            _forward_listed(q[i], k, i + 1, len(q), order, levels, table[j], table[j + 1])
+            _forward_listed(q[i], k, i + 1, end, order, levels, table[j], table[j + 1])
         else:
             _forward_all(q[i], k, table[j], table[j + 1])
 
@@ -417,12 +502,13 @@ def _backward_log(q, k, i, n, order, levels, a, b, new, norm, joint):  # type: i
 
 
 @_compiled
-def _propagate(q, k, belief):  # type: ignore[no-untyped-def]
+def _propagate(q, k, spurious, belief):  # type: ignore[no-untyped-def]
     """Loopy belief propagation on "each label of the set is shown by some instance".
 
     mu[i, c]: the chance, were label c not demanded, that instance i shows it; m[i, c]: the chance
-    that another instance than i shows c. Returns the Bethe approximation of log P(all), whose
-    derivative by log q is the belief, and whether the messages settled.
+    that another instance than i shows c, or that c is spurious. Returns the Bethe approximation of
+    log P(all), whose derivative by log q is the belief, whether the messages settled, and the
+    expected number of spurious labels.
     """
     n = len(q)
     m = np.ones((n, k))
@@ -441,7 +527,7 @@ def _propagate(q, k, belief):  # type: ignore[no-untyped-def]
             later[n] = 0.0
             for i in range(n - 1, -1, -1):
                 later[i] = later[i + 1] + np.log1p(-mu[i, c])
-            earlier = 0.0
+            earlier = np.log1p(-spurious)
             for i in range(n):
                 new = max(-np.expm1(earlier + later[i + 1]), TINY)
                 earlier += np.log1p(-mu[i, c])
@@ -457,7 +543,8 @@ def _propagate(q, k, belief):  # type: ignore[no-untyped-def]
         if change < SETTLED:
             settled = True
             break
-    return _bethe(q, k, mu, m), settled
+    value, excess = _bethe(q, k, spurious, mu, m)
+    return value, settled, excess
 
 
 @_compiled
@@ -470,17 +557,19 @@ def _total(q, k, m):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def _bethe(q, k, mu, m):  # type: ignore[no-untyped-def]
-    """Sum of log Z over instances and labels, minus that over their pairs."""
-    value = 0.0
+def _bethe(q, k, spurious, mu, m):  # type: ignore[no-untyped-def]
+    """Sum of log Z over instances and labels, minus that over their pairs; and spurious labels."""
+    value = excess = 0.0
     for i in range(len(q)):
         for c in range(k):
             value += np.log(m[i, c])
         value += np.log(_total(q[i], k, m[i]))
     for c in range(k):
-        missing = 0.0
+        absent = 0.0
         for i in range(len(q)):
-            missing += np.log1p(-mu[i, c])
+            absent += np.log1p(-mu[i, c])
             value -= np.log(mu[i, c] + (1.0 - mu[i, c]) * m[i, c])
-        value += np.log(max(-np.expm1(missing), TINY))
-    return value
+        chance = max(-np.expm1(np.log1p(-spurious) + absent), TINY)
+        value += np.log(chance)
+        excess += spurious * np.exp(absent) / chance
+    return value, excess

@@ -10,11 +10,17 @@ size of the bag: so L-BFGS maximises the likelihood itself, and EM is kept for c
 Some labels of instances may be known (a person looked at them): the likelihood is then that of the
 label set and of the known labels, log P(Y_b, y_i for i known | X_b, W).
 
+Label sets may be wrong: `missing` is the probability that the label of an instance is not reported,
+`spurious` that a label is listed which no instance reports. Both may be learned, by EM:
+
+    missing  = E[instances not reported] / E[instances],
+    spurious = E[spurious labels] / E[labels that no instance reports].
+
 Value and gradient are sums over parts, blocks of whole bags, wherever they are.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -23,9 +29,18 @@ import numpy as np
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Journal, Parts, codes_by_bag, place, retry_on_new_parts
-from bagwise.solvers.annotation.orlr_parts import ORLRPart
+from bagwise.solvers.annotation.orlr_parts import CORRECT, ORLRPart, Rates
 from bagwise.solvers.lbfgs import Objective, lbfgs
 from bagwise.solvers.result import SolverResult
+
+FIRST_RATES: Rates = (0.05, 0.01)  # where EM begins
+RATE_RANGE = 1e-6, 0.5
+RATE_CHANGE = 0.02  # of a rate, relative, below which it is kept
+EM_STEPS = 20
+ITERATIONS_PER_STEP = 30
+TINY = 1e-300
+
+Outcome = tuple[Floats, list[float], bool]
 
 
 def ored_logistic(
@@ -41,6 +56,8 @@ def ored_logistic(
     max_iter: int,
     tol: float,
     instance_codes: Ints | None = None,
+    missing: float | str = 0.0,
+    spurious: float | str = 0.0,
     start: tuple[Array, Array] | None = None,
     track: Callable[[range], Any] = iter,
     checkpoint: Any = None,
@@ -71,6 +88,8 @@ def ored_logistic(
         Largest entry of the gradient, per instance, at the end.
     instance_codes : ndarray of int64 of shape (n_instances,), default=None
         The class of each instance, -1 where it is not known.
+    missing, spurious : float or "learn", default=0.0
+        How often labels are wrong.
     start : tuple (W, b), default=None
         Where to begin; zeros by default.
     track : callable, default=iter
@@ -81,31 +100,42 @@ def ored_logistic(
     Returns
     -------
     SolverResult
-        ``solution = (W, b)``; the curve is minus the penalised log-likelihood, which falls.
+        ``solution = (W, b, (missing, spurious))``; the curve is minus the penalised
+        log-likelihood, which falls.
     """
     n_classes = indicator.shape[1] + background
     by_bag = [] if instance_codes is None else [codes_by_bag(instance_codes, bags.offsets)]
-    settings = "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes
+    settings = (
+        "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes, missing, spurious
+    )  # fmt: skip
+    learned = missing == "learn", spurious == "learn"
+    rates = first_rates(missing, spurious)
     with place(
         bags, ORLRPart, indicator, weights, *by_bag, background=background,
-        fit_intercept=fit_intercept, max_operations=max_operations,
+        fit_intercept=fit_intercept, max_operations=max_operations, rates=rates,
     ) as parts:  # fmt: skip
         journal = Journal(parts, None if checkpoint is None else Checkpoint(checkpoint, settings))
         origin = np.zeros(bags.n_features)
         if fit_intercept:
             sums = retry_on_new_parts(parts, lambda: parts.total("sums"))
             origin = _coarse(sums / float(weights @ bags.sizes))
-        problem = _Problem(parts, reg, float(weights @ bags.sizes), journal, origin)
+        problem = _Problem(parts, reg, float(weights @ bags.sizes), journal, origin, rates)
         theta = np.zeros((n_classes, bags.n_features + 1))
         if start is not None:
             theta[:, :-1], theta[:, -1] = start
             theta[:, -1] += theta[:, :-1] @ origin
         run = _lbfgs if solver == "lbfgs" else partial(_em, gradient_step=solver == "gem")
-        theta, curve, converged = run(problem, theta, max_iter, tol, track)
+        before: list[float] = []
+        if any(learned):
+            problem, theta, before = _learn_rates(problem, theta, learned, run, max_iter, tol)
+        theta, curve, converged = run(problem, theta, max_iter - len(before), tol, track)
+        if before and not curve:  # nothing was left to do after the last change of the rates
+            curve = [problem.loss(theta)[0]]
+        curve = before + curve
         theta = problem.uncentred(theta)
         journal.close()
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
-    solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype)
+    solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype), np.array(problem.rates)
     return SolverResult(solution, np.array(curve) * problem.scale, converged)
 
 
@@ -123,6 +153,7 @@ class _Problem:
     scale: float
     journal: Journal
     origin: Floats
+    rates: Rates = CORRECT
 
     def uncentred(self, theta: Floats) -> Floats:
         """[W b], for instances as they are."""
@@ -133,7 +164,15 @@ class _Problem:
     def loss(self, theta: Floats) -> tuple[float, Floats]:
         """Value and gradient by the centred theta."""
         return self._penalised(
-            "loss", theta, lambda: self.parts.total("loss", self.uncentred(theta))
+            f"loss {self.rates}",
+            theta,
+            lambda: self.parts.total("loss", self.uncentred(theta), self.rates),
+        )
+
+    def reports(self, theta: Floats) -> Floats:
+        """What is expected of wrong reports at theta: see `_Part.reports`."""
+        return retry_on_new_parts(
+            self.parts, lambda: self.parts.total("reports", self.uncentred(theta), self.rates)
         )
 
     def surrogate_at(self, theta: Floats) -> Objective:
@@ -144,7 +183,7 @@ class _Problem:
             def find() -> tuple[float, Floats]:
                 nonlocal posterior_is_current
                 if not posterior_is_current:
-                    self.parts.do("expect", self.uncentred(theta))
+                    self.parts.do("expect", self.uncentred(theta), self.rates)
                 posterior_is_current = False  # where a worker is lost, its posterior is lost too
                 found = self.parts.total("surrogate", self.uncentred(new))
                 posterior_is_current = True
@@ -165,13 +204,61 @@ class _Problem:
         return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale
 
 
+def first_rates(missing: float | str, spurious: float | str) -> Rates:
+    """The given rates; for those that are learned, where EM begins.
+
+    Parameters
+    ----------
+    missing, spurious : float or "learn"
+        The parameters.
+
+    Returns
+    -------
+    tuple of float
+    """
+    return (
+        FIRST_RATES[0] if isinstance(missing, str) else missing,
+        FIRST_RATES[1] if isinstance(spurious, str) else spurious,
+    )
+
+
+def _learn_rates(
+    problem: _Problem,
+    theta: Floats,
+    learned: tuple[bool, bool],
+    run: Callable[..., Outcome],
+    max_iter: int,
+    tol: float,
+) -> tuple[_Problem, Floats, list[float]]:
+    """Improve W, then the rates, in turn, until they hardly change; leave one iteration over."""
+    curve: list[float] = []
+    for _ in range(EM_STEPS):
+        n_iter = min(ITERATIONS_PER_STEP, max_iter - 1 - len(curve))
+        if n_iter < 1:
+            break
+        theta, more, _ = run(problem, theta, n_iter, tol, iter)
+        curve += more
+        unreported, reported, spurious, left = problem.reports(theta)
+        found = (
+            unreported / max(unreported + reported, TINY),
+            spurious / max(spurious + left, TINY),
+        )
+        new = [float(np.clip(rate, *RATE_RANGE)) for rate in found]
+        missing, extra = np.where(learned, new, problem.rates).tolist()
+        rates = missing, extra
+        change = np.abs(np.subtract(rates, problem.rates)) / np.maximum(rates, TINY)
+        problem = replace(problem, rates=rates)
+        if change.max() <= RATE_CHANGE:
+            break
+    return problem, theta, curve
+
+
 def _coarse(values: Floats) -> Floats:
     """Values to ten digits: sums over other partitions, which round differently, give the same."""
     mantissa, exponent = np.frexp(values)
     return np.ldexp(np.round(mantissa * 2.0**32) / 2.0**32, exponent)
 
 
-Outcome = tuple[Floats, list[float], bool]
 # ftol: until rounding is all that is left; then gtol decides.
 _minimise = partial(lbfgs, ftol=64 * np.finfo(float).eps, maxls=50)
 

@@ -31,6 +31,9 @@ TENSOR_TABLE = 2**27  # values of the forward table of a group of bags
 LARGEST_SET = 12  # labels; the compiled code needs less memory for larger sets
 UNDERFLOW = 1e-250
 
+Rates = tuple[float, float]  # probabilities that a label is missing, and that it is spurious
+CORRECT: Rates = (0.0, 0.0)
+
 
 @dataclass(frozen=True)
 class BagLabelSets:
@@ -50,6 +53,10 @@ class BagLabelSets:
         Instance x subset x label of one bag beyond which its posterior is approximated.
     instance_codes : ndarray of int64 of shape (n_instances,) or (0,), default=()
         The class of each instance, -1 where it is not known; empty where none is.
+    missing : float, default=0.0
+        Probability that the label of an instance is not reported.
+    spurious : float, default=0.0
+        Probability that a label is listed which no instance reports.
     """
 
     offsets: Ints
@@ -57,6 +64,14 @@ class BagLabelSets:
     background: bool
     max_operations: float
     instance_codes: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    missing: float = 0.0
+    spurious: float = 0.0
+
+    def with_rates(self, missing: float, spurious: float) -> BagLabelSets:
+        """The same label sets, wrong with other probabilities."""
+        if (missing, spurious) == (self.missing, self.spurious):
+            return self
+        return replace(self, missing=missing, spurious=spurious)
 
     @cached_property
     def has_label_set(self) -> Bools:
@@ -77,7 +92,8 @@ class BagLabelSets:
     def impossible(self) -> Bools:
         """Bags whose label set has probability zero: more labels than instances, or none at all.
 
-        Labels that a known instance shows, and the known instances, do not count.
+        Labels that a known instance shows, and the known instances, do not count. Where labels may
+        be spurious, no set has too many; where they may be missing, a set may be empty.
         """
         n, k = np.diff(self.offsets), np.diff(self.set_offsets)
         bag, label = self._known_instances
@@ -85,8 +101,9 @@ class BagLabelSets:
         width = self.indicator.shape[1] + 1  # of classes, background included
         met = np.isin(set_of * width + self.set_labels, bag * width + label)
         k_open = k - np.bincount(set_of[met], minlength=len(k))
-        too_few = k_open > n - self.n_known_instances
-        return self.has_label_set & (too_few | ((k == 0) & (not self.background)))
+        too_few = (k_open > n - self.n_known_instances) & (self.spurious == 0)
+        never_empty = not self.background and self.missing == 0
+        return self.has_label_set & (too_few | ((k == 0) & never_empty))
 
     @cached_property
     def n_known_instances(self) -> Ints:
@@ -110,7 +127,8 @@ class BagLabelSets:
         """Cost of exact inference per bag: instance x reachable subset x label."""
         pairs = np.column_stack([np.diff(self.offsets), np.diff(self.set_offsets)])
         distinct, which = np.unique(pairs, axis=0, return_inverse=True)
-        costs = [compiled.label_subsets.operations(int(n), int(k)) for n, k in distinct]
+        operations, spurious = compiled.label_subsets.operations, self.spurious > 0
+        costs = [operations(int(n), int(k), spurious) for n, k in distinct]
         return np.array(costs)[which.reshape(-1)]
 
     @cached_property
@@ -158,7 +176,27 @@ def posteriors(bag_sets: BagLabelSets, block: slice, scores: Array) -> tuple[Flo
     settled : ndarray of bool of shape (n_bags of the block,)
         False where belief propagation ran out of sweeps.
     """
-    return _infer(bag_sets, block, scores, None)
+    return _infer(bag_sets, block, scores, None)[:3]
+
+
+def report_counts(bag_sets: BagLabelSets, block: slice, scores: Array) -> Floats:
+    """What is expected of wrong reports, for the EM step of their probabilities.
+
+    Parameters
+    ----------
+    bag_sets : BagLabelSets
+        The bags and their label sets.
+    block : slice
+        The bags to look at.
+    scores : ndarray of shape (n_instances of the block, n_classes)
+        W x + b.
+
+    Returns
+    -------
+    ndarray of shape (n_bags of the block, 3)
+        Instances whose label was not reported, instances whose label was, and spurious labels.
+    """
+    return _infer(bag_sets, block, scores, None)[3]
 
 
 def loss_residuals(
@@ -174,13 +212,14 @@ def loss_residuals(
 
 def _infer(
     bag_sets: BagLabelSets, block: slice, scores: Array, weights: Floats | None
-) -> tuple[Floats, Floats, Bools]:
-    """Posteriors, or with `weights` what `loss_residuals` returns; always: which bags settled."""
+) -> tuple[Floats, Floats, Bools, Floats]:
+    """Posteriors, or with `weights` what `loss_residuals` returns; which bags settled; counts."""
     offsets = bag_sets.offsets[block.start : block.stop + 1]
     offsets = offsets - offsets[0]
     n_bags = len(offsets) - 1
     scores = np.ascontiguousarray(scores, dtype=np.float64)
     out, log_likelihood, settled = np.empty_like(scores), np.empty(n_bags), np.ones(n_bags, bool)
+    counts = np.empty((n_bags, 3))
     cost = np.minimum(bag_sets.operations[block], bag_sets.max_operations)
     cost = np.cumsum(np.concatenate([[0.0], cost + 10.0 * np.diff(offsets) * scores.shape[1]]))
     n_blocks = n_threads() if cost[-1] > 10 * SMALL else 1
@@ -193,10 +232,11 @@ def _infer(
     run_blocks(
         compiled.label_subsets.posteriors, bounds, offsets, scores,
         bag_sets.set_offsets[block.start : block.stop + 1], labels,
-        bag_sets.background, bag_sets.how[block], np.ones(n_bags) if weights is None else weights,
-        weights is not None, codes, out, log_likelihood, settled,
+        bag_sets.background, float(bag_sets.missing), float(bag_sets.spurious), bag_sets.how[block],
+        np.ones(n_bags) if weights is None else weights, weights is not None, codes, out,
+        log_likelihood, settled, counts,
     )  # fmt: skip
-    return out, log_likelihood, settled
+    return out, log_likelihood, settled, counts
 
 
 class _Part(Part):
@@ -218,6 +258,8 @@ class _Part(Part):
         Whether b is fitted.
     max_operations : float
         Instance x subset x label of one bag beyond which its posterior is approximated.
+    rates : tuple of float
+        Probabilities that a label is missing, and that it is spurious: those of the first call.
 
     Attributes
     ----------
@@ -236,10 +278,13 @@ class _Part(Part):
         background: bool,
         fit_intercept: bool,
         max_operations: float,
+        rates: Rates = CORRECT,
     ) -> None:
         self.bags, self.X, self.weights = bags, bags.instances, weights
-        codes = [] if instance_codes is None else [codes_of_instances(instance_codes, bags.offsets)]
-        self.bag_sets = BagLabelSets(bags.offsets, indicator, background, max_operations, *codes)
+        sets = BagLabelSets(bags.offsets, indicator, background, max_operations)
+        if instance_codes is not None:
+            sets = replace(sets, instance_codes=codes_of_instances(instance_codes, bags.offsets))
+        self.bag_sets = sets.with_rates(*rates)
         self.fit_intercept, self.indicator = fit_intercept, indicator
         self.n_classes = indicator.shape[1] + background
         self.posterior: Any = None
@@ -248,17 +293,33 @@ class _Part(Part):
         """Which bags these are."""
         return digest(self.bags, self.indicator, self.weights, self.bag_sets.instance_codes)
 
-    def expect(self, theta: Floats) -> None:
+    def expect(self, theta: Floats, rates: Rates = CORRECT) -> None:
         """The E-step: keep the posterior labels of all instances for `surrogate`."""
         raise NotImplementedError
+
+    def reports(self, theta: Floats, rates: Rates) -> Floats:
+        """Weighted sum of `report_counts`, and of the labels that are not listed."""
+        sets = self._at(rates)
+        listed = sets.has_label_set
+        left = np.where(listed, self.indicator.shape[1] - np.diff(sets.set_offsets), 0)
+        total = np.append(np.zeros(3), self.weights @ left)
+        for bags, rows in sets.blocks(self.n_classes):
+            counts = report_counts(sets, bags, to_numpy(self._scores(theta, rows)))
+            total[:3] += self.weights[bags] @ counts
+        return total
+
+    def _at(self, rates: Rates) -> BagLabelSets:
+        self.bag_sets = self.bag_sets.with_rates(*rates)
+        return self.bag_sets
 
     def sums(self) -> Array:
         """Weighted sum of the instances."""
         weights = None if np.all(self.weights == 1) else np.repeat(self.weights, self.bags.sizes)
         return to_numpy(column_sums(self.X, weights))
 
-    def loss(self, theta: Floats) -> tuple[float, Floats]:
+    def loss(self, theta: Floats, rates: Rates = CORRECT) -> tuple[float, Floats]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
+        self._at(rates)
         value, gradient = 0.0, np.zeros_like(theta)
         for bags, rows in self._blocks():
             residual, log_likelihood = self._residual(bags, self._scores(theta, rows))
@@ -326,8 +387,9 @@ class TensorORLRPart(_Part):
             mine = mine[np.argsort(-bags.sizes[mine], kind="stable")]
             self.groups += self._groups_of(int(k), mine)
 
-    def expect(self, theta: Floats) -> None:
+    def expect(self, theta: Floats, rates: Rates = CORRECT) -> None:
         """The E-step: keep the posterior labels of all instances."""
+        self._at(rates)
         self.posterior = self._posteriors(self._scores(theta, slice(None)))[0]
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
@@ -356,6 +418,7 @@ class TensorORLRPart(_Part):
     ) -> Any:
         """Fill in the bags of a group; returns those in which it underflowed."""
         k, n_steps, n_bags = group.k, len(group.n_running), len(group.bags)
+        missing, spurious = self.bag_sets.missing, self.bag_sets.spurious
         bags = torch.as_tensor(group.bags, device=scores.device)
         inside = scores.new_zeros(n_bags)
         qs = []
@@ -364,26 +427,59 @@ class TensorORLRPart(_Part):
             if len(self.instance_codes):
                 label = self.instance_codes[rows[:m], None]
                 log_q = log_q.where((label < 0) | (label == group.columns[:m]), -torch.inf)
+            if not self.bag_sets.background:
+                log_q = torch.cat([log_q, log_q.new_full((m, 1), -torch.inf)], dim=1)
+            if missing > 0:
+                log_q = log_q + np.log1p(-missing)
+                silent = self._log_mass(rows[:m], scores, norm) + np.log(missing)
+                log_q[:, k] = torch.logaddexp(log_q[:, k], silent)
             total = torch.logsumexp(log_q, dim=1)
             inside[:m] += total - norm[rows[:m]]
-            q = (log_q - total[:, None]).exp()
-            qs.append(q if self.bag_sets.background else torch.cat([q, q.new_zeros(m, 1)], dim=1))
+            qs.append((log_q - total[:, None]).exp())
         table = scores.new_zeros(n_steps + 1, n_bags, 1 << k)
         table[0, :, 0] = 1.0
         for j, (q, m) in enumerate(zip(qs, group.n_running, strict=True)):
             table[j + 1, m:] = table[j, m:]
             table[j + 1, :m] = _forward(table[j, :m], q, k)
-        total = table[-1, :, -1]
         after = torch.zeros_like(table[0])
         after[:, -1] = 1.0
+        if spurious > 0:
+            absent = [k - state.bit_count() for state in range(1 << k)]
+            after[:] = spurious ** scores.new_tensor(absent)
+        total = (table[-1] * after).sum(dim=1)
         for j in range(n_steps - 1, -1, -1):
             m, rows = group.n_running[j], group.rows[j]
             joint, after[:m] = _backward(table[j, :m], after[:m], qs[j], k)
             joint = joint / joint.sum(dim=1, keepdim=True)
-            width = k + self.bag_sets.background
-            posterior[rows[:m, None], group.columns[:m]] = joint[:, :width]
+            if missing > 0:
+                posterior[rows[:m]] = self._silent(rows[:m], scores, norm) * joint[:, k, None]
+                width = k
+            else:
+                width = k + self.bag_sets.background
+            posterior[rows[:m, None], group.columns[:m, :width]] += joint[:, :width]
         log_likelihood[bags] = inside + total.log()
+        log_likelihood[bags] += (self.indicator.shape[1] - k) * np.log1p(-spurious)
         return bags[~(total > UNDERFLOW)]
+
+    def _log_mass(self, rows: Any, scores: Any, norm: Any) -> Any:
+        """Logarithm of the chance of any label, or of the known one."""
+        if not len(self.instance_codes):
+            return norm[rows]
+        label = self.instance_codes[rows]
+        known = scores[rows, label.clip(min=0)]
+        return torch.where(label < 0, norm[rows], known)
+
+    def _silent(self, rows: Any, scores: Any, norm: Any) -> Any:
+        """Probability of each class for instances that report nothing: see `_spread`."""
+        chance = (scores[rows] - norm[rows, None]).exp()
+        if self.bag_sets.background:
+            chance[:, :-1] *= self.bag_sets.missing
+        chance = chance / chance.sum(dim=1, keepdim=True)
+        if not len(self.instance_codes):
+            return chance
+        label = self.instance_codes[rows, None]
+        own = (torch.arange(chance.shape[1], device=chance.device) == label).to(chance.dtype)
+        return torch.where(label < 0, chance, own)
 
     def _expect_compiled(
         self, chosen: Ints, scores: Any, posterior: Any, log_likelihood: Any
@@ -431,8 +527,9 @@ class ORLRPart(_Part):
 
     tensor_part = TensorORLRPart
 
-    def expect(self, theta: Floats) -> None:
+    def expect(self, theta: Floats, rates: Rates = CORRECT) -> None:
         """The E-step: keep the posterior labels of all instances."""
+        self._at(rates)
         found = [
             posteriors(self.bag_sets, bags, self._scores(theta, rows))[0]
             for bags, rows in self._blocks()
