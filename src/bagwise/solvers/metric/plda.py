@@ -1,0 +1,650 @@
+r"""MIMLCA by likelihood: tied Gaussians under the label sets of the bags.
+
+An instance of label c is x ~ N(m_c, S_W). Which instance has which of the candidate labels of its
+bag is not known: EM. The E-step sums over all labelings that the label set allows
+(``bagwise.compiled.candidate_labels``); the M-step needs the sums of the instances of each label
+and one d x d eigenproblem. In coordinates z = V'(x - m_0) with
+
+    V'S_W V = I,    V'S_B V = diag(b),
+
+S_W pooled within the labels and S_B by the method of moments, the density of label c is
+
+    fixed effects    N(s_c / n_c, I)
+    random effects   N(s / (n + 1/b), 1 + 1/(n + 1/b)),    m_c ~ N(m_0, S_B): PLDA
+
+with n and s the count and the sum of the label, without the share of the instance itself. An
+instance of no label is N(0, 1 + b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import linear_sum_assignment
+
+from bagwise import compiled
+from bagwise._memory import require_memory
+from bagwise._types import Array, Floats, Ints
+from bagwise.bags import Bags
+from bagwise.compiled import lapack
+from bagwise.compiled.threads import block_bounds, over_bags
+from bagwise.engines import Checkpoint, Part, arrays, digest, iterate, place, to_numpy
+from bagwise.engines.arrays import like
+from bagwise.engines.tensors import torch
+from bagwise.solvers.metric.multi_instance_kmeans import Candidates
+from bagwise.solvers.result import SolverResult
+
+BLOCK = 2**22  # values of a block of instances
+MAX_OPERATIONS = 1e7  # instance x subset x label of one bag; beyond, its posterior is approximated
+MOST_MATCHED = 14  # labels, or instances, of a bag whose matchings are all summed over
+LARGEST_MATCHINGS = 2**22  # values of the table for one bag
+DOUBLE = 1000  # features up to which d x d matrices are float64 whatever X is
+
+SMALLEST_COUNT = 1e-6  # of a label, in its prior
+SMALLEST_VARIANCE = 1e-9  # between labels, relative to that within; below, a direction drops out
+FLOOR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}  # added to S_W of unit variances
+UNDAMPED, DAMPING = 20, 0.5  # iterations; later posteriors are averaged: shares left out can cycle
+FIRST_SHARE = 0.1  # of instances without label, and of labels without instance, at the start
+SHARES = 1e-4, 1 - 1e-4  # bounds of that of labels without instance
+
+
+@dataclass(frozen=True)
+class Gaussians:
+    """The model: a Gaussian for each label, in coordinates z = (x - mean) directions.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_features,)
+        m_0.
+    directions : ndarray of shape (n_features, n_directions)
+        V, those that tell labels apart first.
+    between : ndarray of shape (n_kept,)
+        b in the directions that tell labels apart.
+    sums : ndarray of shape (n_labels, n_kept)
+        Sum of the instances of each label.
+    counts : ndarray of shape (n_labels,)
+        Their expected number.
+    random : bool
+        Whether the means of labels are random effects.
+    log_prior : ndarray of shape (n_labels,)
+        Of the labels, where a label may have several instances of a bag.
+    log_null, log_shown, log_absent : float
+        Of the share of instances without label, and for one instance per label of the share of
+        labels with, and without, instance.
+    constant : float
+        What the log-density of every instance has in common.
+    null_share, absent_share : float
+        The shares themselves; 0 where there are none.
+    """
+
+    mean: Floats
+    directions: Array
+    between: Floats
+    sums: Floats
+    counts: Floats
+    random: bool
+    log_prior: Floats
+    log_null: float
+    log_shown: float
+    log_absent: float
+    constant: float
+    null_share: float = 0.0
+    absent_share: float = 0.0
+
+    @cached_property
+    def inverse_between(self) -> Floats:
+        """1/b; empty for fixed effects."""
+        return 1 / self.between if self.random else np.empty(0)
+
+    def null_scores(self, Z: Any) -> Any:
+        """Log-density of instances of no label, less what all densities have in common."""
+        scale = like(1 + self.between, Z)
+        return -0.5 * ((Z * Z / scale).sum(1) + float(np.log1p(self.between).sum()))
+
+    def predictive(self) -> tuple[Floats, Floats]:
+        """Mean and variance of a new instance of each label, of shape (n_labels, n_kept)."""
+        if not self.random:
+            means = self.sums / np.maximum(self.counts, SMALLEST_COUNT)[:, None]
+            return means, np.ones_like(means)
+        gain = 1 / (self.counts[:, None] + 1 / self.between)
+        return self.sums * gain, 1 + gain
+
+
+class PLDAPart(Part):
+    """A block of whole bags: the posterior of each instance and candidate label.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    indicator : ndarray of shape (n_bags, n_labels)
+        Their label sets.
+    one_each : bool
+        Whether a label has at most one instance of a bag.
+    null : bool
+        Whether an instance may be without label though there is one for it.
+
+    Attributes
+    ----------
+    posterior : ndarray of shape (n_pairs,)
+        Of each instance and candidate label, as ``bagwise.compiled.assignment`` places costs.
+    null_posterior : ndarray of shape (n_instances,)
+        Probability that an instance has no label.
+    """
+
+    def __init__(self, bags: Bags, indicator: Ints, *, one_each: bool, null: bool) -> None:
+        self.bags, self.X, self.null = bags, bags.instances, null
+        c = Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
+        self.candidates = c
+        self.pair_offsets = compiled.assignment.block_offsets(c.offsets, c.label_offsets)
+        n, k = np.diff(c.offsets), np.diff(c.label_offsets)
+        self.how = _ways(n, k, one_each)
+        self.n_possible = int(np.minimum(n, k).sum())
+        self.posterior = np.zeros(self.pair_offsets[-1])
+        self.null_posterior = np.zeros(bags.n_instances)
+
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.candidates.labels, self.candidates.label_offsets)
+
+    def sums(self) -> Any:
+        """Sum of the instances."""
+        return to_numpy(arrays.column_sums(self.X))
+
+    def squares(self, mean: Floats) -> Floats:
+        """Sum of the squares of centred features."""
+        blocks = arrays.centred_blocks(self.X, mean, double=True)
+        return sum(to_numpy((block * block).sum(0)) for _, block in blocks)
+
+    def start(self, mean: Floats) -> tuple[Any, ...]:
+        """The first posterior, all labels alike, and its moments."""
+        log_null = float(np.log(FIRST_SHARE))
+        shown, absent = float(np.log1p(-FIRST_SHARE)), log_null if self.null else -np.inf
+        shares = log_null if not self.candidates.one_each else 0.0, shown, absent
+        for bags, rows in self._blocks():
+            n_rows, pairs = rows.stop - rows.start, self._pairs(bags)
+            scores = np.zeros(pairs.stop - pairs.start)
+            self._infer(bags, scores, np.full(n_rows, shares[0]), *shares[1:])
+        return self.moments(mean)
+
+    def moments(self, mean: Floats) -> tuple[Any, ...]:
+        """Sums, counts and squared shares of each label, unnamed instances, and the scatter."""
+        found = self._no_moments(scatter=True)
+        for bags, rows in self._blocks():
+            self._add_moments(found, bags, rows, self._centred(rows, mean), scatter=True)
+        return self._taken(found)
+
+    def expect(
+        self, model: Gaussians, mean: Floats, scatter: bool, damping: float
+    ) -> tuple[Any, ...]:
+        """The E-step, and the moments of its posterior.
+
+        Parameters
+        ----------
+        model : Gaussians
+            The model.
+        mean : ndarray of shape (n_features,)
+            Where the moments are centred.
+        scatter : bool
+            Whether the scatter is among them: it changes only where instances lose their label.
+        damping : float
+            Share of the last posterior in the new one.
+
+        Returns
+        -------
+        tuple
+            Log-likelihood, change of the posterior, and the moments.
+        """
+        value, change, found = 0.0, 0.0, self._no_moments(scatter=scatter)
+        n_kept, directions = len(model.between), like(model.directions, self._like())
+        shift = like((model.mean - mean) @ model.directions, self._like())
+        for bags, rows in self._blocks():
+            block = self._centred(rows, mean)
+            Z = arrays.float64(block @ directions - shift)
+            rest = Z[:, n_kept:]
+            value += float(-0.5 * (rest * rest).sum()) + (rows.stop - rows.start) * model.constant
+            Z = Z[:, :n_kept]
+            null_scores = to_numpy(model.null_scores(Z)) + model.log_null
+            scores = self._scores(model, bags, Z)
+            scores += model.log_prior[self._labels_of_pairs(bags)]
+            found_value, found_change = self._infer(
+                bags, scores, null_scores, model.log_shown, model.log_absent, damping
+            )
+            value, change = value + found_value, change + found_change
+            self._add_moments(found, bags, rows, block, scatter=scatter)
+        return (value, change, *self._taken(found))
+
+    def posteriors(self) -> tuple[Floats, Floats]:
+        """Posterior of each instance and candidate, and of no label."""
+        return self.posterior, self.null_posterior
+
+    def state(self) -> dict[str, Floats]:
+        """The posterior, for a checkpoint."""
+        return {"posterior": self.posterior, "null_posterior": self.null_posterior}
+
+    def restore(self, state: dict[str, Floats]) -> None:
+        """Continue from a checkpoint."""
+        self.posterior, self.null_posterior = state["posterior"], state["null_posterior"]
+
+    def _blocks(self) -> Iterator[tuple[slice, slice]]:
+        offsets = self.candidates.offsets
+        n_blocks = max(1, int(np.ceil(offsets[-1] * self.X.shape[1] / BLOCK)))
+        for start, stop in pairwise(block_bounds(offsets, n_blocks).tolist()):
+            yield slice(start, stop), slice(int(offsets[start]), int(offsets[stop]))
+
+    def _pairs(self, bags: slice) -> slice:
+        return slice(*self.pair_offsets[[bags.start, bags.stop]].tolist())
+
+    def _local(self, bags: slice) -> tuple[Ints, Ints, Ints]:
+        """Offsets of rows, candidates and pairs of some bags; rows and pairs begin at 0."""
+        c, ends = self.candidates, slice(bags.start, bags.stop + 1)
+        offsets, pairs = c.offsets[ends], self.pair_offsets[ends]
+        return offsets - offsets[0], c.label_offsets[ends], pairs - pairs[0]
+
+    def _rows_of_pairs(self, bags: slice) -> Ints:
+        """The row, counted in the block, of each pair."""
+        offsets, label_offsets, _ = self._local(bags)
+        n, k = np.diff(offsets), np.diff(label_offsets)
+        return np.repeat(np.arange(offsets[-1]), np.repeat(k, n))
+
+    def _labels_of_pairs(self, bags: slice) -> Ints:
+        offsets, label_offsets, _ = self._local(bags)
+        n, k = np.diff(offsets), np.diff(label_offsets)
+        width = np.repeat(k, n)  # of each row
+        first = np.repeat(np.cumsum(width) - width, width)
+        place = np.arange(width.sum()) - first + np.repeat(np.repeat(label_offsets[:-1], n), width)
+        return self.candidates.labels[place]
+
+    def _scores(self, model: Gaussians, bags: slice, Z: Any) -> Floats:
+        """Log-density of each pair, less what all densities have in common."""
+        offsets, label_offsets, pairs = self._local(bags)
+        scores = np.empty(pairs[-1])
+        over_bags(
+            _predictive_scores, offsets, np.ascontiguousarray(Z), self.candidates.labels,
+            label_offsets, pairs, model.sums, model.counts, model.inverse_between, model.random,
+            self.posterior[self._pairs(bags)], scores,
+        )  # fmt: skip
+        return scores
+
+    def _infer(
+        self,
+        bags: slice,
+        scores: Floats,
+        null_scores: Floats,
+        log_shown: float,
+        log_absent: float,
+        damping: float = 0.0,
+    ) -> tuple[float, float]:
+        """Replace the posterior of some bags; their log-likelihood, and how far it moved."""
+        offsets, label_offsets, pairs = self._local(bags)
+        rows = slice(*self.candidates.offsets[[bags.start, bags.stop]].tolist())
+        found, null_found = np.zeros_like(scores), np.zeros_like(null_scores)
+        value, how = np.zeros(len(offsets) - 1), self.how[bags]
+        over_bags(
+            _posteriors, offsets, null_scores, label_offsets, pairs, scores, how, self.null,
+            log_shown, log_absent, found, null_found, value,
+        )  # fmt: skip
+        for bag in np.flatnonzero(how == compiled.candidate_labels.BEST):
+            mine = slice(offsets[bag], offsets[bag + 1])
+            block = slice(pairs[bag], pairs[bag + 1])
+            ratios = scores[block].reshape(mine.stop - mine.start, -1) - null_scores[mine, None]
+            chosen = _best_matching(ratios + log_shown - log_absent, log_absent > -np.inf)
+            found[block], null_found[mine] = chosen.ravel(), 1 - chosen.sum(axis=1)
+            value[bag] = null_scores[mine].sum() + (ratios * chosen).sum()
+        before, null_before = self.posterior[self._pairs(bags)], self.null_posterior[rows]
+        moved = np.abs(found - before).sum() + np.abs(null_found - null_before).sum()
+        found += damping * (before - found)
+        null_found += damping * (null_before - null_found)
+        self.posterior[self._pairs(bags)], self.null_posterior[rows] = found, null_found
+        return float(value.sum()), float(moved)
+
+    # Operations on the instances; a part on a device has its own.
+
+    def _like(self) -> Any:
+        return self.X[:0]
+
+    def _centred(self, rows: slice, mean: Floats) -> Any:
+        block = self.X[rows]
+        block = block.toarray() if sparse.issparse(block) else block
+        return block - like(mean, block)
+
+    def _no_moments(self, *, scatter: bool) -> dict[str, Any]:
+        k, d = self.candidates.n_labels, self.X.shape[1]
+        dtype = np.float64 if d <= DOUBLE else self.X.dtype
+        return {
+            "sums": np.zeros((k, d), dtype),
+            "counts": np.zeros(k),
+            "squares": np.zeros(k),
+            "scatter": np.zeros((d, d), dtype, order="F") if scatter else None,
+        }
+
+    def _add_moments(
+        self, found: dict[str, Any], bags: slice, rows: slice, block: Any, *, scatter: bool
+    ) -> None:
+        share = self.posterior[self._pairs(bags)]
+        label, row = self._labels_of_pairs(bags), self._rows_of_pairs(bags)
+        present, code = np.unique(label, return_inverse=True)
+        shape = len(present), len(block)
+        member = sparse.csr_array((share.astype(block.dtype), (code.ravel(), row)), shape=shape)
+        found["sums"][present] += member @ block
+        found["counts"] += np.bincount(label, share, len(found["counts"]))
+        found["squares"] += np.bincount(label, share**2, len(found["squares"]))
+        if scatter:
+            weight = np.sqrt(1 - self.null_posterior[rows])
+            lapack.add_product(found["scatter"], block * like(weight[:, None], block))
+
+    def _taken(self, found: dict[str, Any]) -> tuple[Any, ...]:
+        scatter = found["scatter"]
+        null = float(self.null_posterior.sum())
+        return found["sums"], found["counts"], found["squares"], null, self.n_possible, scatter
+
+
+class TensorPLDAPart(PLDAPart):
+    """All bags on a device; the posteriors of its bags are found by the compiled code.
+
+    One score per instance and candidate label leaves the device, and one posterior comes back.
+    """
+
+    def _centred(self, rows: slice, mean: Floats) -> Any:
+        return self.X[rows] - like(mean, self.X)
+
+    def _scores(self, model: Gaussians, bags: slice, Z: Any) -> Floats:
+        row = arrays.beside(self._rows_of_pairs(bags), self.X)
+        label = arrays.beside(self._labels_of_pairs(bags), self.X)
+        share = like(self.posterior[self._pairs(bags)], Z)
+        sums, counts = like(model.sums, Z), like(model.counts, Z)
+        scores = Z.new_empty(len(row))
+        step = max(1, BLOCK // Z.shape[1])
+        for start in range(0, len(row), step):
+            pairs = slice(start, start + step)
+            z, s = Z[row[pairs]], sums[label[pairs]]
+            n = counts[label[pairs]][:, None]
+            if model.random:
+                own = share[pairs][:, None]
+                gain = 1 / ((n - own).clamp(min=0) + like(model.inverse_between, Z))
+                apart, scale = z - (s - own * z) * gain, 1 + gain
+                scores[pairs] = -0.5 * (apart * apart / scale + scale.log()).sum(1)
+            else:
+                apart = z - s / n.clamp(min=SMALLEST_COUNT)
+                scores[pairs] = -0.5 * (apart * apart).sum(1)
+        return to_numpy(scores)
+
+    def _no_moments(self, *, scatter: bool) -> dict[str, Any]:
+        k, d = self.candidates.n_labels, self.X.shape[1]
+        zeros = torch.zeros((k, d), dtype=torch.float64, device=self.X.device)
+        return {
+            "sums": zeros,
+            "counts": np.zeros(k),
+            "squares": np.zeros(k),
+            "scatter": zeros.new_zeros((d, d)) if scatter else None,
+        }
+
+    def _add_moments(
+        self, found: dict[str, Any], bags: slice, rows: slice, block: Any, *, scatter: bool
+    ) -> None:
+        share = self.posterior[self._pairs(bags)]
+        label = self._labels_of_pairs(bags)
+        row = arrays.beside(self._rows_of_pairs(bags), self.X)
+        block = arrays.float64(block)
+        weighted = block[row] * like(share[:, None], block)
+        found["sums"].index_add_(0, arrays.beside(label, self.X), weighted)
+        found["counts"] += np.bincount(label, share, len(found["counts"]))
+        found["squares"] += np.bincount(label, share**2, len(found["squares"]))
+        if scatter:
+            weight = like(np.sqrt(1 - self.null_posterior[rows])[:, None], block)
+            found["scatter"] += (block * weight).T @ (block * weight)
+
+    def _taken(self, found: dict[str, Any]) -> tuple[Any, ...]:
+        return super()._taken({name: to_numpy(value) for name, value in found.items()})
+
+
+PLDAPart.tensor_part = TensorPLDAPart
+
+
+def _predictive_scores(start: int, stop: int, offsets: Ints, Z: Array, *arguments: Any) -> None:
+    compiled.candidate_labels.predictive_scores(start, stop, offsets, Z, *arguments)
+
+
+def _posteriors(start: int, stop: int, offsets: Ints, null: Floats, *arguments: Any) -> None:
+    compiled.candidate_labels.posteriors(start, stop, offsets, null, *arguments)
+
+
+def _ways(n: Ints, k: Ints, one_each: bool) -> Ints:
+    """How the posterior of bags of n instances and k labels is found."""
+    ways = compiled.candidate_labels
+    if one_each:
+        fewer, more = np.minimum(n, k), np.maximum(n, k)
+        small = (fewer <= MOST_MATCHED) & ((more + 1) * 2.0**fewer <= LARGEST_MATCHINGS)
+        how = np.where(small, ways.MATCHING, ways.BEST)
+    else:
+        pairs, which = np.unique(np.column_stack([n, k]), axis=0, return_inverse=True)
+        costs = [compiled.label_subsets.operations(int(a), int(b)) for a, b in pairs]
+        costly = (np.array(costs) > MAX_OPERATIONS)[which.reshape(-1)]
+        how = np.where(costly, ways.APPROXIMATE, ways.SUBSETS)
+        how[k > n] = ways.RESTRICTED
+    how[k == 0] = ways.NOTHING
+    return how.astype(np.int8)
+
+
+def _best_matching(weights: Floats, may_be_absent: bool) -> Floats:
+    """The matching of largest weight as zeros and ones, for bags with too many to sum over."""
+    weights = np.maximum(weights, 0) if may_be_absent else weights
+    rows, labels = linear_sum_assignment(weights, maximize=True)
+    chosen = np.zeros(weights.shape)
+    chosen[rows, labels] = weights[rows, labels] > 0 if may_be_absent else 1.0
+    return chosen
+
+
+def label_set_plda(
+    bags: Bags,
+    indicator: Ints,
+    *,
+    random: bool,
+    one_each: bool,
+    null: bool,
+    shrinkage: float | None,
+    max_iter: int,
+    tol: float,
+    track: Callable[[Iterator[int]], Iterator[int]] = iter,
+    checkpoint: Checkpoint | None = None,
+) -> tuple[SolverResult, Gaussians]:
+    """Fit a Gaussian to each label, and find the posterior labels of the instances.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags, wherever they are.
+    indicator : ndarray of shape (n_bags, n_labels)
+        Their label sets.
+    random : bool
+        Random effects, or fixed ones.
+    one_each : bool
+        Whether a label has at most one instance of a bag.
+    null : bool
+        Whether an instance may be without label though there is one for it.
+    shrinkage : float or None
+        Of S_W towards the variances; None for that of OAS, 0 for maximum likelihood.
+    max_iter : int
+        Budget of iterations.
+    tol : float
+        Mean change of the posterior of an instance at the end.
+    track : callable, default=iter
+        Wraps the iterations, to show progress.
+    checkpoint : Checkpoint, default=None
+        Where to save now and then, and to resume from.
+
+    Returns
+    -------
+    SolverResult
+        ``solution`` is (posterior of each instance and candidate label, posterior of no label);
+        the curve is minus the log-likelihood. With random effects an instance is predicted without
+        its own share, and the curve may rise.
+    Gaussians
+        The model.
+    """
+    n, d, k = bags.n_instances, bags.n_features, indicator.shape[1]
+    require_memory(
+        8.0 * (4 * d**2 + 4 * k * d),
+        purpose=f"the scatter of {d:,} features and the means of {k:,} labels",
+        remedy="reduce the features first, with InstanceTransformer(PCA(100)) for example",
+    )
+    names = "sums", "counts", "squares", "null", "n_possible", "scatter"
+    estimate = Estimate(random=random, one_each=one_each, null=null, shrinkage=shrinkage, n_rows=n)
+    varies = one_each or null
+
+    def begin(memory: dict[str, Any]) -> None:
+        mean = parts.total("sums") / n
+        scale = np.sqrt(parts.total("squares", mean) / n)
+        memory |= {"mean": mean, "scale": np.where(scale > 0, scale, 1.0), "curve": np.empty(0)}
+        memory |= dict(zip(names, parts.total("start", mean), strict=True))
+
+    def step(memory: dict[str, Any]) -> bool:
+        model = estimate(memory)
+        damping = DAMPING if memory["n_iter"] >= UNDAMPED else 0.0
+        value, change, *moments = parts.total("expect", model, memory["mean"], varies, damping)
+        new = dict(zip(names, moments, strict=True))
+        memory |= {name: new[name] for name in names if new[name] is not None}
+        memory["curve"] = np.append(memory["curve"], -value)
+        memory["settled"] = bool(change <= 2 * tol * n)
+        return bool(memory["settled"])
+
+    with place(bags, PLDAPart, indicator, one_each=one_each, null=null) as parts:
+        memory = iterate(
+            parts, {"settled": False}, begin, step, max_iter=max_iter, track=track,
+            checkpoint=checkpoint,
+        )  # fmt: skip
+        model = estimate(memory)
+        posterior, null_posterior = zip(*parts.each("posteriors"), strict=True)
+    solution = np.concatenate(posterior), np.concatenate(null_posterior)
+    return SolverResult(solution, memory["curve"], bool(memory["settled"])), model
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The M-step: the model of given moments.
+
+    Attributes
+    ----------
+    random, one_each, null, shrinkage
+        As for `label_set_plda`.
+    n_rows : int
+        How many instances there are.
+    """
+
+    random: bool
+    one_each: bool
+    null: bool
+    shrinkage: float | None
+    n_rows: int
+
+    def __call__(self, moments: dict[str, Any]) -> Gaussians:
+        """The model of given moments.
+
+        Parameters
+        ----------
+        moments : dict
+            Sums, counts and squared shares of the labels, the scatter about ``mean``, and the
+            ``scale`` of the features.
+
+        Returns
+        -------
+        Gaussians
+        """
+        counts, squares, scale = moments["counts"], moments["squares"], moments["scale"]
+        N, d = float(counts.sum()), len(scale)
+        n = np.maximum(counts, SMALLEST_COUNT)
+        M = moments["sums"] / (scale * n[:, None]).astype(moments["sums"].dtype)
+        own = squares / n  # degrees of freedom of each mean
+        R = self._within(moments["scatter"], scale, _times_root(M, counts), N, float(own.sum()))
+        mean = (counts / N).astype(M.dtype) @ M
+        M = M - mean
+        G = lapack.solve_upper(R, _times_root(M, counts).T, transposed=True).T
+        C = np.zeros((d, d), G.dtype, order="F")
+        lapack.add_product(C, G)
+        values, Q = lapack.eigenvectors(C, 0, d - 1, lower=False)
+        values, V = values[::-1].astype(np.float64), lapack.solve_upper(R, Q)[:, ::-1]
+        # E[sum_c n_c M_c M_c'] = (N - sum n_c^2 / N) S_B + sum_c own_c (1 - n_c / N) S_W
+        by_chance = float((own * (1 - counts / N)).sum())
+        between = (values - by_chance) / max(N - float(counts @ counts) / N, SMALLEST_COUNT)
+        kept = between > SMALLEST_VARIANCE
+        if not self.random:
+            kept = values > 1e-9 * max(values[0], SMALLEST_COUNT)
+        n_kept = max(1, int(np.count_nonzero(kept)))  # both fall from the first to the last
+        between = np.maximum(between[:n_kept], SMALLEST_VARIANCE)
+        log_det = -np.log(np.diag(R).astype(np.float64)).sum() - np.log(scale).sum()
+        shares = self._shares(moments, N)
+        return Gaussians(
+            mean=moments["mean"] + mean * scale,
+            directions=np.ascontiguousarray(V / scale[:, None].astype(V.dtype)),
+            between=between,
+            sums=counts[:, None] * (M @ V[:, :n_kept]).astype(np.float64),
+            counts=counts,
+            random=self.random,
+            **shares,
+            constant=float(log_det - 0.5 * d * np.log(2 * np.pi)),
+            null_share=float(moments["null"]) / self.n_rows,
+            absent_share=float(np.exp(shares["log_absent"])),
+        )
+
+    def _within(self, scatter: Array, scale: Floats, M: Array, N: float, own: float) -> Array:
+        """Upper Cholesky factor of S_W, of features of unit variance."""
+        unit = scale.astype(scatter.dtype)
+        W = np.asfortranarray(scatter / unit / unit[:, None])
+        lapack.add_product(W, M, -1.0)
+        W /= N if self.shrinkage == 0 else max(N - own, 1.0)
+        d, diagonal = len(W), np.diag(W).astype(np.float64).copy()
+        rho = oas_shrinkage(W, N) if self.shrinkage is None else self.shrinkage
+        W *= 1 - rho
+        W.flat[:: d + 1] += rho * max(diagonal.mean(), 0.0) + FLOOR[W.dtype]
+        return lapack.cholesky(W, overwrite=True)
+
+    def _shares(self, moments: dict[str, Any], N: float) -> dict[str, Any]:
+        """Priors of labels, and of none."""
+        counts, null = np.maximum(moments["counts"], SMALLEST_COUNT), float(moments["null"])
+        if not self.one_each:
+            total = N + null
+            log_null = np.log(max(null, SMALLEST_COUNT) / total)
+            return {
+                "log_prior": np.log(counts / total), "log_null": float(log_null),
+                "log_shown": 0.0, "log_absent": -np.inf,
+            }  # fmt: skip
+        absent = float(np.clip(1 - N / max(float(moments["n_possible"]), 1.0), *SHARES))
+        return {
+            "log_prior": np.zeros(len(counts)), "log_null": 0.0,
+            "log_shown": float(np.log1p(-absent)) if self.null else 0.0,
+            "log_absent": float(np.log(absent)) if self.null else -np.inf,
+        }  # fmt: skip
+
+
+def _times_root(M: Array, weights: Floats) -> Array:
+    return M * np.sqrt(weights)[:, None].astype(M.dtype)
+
+
+def oas_shrinkage(upper: Array, n: float) -> float:
+    """How far to shrink a covariance towards a multiple of the identity (Chen et al. 2010).
+
+    Parameters
+    ----------
+    upper : ndarray of shape (d, d)
+        The covariance; the upper triangle is read.
+    n : float
+        How many rows it is of.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; as :func:`sklearn.covariance.oas`.
+    """
+    d = len(upper)
+    diagonal = np.diag(upper).astype(np.float64)
+    above = sum(float(np.vdot(upper[:j, j], upper[:j, j])) for j in range(d))
+    alpha = (2 * above + float(diagonal @ diagonal)) / d**2
+    mu = float(diagonal.mean()) ** 2
+    below = (n + 1.0) * (alpha - mu / d)
+    return 1.0 if below <= 0 else min((alpha + mu) / below, 1.0)
