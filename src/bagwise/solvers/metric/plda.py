@@ -41,7 +41,7 @@ from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.result import SolverResult
 
 BLOCK = 2**22  # values of a block of instances
-MAX_OPERATIONS = 1e7  # instance x subset x label of one bag; beyond, its posterior is approximated
+MAX_OPERATIONS = 1e8  # instance x subset x label of one bag; beyond, its posterior is approximated
 MOST_MATCHED = 14  # labels, or instances, of a bag whose matchings are all summed over
 LARGEST_MATCHINGS = 2**22  # values of the table for one bag
 DOUBLE = 1000  # features up to which d x d matrices are float64 whatever X is
@@ -49,6 +49,8 @@ DOUBLE = 1000  # features up to which d x d matrices are float64 whatever X is
 SMALLEST_COUNT = 1e-6  # of a label, in its prior
 SMALLEST_VARIANCE = 1e-9  # between labels, relative to that within; below, a direction drops out
 FLOOR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}  # added to S_W of unit variances
+# Iterations with fixed effects first: while all labels are alike S_B is 0, and would stay so.
+FIXED_FIRST = 1
 UNDAMPED, DAMPING = 20, 0.5  # iterations; later posteriors are averaged: shares left out can cycle
 FIRST_SHARE = 0.1  # of instances without label, and of labels without instance, at the start
 SHARES = 1e-4, 1 - 1e-4  # bounds of that of labels without instance
@@ -294,7 +296,9 @@ class PLDAPart(Part):
             mine = slice(offsets[bag], offsets[bag + 1])
             block = slice(pairs[bag], pairs[bag + 1])
             ratios = scores[block].reshape(mine.stop - mine.start, -1) - null_scores[mine, None]
-            chosen = _best_matching(ratios + log_shown - log_absent, log_absent > -np.inf)
+            may_be_absent = log_absent > -np.inf
+            odds = log_shown - log_absent if may_be_absent else 0.0
+            chosen = _best_matching(ratios + odds, may_be_absent)
             found[block], null_found[mine] = chosen.ravel(), 1 - chosen.sum(axis=1)
             value[bag] = null_scores[mine].sum() + (ratios * chosen).sum()
         before, null_before = self.posterior[self._pairs(bags)], self.null_posterior[rows]
@@ -433,7 +437,9 @@ def _ways(n: Ints, k: Ints, one_each: bool) -> Ints:
 
 
 def _best_matching(weights: Floats, may_be_absent: bool) -> Floats:
-    """The matching of largest weight as zeros and ones, for bags with too many to sum over."""
+    """The matching of largest weight as zeros and ones; where all are equal, their mean."""
+    if np.ptp(weights) == 0:  # at the start
+        return np.full(weights.shape, 1 / max(weights.shape))
     weights = np.maximum(weights, 0) if may_be_absent else weights
     rows, labels = linear_sum_assignment(weights, maximize=True)
     chosen = np.zeros(weights.shape)
@@ -495,7 +501,7 @@ def label_set_plda(
         remedy="reduce the features first, with InstanceTransformer(PCA(100)) for example",
     )
     names = "sums", "counts", "squares", "null", "n_possible", "scatter"
-    estimate = Estimate(random=random, one_each=one_each, null=null, shrinkage=shrinkage, n_rows=n)
+    estimate = Estimate(one_each=one_each, null=null, shrinkage=shrinkage, n_rows=n)
     varies = one_each or null
 
     def begin(memory: dict[str, Any]) -> None:
@@ -505,13 +511,13 @@ def label_set_plda(
         memory |= dict(zip(names, parts.total("start", mean), strict=True))
 
     def step(memory: dict[str, Any]) -> bool:
-        model = estimate(memory)
+        model = estimate(memory, random=random and memory["n_iter"] >= FIXED_FIRST)
         damping = DAMPING if memory["n_iter"] >= UNDAMPED else 0.0
         value, change, *moments = parts.total("expect", model, memory["mean"], varies, damping)
         new = dict(zip(names, moments, strict=True))
         memory |= {name: new[name] for name in names if new[name] is not None}
         memory["curve"] = np.append(memory["curve"], -value)
-        memory["settled"] = bool(change <= 2 * tol * n)
+        memory["settled"] = bool(change <= 2 * tol * n and memory["n_iter"] >= FIXED_FIRST)
         return bool(memory["settled"])
 
     with place(bags, PLDAPart, indicator, one_each=one_each, null=null) as parts:
@@ -519,7 +525,7 @@ def label_set_plda(
             parts, {"settled": False}, begin, step, max_iter=max_iter, track=track,
             checkpoint=checkpoint,
         )  # fmt: skip
-        model = estimate(memory)
+        model = estimate(memory, random=random)
         posterior, null_posterior = zip(*parts.each("posteriors"), strict=True)
     solution = np.concatenate(posterior), np.concatenate(null_posterior)
     return SolverResult(solution, memory["curve"], bool(memory["settled"])), model
@@ -531,19 +537,18 @@ class Estimate:
 
     Attributes
     ----------
-    random, one_each, null, shrinkage
+    one_each, null, shrinkage
         As for `label_set_plda`.
     n_rows : int
         How many instances there are.
     """
 
-    random: bool
     one_each: bool
     null: bool
     shrinkage: float | None
     n_rows: int
 
-    def __call__(self, moments: dict[str, Any]) -> Gaussians:
+    def __call__(self, moments: dict[str, Any], *, random: bool) -> Gaussians:
         """The model of given moments.
 
         Parameters
@@ -551,6 +556,8 @@ class Estimate:
         moments : dict
             Sums, counts and squared shares of the labels, the scatter about ``mean``, and the
             ``scale`` of the features.
+        random : bool
+            Random effects, or fixed ones.
 
         Returns
         -------
@@ -573,7 +580,7 @@ class Estimate:
         by_chance = float((own * (1 - counts / N)).sum())
         between = (values - by_chance) / max(N - float(counts @ counts) / N, SMALLEST_COUNT)
         kept = between > SMALLEST_VARIANCE
-        if not self.random:
+        if not random:
             kept = values > 1e-9 * max(values[0], SMALLEST_COUNT)
         n_kept = max(1, int(np.count_nonzero(kept)))  # both fall from the first to the last
         between = np.maximum(between[:n_kept], SMALLEST_VARIANCE)
@@ -585,7 +592,7 @@ class Estimate:
             between=between,
             sums=counts[:, None] * (M @ V[:, :n_kept]).astype(np.float64),
             counts=counts,
-            random=self.random,
+            random=random,
             **shares,
             constant=float(log_det - 0.5 * d * np.log(2 * np.pi)),
             null_share=float(moments["null"]) / self.n_rows,
