@@ -333,6 +333,20 @@ def test_a_rare_class_is_not_swallowed(rng, schedule):
     assert np.mean(model.predict(X)[truth == 0] == 0) > 0.9
 
 
+def test_shares_of_several_classes(rng):
+    truth = np.arange(60) % 3
+    X = rng.normal(size=(60, 3)) + np.eye(3)[truth]
+    y = np.where(np.arange(60) < 9, truth, -1)
+    shares = [0.2, 0.3, 0.5]
+    model = GradientS3VM(1.0, kernel="linear", positive_share=shares).fit(X, y)
+    scores = X @ model.coef_.T + model.intercept_
+    np.testing.assert_allclose(scores[9:].mean(axis=0), 2 * np.array(shares) - 1, atol=1e-9)
+    two = [
+        GradientS3VM(positive_share=s).fit(X, np.where(y < 0, -1, y % 2)) for s in (0.4, [0.6, 0.4])
+    ]
+    np.testing.assert_array_equal(*(m.decision_function(X) for m in two))
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @settings(deadline=None, max_examples=30)
 @given(st.data())

@@ -164,10 +164,18 @@ def test_a_rare_class_is_not_swallowed(rng):
     assert np.mean(model.predict(X)[truth == 0] == 0) > 0.9
 
 
-def test_a_share_is_for_two_classes(rng):
+def test_one_share_is_for_two_classes(rng):
     X = rng.normal(size=(9, 2))
-    with pytest.raises(LabelError, match="share of one of two classes"):
-        TransductiveSVM(positive_share=0.3).fit(X, [0, 1, 2] * 3)
+    for share, message in (
+        (0.3, "3 classes: give the share of each class"),
+        ([0.5, 0.5], "3 classes"),
+        ([0.5, 0.6, 0.2], "add up to 1"),
+        ([0.5, 0.5, 0.0], "each is positive"),
+        ([0.5, np.nan, 0.5], "are not shares"),
+        (["a", "b", "c"], "are not numbers"),
+    ):
+        with pytest.raises(LabelError, match=message):
+            TransductiveSVM(positive_share=share).fit(X, [0, 1, 2] * 3)
     y = np.array([0, 1, *[-1] * 7])
     model = TransductiveSVM(positive_share=0.3, C2=10.0).fit(X, y)
     assert model.transduction_.shape == (9,)

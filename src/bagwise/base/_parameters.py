@@ -46,7 +46,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "n_landmarks": [StrOptions({"auto"}), COUNT, None],
     "n_neighbors": [COUNT],
     "n_prototypes": [None, COUNT],
-    "positive_share": [Interval(Real, 0, 1, closed="neither"), None],
+    "positive_share": [Interval(Real, 0, 1, closed="neither"), "array-like", None],
     "random_state": ["random_state"],
     "reg": [NOT_NEGATIVE],
     "threshold": [StrOptions({"auto", "zero", "training", "out_of_fold"})],
@@ -81,6 +81,12 @@ DESCRIPTIONS = {
         "Margins are then met to 1e-6 at best. Not used by the linear kernel.",
     ),
     "n_features_in_": ("int", "Number of features of an instance, or of a row."),
+    "positive_share": (
+        "float or array-like of shape (n_classes,)",
+        "Share of the positive class (``classes_[1]``) among the unlabelled rows; of more than\n"
+        "two classes, the share of each. By default the shares among the labelled rows, which a\n"
+        "few dozen labels of many classes estimate badly.",
+    ),
     "rows": ("array-like or CSR of shape (n_rows, n_features)", "The rows."),
     "threshold": (
         '{"auto", "zero", "training", "out_of_fold"}',

@@ -37,9 +37,7 @@ class AnnealedSVM(PartlyLabelledClassifier):
     C2 : float, default=None
         Cost of a margin error of an unlabelled row; by default ``C1 * n_labelled / n_unlabelled``,
         so that both kinds of rows weigh alike.
-    positive_share : float, default=None
-        Share of the positive class (``classes_[1]``) among the unlabelled rows; by default that
-        among the labelled rows. For two classes only.
+    {positive_share}
     tol : float, default=1e-4
         Size of the gradient at which a machine is solved, relative to that at w = 0.
     {verbose}
@@ -91,11 +89,11 @@ class AnnealedSVM(PartlyLabelledClassifier):
     C1: float = 1.0
     C2: float | None = None
     _: KW_ONLY
-    positive_share: float | None = None
+    positive_share: Any = None
     tol: float = 1e-4
     verbose: int = 0
 
-    def _learn(self, rows: Any, signs: list[Ints]) -> list[SolverResult]:
+    def _learn(self, rows: Any, signs: list[Ints], shares: list[float]) -> list[SolverResult]:
         length = float(np.sqrt(row_norms(rows, squared=True).mean()))
         if length > LONG:
             warn_user(
@@ -106,6 +104,7 @@ class AnnealedSVM(PartlyLabelledClassifier):
         check_costs(length**2, C1=self.C1, C2=self.C2)
         n_labelled = np.count_nonzero(signs[0])
         equal = self.C1 * n_labelled / max(1, rows.shape[0] - n_labelled)
+        problems = list(zip(signs, shares, strict=True))
         with one_core_if_sparse(rows):
             results = [
                 annealed_svm(
@@ -113,10 +112,10 @@ class AnnealedSVM(PartlyLabelledClassifier):
                     each,
                     C1=self.C1,
                     C2=equal if self.C2 is None else self.C2,
-                    share=self._share(each),
+                    share=share,
                     tol=self.tol,
                 )
-                for each in self._track(signs, "class")
+                for each, share in self._track(problems, "class")
             ]
         self.coef_ = np.array([result.solution[0] for result in results])
         self.intercept_ = np.array([float(result.solution[1]) for result in results])

@@ -47,9 +47,7 @@ class GradientS3VM(PartlyLabelledClassifier):
           whose width shrinks to 0 (cS3VM);
         - "annealed": the same loss, and its cost grows to C2 (nabla-S3VM; with
           ``solver="newton"`` Newton S3VM).
-    positive_share : float, default=None
-        Share of the positive class (``classes_[1]``) among the unlabelled rows; by default that
-        among the labelled rows. Their mean score is twice that share minus 1. For two classes only.
+    {positive_share}
     solver : {"lbfgs", "newton"}, default="lbfgs"
         L-BFGS, or Newton's method in a trust region, with conjugate gradients.
     {kernel}
@@ -139,7 +137,7 @@ class GradientS3VM(PartlyLabelledClassifier):
     C2: float | None = None
     _: KW_ONLY
     schedule: str = "deterministic"
-    positive_share: float | None = None
+    positive_share: Any = None
     solver: str = "lbfgs"
     kernel: Any = "rbf"
     gamma: Any = "scale"
@@ -151,7 +149,7 @@ class GradientS3VM(PartlyLabelledClassifier):
     random_state: Any = 0
     verbose: int = 0
 
-    def _learn(self, rows: Any, signs: list[Ints]) -> list[SolverResult]:
+    def _learn(self, rows: Any, signs: list[Ints], shares: list[float]) -> list[SolverResult]:
         n_landmarks = self.n_landmarks
         if n_landmarks == "auto":
             n_landmarks = None if rows.shape[0] <= KEPT else LANDMARKS
@@ -161,6 +159,7 @@ class GradientS3VM(PartlyLabelledClassifier):
         features = space.rows if known else kernel_factor(dense_gram(space))
         n_labelled = np.count_nonzero(signs[0])
         equal = self.C1 * n_labelled / max(1, rows.shape[0] - n_labelled)
+        problems = list(zip(signs, shares, strict=True))
         with one_core_if_sparse(rows):
             results = [
                 gradient_s3vm(
@@ -168,13 +167,13 @@ class GradientS3VM(PartlyLabelledClassifier):
                     each,
                     C1=self.C1,
                     C2=equal if self.C2 is None else self.C2,
-                    share=self._share(each),
+                    share=share,
                     schedule=self.schedule,
                     solver=self.solver,
                     max_iter=self.max_iter,
                     tol=self.tol,
                 )
-                for each in self._track(signs, "class")
+                for each, share in self._track(problems, "class")
             ]
         weights = np.array([result.solution[0] for result in results])
         intercepts = np.array([float(result.solution[1]) for result in results])

@@ -106,7 +106,7 @@ class LaplacianSVM(PartlyLabelledClassifier):
     tol: float = 1e-6
     verbose: int = 0
 
-    def _learn(self, rows: Any, signs: list[Ints]) -> list[SolverResult]:
+    def _learn(self, rows: Any, signs: list[Ints], shares: list[float]) -> list[SolverResult]:
         space = self._space(rows)
         if self.kernel != "linear":
             check_memory(rows.shape[0])  # before the search for neighbours, which takes longer

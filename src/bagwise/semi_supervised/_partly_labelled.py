@@ -4,13 +4,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from bagwise._types import Ints
+from bagwise._types import Floats, Ints
 from bagwise._validation import check_partial_labels, check_rows
 from bagwise.base import BagClassifierMixin, RowEstimator, fit_method
 from bagwise.base._fitted_state import FittedState, Values
 from bagwise.base._kernel_machine import KernelMachine
 from bagwise.compiled.threads import one_core_if_small
 from bagwise.exceptions import LabelError
+from bagwise.labels import Labels
 from bagwise.solvers.margin.feature_space import FeatureSpace
 from bagwise.solvers.result import SolverResult
 
@@ -23,7 +24,7 @@ class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
     """
 
     label_kind_ = "partial"
-    positive_share: float | None = None
+    positive_share: Any = None
 
     def _fitted_state(self) -> FittedState:
         return super()._fitted_state() | {"transduction_": Values(None)}
@@ -45,34 +46,55 @@ class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
         rows = check_rows(self, X, reset=True)
         labels = check_partial_labels(y, rows.shape[0])
         rows = rows.astype(np.float64, copy=False)
-        if self.positive_share is not None and len(labels.classes) > 2:
-            raise LabelError(
-                f"positive_share={self.positive_share} is the share of one of two classes, and y "
-                f"has {len(labels.classes)}: leave it out to take the shares among the labelled "
-                "rows."
-            )
         signs = [labels.signs(k) for k in labels.positives]
+        shares = self._shares(labels)
         with one_core_if_small(rows):
-            results = self._learn(rows, signs)
+            results = self._learn(rows, signs, shares)
         self._keep_progress(results, "raise max_iter, scale the features, or lower C1 and C2")
         self.classes_ = labels.classes
         predicted = self._labels_of(self._one_column_for_two(self._score_rows(rows)))
         self.transduction_ = np.where(labels.known, labels.classes[labels.codes], predicted)
         return self
 
-    def _share(self, signs: Ints) -> float:
-        """Share of positive rows to expect among the unlabelled ones."""
-        if self.positive_share is not None:
-            return self.positive_share
-        return float(np.mean(signs[signs != 0] > 0))
+    def _shares(self, labels: Labels) -> list[float]:
+        """Share of the positive class of each machine among the unlabelled rows."""
+        if self.positive_share is None:
+            shares = labels.counts / labels.known.sum()
+        else:
+            shares = self._numbers(self.positive_share)
+            if shares.ndim == 0 and len(labels.classes) == 2:
+                shares = np.array([1 - shares, shares])
+        if shares.shape != labels.classes.shape:
+            raise LabelError(
+                f"positive_share={self.positive_share} does not fit y, which has "
+                f"{len(labels.classes)} classes: give the share of each class (of two classes, "
+                "that of the second is enough), or leave it out to take the shares among the "
+                "labelled rows."
+            )
+        if not ((shares > 0).all() and abs(shares.sum() - 1) <= 1e-6):
+            raise LabelError(
+                f"positive_share={self.positive_share} are not shares: each is positive, and they "
+                "add up to 1."
+            )
+        return [float(shares[k]) for k in labels.positives]
 
-    def _learn(self, rows: Any, signs: list[Ints]) -> list[SolverResult]:
+    @staticmethod
+    def _numbers(shares: Any) -> Floats:
+        try:
+            return np.asarray(shares, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise LabelError(
+                f"positive_share={shares} are not numbers: give the share of each class."
+            ) from error
+
+    def _learn(self, rows: Any, signs: list[Ints], shares: list[float]) -> list[SolverResult]:
         """Learn and keep a machine per sign vector: 1, -1, and 0 where the label is unknown."""
         space = self._space(rows)
-        results = [self._solve(space, each) for each in self._track(signs, "class")]
+        problems = list(zip(signs, shares, strict=True))
+        results = [self._solve(space, *each) for each in self._track(problems, "class")]
         self._keep_each(space, results)
         return results
 
-    def _solve(self, space: FeatureSpace, signs: Ints) -> SolverResult:
+    def _solve(self, space: FeatureSpace, signs: Ints, share: float) -> SolverResult:
         """Learn one machine; ``solution`` begins with (coef of rows, intercept)."""
         raise NotImplementedError

@@ -32,9 +32,7 @@ class TransductiveSVM(PartlyLabelledClassifier):
         Cost of a margin error of a labelled row.
     C2 : float, default=1.0
         Cost of a margin error of an unlabelled row, at the end.
-    positive_share : float, default=None
-        Share of the positive class (``classes_[1]``) among the unlabelled rows; by default that
-        among the labelled rows. For two classes only.
+    {positive_share}
     {kernel}
     {gamma}
     {degree}
@@ -96,7 +94,7 @@ class TransductiveSVM(PartlyLabelledClassifier):
     C1: float = 1.0
     C2: float = 1.0
     _: KW_ONLY
-    positive_share: float | None = None
+    positive_share: Any = None
     kernel: Any = "linear"
     gamma: Any = "scale"
     degree: float = 3
@@ -105,13 +103,13 @@ class TransductiveSVM(PartlyLabelledClassifier):
     tol: float = 1e-6
     verbose: int = 0
 
-    def _solve(self, space: FeatureSpace, signs: Ints) -> SolverResult:
+    def _solve(self, space: FeatureSpace, signs: Ints, share: float) -> SolverResult:
         return transductive_svm(
             space,
             signs,
             C1=self.C1,
             C2=self.C2,
-            n_positive=n_expected(self._share(signs), int(np.sum(signs == 0))),
+            n_positive=n_expected(share, int(np.sum(signs == 0))),
             max_iter=self.max_iter,
             tol=self.tol,
         )

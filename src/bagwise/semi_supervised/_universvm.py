@@ -32,9 +32,7 @@ class UniverSVM(PartlyLabelledClassifier):
         Cost of an unlabelled row inside the margin.
     s : float, default=-0.3
         Score below which a row costs no more, between -1 and 0.
-    positive_share : float, default=None
-        Share of the positive class (``classes_[1]``) among the unlabelled rows; by default that
-        among the labelled rows. For two classes only.
+    {positive_share}
     {kernel}
     {gamma}
     {degree}
@@ -97,7 +95,7 @@ class UniverSVM(PartlyLabelledClassifier):
     C2: float = 1.0
     _: KW_ONLY
     s: float = -0.3
-    positive_share: float | None = None
+    positive_share: Any = None
     kernel: Any = "linear"
     gamma: Any = "scale"
     degree: float = 3
@@ -106,14 +104,14 @@ class UniverSVM(PartlyLabelledClassifier):
     tol: float = 1e-6
     verbose: int = 0
 
-    def _solve(self, space: FeatureSpace, signs: Ints) -> SolverResult:
+    def _solve(self, space: FeatureSpace, signs: Ints, share: float) -> SolverResult:
         return ramp_svm(
             space,
             signs,
             C1=self.C1,
             C2=self.C2,
             s=self.s,
-            mean_score=2 * self._share(signs) - 1,
+            mean_score=2 * share - 1,
             max_iter=self.max_iter,
             tol=self.tol,
         )
