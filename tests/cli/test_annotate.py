@@ -1,9 +1,12 @@
+import json
+
 import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
 from sklearn.preprocessing import StandardScaler
 
 from bagwise.annotation import ORedLogisticRegression
+from bagwise.inspection import doubted_bags
 from bagwise.io import read_bags
 
 WORDS = ("--labels", "species", "--bag", "recording")
@@ -66,3 +69,23 @@ def test_bad_words(run, syllables):
     wrong = run("annotate", syllables, *WORDS, "--set", "colour=1", "-o", out)
     assert wrong.exit_code == 2
     assert "colour" in wrong.stderr
+
+
+def test_label_sets_in_doubt(run, syllables):
+    out = syllables.parent / "annotated.csv"
+    words = ("annotate", syllables, *WORDS, "--noisy-sets", "-o", out)
+    result = run(*words, "--json", "--review", 3)
+    assert result.exit_code == 0, result.stderr
+    data = read_bags(syllables, bag="recording", label_set="species")
+    bags = data.bags.with_instances(StandardScaler().fit_transform(data.bags.instances))
+    model = ORedLogisticRegression(missing="learn", spurious="learn").fit(bags, data.label_sets)
+    expected = doubted_bags(model, bags, data.label_sets)
+    listed = json.loads(result.stdout)["doubted_sets"]
+    assert [row["bag"] for row in listed] == expected["bag"][:3].tolist()
+    np.testing.assert_allclose([row["doubt"] for row in listed], expected["doubt"][:3], rtol=1e-6)
+    written = {row["bag"]: (float(row["set_doubt"]), row["set_error"]) for row in read_rows(out)}
+    assert written["r19"] == (0.0, "")  # nothing is known of it
+    assert max(written, key=written.get) == expected["bag"][0]
+    error = f"{expected['error'][0]} {data.classes[expected['label'][0]]}"
+    assert written[expected["bag"][0]][1] == error
+    assert "most in doubt" in run(*words, "--force").stdout

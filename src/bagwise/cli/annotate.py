@@ -38,6 +38,14 @@ def annotate(
     background: Annotated[
         bool, options.flag("--background", "Some instances belong to none of the labels.")
     ] = False,
+    noisy_sets: Annotated[
+        bool,
+        options.flag(
+            "--noisy-sets",
+            "Label sets may miss labels or list too many: learn how often, and list the sets in "
+            "doubt.",
+        ),
+    ] = False,
     review: Annotated[int, typer.Option(metavar="N", help="Show the N least certain.", min=0)] = 10,
     features: options.Features = None,
     exclude: options.Exclude = None,
@@ -52,7 +60,9 @@ def annotate(
 
     Reads a file of bags and learns from all of them. Writes a row per instance: the likeliest
     label, its probability and the runner-up. With -o out.parquet the same rows, least certain
-    first, go to out.review.parquet; the first of them are shown.
+    first, go to out.review.parquet; the first of them are shown. With --noisy-sets an instance may
+    get a label that its bag does not list, and two more columns tell how likely the set of the bag
+    is wrong, and in which label.
 
     ```
     bagwise annotate words.csv --labels label_set -o annotated.parquet
@@ -68,12 +78,15 @@ def annotate(
     from bagwise._validation import check_bags
     from bagwise.base._pipelines import fit_arguments
     from bagwise.cli.reading import read_columns
+    from bagwise.inspection import doubted_bags
     from bagwise.inspection._tables import annotation_table
 
     method = find_method("orlr")
     values = options.parse_parameters(parameters)
     if background:
         values["background"] = True
+    if noisy_sets:
+        values = {"missing": "learn", "spurious": "learn"} | values
     columns = options.Columns(
         bag=bag, label_set=labels, features=features, exclude=exclude, separator=separator
     )
@@ -89,6 +102,9 @@ def annotate(
     with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
         found = annotation_table(model, bags, sets, instance_labels=known)
+        doubts = doubted_bags(model, bags, sets) if noisy_sets else {}
+    if noisy_sets:
+        found |= _doubt_columns(doubts, found["bag"])
     write_columns(output, found, force=force)
     order = found["probability"].argsort(kind="stable")
     least_certain = {name: column[order] for name, column in found.items()}
@@ -97,8 +113,25 @@ def annotate(
     note(f"{bags.n_instances} instances of {len(bags)} bags: {output}")
     note(f"least certain first: {beside}")
     shown: dict[str, Any] = {name: column[:review] for name, column in least_certain.items()}
+    doubted: dict[str, Any] = {name: column[:review] for name, column in doubts.items()}
     if json:
         facts = {"file": file, "bags": len(bags), "instances": bags.n_instances}
-        print_json(facts | {"written": [output, beside], "least_certain": as_records(shown)})
+        facts |= {"written": [output, beside], "least_certain": as_records(shown)}
+        print_json(facts | ({"doubted_sets": as_records(doubted)} if noisy_sets else {}))
     elif review:
         print_table(shown, title=f"The {min(review, len(order))} least certain")
+        if noisy_sets:
+            print_table(doubted, title=f"The {len(doubted['bag'])} label sets most in doubt")
+
+
+def _doubt_columns(doubts: dict[str, Any], bag: Any) -> dict[str, Any]:
+    """The doubt of the bag of each instance; of bags of unknown label set there is none."""
+    import numpy as np
+
+    kinds = zip(doubts["error"], doubts["label"], strict=True)
+    errors = dict(zip(doubts["bag"].tolist(), (f"{e} {n}" for e, n in kinds), strict=True))
+    chances = dict(zip(doubts["bag"].tolist(), doubts["doubt"].tolist(), strict=True))
+    return {
+        "set_doubt": np.array([chances.get(name, 0.0) for name in bag.tolist()]),
+        "set_error": np.array([errors.get(name, "") for name in bag.tolist()]),
+    }

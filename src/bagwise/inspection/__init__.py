@@ -3,6 +3,7 @@
 from bagwise.inspection._attributions import instance_attributions
 from bagwise.inspection._cluster_displays import ClusterChoiceDisplay, ClusterMapDisplay
 from bagwise.inspection._comparison_displays import DifferenceDisplay, RankDisplay
+from bagwise.inspection._doubts import doubted_bags
 from bagwise.inspection._fit_displays import ComparisonDisplay, ObjectiveDisplay
 from bagwise.inspection._instance_displays import (
     InstanceScoreDisplay,
@@ -22,6 +23,7 @@ __all__ = [
     "PosteriorDisplay",
     "RankDisplay",
     "bag_table",
+    "doubted_bags",
     "instance_attributions",
     "instance_table",
     "key_instance_table",
