@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV
 
+from bagwise import Bags
 from bagwise.auto import AutoBagClassifier, _race
 from bagwise.auto._auto import REG
 from bagwise.auto._leaderboard import out_of_fold_score
@@ -268,6 +269,18 @@ def test_too_many_bags_are_not_compared_in_pairs(monkeypatch):
     bags, y = example(40)
     model = auto(candidates=["nsk"]).fit(bags, y)
     assert "nsk (random Fourier)" in model.leaderboard_["method"]
+
+
+def test_large_data_keep_the_standard_assumption(monkeypatch):
+    monkeypatch.setattr(_race, "MOST_BAGS", 20)
+    bags, y = example(160)
+    model = auto(candidates=["misvm-bag", "nsk"], assumption="standard", cv=2)
+    model.fit(bags, y)
+    used = [name for name in model.leaderboard_["method"] if name != "ensemble"]
+    assert used == ["pdmisvm (standard, Nystroem)"]
+    grown = Bags.from_arrays([np.vstack([bag, np.full((1, 5), -9.0)]) for bag in bags])
+    fall = model.decision_function(bags) - model.decision_function(grown)
+    assert fall.max() < 1e-9
 
 
 def test_miles_is_replaced_where_its_linear_program_is_large():

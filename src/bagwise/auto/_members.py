@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
@@ -35,7 +36,7 @@ from bagwise.embedding import (
     RandomFourierEmbedding,
 )
 from bagwise.pairwise import kernel_between, kernel_width
-from bagwise.preprocessing import BagPipeline
+from bagwise.preprocessing import BagPipeline, InstanceTransformer, make_bag_pipeline
 
 MOST_BAGS = 3_000  # beyond, methods that compare all pairs of bags are replaced
 MOST_INSTANCES = 30_000  # the same of instances
@@ -67,8 +68,8 @@ class Member:
         Beyond as many bags times instances it is replaced.
     held : callable
         From bags to the bytes it holds.
-    replacement : Member or None
-        A method of linear cost for data that are too large for this one.
+    replacements : tuple of Member
+        Methods of linear cost, for data that are too large for this one; the first is taken.
     """
 
     name: str
@@ -80,7 +81,12 @@ class Member:
     growth: float = 1.0
     most_pairs: float = float("inf")
     held: Callable[[Bags], float] = lambda bags: 0.0
-    replacement: Member | None = None
+    replacements: tuple[Member, ...] = ()
+
+    @property
+    def replacement(self) -> Member | None:
+        """What is fitted where the data are too large for this member, if anything is."""
+        return self.replacements[0] if self.replacements else None
 
     @property
     def keeps(self) -> str:
@@ -249,11 +255,12 @@ def _nsk(models: _Models) -> Member:
         final=SetKernelSVM(C=10.0),
         growth=2.0,
         held=_pairs_of_bags,
-        replacement=_random_fourier(models),
+        replacements=(_random_fourier(models),),
     )
 
 
 def _mind(models: _Models) -> Member:
+    few = BagDissimilarity(n_prototypes=200)
     return Member(
         "mind",
         models.machine(C=1.0, kernel="linear"),
@@ -261,34 +268,30 @@ def _mind(models: _Models) -> Member:
         by_bag=True,
         growth=2.0,
         held=_pairs_of_bags,
-        replacement=Member(
-            "mind (200 prototypes)", models.logistic(1.0), BagDissimilarity(n_prototypes=200)
-        ),
+        replacements=(Member("mind (200 prototypes)", models.logistic(1.0), few),),
     )
 
 
 def _minimax(models: _Models) -> Member:
+    extremes = BagStatistics(statistics=("min", "max"))
     return Member(
         "minimax",
         models.per_label(SetKernelSVM(C=10.0, bag_kernel="minimax")),
         growth=2.0,
         held=_pairs_of_bags,
-        replacement=Member(
-            "minimax (linear)", models.logistic(0.1), BagStatistics(statistics=("min", "max"))
-        ),
+        replacements=(Member("minimax (linear)", models.logistic(0.1), extremes),),
     )
 
 
 def _miles(models: _Models) -> Member:
+    few = InstanceSimilarity(n_prototypes=500)
     return Member(
         "miles",
         MILES(),
         growth=2.0,
         most_pairs=3e6,  # its linear program takes minutes beyond
         held=lambda bags: 2 * 8.0 * len(bags) * bags.n_instances,
-        replacement=Member(
-            "miles (500 prototypes)", models.logistic(1.0), InstanceSimilarity(n_prototypes=500)
-        ),
+        replacements=(Member("miles (500 prototypes)", models.logistic(1.0), few),),
     )
 
 
@@ -298,18 +301,23 @@ def _misvm() -> Member:
         BagMarginSVM(kernel="rbf", threshold="zero"),
         growth=2.0,
         held=_pairs_of_instances,
-        replacement=Member("pdmisvm", PrimalDualMISVM()),
+        replacements=(Member("pdmisvm", PrimalDualMISVM()), _one_sided()),
     )
+
+
+def _one_sided() -> Member:
+    """A linear machine that keeps the standard assumption, on Nystroem features of instances."""
+    features = InstanceTransformer(Nystroem(n_components=300, random_state=0))
+    machine = PrimalDualMISVM(C=1.0, assumption="standard")
+    return Member("pdmisvm (standard, Nystroem)", make_bag_pipeline(features, machine))
 
 
 def keeping(members: list[Member], assumption: str) -> list[Member]:
     """The members that keep an assumption, with the replacements that keep it, too."""
-    kept = [member for member in members if member.keeps == assumption]
     return [
-        member
-        if member.replacement is None or member.replacement.keeps == assumption
-        else replace(member, replacement=None)
-        for member in kept
+        replace(member, replacements=tuple(keeping(list(member.replacements), assumption)))
+        for member in members
+        if member.keeps == assumption
     ]
 
 

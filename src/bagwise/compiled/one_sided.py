@@ -65,6 +65,17 @@ def update_bags(  # type: ignore[no-untyped-def]
 
 
 @_compiled
+def project(start, stop, X, residual, out):  # type: ignore[no-untyped-def]
+    """Add residual' X of the rows start:stop to `out`; most of the residual is zero."""
+    for i in range(start, stop):
+        for m in range(residual.shape[1]):
+            if residual[i, m] != 0.0:
+                times = residual[i, m]
+                for k in range(X.shape[1]):
+                    out[m, k] += times * X[i, k]
+
+
+@_compiled
 def near_margin(value, sign, threshold):  # type: ignore[no-untyped-def]
     """The q that minimises ``threshold * (1 - sign * q)_+ + (q - value)^2 / 2``."""
     margin = sign * value

@@ -13,7 +13,7 @@ from scipy import sparse
 from bagwise import compiled
 from bagwise._types import Array, Floats
 from bagwise.bags import Bags
-from bagwise.compiled.threads import over_bags
+from bagwise.compiled.threads import even_bounds, over_bags, run_blocks
 from bagwise.engines import digest, to_numpy
 from bagwise.engines.arrays import like
 from bagwise.engines.tensors import segment_argmax, segment_max, torch
@@ -24,8 +24,7 @@ from bagwise.solvers.margin.primal_dual_parts import (
     TensorPrimalDualPart,
 )
 
-BLOCK = 2**13  # rows that are multiplied with the residual at once
-FEW = 0.25  # share of rows up to which the others are left out of that product
+FEW = 0.25  # share of the residual up to which its zeros are left out of the product with X
 
 
 class _OneSided(BasePart):
@@ -150,19 +149,21 @@ class OneSidedPart(_OneSided, PrimalDualPart):
         self.report = np.empty((n_bags, 3))
 
     def project(self) -> tuple[Array, Array]:
-        """The residual' X and the sums of the residual, per column; block by block."""
+        """The residual' X and the sums of the residual, per column."""
         X, residual = self.X, self.changed
         sums = residual.sum(axis=0, dtype=np.float64)
         if sparse.issparse(X):
             return (sparse.csr_array(residual.T) @ X).toarray(), sums
-        projected = np.zeros((residual.shape[1], X.shape[1]), X.dtype)
-        for start in range(0, len(X), BLOCK):
-            rows, part = X[start : start + BLOCK], residual[start : start + BLOCK]
-            used = np.flatnonzero(part.any(axis=1))
-            if len(used) <= FEW * len(rows):
-                rows, part = rows[used], part[used]
-            projected += part.T @ rows
-        return projected, sums
+
+        def work(start: int, stop: int) -> Array:
+            part = residual[start:stop]
+            if np.count_nonzero(part) > FEW * part.size:
+                return part.T @ X[start:stop]
+            out = np.zeros((part.shape[1], X.shape[1]), X.dtype)
+            compiled.one_sided.project(start, stop, X, residual, out)
+            return out
+
+        return sum(run_blocks(work, even_bounds(len(X), X.size))), sums
 
     def update(
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
