@@ -60,7 +60,9 @@ KINDS = ["dense", "sparse", "gram", "dense centred", "sparse centred"]
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("several_rows", [False, True])
 @pytest.mark.parametrize("constant", [0.0, 1.5])
-def test_descent_solves_the_dual(rng, kind, several_rows, constant):
+@pytest.mark.parametrize("least_group", [0.0, 0.6, 1e9])  # all by group; small ones not; none
+def test_descent_solves_the_dual(rng, kind, several_rows, constant, least_group, monkeypatch):
+    monkeypatch.setattr(dual_descent, "LEAST_GROUP", least_group)
     X, pick, signs, weights, costs = problem(rng, several_rows=several_rows)
     rows = tables(X, constant)[kind]
     alpha, f, E = np.zeros(len(X)), np.zeros(rows.width), np.zeros((rows.width, 3))
@@ -82,6 +84,22 @@ def test_descent_solves_the_dual(rng, kind, several_rows, constant):
         K = X @ X.T + constant**2
         assert dual_descent.square(rows, coef, v) == pytest.approx(coef @ K @ coef, rel=1e-9)
     np.testing.assert_allclose(E @ weights, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("several_rows", [False, True])
+@pytest.mark.parametrize("n_labels", [1, 3, 90])
+def test_groups_have_signs_that_agree_up_to_one(rng, several_rows, n_labels):
+    _, pick, signs, _, _ = problem(rng, n=40, n_labels=n_labels, several_rows=several_rows)
+    order = rng.permutation(40)
+    found = dual_descent.sign_groups(pick, signs, order)
+    expected = {}
+    for i in order:
+        differs = len(set(pick[i])) > 1
+        expected.setdefault(tuple(0 * signs[i] if differs else signs[i, 0] * signs[i]), []).append(
+            i
+        )
+    groups = np.split(found.order, found.bounds[1:-1])
+    assert {tuple(p): list(g) for p, g in zip(found.patterns, groups, strict=True)} == expected
 
 
 def test_one_label_vector_is_the_ordinary_svm(rng):

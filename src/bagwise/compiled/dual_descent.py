@@ -6,6 +6,11 @@ A *variable* i has, under the label vector t, the row r_it and the sign s_it; on
 the ordinary SVM. The state is the mean f = sum_t mu_t v_t and the deviations E_t = v_t - f, so that
 a variable that is the same under all label vectors touches f only, at the price of an ordinary SVM.
 
+Variables whose signs agree up to a common one, s_it = s_i p_t, form a *group* (`sign_groups`). With
+z = sum_t mu_t p_t v_t the gradient of such a variable is s_i x_i . z - 1, and its step d adds
+d s_i x_i to z, because p_t^2 = 1 and the mu sum to 1: within a group the mixture is an ordinary SVM
+on the one vector z. When the group has been visited, what z has gained, times p_t, is added to v_t.
+
 Rows are dense, CSR, or a Gram matrix; then f and E hold scores of the rows instead of features.
 Vectors have further entries for a constant feature that stands in for the offset, and for centring
 sparse rows without writing them out: with the mean m, v = u - t m where u = sum_i c_i x_i and
@@ -20,16 +25,21 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import row_norms
 
-from bagwise._types import Array, Bools, Floats, Ints
+from bagwise._types import Array, Floats, Ints
 from bagwise.compiled.compilation import compiled, read_only
+from bagwise.compiled.prefetch import prefetch
 from bagwise.compiled.threads import even_bounds, run_blocks
 
 _compiled = compiled()
 _summing = compiled(fastmath={"reassoc", "contract"})
+_inlined = compiled(inline="always")  # a call that passes `Rows` costs as much as a short row
 
 DENSE, SPARSE, GRAM = 0, 1, 2
 WORK = 10**8  # multiplications of one compiled call, about
 SHRINK = 0.05  # a variable at its bound and this far beyond the margin is left alone for a while
+AHEAD = 4  # visits between asking for a row and reading it
+LEAST_GROUP = 0.25  # non-zeros per entry of z for which a group is worth forming z
+BY_F, BY_Z, SINGLY = 0, 1, 2  # ways to visit a group: z is f; by z; all v_t for each variable
 
 
 class Rows(NamedTuple):
@@ -58,6 +68,24 @@ class Descent(NamedTuple):
     n_passes: int
     primal: float
     gap: float
+
+
+class Groups(NamedTuple):
+    """Variables by the pattern of their signs: made by `sign_groups`.
+
+    Attributes
+    ----------
+    order : ndarray of int64 of shape (n_variables,)
+        The variables, group by group.
+    bounds : ndarray of int64 of shape (n_groups + 1,)
+        Where each group begins in it.
+    patterns : ndarray of int8 of shape (n_groups, n_labels)
+        p, of first entry 1; zeros for the variables whose row depends on the label vector.
+    """
+
+    order: Ints
+    bounds: Ints
+    patterns: Ints
 
 
 def rows_of(X: Any, constant: float = 0.0, centre: Floats | None = None) -> Rows:
@@ -201,6 +229,7 @@ def descend(
     tol: float,
     max_passes: int,
     seed: int = 0,
+    groups: Groups | None = None,
 ) -> Descent:
     """Maximise over a, from where `alpha`, `f` and `E` are; changes the three in place.
 
@@ -231,6 +260,8 @@ def descend(
         Most passes over variables.
     seed : int, default=0
         Of the shuffling.
+    groups : Groups, default=None
+        ``sign_groups(pick, signs, order)``, where it is known already.
 
     Returns
     -------
@@ -251,28 +282,84 @@ def descend(
     >>> f[0].round(3), bool(found.gap < 1e-6)
     (np.float64(1.0), True)
     """
-    same = (signs == signs[:, :1]).all(axis=1) & (pick == pick[:, :1]).all(axis=1)
-    n = len(alpha)
-    active, gradient, slack = order.copy(), np.empty(n), np.empty(n)
-    at = np.array([0, n, n, -1])  # passes, active variables, those at the pass's start, the next
+    groups = sign_groups(pick, signs, order) if groups is None else groups
+    n, n_active = len(alpha), np.diff(groups.bounds)
+    active, gradient, slack = groups.order.copy(), np.empty(n), np.empty(n)
+    # passes, group, next variable of it (-1: before the first), variables at the pass's start,
+    # the way the group is visited
+    at = np.array([0, 0, -1, n, 0])
     random = np.array([2 * seed + 1], np.uint64)
+    z, before = np.empty((2, len(f)))
+    mixed = groups.patterns * weights  # (n_groups, n_labels)
+    least = _least_group(rows, groups.patterns)
     # Between two calls, each some tenths of a second, Python handles signals such as Ctrl-C.
-    visits = max(1, WORK // _cost_of_visit(rows, pick, signs, same))
+    visits = max(1, WORK // _cost_of_visit(rows, groups.patterns))
     primal = gap = np.inf
     done = max_passes < 1
     while not done:
         done, primal, gap = _descend(
-            rows, pick, signs, same, weights, costs, alpha, f, E, order, tol, max_passes,
-            active, gradient, slack, at, random, visits,
+            rows, pick, signs, groups, mixed, least, weights, costs, alpha, f, E, tol, max_passes,
+            active, n_active, gradient, slack, z, before, at, random, visits,
         )  # fmt: skip
     return Descent(int(at[0]), primal, gap)
 
 
-def _cost_of_visit(rows: Rows, pick: Ints, signs: Ints, same: Bools) -> int:
+def sign_groups(pick: Ints, signs: Ints, order: Ints) -> Groups:
+    """Group the variables whose signs under all label vectors agree up to a common sign.
+
+    Parameters
+    ----------
+    pick : ndarray of int64 of shape (n_variables, 1) or (n_variables, n_labels)
+        The row of each variable.
+    signs : ndarray of int8 of shape (n_variables, n_labels)
+        Its sign under each label vector.
+    order : ndarray of int64 of shape (n_variables,)
+        The order of the variables within a group.
+
+    Returns
+    -------
+    Groups
+        Those that are the same under all label vectors first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.compiled import dual_descent
+    >>> signs = np.array([[1, 1], [1, -1], [-1, -1], [-1, 1]], dtype=np.int8)
+    >>> found = dual_descent.sign_groups(np.arange(4)[:, None], signs, np.arange(4))
+    >>> found.order, found.patterns
+    (array([0, 2, 1, 3]), array([[ 1,  1],
+           [ 1, -1]], dtype=int8))
+    """
+    patterns = signs[order] * signs[order, :1]
+    if pick.shape[1] > 1:
+        patterns[(pick[order] != pick[order, :1]).any(axis=1)] = 0
+    codes = np.zeros(len(order), np.int64)
+    for column in patterns.T:
+        codes = 3 * codes + 1 - column
+        if len(codes) and codes.max() > 2**60:
+            codes = np.unique(codes, return_inverse=True)[1]
+    ranks = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[ranks], prepend=-1))
+    return Groups(order[ranks], np.append(starts, len(order)), patterns[ranks[starts]])
+
+
+def _least_group(rows: Rows, patterns: Ints) -> Ints:
+    """From how many active variables a group is visited by z; 0 where z is f."""
+    least = np.ceil(LEAST_GROUP * rows.width / max(1, _length(rows)))
+    found = np.where((patterns == 1).all(axis=1), 0, max(1, int(least)))
+    return np.where(patterns[:, 0] == 0, np.iinfo(np.int64).max, found)
+
+
+def _cost_of_visit(rows: Rows, patterns: Ints) -> int:
     """About how many multiplications one variable costs."""
-    length = len(rows.data) // max(rows.n_rows, 1) if rows.kind == SPARSE else rows.n_features
-    n_labels = 1 if same.all() else signs.shape[1]
-    return 10 + 2 * length * n_labels * (n_labels if pick.shape[1] > 1 else 1)
+    n_labels = 1 if (patterns == 1).all() else patterns.shape[1]
+    return 10 + 2 * _length(rows) * n_labels * (1 if patterns.all() else n_labels)
+
+
+def _length(rows: Rows) -> int:
+    """Mean number of non-zeros of a row."""
+    return len(rows.data) // max(rows.n_rows, 1) if rows.kind == SPARSE else rows.n_features
 
 
 def _dense(table: Array) -> tuple[Array, Array, Array, Array]:
@@ -290,64 +377,137 @@ def _presented(
 
 @_compiled
 def _descend(  # type: ignore[no-untyped-def]
-    rows, pick, signs, same, weights, costs, alpha, f, E, order, tol, max_passes,
-    active, gradient, slack, at, random, visits,
+    rows, pick, signs, groups, mixed, least, weights, costs, alpha, f, E, tol, max_passes, active,
+    n_active, gradient, slack, z, before, at, random, visits,
 ):  # fmt: skip
     """Go on from where `at` is, for so many visits of variables; whether it came to the end.
 
     The slack of a variable is what it adds to the duality gap.
     """
-    n = len(alpha)
-    n_passes, n_active, n_begun, begin = at[0], at[1], at[2], at[3]
+    n, n_groups, bounds = len(alpha), len(n_active), groups.bounds
+    n_passes, g, begin, n_begun, way = at[0], at[1], at[2], at[3], at[4]
     state = random[0]
     primal = gap = np.inf
     done = False
     while visits > 0 and not done:
+        first = bounds[g]
         if begin < 0:
-            n_passes += 1
-            n_begun = n_active
-            for last in range(n_active - 1, 0, -1):
+            if g == 0:
+                n_passes += 1
+                n_begun = _sum(n_active)
+            for last in range(n_active[g] - 1, 0, -1):
                 state ^= state << np.uint64(13)
                 state ^= state >> np.uint64(7)
                 state ^= state << np.uint64(17)
-                other = np.int64(state % np.uint64(last + 1))
-                active[last], active[other] = active[other], active[last]
+                one, other = first + last, first + np.int64(state % np.uint64(last + 1))
+                active[one], active[other] = active[other], active[one]
+            way = BY_F
+            if least[g] > 0:
+                way = BY_Z if n_active[g] >= least[g] else SINGLY
+            if way == BY_Z:
+                _mix(mixed[g], f, E, z, before)
             begin = 0
-        begin, n_active, visits = _visit(
-            rows, pick, signs, same, weights, costs, alpha, f, E, active, begin, n_active,
-            gradient, slack, visits,
-        )  # fmt: skip
-        if begin < n_active:
+        if way == SINGLY:
+            begin, n_active[g], visits = _visit(
+                rows, pick, signs, weights, costs, alpha, f, E, active[first:], begin,
+                n_active[g], gradient, slack, visits,
+            )  # fmt: skip
+        else:
+            begin, n_active[g], visits = _visit_group(
+                rows, pick, signs, costs, alpha, z if way == BY_Z else f, active[first:], begin,
+                n_active[g], gradient, slack, visits,
+            )  # fmt: skip
+        if begin < n_active[g]:
             break
+        if way == BY_Z:
+            _unmix(groups.patterns[g], mixed[g], f, E, z, before)
         begin = -1
+        g += 1
+        if g < n_groups:
+            continue
+        g = 0
         primal, gap = _values(alpha, costs, gradient, slack)
         small = gap <= tol * primal
         done = (small and n_begun == n) or n_passes >= max_passes
-        if small or n_active == 0:
-            active[:] = order  # those that were left alone are visited once more
-            n_active = n
-    at[0], at[1], at[2], at[3] = n_passes, n_active, n_begun, begin
+        if small or _sum(n_active) == 0:
+            active[:] = groups.order  # those that were left alone are visited once more
+            for k in range(n_groups):
+                n_active[k] = bounds[k + 1] - bounds[k]
+    at[0], at[1], at[2], at[3], at[4] = n_passes, g, begin, n_begun, way
     random[0] = state
     return done, primal, gap
 
 
 @_compiled
+def _sum(values):  # type: ignore[no-untyped-def]
+    total = 0
+    for value in values:
+        total += value
+    return total
+
+
+@_compiled
+def _mix(mixed, f, E, z, before):  # type: ignore[no-untyped-def]
+    """Form z = sum_t mu_t p_t v_t, where mixed_t = mu_t p_t and v_t = f + E_t."""
+    mean = 0.0
+    for share in mixed:
+        mean += share
+    for k in range(len(f)):
+        z[k] = before[k] = _entry(k, mean, f, mixed, E)
+
+
+@_compiled
+def _unmix(pattern, mixed, f, E, z, before):  # type: ignore[no-untyped-def]
+    """Add p_t times the change of z to each v_t."""
+    mean = 0.0
+    for share in mixed:
+        mean += share
+    for k in range(len(f)):
+        change = z[k] - before[k]
+        if change != 0.0:
+            f[k] += mean * change
+            for t in range(len(pattern)):
+                E[k, t] += (pattern[t] - mean) * change
+
+
+@_compiled
+def _visit_group(  # type: ignore[no-untyped-def]
+    rows, pick, signs, costs, alpha, z, active, at, n_active, gradient, slack, visits
+):
+    """A pass over the active variables of a group, or a part of it, as an SVM on the vector z."""
+    while at < n_active and visits > 0:
+        visits -= 1
+        if at + AHEAD < n_active:
+            _ask_for(rows, pick[active[at + AHEAD], 0])
+        i = active[at]
+        row, sign = pick[i, 0], signs[i, 0]
+        old = alpha[i]
+        G = sign * _dot(rows, row, z) - 1.0
+        n_active, new = _moved(i, G, rows.squares[row], costs[i], old, at, active, n_active,
+                               gradient, slack)  # fmt: skip
+        if new < 0.0:
+            continue
+        at += 1
+        if new != old:
+            alpha[i] = new
+            _add(rows, row, (new - old) * sign, z)
+    return at, n_active, visits
+
+
+@_compiled
 def _visit(  # type: ignore[no-untyped-def]
-    rows, pick, signs, same, weights, costs, alpha, f, E, active, at, n_active, gradient, slack,
-    visits,
-):  # fmt: skip
-    """A pass over the active variables, or a part of it; those left alone go behind the others."""
+    rows, pick, signs, weights, costs, alpha, f, E, active, at, n_active, gradient, slack, visits
+):
+    """The same for any variables: all label vectors are read and written for each of them."""
     n_labels = signs.shape[1]
     mixed = np.empty(n_labels)
     while at < n_active and visits > 0:
         visits -= 1
+        if at + AHEAD < n_active:
+            _ask_for(rows, pick[active[at + AHEAD], 0])
         i = active[at]
-        cost, old = costs[i], alpha[i]
-        if same[i]:
-            G = signs[i, 0] * _dot(rows, pick[i, 0], f) - 1.0
-            curvature = rows.squares[pick[i, 0]]
-        elif pick.shape[1] == 1:
-            mean = 0.0
+        old, mean = alpha[i], 0.0
+        if pick.shape[1] == 1:
             for t in range(n_labels):
                 mixed[t] = weights[t] * signs[i, t]
                 mean += mixed[t]
@@ -360,24 +520,16 @@ def _visit(  # type: ignore[no-untyped-def]
                 mixed[t] = weights[t] * signs[i, t]
                 G += _dot_all(rows, pick[i, t], mixed[t], f, mixed, E)
                 curvature += weights[t] * rows.squares[pick[i, t]]
-        gradient[i] = G
-        slack[i] = cost * max(0.0, -G) + old * G
-        if (old == 0.0 and G > SHRINK) or (old == cost and G < -SHRINK):
-            n_active -= 1
-            active[at], active[n_active] = active[n_active], i
+        n_active, new = _moved(i, G, curvature, costs[i], old, at, active, n_active, gradient,
+                               slack)  # fmt: skip
+        if new < 0.0:
             continue
         at += 1
-        if curvature > 0.0:
-            new = min(max(old - G / curvature, 0.0), cost)
-        else:
-            new = cost if G < 0.0 else 0.0
         step = new - old
         if step == 0.0:
             continue
         alpha[i] = new
-        if same[i]:
-            _add(rows, pick[i, 0], step * signs[i, 0], f)
-        elif pick.shape[1] == 1:
+        if pick.shape[1] == 1:
             for t in range(n_labels):
                 mixed[t] = step * (signs[i, t] - mean)
             _add_all(rows, pick[i, 0], step * mean, f, mixed, E)
@@ -390,6 +542,22 @@ def _visit(  # type: ignore[no-untyped-def]
     return at, n_active, visits
 
 
+@_inlined
+def _moved(i, G, curvature, cost, old, at, active, n_active, gradient, slack):  # type: ignore[no-untyped-def]
+    """The best value of variable i, or -1 where it is left alone and goes behind the others."""
+    gradient[i] = G
+    slack[i] = cost * max(0.0, -G) + old * G
+    if (old == 0.0 and G > SHRINK) or (old == cost and G < -SHRINK):
+        n_active -= 1
+        active[at], active[n_active] = active[n_active], i
+        new = -1.0
+    elif curvature > 0.0:
+        new = min(max(old - G / curvature, 0.0), cost)
+    else:
+        new = cost if G < 0.0 else 0.0
+    return n_active, new
+
+
 @_summing
 def _values(alpha, costs, gradient, slack):  # type: ignore[no-untyped-def]
     """Primal value and duality gap, from the gradients met last."""
@@ -400,15 +568,29 @@ def _values(alpha, costs, gradient, slack):  # type: ignore[no-untyped-def]
     return primal, gap
 
 
-@_summing
+@_inlined
+def _ask_for(rows, i):  # type: ignore[no-untyped-def]
+    """Have a sparse row loaded, in lines of 64 bytes: visits in random order wait for memory."""
+    if rows.kind == SPARSE:
+        start, stop = rows.indptr[i], rows.indptr[i + 1]
+        for at in range(start, stop, 8):
+            prefetch(rows.data, at)
+        for at in range(start, stop, 16):
+            prefetch(rows.indices, at)
+
+
+# A sum over a sparse row goes one term after the other: in vectors, gathering the entries of f is
+# slower. Unsigned indices need no test for negative ones.
+
+
+@_inlined
 def _dot(rows, i, f):  # type: ignore[no-untyped-def]
     total = 0.0
     if rows.kind == SPARSE:
         for at in range(rows.indptr[i], rows.indptr[i + 1]):
-            total += rows.data[at] * f[rows.indices[at]]
+            total += rows.data[at] * f[np.uint64(rows.indices[at])]
     elif rows.kind == DENSE:
-        for k in range(rows.n_features):
-            total += rows.values[i, k] * f[k]
+        total += _dense_dot(rows.values, i, f)
     else:
         total += f[i]
     for k in range(rows.score_factors.shape[1]):
@@ -422,7 +604,7 @@ def _dot_all(rows, i, mean, f, mixed, E):  # type: ignore[no-untyped-def]
     total = 0.0
     if rows.kind == SPARSE:
         for at in range(rows.indptr[i], rows.indptr[i + 1]):
-            total += rows.data[at] * _entry(rows.indices[at], mean, f, mixed, E)
+            total += rows.data[at] * _entry(np.uint64(rows.indices[at]), mean, f, mixed, E)
     elif rows.kind == DENSE:
         for k in range(rows.n_features):
             total += rows.values[i, k] * _entry(k, mean, f, mixed, E)
@@ -433,19 +615,27 @@ def _dot_all(rows, i, mean, f, mixed, E):  # type: ignore[no-untyped-def]
     return total
 
 
-@_summing
+@_inlined
 def _entry(k, mean, f, mixed, E):  # type: ignore[no-untyped-def]
-    total = mean * f[k]
+    value = mean * f[k]
     for t in range(len(mixed)):
-        total += mixed[t] * E[k, t]
+        value += mixed[t] * E[k, t]
+    return value
+
+
+@_summing
+def _dense_dot(values, i, f):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for k in range(values.shape[1]):
+        total += values[i, k] * f[k]
     return total
 
 
-@_compiled
+@_inlined
 def _add(rows, i, step, f):  # type: ignore[no-untyped-def]
     if rows.kind == SPARSE:
         for at in range(rows.indptr[i], rows.indptr[i + 1]):
-            f[rows.indices[at]] += step * rows.data[at]
+            f[np.uint64(rows.indices[at])] += step * rows.data[at]
     else:
         for k in range(rows.n_features):
             f[k] += step * rows.values[i, k]
@@ -459,8 +649,9 @@ def _add_all(rows, i, mean, f, mixed, E):  # type: ignore[no-untyped-def]
     _add(rows, i, mean, f)
     if rows.kind == SPARSE:
         for at in range(rows.indptr[i], rows.indptr[i + 1]):
+            column = np.uint64(rows.indices[at])
             for t in range(len(mixed)):
-                E[rows.indices[at], t] += mixed[t] * rows.data[at]
+                E[column, t] += mixed[t] * rows.data[at]
     else:
         for k in range(rows.n_features):
             for t in range(len(mixed)):

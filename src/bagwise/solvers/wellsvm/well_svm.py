@@ -397,6 +397,7 @@ class _Master:
         self.f = self.vector(first)
         self.E = np.zeros((len(self.f), 1))
         self.squares = np.array([self.square(first, self.f)])
+        self.groups = compiled.dual_descent.sign_groups(self.pick, self.signs, order)
         self.gap = 0.0
         self.n_passes = 0
 
@@ -437,6 +438,7 @@ class _Master:
             wide = np.broadcast_to(self.pick, (len(pick), self.signs.shape[1]))
             self.pick = np.column_stack([wide, pick])
         self.signs = np.column_stack([self.signs, signs])
+        self.groups = compiled.dual_descent.sign_groups(self.pick, self.signs, self.order)
         self.mu = np.append(self.mu, 0.0)
         v = self.vector(column)
         self.E = np.column_stack([self.E, v - self.f])
@@ -469,7 +471,7 @@ class _Master:
     def _ascend(self, tol: float) -> float:
         found = compiled.dual_descent.descend(
             self.rows, self.pick, self.signs, self.mu, self.costs, self.alpha, self.f, self.E,
-            order=self.order, tol=tol, max_passes=MAX_PASSES, seed=self.seed,
+            order=self.order, tol=tol, max_passes=MAX_PASSES, seed=self.seed, groups=self.groups,
         )  # fmt: skip
         self.n_passes += found.n_passes
         for t in range(len(self.mu)):

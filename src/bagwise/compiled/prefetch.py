@@ -1,0 +1,29 @@
+"""Ask the processor to load what will be read soon: loops over rows in random order wait less."""
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+
+def _prefetch(typing, array, index):  # type: ignore[no-untyped-def]
+    """Load the cache line of ``array[index]`` (1-D, contiguous), without waiting for it."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        pointer, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, integer, integer, integer])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), pointer)
+        # to read; to be kept in all caches; data, not instructions
+        builder.call(function, [address, *(ir.Constant(integer, k) for k in (0, 3, 1))])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+def _nothing(array, index):  # type: ignore[no-untyped-def]
+    """Under NUMBA_DISABLE_JIT."""
+
+
+prefetch = _nothing if numba.config.DISABLE_JIT else intrinsic(_prefetch)
