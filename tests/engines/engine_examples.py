@@ -8,7 +8,7 @@ import numpy as np
 
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.metric_learning import MIMLCA
+from bagwise.metric_learning import MIMLCA, MultiInstancePLDA
 from bagwise.solvers.margin.primal_dual import LinearSpace, primal_dual
 
 
@@ -77,6 +77,7 @@ MODELS = {
     "orlr-em": ORedLogisticRegression(solver="em", max_iter=3),
     "orlr-gem": ORedLogisticRegression(solver="gem", max_iter=5),
     "mimlca": MIMLCA(n_init=3, random_state=0),
+    "plda": MultiInstancePLDA(null=True, tol=1e-9),
 }
 
 

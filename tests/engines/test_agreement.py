@@ -14,7 +14,7 @@ from bagwise.classification import PrimalDualMISVM, SetKernelSVM, WellMISVM
 from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
 from bagwise.embedding import BagStatistics, RandomFourierEmbedding
 from bagwise.exceptions import InputError
-from bagwise.metric_learning import MIMLCA
+from bagwise.metric_learning import MIMLCA, MultiInstancePLDA
 from checks import example
 from engine_examples import ANSWERS, mapped, relative, with_label_sets
 from estimators import public_estimators
@@ -184,7 +184,7 @@ def test_every_model_fits_there_or_says_where(engine, request):
         except InputError as error:
             messages[estimator.__name__] = str(error)
     able = {estimator.__name__ for estimator in public_estimators()} - messages.keys()
-    anywhere = {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA"}
+    anywhere = {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA", "MultiInstancePLDA"}
     clusters = {"BagConstrainedSpectralClustering", "InstanceTransformer"}
     clusters |= {"BagStatistics", "RandomFourierEmbedding"}
     assert able == (anywhere | clusters if engine == "cluster" else anywhere)
@@ -300,6 +300,27 @@ def test_mimlca_agrees(move, options):
             np.testing.assert_array_equal(getattr(there, name), value)
     for rule, answer in zip(("centroid", "projection"), answers, strict=True):
         np.testing.assert_array_equal(there.predict_instances(away, rule=rule), answer)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"effects": "fixed", "null": True}, {"instances_per_label": 1, "null": True}],
+)
+def test_mimlca_by_likelihood_agrees(move, options):
+    bags, sets = with_label_sets()
+    sets[7] = -1
+    model = MultiInstancePLDA(**options)
+    here = model.fit(bags, sets)
+    names = ["components_", "mean_", "objective_curve_", "assignment_probabilities_"]
+    expected = {name: getattr(here, name) for name in names}
+    answers = here.predict_instances(bags), here.annotate(bags, sets), here.predict_proba(bags)
+    away = move(bags)
+    there = model.fit(away, sets)
+    for name, value in expected.items():
+        np.testing.assert_allclose(getattr(there, name), value, rtol=1e-6, atol=1e-7)
+    np.testing.assert_array_equal(there.predict_instances(away), answers[0])
+    np.testing.assert_array_equal(there.annotate(away, sets), answers[1])
+    np.testing.assert_allclose(there.predict_proba(away), answers[2], atol=1e-7)
 
 
 def test_mimlca_agrees_on_dependent_columns(move):

@@ -19,7 +19,7 @@ from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
 from bagwise.engines import Checkpoint, checkpoint, iterate
 from bagwise.engines.parts import DaskParts, LocalParts
 from bagwise.exceptions import WorkerLostError
-from bagwise.metric_learning import MIMLCA
+from bagwise.metric_learning import MIMLCA, MultiInstancePLDA
 from bagwise.solvers.annotation.orlr import ored_logistic
 from checks import example
 from engine_examples import Counter, kill_a_worker, mapped, solve, with_label_sets
@@ -32,6 +32,7 @@ from engine_examples import Counter, kill_a_worker, mapped, solve, with_label_se
         pytest.param(ORedLogisticRegression(solver="em", tol=1e-3), False, marks=pytest.mark.slow),
         pytest.param(MIMLCA(), False, marks=pytest.mark.slow),
         pytest.param(MIMLCA(), True, marks=pytest.mark.slow),
+        pytest.param(MultiInstancePLDA(), True, marks=pytest.mark.slow),
     ],
 )
 def test_models_of_label_sets_survive_the_loss_of_a_worker(

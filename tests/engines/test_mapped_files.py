@@ -17,10 +17,11 @@ from bagwise.engines import arrays, place
 from bagwise.engines.mapped import check_mapped_size
 from bagwise.exceptions import InputError
 from bagwise.io import write_bags
-from bagwise.metric_learning import MIMLCA
+from bagwise.metric_learning import MIMLCA, MultiInstancePLDA, _multi_instance_plda
 from bagwise.persistence import load_model
 from bagwise.solvers.annotation import orlr_parts
 from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart
+from bagwise.solvers.metric import plda
 from checks import example
 from engine_examples import mapped
 
@@ -40,11 +41,17 @@ def test_a_mapped_table_is_not_copied(tmp_path, rng):
     assert peak < X.nbytes  # two tables of scores, a block, and numbers per bag
 
 
-@pytest.mark.parametrize("model", [ORedLogisticRegression(max_iter=2), MIMLCA(max_iter=2)])
+@pytest.mark.parametrize(
+    "model",
+    [ORedLogisticRegression(max_iter=2), MIMLCA(max_iter=2), MultiInstancePLDA(max_iter=2)],
+)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_mapped_table_of_label_sets_is_read_in_blocks(model, tmp_path, rng, monkeypatch):
     monkeypatch.setattr(arrays, "BLOCK", 2**17)
     monkeypatch.setattr(orlr_parts, "BLOCK", 2**15)
+    monkeypatch.setattr(plda, "BLOCK", 2**16)
+    monkeypatch.setattr(_multi_instance_plda, "BLOCK", 2**16)
+    monkeypatch.setattr("bagwise.metric_learning._base.BLOCK", 2**16)
     X = rng.normal(size=(40_000, 60)).astype(np.float32)
     bags = mapped(Bags(X, np.arange(0, 40_001, 5)), tmp_path)
     sets = np.zeros((8000, 3), int)

@@ -268,6 +268,10 @@ def test_laws_of_assignments(n_bags, n_labels, n_features, seed, per_label, null
         elif not null:
             assert len(taken) == (len(assigned) if label_sets[i].any() else 0)
     proba = model.predict_proba_instances(bags)
+    rows, named = np.arange(bags.n_instances), model.predict_instances(bags)
+    assert label_sets.any(axis=0)[named].all()
+    likeliest = np.where(label_sets.any(axis=0), model.score_instances(bags), -np.inf)
+    np.testing.assert_allclose(likeliest[rows, named], likeliest.max(axis=1), atol=1e-6)
     assert (proba >= 0).all()
     np.testing.assert_array_less(proba.sum(axis=1), 1 + 1e-9)
     absent = ~label_sets.any(axis=0)

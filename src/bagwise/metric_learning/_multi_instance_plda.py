@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, log_softmax, logsumexp, softmax
+from sklearn.utils import gen_batches
 
 from bagwise._sklearn import Interval, Options, StrOptions
 from bagwise._types import Array, Floats, Ints
@@ -20,11 +21,12 @@ from bagwise.base._parameters import with_parameters
 from bagwise.engines import Checkpoint, digest, one_core_if_few_instances, place, to_numpy
 from bagwise.engines.arrays import like, product
 from bagwise.exceptions import LabelError
-from bagwise.metric_learning._base import MetricLearner
+from bagwise.metric_learning._base import BLOCK, MetricLearner, best_column
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.metric.plda import SMALLEST_VARIANCE, Gaussians, PLDAPart, label_set_plda
 
 LARGEST_DISCOUNT = 0.9  # of a label that was seen once
+LOWEST = -1e4  # log-probability; others are compared with the precision of the largest
 UNSEEN = 1e12  # taken off the score of a label that no training bag carries
 
 
@@ -318,6 +320,27 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
             constant=0.0,
         )
 
+    def predict_instances(self, X: Any) -> Array:
+        """Name each instance by its most probable label, the label set of its bag unseen.
+
+        Labels of many training instances are more probable before an instance is seen.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Values of ``classes_``; never a label that no training bag carries.
+        """
+        return self.classes_[self._evaluate(X, self._most_probable)]
+
+    def _most_probable(self, bags: Bags) -> Ints:
+        score = partial(self._label_scores, self._gaussians)
+        n_columns = max(len(self.classes_), self.n_features_in_)
+        return best_column(score, bags.instances, n_columns, np.argmax)
+
     def _score(self, bags: Bags) -> Array:
         """Log-probabilities of the classes; log-odds for a model fitted on label sets."""
         log_p = self._log_probabilities(bags)
@@ -332,18 +355,29 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
 
     def _log_probabilities(self, bags: Bags) -> Floats:
         """Of each label for each instance; with `null` one more column, for none of them."""
-        model = self._gaussians
-        Z = self._coordinates(bags.instances)
+        model, instances = self._gaussians, bags.instances
+        scores = np.empty((bags.n_instances, len(self.classes_) + self._has_null))
+        for rows in gen_batches(bags.n_instances, max(1, BLOCK // self.n_features_in_)):
+            scores[rows] = self._label_scores(model, instances[rows], null=self._has_null)
+        return np.maximum(log_softmax(scores, axis=1), LOWEST)
+
+    @property
+    def _has_null(self) -> bool:
+        return bool(self.null and self.null_share_ > 0)
+
+    def _label_scores(self, model: Gaussians, instances: Any, null: bool = False) -> Floats:
+        """Log-density of each label and its prior; less a constant."""
+        Z = self._coordinates(instances)
         means, variances = model.predictive()
         scores = Z @ (means / variances).T - 0.5 * (Z**2 @ (1 / variances).T)
         scores -= 0.5 * (means**2 / variances + np.log(variances)).sum(axis=1)
         with np.errstate(divide="ignore"):
             prior = np.log(discounted(self.label_counts_) / self.label_counts_.sum())
         scores += np.maximum(prior, -UNSEEN)
-        if self.null and self.null_share_ > 0:
-            log_null = np.log(self.null_share_) - np.log1p(-self.null_share_)
-            scores = np.column_stack([scores, model.null_scores(Z) + log_null])
-        return np.maximum(log_softmax(scores, axis=1), -UNSEEN)
+        if not null:
+            return scores
+        log_null = np.log(self.null_share_) - np.log1p(-self.null_share_)
+        return np.column_stack([scores, model.null_scores(Z) + log_null])
 
     def _coordinates(self, instances: Any) -> Floats:
         if sparse.issparse(instances):

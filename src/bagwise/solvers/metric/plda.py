@@ -503,6 +503,7 @@ def label_set_plda(
     names = "sums", "counts", "squares", "null", "n_possible", "scatter"
     estimate = Estimate(one_each=one_each, null=null, shrinkage=shrinkage, n_rows=n)
     varies = one_each or null
+    posteriors: list[tuple[Floats, Floats]] = []
 
     def begin(memory: dict[str, Any]) -> None:
         mean = parts.total("sums") / n
@@ -518,15 +519,17 @@ def label_set_plda(
         memory |= {name: new[name] for name in names if new[name] is not None}
         memory["curve"] = np.append(memory["curve"], -value)
         memory["settled"] = bool(change <= 2 * tol * n and memory["n_iter"] >= FIXED_FIRST)
+        if memory["settled"] or memory["n_iter"] + 1 == max_iter:
+            posteriors[:] = parts.each("posteriors")  # in a step, which is repeated after a loss
         return bool(memory["settled"])
 
     with place(bags, PLDAPart, indicator, one_each=one_each, null=null) as parts:
         memory = iterate(
-            parts, {"settled": False}, begin, step, max_iter=max_iter, track=track,
-            checkpoint=checkpoint,
+            parts, dict.fromkeys([*names, "mean", "scale", "curve", "settled"], 0.0), begin, step,
+            max_iter=max_iter, track=track, checkpoint=checkpoint,
         )  # fmt: skip
         model = estimate(memory, random=random)
-        posterior, null_posterior = zip(*parts.each("posteriors"), strict=True)
+        posterior, null_posterior = zip(*(posteriors or parts.each("posteriors")), strict=True)
     solution = np.concatenate(posterior), np.concatenate(null_posterior)
     return SolverResult(solution, memory["curve"], bool(memory["settled"])), model
 
