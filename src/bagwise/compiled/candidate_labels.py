@@ -123,9 +123,9 @@ def _cover(weights, null, how, may_be_null, posterior):  # type: ignore[no-untyp
         total += norm
         log_q[i] -= norm
     if how == SUBSETS:
-        return total + _exact(q, log_q, k, posterior)
+        return total + _exact(q, log_q, k, 0.0, posterior)[0]
     if how == APPROXIMATE:
-        return total + _propagate(q, k, posterior)[0]
+        return total + _propagate(q, k, 0.0, posterior)[0]
     posterior[:] = q
     return total
 
