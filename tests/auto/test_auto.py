@@ -251,6 +251,20 @@ def test_the_budget_of_time(monkeypatch):
     assert skipped["a"] == skipped["b"] == ""
 
 
+def test_a_budget_that_is_too_small_for_some_or_all(monkeypatch):
+    monkeypatch.setattr(_race, "time", Sleeper.clock)
+    bags, y = example(40)
+    slow = {"first": Sleeper(0.05), "quick": Sleeper(0.001)}
+    model = AutoBagClassifier(1.5, candidates=slow, random_state=0).fit(bags, y)
+    assert model.names_ == ["quick"]
+    none = {"a": Sleeper(0.02), "quickest": Sleeper(0.01), "c": Sleeper(0.05)}
+    model = AutoBagClassifier(0.1, candidates=none, random_state=0).fit(bags, y)
+    assert model.names_ == ["quickest"]
+    skipped = dict(zip(model.leaderboard_["method"], model.leaderboard_["skipped"], strict=True))
+    assert skipped["quickest"] == ""
+    assert "would take" in skipped["a"]
+
+
 def test_too_large_for_memory_is_replaced():
     bags, y = example(40)
     model = auto(memory_limit=1000, candidates=["nsk", "mind", "minimax", "miles"]).fit(bags, y)

@@ -58,7 +58,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     ----------
     time_budget : float, default=None
         Seconds for the fit. A candidate is skipped if it would take longer than what is left,
-        judged by a fit on the bags of one fold; the first is always fitted.
+        judged by a fit on the bags of one fold; where none fits, the quickest is fitted.
     metric : str, default="log_loss"
         What the leaderboard is sorted by: "log_loss", "accuracy", "balanced_accuracy" or "roc_auc";
         for label sets "log_loss" or "average_precision". Weights always minimise the log loss.
@@ -225,7 +225,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         seconds, memory = self.time_budget or np.inf, byte_count(self.memory_limit)
         race = Race(bags, y, targets.shape[1], folds, seconds, memory, self.n_jobs)
         members = self._candidates(rng, sets=labels.has_sets, n_columns=targets.shape[1])
-        entries = [race.run(member) for member in self._track(members, "method")]
+        entries = race.run_all(self._track(members, "method"))
         ran = [entry for entry in entries if entry.scores is not None]
         if not ran:
             reasons = "; ".join(f"{entry.member.name}: {entry.skipped}" for entry in entries)

@@ -33,6 +33,8 @@ class Entry:
         Why it was left out; empty where it was not.
     scores : ndarray of shape (n_bags, n_columns) or None
         Out-of-fold scores.
+    expected : float
+        Seconds that it would have taken, where they exceed the budget; else 0.
     seconds : float
         Time to represent the bags, fit the folds and score them.
     weight, score, error : float
@@ -43,6 +45,7 @@ class Entry:
     skipped: str = ""
     scores: Floats | None = None
     rows: Any = field(default=None, repr=False)
+    expected: float = 0.0
     seconds: float = 0.0
     weight: float = 0.0
     score: float = float("nan")

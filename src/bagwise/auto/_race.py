@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,8 +54,17 @@ class Race:
         self.end = time.perf_counter() + self.seconds
         self.reserved = 0.0  # seconds that the final fits of the candidates so far will take
 
-    def run(self, candidate: Member) -> Entry:
-        """Fit a candidate on all folds, or say why not."""
+    def run_all(self, candidates: Iterable[Member]) -> list[Entry]:
+        """Run the candidates in turn; where all of them exceed the budget, the quickest of them."""
+        entries = [self.run(candidate) for candidate in candidates]
+        late = [i for i, entry in enumerate(entries) if entry.expected > 0.0]
+        if late and all(entry.scores is None for entry in entries):
+            quickest = min(late, key=lambda i: entries[i].expected)
+            entries[quickest] = self.run(entries[quickest].member, always=True)
+        return entries
+
+    def run(self, candidate: Member, *, always: bool = False) -> Entry:
+        """Fit a candidate on all folds, or say why not; `always` whatever is left of the budget."""
         member, reason = self._affordable(candidate)
         if member is None:
             return Entry(candidate, skipped=reason)
@@ -63,7 +73,8 @@ class Race:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                self._run(entry)
+                if always or self._is_in_time(entry):
+                    self._run(entry)
         except FAILURES as error:
             entry.skipped, entry.scores = str(error).partition("\n")[0], None
         entry.seconds = time.perf_counter() - start
@@ -71,12 +82,6 @@ class Race:
 
     def _run(self, entry: Entry) -> None:
         member, n_folds = entry.member, len(self.folds)
-        first = self.reserved == 0.0  # one candidate is always fitted
-        if self.seconds < np.inf and not first:
-            expected = self._expected(member)
-            if expected > self._left:
-                entry.skipped = f"would take about {expected:.0f} s of the {self._left:.0f} s left"
-                return
         start = time.perf_counter()
         entry.rows = member.represent(self.bags)
         found = Parallel(n_jobs=self.n_jobs)(
@@ -87,6 +92,16 @@ class Race:
         for (_, test), scores in zip(self.folds, found, strict=True):
             entry.scores[test] = scores
         self.reserved += (time.perf_counter() - start) / n_folds * self._larger**member.growth
+
+    def _is_in_time(self, entry: Entry) -> bool:
+        if self.seconds == np.inf:
+            return True
+        expected = self._expected(entry.member)
+        if expected <= self._left:
+            return True
+        entry.expected = expected
+        entry.skipped = f"would take about {expected:.0f} s of the {self._left:.0f} s left"
+        return False
 
     def _expected(self, member: Member) -> float:
         """Seconds for all folds and the final fit, from a fit on the bags of one fold."""
