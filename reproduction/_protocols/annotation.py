@@ -16,13 +16,21 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
+from bagwise.inspection import doubted_bags
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.review import ReviewQueue
 from reproduction._building import build_model, with_seed
 from reproduction._protocols.fitting import Fitted
 from reproduction._units import Unit
 
-__all__ = ["annotate_all", "annotate_folds", "correct_some", "reliability"]
+__all__ = [
+    "annotate_all",
+    "annotate_folds",
+    "annotate_wrong_sets",
+    "correct_some",
+    "doubt_sets",
+    "reliability",
+]
 
 N_BINS = 10
 
@@ -70,6 +78,45 @@ def annotate_folds(unit: Unit) -> dict[str, Any]:
     named = fitted.model.predict_instances(fitted.scale(data.bags[test]))
     right = (named == truth)[truth >= 0]
     return {"accuracy": float(right.mean()), "fit_seconds": fitted.seconds}
+
+
+def annotate_wrong_sets(unit: Unit) -> dict[str, Any]:
+    """As `annotate_folds`, with label sets as they are, with spurious and with missing labels."""
+    data = unit.load()
+    folds = KFold(unit.settings["folds"], shuffle=True, random_state=unit.shared_seed)
+    train, test = list(folds.split(data.label_sets))[unit.fold or 0]
+    truth = np.concatenate([data.bags.split(data.instance_labels)[i] for i in test])
+    found = {}
+    for error in ("clean", "spurious", "missing"):
+        wrong = _with_errors(data.label_sets, error, 0.3, unit.shared_seed)
+        fitted = _fit(unit, data.bags[train], wrong[train])
+        named = fitted.model.predict_instances(fitted.scale(data.bags[test]))
+        found[error] = float((named == truth)[truth >= 0].mean())
+    return found
+
+
+def doubt_sets(unit: Unit) -> dict[str, Any]:
+    """The share of wrong label sets among the 20 that a model doubts most; a tenth is wrong."""
+    data, found = unit.load(), {}
+    for error in ("spurious", "missing"):
+        written = _with_errors(data.label_sets, error, 0.1, unit.shared_seed)
+        fitted = _fit(unit, data.bags, written)
+        table = doubted_bags(fitted.model, fitted.scale(data.bags), written)
+        names = data.bags.names[(written != data.label_sets).any(axis=1)]
+        found[error] = float(np.isin(table["bag"][:20], names).mean())
+    return found
+
+
+def _with_errors(sets: NDArray[Any], error: str, share: float, seed: int) -> NDArray[Any]:
+    """Label sets of which a share lists one label too many, or misses one of several."""
+    rng, wrong = np.random.default_rng(seed), sets.copy()
+    if error == "clean":
+        return wrong
+    possible = np.flatnonzero((sets == 0).any(axis=1) if error == "spurious" else sets.sum(1) > 1)
+    for i in rng.choice(possible, round(share * len(sets)), replace=False):
+        label = rng.choice(np.flatnonzero(sets[i] == (error == "missing")))
+        wrong[i, label] = 1 - wrong[i, label]
+    return wrong
 
 
 def reliability(unit: Unit) -> dict[str, Any]:

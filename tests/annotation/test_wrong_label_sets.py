@@ -144,7 +144,7 @@ def planted(n_bags, seed, missing=0.0, spurious=0.0):
 @pytest.mark.parametrize(("missing", "spurious"), [(0.25, 0.0), (0.0, 0.2), (0.0, 0.0)])
 def test_rates_are_learned(missing, spurious):
     bags, written, kinds = planted(300, 0, missing, spurious)
-    model = ORedLogisticRegression(missing="learn", spurious="learn", tol=1e-4)
+    model = ORedLogisticRegression(missing="learn", spurious="learn", tol=1e-4, random_state=0)
     model.fit(bags, written)
     assert model.missing_ == pytest.approx(missing, abs=0.05)
     assert model.spurious_ == pytest.approx(spurious, abs=0.05)

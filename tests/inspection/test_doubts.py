@@ -79,7 +79,8 @@ def test_planted_errors_come_first():
         written[b, label] ^= 1
     written[-1] = -1
     model = make_bag_pipeline(
-        InstanceTransformer(), ORedLogisticRegression(missing="learn", spurious="learn")
+        InstanceTransformer(),
+        ORedLogisticRegression(missing="learn", spurious="learn", random_state=0),
     )
     table = doubted_bags(model.fit(bags, written), bags, written)
     rows = zip(table["bag"].tolist(), table["label"].tolist(), table["error"].tolist(), strict=True)

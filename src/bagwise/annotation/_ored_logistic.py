@@ -1,6 +1,7 @@
 """ORedLogisticRegression (ORLR): exact probabilities of instance labels from bag label sets."""
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, replace
 from functools import partial
 from numbers import Real
@@ -34,8 +35,19 @@ from bagwise.engines import memory_of_parts, one_core_if_few_instances, over_blo
 from bagwise.engines.arrays import product
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
-from bagwise.solvers.annotation.orlr import first_rates, ored_logistic
-from bagwise.solvers.annotation.orlr_parts import BLOCK, BagLabelSets, Rates, posteriors
+from bagwise.solvers.annotation.orlr import (
+    FIRST_RATES,
+    RATE_RANGE,
+    first_rates,
+    ored_logistic,
+)
+from bagwise.solvers.annotation.orlr_parts import (
+    BLOCK,
+    BagLabelSets,
+    Rates,
+    posteriors,
+    report_counts,
+)
 
 # A class of which no bag was seen has probability zero. Where the label set of a bag
 # contains it all the same, its logit is this much lower than the others: in place of the limit.
@@ -48,6 +60,7 @@ WIDTHS = (1.0, 0.5, 2.0)
 PENALTIES = (1.0, 3.0, 1 / 3)
 N_FOLDS = 3
 SELECTING_TOL = 1e-4
+HELD_OUT_STEPS, NEGLIGIBLE = 6, 0.01  # of EM for the rate of missing labels, and where it ends
 
 # Parameters that bagwise 0.1 did not have, for models that it saved.
 ADDED = {
@@ -100,7 +113,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         then `reg` by 1/3, 1 or 3. Takes about ten times as long.
     missing : float or "learn", default=0.0
         Probability that the label of an instance is not reported in the label set of its bag.
-        "learn" estimates it by EM. An instance may then have a label outside the set.
+        "learn" estimates it by EM on held-out bags (three folds), which takes about six times as
+        long. An instance may then have a label outside the set.
     spurious : float or "learn", default=0.0
         Probability that a label is listed in the set although no instance reports it. "learn"
         estimates it by EM.
@@ -319,6 +333,10 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         start = self._start(labels.classes, columns, background)
         training = known, sets, weights[used], column_codes
         reg, nystroem = self._setting(training, warm=start is not None)
+        missing = self.missing
+        if isinstance(missing, str):
+            gamma = nystroem.gamma if self.kernel == "rbf" and nystroem is not None else 1.0
+            missing = self._learned_missing(training, gamma, reg)
         features = known if nystroem is None else kernel_bags(nystroem, known)
         _check_memory(features, len(columns), keeps_posterior=self.solver != "lbfgs")
         with one_core_if_few_instances(features):
@@ -334,7 +352,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
                 max_iter=self.max_iter,
                 tol=self.tol,
                 instance_codes=column_codes,
-                missing=self.missing,
+                missing=missing,
                 spurious=self.spurious,
                 start=start,
                 track=partial(self._track, task="iteration"),
@@ -505,13 +523,8 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         has_background = background is not None
         bag_sets = self._bag_sets(bags, sets.indicator, has_background, instance_codes, rates)
         _warn_of_approximation(bag_sets, bags)
-        lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
-        blocks = list(bag_sets.blocks(len(self.intercept_)))
         posterior, log_likelihood, n_unsettled = [], [], 0
-        for (block, _), found in zip(blocks, over_blocks(self._logits, bags, blocks), strict=True):
-            logits = found.astype(np.float64)
-            floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
-            logits = np.where(np.isfinite(logits), logits, floor + lowest)
+        for block, logits in self._logit_blocks(bags, bag_sets):
             proba, value, settled = posteriors(bag_sets, block, logits)
             n_unsettled += int((~settled).sum())
             posterior.append(proba)
@@ -523,6 +536,15 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
                 ConvergenceWarning,
             )
         return posterior, log_likelihood
+
+    def _logit_blocks(self, bags: Bags, bag_sets: BagLabelSets) -> Iterator[tuple[slice, Array]]:
+        """Bags and the logits of their instances, by block; finite also for unseen classes."""
+        lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
+        blocks = list(bag_sets.blocks(len(self.intercept_)))
+        for (block, _), found in zip(blocks, over_blocks(self._logits, bags, blocks), strict=True):
+            logits = found.astype(np.float64)
+            floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
+            yield block, np.where(np.isfinite(logits), logits, floor + lowest)
 
     def _bag_sets(
         self,
@@ -590,30 +612,75 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     def _held_out(
         self, training: Training, folds: Ints, seed: int, gamma: float, reg: float
     ) -> float:
-        """Log-likelihood of the label sets of bags that a model did not see.
+        """Log-likelihood of the label sets of bags that a model did not see."""
+        models = self._by_fold(training, folds, seed, gamma=gamma, reg=reg)
+        return sum(
+            float(weights @ model.log_likelihood(bags, sets))
+            for model, bags, sets, weights in models
+        )
 
-        A set with a label that no other bag of the training folds shows is left out: its
-        probability is 0 under every setting.
+    def _learned_missing(self, training: Training, gamma: float, reg: float) -> float:
+        """The rate of missing labels by EM, its E-step on bags that the model did not see.
+
+        On training bags a flexible model explains every set, and finds too few labels missing.
+        """
+        rng = check_random_state(self.random_state)
+        folds, seed = rng.permutation(len(training[0])) % N_FOLDS, rng.randint(2**31)
+        rate = FIRST_RATES[0]
+        for _ in range(HELD_OUT_STEPS):
+            setting = {"gamma": gamma, "reg": reg, "missing": rate, "select": False}
+            if isinstance(self.spurious, str):
+                setting["spurious"] = 0.0
+            counts = np.zeros(3)
+            for model, bags, sets, weights in self._by_fold(training, folds, seed, **setting):
+                counts += weights @ model._report_counts(bags, sets)
+            if counts[:2].sum() == 0:
+                break
+            last, rate = rate, float(np.clip(counts[0] / counts[:2].sum(), *RATE_RANGE))
+            if abs(rate - last) <= 0.1 * last or rate <= NEGLIGIBLE:
+                break
+        return rate
+
+    def _by_fold(
+        self, training: Training, folds: Ints, seed: int, **params: Any
+    ) -> Iterator[tuple[Any, Bags, Ints, Array]]:
+        """Models fitted on all folds but one, with the bags, sets and weights of that one.
+
+        A set with a label that the other folds do not show is left out: its probability is 0
+        whatever the parameters are.
         """
         bags, sets, weights, codes = training
         n_labels, fold_of_instances = sets.shape[1], np.repeat(folds, bags.sizes)
+        if n_labels < 2:
+            raise LabelError(
+                "there is one label: expected two or more to select a setting, or to learn how "
+                "often labels are missing."
+            )
         model = clone(self).set_params(
-            reg=reg, gamma=gamma, select=False, class_weight=None, warm_start=False,
-            background=n_labels if self.background is not False else False, checkpoint=None,
-            verbose=0, random_state=seed, tol=max(self.tol, SELECTING_TOL),
+            select=False, class_weight=None, warm_start=False, checkpoint=None, verbose=0,
+            background=n_labels if self.background is not False else False, random_state=seed,
+            tol=max(self.tol, SELECTING_TOL),
         )  # fmt: skip
-        total = 0.0
+        model.set_params(**({"missing": 0.0, "spurious": 0.0} | params))
         for fold in range(min(N_FOLDS, len(bags)) if len(bags) > 1 else 0):
             inside, outside = folds != fold, folds == fold
             known = None if codes is None else codes[fold_of_instances != fold]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the same warnings come from the fit itself
                 model.fit(bags[inside], sets[inside], weights[inside], known)
-                value = model.log_likelihood(bags[outside], sets[outside])
-            unseen = ~np.isfinite(model.intercept_[:n_labels])
-            counted = ~(sets[outside][:, unseen] == 1).any(axis=1)
-            total += float(weights[outside][counted] @ value[counted])
-        return total
+                unseen = ~np.isfinite(model.intercept_[:n_labels])
+                chosen = np.flatnonzero(outside & ~(sets[:, unseen] == 1).any(axis=1))
+                if len(chosen):
+                    yield model, bags[chosen], sets[chosen], weights[chosen]
+
+    def _report_counts(self, bags: Bags, sets: Ints) -> Array:
+        """Expected numbers of wrong and right reports: see `report_counts`."""
+        background = self.background_label_ is not None
+        bag_sets = self._bag_sets(bags, sets, background, None, (self.missing_, self.spurious_))
+        blocks = self._logit_blocks(bags, bag_sets)
+        counts = np.concatenate([report_counts(bag_sets, *block) for block in blocks])
+        counts[bag_sets.impossible] = 0.0
+        return counts
 
     def _background_label(self, classes: Array) -> Any:
         if self.background is False:

@@ -86,7 +86,7 @@ def annotate(
     if background:
         values["background"] = True
     if noisy_sets:
-        values = {"missing": "learn", "spurious": "learn"} | values
+        values = {"missing": "learn", "spurious": "learn", "random_state": 0} | values
     columns = options.Columns(
         bag=bag, label_set=labels, features=features, exclude=exclude, separator=separator
     )

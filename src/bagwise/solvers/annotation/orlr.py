@@ -11,9 +11,8 @@ Some labels of instances may be known (a person looked at them): the likelihood 
 label set and of the known labels, log P(Y_b, y_i for i known | X_b, W).
 
 Label sets may be wrong: `missing` is the probability that the label of an instance is not reported,
-`spurious` that a label is listed which no instance reports. Both may be learned, by EM:
+`spurious` that a label is listed which no instance reports. The latter may be learned by EM:
 
-    missing  = E[instances not reported] / E[instances],
     spurious = E[spurious labels] / E[labels that no instance reports].
 
 Value and gradient are sums over parts, blocks of whole bags, wherever they are.
@@ -33,11 +32,12 @@ from bagwise.solvers.annotation.orlr_parts import CORRECT, ORLRPart, Rates
 from bagwise.solvers.lbfgs import Objective, lbfgs
 from bagwise.solvers.result import SolverResult
 
-FIRST_RATES: Rates = (0.05, 0.01)  # where EM begins
+FIRST_RATES: Rates = (0.1, 0.01)  # where EM begins
 RATE_RANGE = 1e-6, 0.5
 RATE_CHANGE = 0.02  # of a rate, relative, below which it is kept
+RARE = 1e-4  # the rate of spurious labels under which W is fitted first
 EM_STEPS = 20
-ITERATIONS_PER_STEP = 30
+FIRST_ITERATIONS, ITERATIONS_PER_STEP = 150, 60
 TINY = 1e-300
 
 Outcome = tuple[Floats, list[float], bool]
@@ -56,7 +56,7 @@ def ored_logistic(
     max_iter: int,
     tol: float,
     instance_codes: Ints | None = None,
-    missing: float | str = 0.0,
+    missing: float = 0.0,
     spurious: float | str = 0.0,
     start: tuple[Array, Array] | None = None,
     track: Callable[[range], Any] = iter,
@@ -88,8 +88,10 @@ def ored_logistic(
         Largest entry of the gradient, per instance, at the end.
     instance_codes : ndarray of int64 of shape (n_instances,), default=None
         The class of each instance, -1 where it is not known.
-    missing, spurious : float or "learn", default=0.0
-        How often labels are wrong.
+    missing : float, default=0.0
+        Probability that the label of an instance is not reported.
+    spurious : float or "learn", default=0.0
+        Probability that a label is listed which no instance reports.
     start : tuple (W, b), default=None
         Where to begin; zeros by default.
     track : callable, default=iter
@@ -108,7 +110,6 @@ def ored_logistic(
     settings = (
         "ORLR", reg, solver, background, max_operations, fit_intercept, n_classes, missing, spurious
     )  # fmt: skip
-    learned = missing == "learn", spurious == "learn"
     rates = first_rates(missing, spurious)
     with place(
         bags, ORLRPart, indicator, weights, *by_bag, background=background,
@@ -126,8 +127,8 @@ def ored_logistic(
             theta[:, -1] += theta[:, :-1] @ origin
         run = _lbfgs if solver == "lbfgs" else partial(_em, gradient_step=solver == "gem")
         before: list[float] = []
-        if any(learned):
-            problem, theta, before = _learn_rates(problem, theta, learned, run, max_iter, tol)
+        if spurious == "learn":
+            problem, theta, before = _learn_spurious(problem, theta, run, max_iter, tol)
         theta, curve, converged = run(problem, theta, max_iter - len(before), tol, track)
         if before and not curve:  # nothing was left to do after the last change of the rates
             curve = [problem.loss(theta)[0]]
@@ -222,34 +223,27 @@ def first_rates(missing: float | str, spurious: float | str) -> Rates:
     )
 
 
-def _learn_rates(
-    problem: _Problem,
-    theta: Floats,
-    learned: tuple[bool, bool],
-    run: Callable[..., Outcome],
-    max_iter: int,
-    tol: float,
+def _learn_spurious(
+    problem: _Problem, theta: Floats, run: Callable[..., Outcome], max_iter: int, tol: float
 ) -> tuple[_Problem, Floats, list[float]]:
-    """Improve W, then the rates, in turn, until they hardly change; leave one iteration over."""
-    curve: list[float] = []
+    """Improve W, then the rate of spurious labels, in turn; leave one iteration over.
+
+    W is first fitted as if hardly any label were spurious: from W = 0, EM would take the labels
+    of rare classes for spurious ones before W has learned to tell these classes.
+    """
+    missing, curve = problem.rates[0], list[float]()
+    first = max(1, min(FIRST_ITERATIONS, max_iter - 1))
+    theta, _, _ = run(replace(problem, rates=(missing, RARE)), theta, first, 5 * tol, iter)
     for _ in range(EM_STEPS):
+        _, _, spurious, left = problem.reports(theta)
+        rate = float(np.clip(spurious / max(spurious + left, TINY), *RATE_RANGE))
+        change = abs(rate - problem.rates[1]) / rate
+        problem = replace(problem, rates=(missing, rate))
         n_iter = min(ITERATIONS_PER_STEP, max_iter - 1 - len(curve))
-        if n_iter < 1:
+        if change <= RATE_CHANGE or n_iter < 1:
             break
         theta, more, _ = run(problem, theta, n_iter, tol, iter)
         curve += more
-        unreported, reported, spurious, left = problem.reports(theta)
-        found = (
-            unreported / max(unreported + reported, TINY),
-            spurious / max(spurious + left, TINY),
-        )
-        new = [float(np.clip(rate, *RATE_RANGE)) for rate in found]
-        missing, extra = np.where(learned, new, problem.rates).tolist()
-        rates = missing, extra
-        change = np.abs(np.subtract(rates, problem.rates)) / np.maximum(rates, TINY)
-        problem = replace(problem, rates=rates)
-        if change.max() <= RATE_CHANGE:
-            break
     return problem, theta, curve
 
 

@@ -1,0 +1,180 @@
+"""ORedClassifier: any classifier, trained on instances that ORLR has named."""
+
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from sklearn import config_context
+from sklearn.base import clone, is_classifier
+from sklearn.svm import SVC
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import has_fit_parameter
+
+from bagwise._sklearn import HasMethods
+from bagwise._types import Array, Floats, Ints
+from bagwise._validation import check_bags, check_label_sets
+from bagwise.annotation._annotator import AnnotatorMixin, best_threshold
+from bagwise.annotation._ored_logistic import ORedLogisticRegression
+from bagwise.bags import Bags
+from bagwise.base import BagEstimator, fit_method
+from bagwise.base._estimator import with_known_labels
+from bagwise.base._fitted_state import FittedState, Model, Number
+from bagwise.base._parameters import with_parameters
+from bagwise.compiled.threads import interruptible
+from bagwise.exceptions import InputError, LabelError
+
+ONE_CLASS = "all instances have one class: a classifier needs two classes or more."
+SVC_TOL = 1e-8  # the default of scikit-learn leaves scores that depend on the order of the rows
+
+
+@with_parameters
+class ORedClassifier(AnnotatorMixin, BagEstimator):
+    """Train an ordinary classifier on instances that ORLR has named by their label sets.
+
+    Two stages. ORed logistic regression with an RBF kernel finds the posterior labels of the
+    training instances, given the label sets of their bags. Then the classifier is trained on the
+    likeliest label of each instance, weighted by its probability. Instances of new bags are named
+    better than by the first stage, since the second knows what the label sets said.
+
+    Parameters
+    ----------
+    base_estimator : classifier, default=None
+        Any scikit-learn classifier with ``decision_function`` or ``predict_proba``; ``SVC(C=10)``
+        by default. Where its ``fit`` has no `sample_weight`, instances are not weighted.
+    annotator : ORedLogisticRegression, default=None
+        The first stage; ``ORedLogisticRegression(kernel="rbf")`` by default.
+    random_state : int, RandomState or None, default=None
+        For the landmarks of the default annotator.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    label_kind_ : {"single", "sets"}
+        Whether the model was fitted on one label per bag, or on label sets.
+    annotator_ : ORedLogisticRegression
+        The fitted first stage; its ``annotate_proba`` gives posteriors, given label sets.
+    estimator_ : classifier
+        The fitted second stage.
+    threshold_ : float
+        Score above which a label belongs to the set of a bag.
+    {n_features_in_}
+
+    Examples
+    --------
+    >>> from bagwise.annotation import ORedClassifier
+    >>> bags = [[[0.0], [3.1]], [[0.2], [0.1]], [[2.9], [0.1], [3.0]], [[3.2]]]
+    >>> label_sets = [{"wren", "robin"}, {"wren"}, {"robin", "wren"}, {"robin"}]
+    >>> model = ORedClassifier(random_state=0).fit(bags, label_sets)
+    >>> model.predict_instances([[[0.1], [3.0]]])
+    array(['wren', 'robin'], dtype='<U5')
+    """
+
+    instance_pooling = "max"
+
+    _parameter_constraints = {
+        "base_estimator": [None, HasMethods(["fit", "predict"])],
+        "annotator": [None, HasMethods(["fit", "annotate_proba"])],
+    }
+
+    base_estimator: Any = None
+    annotator: Any = None
+    random_state: Any = None
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "annotator_": Model("annotate_proba"),
+            "estimator_": Model("predict"),
+            "threshold_": Number(),
+        }
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from label sets.
+
+        Parameters
+        ----------
+        {X}
+        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            The label set of each bag; bags of unknown label set are left out.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        bags, labels = with_known_labels(bags, check_label_sets(y, bags))
+        if len(labels.classes) < 2:
+            raise LabelError(ONE_CLASS)
+        annotator = self._annotator().fit(bags, labels.indicator)
+        posterior = annotator.annotate_proba(bags, labels.indicator)
+        codes = posterior.argmax(axis=1)
+        chances = posterior[np.arange(len(codes)), codes]
+        named = codes < len(labels.classes)  # the others are background
+        self.estimator_ = self._fitted(bags.instances[named], codes[named], chances[named])
+        self.annotator_ = annotator
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
+        self.threshold_ = 0.0
+        if labels.kind == "sets":
+            self.threshold_ = best_threshold(self._bag_scores(bags), labels.indicator)
+        return self
+
+    def predict_instances(self, X: Any) -> Array:
+        """Predict the class of each instance, its bag unseen, by the second stage.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Values of ``classes_``.
+        """
+        return self._evaluate(X, lambda bags: self.classes_[self._codes(bags)])
+
+    def _codes(self, bags: Bags) -> Ints:
+        return np.asarray(self.estimator_.predict(bags.instances))
+
+    def _annotator(self) -> Any:
+        if self.annotator is not None:
+            return clone(self.annotator)
+        seed = check_random_state(self.random_state).randint(2**31)
+        return ORedLogisticRegression(kernel="rbf", random_state=seed)
+
+    def _fitted(self, rows: Any, codes: Ints, weights: Floats) -> Any:
+        """The second stage, trained on codes of labels."""
+        inner = (
+            SVC(C=10.0, tol=SVC_TOL) if self.base_estimator is None else clone(self.base_estimator)
+        )
+        if not is_classifier(inner):
+            raise InputError(f"base_estimator is {inner!r}: expected a scikit-learn classifier.")
+        if len(np.unique(codes)) < 2:
+            raise LabelError(ONE_CLASS)
+        weighted = has_fit_parameter(inner, "sample_weight")
+        fit = partial(inner.fit, sample_weight=weights) if weighted else inner.fit
+        if type(inner).__module__.startswith("sklearn."):  # LIBSVM may take long
+            fit = partial(interruptible, fit)
+        with config_context(skip_parameter_validation=False):  # it comes from the user
+            return fit(rows, codes)
+
+    def _score(self, bags: Bags) -> Array:
+        """Scores of the second stage; a label that no instance was given scores the least."""
+        inner = self.estimator_
+        if hasattr(inner, "decision_function"):
+            found = inner.decision_function(bags.instances)
+            if found.ndim == 1:
+                found = np.column_stack([-found, found])
+        else:
+            found = inner.predict_proba(bags.instances)
+        if found.shape[1] != len(inner.classes_):
+            raise InputError(
+                f"{inner!r} gives {found.shape[1]} scores for {len(inner.classes_)} classes: use "
+                "decision_function_shape='ovr'."
+            )
+        scores = np.repeat(found.min(axis=1, keepdims=True) - 1.0, len(self.classes_), axis=1)
+        scores[:, inner.classes_] = found
+        return scores
+
+    def _pool(self, values: Array, offsets: Ints) -> Array:
+        return super()._pool(values, offsets) - self.threshold_
