@@ -49,9 +49,9 @@ def test_label_vectors_are_rows_inside_the_positive_bags():
 
 def test_precomputed_kernel_is_the_kernel():
     bags, y = example()
-    model = WellMISVM(kernel="rbf", gamma=0.2, max_cuts=3, C2=0.01).fit(bags, y)
+    model = WellMISVM(kernel="rbf", gamma=0.2, max_cuts=10, C2=0.01).fit(bags, y)
     K = rbf_kernel(bags.instances, gamma=0.2)
-    gram = WellMISVM(kernel="precomputed", max_cuts=3, C2=0.01).fit(Bags(K, bags.offsets), y)
+    gram = WellMISVM(kernel="precomputed", max_cuts=10, C2=0.01).fit(Bags(K, bags.offsets), y)
     np.testing.assert_allclose(
         gram.decision_function(Bags(K, bags.offsets)), model.decision_function(bags), rtol=1e-6
     )

@@ -8,6 +8,7 @@ from scipy.optimize import linprog, minimize
 from sklearn.svm import OneClassSVM
 
 from bagwise.compiled import dual_descent, level_set
+from bagwise.solvers.wellsvm import well_svm as module
 from bagwise.solvers.wellsvm.well_svm import (
     BoundedLabels,
     KeyInstances,
@@ -122,6 +123,55 @@ def test_the_search_reaches_the_relaxation_more_often_than_not():
         lowest = relaxation(K, all_labels(8, 3), np.full(8, 2.0))
         reached += result.objective_curve[-1] <= lowest * (1 + 1e-2)
     assert reached >= 4
+
+
+def test_planes_kept_from_smaller_working_sets_are_bounds(rng, monkeypatch):
+    """max_a sum_t mu_t G(a, y_t), by a general solver, is above every plane at any weights."""
+    masters = []
+
+    class Kept(module._Master):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            masters.append(self)
+
+    monkeypatch.setattr(module, "_Master", Kept)
+    K, _ = cluster(rng, max_cuts=4, tol=1e-3)
+    (master,) = masters
+    T = len(master.mu)
+    assert T > 2
+    assert len(master.planes) > T  # those of the last working set, and some from before
+    for mu in [*np.eye(T), *rng.dirichlet(np.ones(T), size=5)]:
+        Q = sum(m * K * np.outer(y, y) for m, y in zip(mu, master.signs.T, strict=True))
+        found = minimize(
+            lambda a, Q=Q: (a @ Q @ a / 2 - a.sum(), Q @ a - 1), np.ones(8), jac=True,
+            bounds=[(0, 2.0)] * 8, options={"ftol": 1e-14, "gtol": 1e-10},
+        )  # fmt: skip
+        assert max(plane @ mu for _, plane in master.planes) <= -found.fun * (1 + 1e-6)
+
+
+def test_labels_that_stay_end_the_search():
+    """From the round on in which the labels have stayed twice, a further cut is not looked for."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    known = np.where(np.arange(60) < 6, np.where(X[:, 0] > 0, 1, -1), 0).astype(np.int8)
+    rows = dual_descent.rows_of(X, 0.5)
+    labels = PartialLabels(known, 27)
+    order = canonical_order(rows, known)
+    first = labels.choose(X[:, 0], np.ones(60), X[:, 0])
+
+    def learn(max_cuts, stable):
+        result = well_svm(
+            rows, labels, np.full(60, 1.0), first, order=order, tol=1e-3, max_cuts=max_cuts,
+            stable=stable,
+        )  # fmt: skip
+        scores = dual_descent.score(rows, result.solution.f)
+        return result, labels.choose(scores, np.ones(60), scores)[1]
+
+    ended, signs = learn(50, 0.1)
+    assert ended.converged
+    whole, _ = learn(50, 0.0)
+    assert 3 <= ended.n_iter < whole.n_iter
+    for n_cuts in (1, 2):  # nearly the labels of the two rounds before, which are less exact
+        assert np.mean(learn(ended.n_iter - n_cuts, 0.0)[1] != signs) < 0.25
 
 
 @pytest.mark.slow

@@ -71,7 +71,9 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         root mean squared length of the rows; 0 for none. With a dozen labels and balanced
         classes, 0 is often better.
     tol : float, default=1e-2
-        Violation of a new label vector, and decrease of the objective, to stop at; relative.
+        Violation of a new label vector, and decrease of the objective, to stop at; relative. The
+        search also stops where two label vectors in turn have changed a smaller share of the
+        labels.
     max_cuts : int, default=50
         Most label vectors.
     random_state : int, RandomState or None, default=0
@@ -213,7 +215,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         first = labels.choose(scores, np.ones(len(signs)), scores)
         return well_svm(
             rows, labels, costs, first, alpha=start, order=order, tol=tol,
-            max_cuts=self.max_cuts, seed=seed,
+            max_cuts=self.max_cuts, stable=self.tol, seed=seed,
         )  # fmt: skip
 
     def _thresholds(self, X: Any, labels: list[PartialLabels]) -> Array:

@@ -42,6 +42,8 @@ MAX_PASSES = 1000  # over the variables, for one mu
 MOST_PASSES = 20_000  # over the variables, for one machine
 MAX_STEPS = 100  # of the level method, for one working set
 ASCENT = 10  # steps of the label search
+GROWTH = 0.05  # least growth of the violation by a step of it, relative
+MAX_PLANES = 8  # kept from one working set to the next
 
 
 class Mixture(NamedTuple):
@@ -315,6 +317,7 @@ def well_svm(
     order: Ints,
     tol: float,
     max_cuts: int,
+    stable: float = 0.0,
     n_random: int = 0,
     seed: int = 0,
     track: Callable[[Any], Any] = iter,
@@ -340,6 +343,9 @@ def well_svm(
         to stop at, all relative to the objective.
     max_cuts : int
         Most label vectors in the working set.
+    stable : float, default=0.0
+        Stop also where each of the last two label vectors changed less than this share of the
+        labels that B gives to the scores of the machine.
     n_random : int, default=0
         Random starts of the search for a violated label vector. They tighten the relaxation, but
         not what is learned: far from f, label vectors of opposite sense cancel each other.
@@ -356,14 +362,20 @@ def well_svm(
     master = _Master(rows, costs, order, first, alpha, seed)
     curve: list[float] = []
     converged, gap, step = False, np.inf, 0.1
+    chosen, changes = np.zeros(len(costs), np.int8), [1.0]
     for _ in track(range(max_cuts)):
         before = curve[-1] if curve else np.inf
         # A loose tolerance first; before the end a pass at the tight one.
         for exactly in sorted({max(tol / 2, INEXACT * step), tol / 2}, reverse=True):
             objective = master.solve(exactly)
-            column, highest = _violated(master, labels, tol, n_random)
+            scores = compiled.dual_descent.score(rows, master.f)
+            column, highest = _violated(master, labels, scores, tol, n_random)
             violation = max(0.0, highest - master.squares.max()) / 2 / max(objective, TINY)
             converged = violation <= tol or before - objective <= tol * objective
+            if stable > 0:
+                signs = labels.choose(scores, np.ones(len(costs)), scores)[1]
+                changed = float(np.mean(signs != chosen))
+                converged = converged or max(changed, changes[-1]) < stable
             if not converged and len(curve) + 1 < max_cuts:
                 break
             if master.is_spent:
@@ -372,6 +384,9 @@ def well_svm(
         step = min(step, max(0.0, before - objective) / max(objective, TINY))
         gap = master.gap / max(objective, TINY) + violation
         curve.append(min(objective, before))
+        if stable > 0:
+            chosen = signs
+            changes.append(changed)
         if converged or master.is_spent:
             break
         if len(curve) < max_cuts:
@@ -398,7 +413,8 @@ class _Master:
         self.E = np.zeros((len(self.f), 1))
         self.squares = np.array([self.square(first, self.f)])
         self.groups = compiled.dual_descent.sign_groups(self.pick, self.signs, order)
-        self.gap = 0.0
+        self.highest, self.gap = np.inf, 0.0  # least primal value met, at mu; gap there
+        self.planes: list[tuple[Floats, Floats]] = []  # the a that makes it; the plane
         self.n_passes = 0
 
     @property
@@ -417,10 +433,10 @@ class _Master:
         """Label vector t of the working set."""
         return self.pick[:, t % self.pick.shape[1]], self.signs[:, t]
 
-    def spread(self, column: Column) -> Floats:
+    def spread(self, column: Column, alpha: Floats | None = None) -> Floats:
         """a_i y_i, added up on the rows of the variables."""
         total = np.zeros(self.rows.n_rows)
-        np.add.at(total, column[0], self.alpha * column[1])
+        np.add.at(total, column[0], (self.alpha if alpha is None else alpha) * column[1])
         return total
 
     def vector(self, column: Column) -> Floats:
@@ -443,30 +459,38 @@ class _Master:
         v = self.vector(column)
         self.E = np.column_stack([self.E, v - self.f])
         self.squares = np.append(self.squares, self.square(column, v))
+        # The planes met so far still bound J from below: each gains the entry of the new column.
+        heights = [plane @ self.mu[:-1] for _, plane in self.planes]
+        kept = [self.planes[k] for k in np.argsort(heights)[-MAX_PLANES:]]
+        self.planes = [(alpha, self._extended(alpha, plane, column)) for alpha, plane in kept]
+
+    def _extended(self, alpha: Floats, plane: Floats, column: Column) -> Floats:
+        coef = self.spread(column, alpha)
+        v = compiled.dual_descent.combine(self.rows, coef)
+        found = compiled.dual_descent.square(self.rows, coef, v)
+        return np.append(plane, alpha.sum() - found / 2)
 
     def solve(self, tol: float) -> float:
         """Move mu and a to their saddle point, to a relative gap; return the objective there."""
-        planes: list[Floats] = []
-        if len(self.mu) > 1:
-            planes.append(self._plane())
-        highest, best, apart = np.inf, self.mu, 1.0
-        for _ in range(MAX_STEPS):
-            primal = self._ascend(max(tol / 2, INEXACT * apart))
-            planes.append(self._plane())
-            if primal < highest:
-                highest, best = primal, self.mu
-            A = np.array(planes) / highest
+        best, apart = self.mu, 1.0
+        for step in range(MAX_STEPS + 1):
+            if step > 0 or not self.planes:
+                primal = self._ascend(max(tol / 2, INEXACT * apart))
+                self.planes.append((self.alpha.copy(), self._plane()))
+                if primal < self.highest:
+                    self.highest, best = primal, self.mu
+            A = np.array([plane for _, plane in self.planes]) / self.highest
             lowest, _ = compiled.level_set.least(A)
             apart = 1 - lowest
-            if apart <= tol or self.is_spent:
+            if apart <= tol or self.is_spent or step == MAX_STEPS:
                 break
             level = lowest + LEVEL * apart
             self._move(compiled.level_set.nearest_below(A, self.mu, level, 1000))
         if best is not self.mu:
             self._move(best)
-            highest = self._ascend(tol / 2)
-        self.gap = max(0.0, highest - float(self._plane().min()))
-        return highest
+            self.highest = self._ascend(tol / 2)
+        self.gap = max(0.0, self.highest - float(self._plane().min()))
+        return self.highest
 
     def _ascend(self, tol: float) -> float:
         found = compiled.dual_descent.descend(
@@ -490,15 +514,17 @@ class _Master:
         self.E -= shift[:, None]
 
 
-def _violated(master: _Master, labels: LabelSet, tol: float, n_random: int) -> tuple[Column, float]:
-    """A label vector of B with large |v(a, y)|^2, and that square.
+def _violated(
+    master: _Master, labels: LabelSet, tie: Floats, tol: float, n_random: int
+) -> tuple[Column, float]:
+    """A label vector of B with large |v(a, y)|^2, and that square; `tie` has the scores of f.
 
     From f, from the worst label vector of the working set (Prop. 4 and 6), and from some at random,
     step to the best label vector for the linear score of the last one, as long as the square grows.
     """
-    tie = compiled.dual_descent.score(master.rows, master.f)
     ranked = np.argsort(-master.squares)
-    best, highest = master.column(int(ranked[0])), float(master.squares[ranked[0]])
+    base = float(master.squares[ranked[0]])
+    best, highest = master.column(int(ranked[0])), base
     starts = [tie]
     if len(ranked) > 1:
         worst = master.f + master.E[:, ranked[0]]
@@ -512,7 +538,7 @@ def _violated(master: _Master, labels: LabelSet, tol: float, n_random: int) -> t
             found = master.square(column, v)
             if found > highest:
                 best, highest = column, found
-            if found <= before * (1 + tol / 10):
+            if found - before <= max(tol / 10 * before, GROWTH * (found - base)):
                 break
             before = found
             scores = compiled.dual_descent.score(master.rows, v)
