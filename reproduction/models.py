@@ -24,12 +24,14 @@ from bagwise.classification import (
 from bagwise.embedding import BagDissimilarity
 from bagwise.pairwise import kernel_width
 from bagwise.preprocessing import InstanceTransformer
+from bagwise.semi_supervised import WellSVMClassifier
 from bagwise.solvers.margin.max_margin import Machine, MarginProblem, bag_problem, max_margin
 from bagwise.solvers.result import SolverResult
 
 __all__ = [
     "MeanInterceptSVM",
     "MinimaxSVM",
+    "OffsetFreeSVM",
     "SummedBalancedSparseMIL",
     "SummedSparseMIL",
     "TruncatedSparseMIL",
@@ -75,6 +77,10 @@ class MeanInterceptSVM(InstanceMarginSVM):
                 break
             signs = guess
         return SolverResult((machine.coef, np.array(machine.intercept)), curve, True)
+
+
+class OffsetFreeSVM(WellSVMClassifier):
+    """The SVM without offset; the protocols give it the labelled rows only."""
 
 
 class SummedSparseMIL(SparseMIL):

@@ -287,7 +287,7 @@ def _written_out(
     model: Any, X: Any, grams: dict[float, NDArray[np.float64]]
 ) -> tuple[Any, NDArray[np.float64]]:
     """A model and its rows; a Gaussian kernel between all rows is computed once for all fits."""
-    if not isinstance(model, WellSVMClassifier) or model.kernel != "rbf":
+    if type(model) is not WellSVMClassifier or model.kernel != "rbf":
         return model, X
     if model.gamma not in grams:
         grams[model.gamma] = rbf_kernel(X, gamma=model.gamma)

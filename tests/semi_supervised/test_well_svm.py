@@ -79,12 +79,27 @@ def test_label_vectors_keep_the_labels_and_the_balance(rng):
     assert (model.transduction_[known] == y[known]).all()
 
 
-def test_order_of_rows_is_irrelevant(rng):
+def test_refined_machines_have_one_label_vector_of_the_balance(rng):
+    X, y, _ = clouds(rng, share=0.25, apart=1.5)
+    model = WellSVMClassifier(C2=0.1, refine=True).fit(X, y)
+    (vectors,), (weights,) = model.label_vectors_, model.label_weights_
+    free = y < 0
+    assert weights.tolist() == [1.0]
+    assert np.sum(vectors[0, free] < 0) == np.ceil(np.mean(y[~free] == 0) * free.sum() - 1e-9)
+    np.testing.assert_array_equal(vectors[0, ~free], np.where(y[~free] == 1, 1, -1))
+    alone = WellSVMClassifier(refine=True).fit(X[~free], y[~free])  # nothing to refine
+    plain = WellSVMClassifier().fit(X[~free], y[~free])
+    np.testing.assert_array_equal(alone.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("refine", [False, True])
+def test_order_of_rows_is_irrelevant(rng, refine):
     X, y, _ = clouds(rng)
     order = rng.permutation(len(y))
+    options = {"max_cuts": 3, "C2": 0.01, "refine": refine}
     for kernel in ("linear", "rbf"):
-        plain = WellSVMClassifier(kernel=kernel, max_cuts=3, C2=0.01).fit(X, y)
-        mixed = WellSVMClassifier(kernel=kernel, max_cuts=3, C2=0.01).fit(X[order], y[order])
+        plain = WellSVMClassifier(kernel=kernel, **options).fit(X, y)
+        mixed = WellSVMClassifier(kernel=kernel, **options).fit(X[order], y[order])
         np.testing.assert_allclose(
             plain.decision_function(X), mixed.decision_function(X), rtol=1e-6, atol=1e-8
         )

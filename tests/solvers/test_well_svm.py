@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from scipy.optimize import linprog, minimize
 from sklearn.svm import OneClassSVM
 
@@ -15,6 +16,8 @@ from bagwise.solvers.wellsvm.well_svm import (
     PartialLabels,
     aligned_start,
     canonical_order,
+    refine,
+    s3vm_objective,
     split,
     well_svm,
 )
@@ -172,6 +175,59 @@ def test_labels_that_stay_end_the_search():
     assert 3 <= ended.n_iter < whole.n_iter
     for n_cuts in (1, 2):  # nearly the labels of the two rounds before, which are less exact
         assert np.mean(learn(ended.n_iter - n_cuts, 0.0)[1] != signs) < 0.25
+
+
+def semi_supervised(seed, kind, n=24, cost=0.3):
+    """A mixture of rows with six labels, and what it was made of."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    known = np.where(np.arange(n) < 6, np.where(np.arange(n) % 2, 1, -1), 0).astype(np.int8)
+    rows = {
+        "dense": dual_descent.rows_of(X, 0.5),
+        "sparse": dual_descent.rows_of(sparse.csr_array(X), 0.5),
+        "gram": dual_descent.gram_rows(X @ X.T, 0.5),
+    }[kind]
+    labels, costs = PartialLabels(known, 8), np.where(known != 0, 1.0, cost)
+    order = canonical_order(rows, known)
+    first = labels.choose(X[:, 0], np.ones(n), X[:, 0])
+    result = well_svm(rows, labels, costs, first, order=order, tol=1e-3, max_cuts=20)
+    return X @ X.T + 0.25, rows, labels, costs, order, result.solution
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "gram"])
+def test_refining_never_raises_the_objective_and_keeps_the_balance(kind):
+    lower = 0
+    for seed in range(8):
+        K, rows, labels, costs, order, mixture = semi_supervised(seed, kind)
+        before, _ = s3vm_objective(rows, labels, costs, mixture)
+        refined = refine(rows, labels, costs, mixture, order=order, tol=1e-6)
+        after, signs = s3vm_objective(rows, labels, costs, refined)
+        assert after <= before
+        # The objective written out: the norm, and the least loss over label vectors of B.
+        scores = K @ refined.coef
+        loss = costs @ np.maximum(0, 1 - signs * scores)
+        assert after == pytest.approx(refined.coef @ scores / 2 + loss, rel=1e-6)
+        if refined is mixture:
+            continue
+        lower += 1
+        assert np.sum(refined.signs[labels.unknown] < 0) == labels.n_negative
+        assert (refined.signs[labels.signs != 0, 0] == labels.signs[labels.signs != 0]).all()
+        assert after <= svm_value(K, refined.signs[:, 0], costs) * (1 + 1e-4)
+    assert lower >= 4  # a mixture is rarely a good machine of one label vector
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sorted_labels_have_the_least_loss(seed):
+    _, rows, labels, costs, _, mixture = semi_supervised(seed, "dense", n=12)
+    objective, _ = s3vm_objective(rows, PartialLabels(labels.signs, 3), costs, mixture)
+    scores = dual_descent.score(rows, mixture.f)
+    every = all_labels(12, 0)
+    known = labels.signs != 0
+    inside = (every[:, known] == labels.signs[known]).all(axis=1)
+    inside &= (every[:, ~known] < 0).sum(axis=1) == 3
+    least = np.maximum(0, 1 - every[inside] * scores) @ costs
+    norm = dual_descent.square(rows, mixture.coef, mixture.f)
+    assert objective == pytest.approx(norm / 2 + least.min(), rel=1e-9)
 
 
 @pytest.mark.slow

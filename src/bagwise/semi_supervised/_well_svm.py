@@ -1,6 +1,6 @@
 """WellSVMClassifier: a convex SVM on rows of which few have a label (Li 2013)."""
 
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, replace
 from numbers import Real
 from typing import Any, Self
 
@@ -22,6 +22,7 @@ from bagwise.solvers.wellsvm.well_svm import (
     MixtureResult,
     PartialLabels,
     canonical_order,
+    refine,
     supervised,
     well_svm,
 )
@@ -70,6 +71,10 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         Value of the constant feature whose weight is the offset of the machine, in units of the
         root mean squared length of the rows; 0 for none. With a dozen labels and balanced
         classes, 0 is often better.
+    refine : bool, default=False
+        Whether to alternate at the end, at most ten times, between an SVM on the labels and the
+        labels that its scores give, as the authors' program does. The result, the machine of one
+        label vector, is kept where it has a lower objective as a semi-supervised SVM (S3VM).
     tol : float, default=1e-2
         Violation of a new label vector, and decrease of the objective, to stop at; relative. The
         search also stops where two label vectors in turn have changed a smaller share of the
@@ -101,7 +106,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     transduction_ : ndarray of shape (n_rows,)
         The label of each training row: the given one, or the predicted.
     label_vectors_ : list of ndarray of int8 of shape (n_cuts, n_rows)
-        Per machine, the label vectors generated.
+        Per machine, the label vectors generated; the one kept, where `refine` found a better one.
     label_weights_ : list of ndarray of shape (n_cuts,)
         Their weights, of sum 1.
     objective_curve_ : ndarray of shape (n_iterations,)
@@ -138,6 +143,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         "C2": [StrOptions({"auto"}), POSITIVE],
         "balance": [None, Interval(Real, 0, 1, closed="both"), "array-like"],
         "threshold": [StrOptions({"auto", "zero", "balanced"})],
+        "refine": ["boolean"],
     }
 
     C1: float = 1.0
@@ -151,6 +157,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     coef0: float = 1.0
     center: bool = True
     offset: float = 0.2
+    refine: bool = False
     tol: float = 1e-2
     max_cuts: int = 50
     random_state: Any = 0
@@ -213,10 +220,14 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         start = np.zeros(len(signs))
         start[known] = alpha
         first = labels.choose(scores, np.ones(len(signs)), scores)
-        return well_svm(
+        result = well_svm(
             rows, labels, costs, first, alpha=start, order=order, tol=tol,
             max_cuts=self.max_cuts, stable=self.tol, seed=seed,
         )  # fmt: skip
+        if not self.refine or len(labels.unknown) == 0:
+            return result
+        refined = refine(rows, labels, costs, result.solution, order=order, tol=tol / 10, seed=seed)
+        return replace(result, solution=refined)
 
     def _thresholds(self, X: Any, labels: list[PartialLabels]) -> Array:
         """Per machine, a score between the negatives and the positives of its balance."""

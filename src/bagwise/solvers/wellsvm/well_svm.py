@@ -42,6 +42,7 @@ MAX_PASSES = 1000  # over the variables, for one mu
 MOST_PASSES = 20_000  # over the variables, for one machine
 MAX_STEPS = 100  # of the level method, for one working set
 ASCENT = 10  # steps of the label search
+ALTERNATIONS = 10  # of labels and machine, to refine
 GROWTH = 0.05  # least growth of the violation by a step of it, relative
 MAX_PLANES = 8  # kept from one working set to the next
 
@@ -271,7 +272,15 @@ def _principal(rows: Rows, start: Floats) -> Floats:
 
 
 def supervised(
-    rows: Rows, pick: Ints, signs: Ints, costs: Floats, *, order: Ints, tol: float, seed: int
+    rows: Rows,
+    pick: Ints,
+    signs: Ints,
+    costs: Floats,
+    *,
+    start: Floats | None = None,
+    order: Ints,
+    tol: float,
+    seed: int,
 ) -> tuple[Floats, Floats]:
     """The ordinary SVM without offset: its vector f and its dual variables.
 
@@ -285,6 +294,8 @@ def supervised(
         Its label.
     costs : ndarray of shape (n_variables,)
         Its C.
+    start : ndarray of shape (n_variables,), default=None
+        Dual variables to start from.
     order : ndarray of int64 of shape (n_variables,)
         The variables in the order that is shuffled.
     tol : float
@@ -300,6 +311,10 @@ def supervised(
         The dual variables.
     """
     alpha, f = np.zeros(len(pick)), np.zeros(rows.width)
+    if start is not None:
+        alpha, coef = start.copy(), np.zeros(rows.n_rows)
+        np.add.at(coef, pick, alpha * signs)
+        f = compiled.dual_descent.combine(rows, coef)
     compiled.dual_descent.descend(
         rows, pick[:, None], signs[:, None], np.ones(1), costs, alpha, f, np.empty((len(f), 0)),
         order=order, tol=tol, max_passes=MAX_PASSES, seed=seed,
@@ -393,6 +408,86 @@ def well_svm(
             master.add(column)
     found = Mixture(master.f, master.coef(), master.pick, master.signs, master.mu, np.array(gap))
     return MixtureResult(found, curve, converged)
+
+
+def refine(
+    rows: Rows,
+    labels: PartialLabels,
+    costs: Floats,
+    mixture: Mixture,
+    *,
+    order: Ints,
+    tol: float,
+    seed: int = 0,
+) -> Mixture:
+    """Alternate between labels and machine from a mixture; keep what lowers the S3VM's objective.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows, one for each variable.
+    labels : PartialLabels
+        B.
+    costs : ndarray of shape (n_rows,)
+        C of each row.
+    mixture : Mixture
+        Where to start.
+    order : ndarray of int64 of shape (n_rows,)
+        The rows in the order that is shuffled.
+    tol : float
+        Relative duality gap of each machine.
+    seed : int, default=0
+        Of the shuffling.
+
+    Returns
+    -------
+    Mixture
+        The machine of one label vector, or the given one where that is better.
+    """
+    lowest, signs = s3vm_objective(rows, labels, costs, mixture)
+    best, picks = mixture, np.arange(rows.n_rows)
+    alpha = np.minimum(np.abs(mixture.coef), costs)
+    for _ in range(ALTERNATIONS):
+        f, alpha = supervised(
+            rows, picks, signs, costs, start=alpha, order=order, tol=tol, seed=seed
+        )
+        found = Mixture(f, alpha * signs, picks[:, None], signs[:, None], np.ones(1), mixture.gap)
+        objective, after = s3vm_objective(rows, labels, costs, found)
+        if objective < lowest:
+            lowest, best = objective, found
+        if (after == signs).all():
+            break
+        signs = after
+    return best
+
+
+def s3vm_objective(
+    rows: Rows, labels: PartialLabels, costs: Floats, mixture: Mixture
+) -> tuple[float, Ints]:
+    """The S3VM's |f|^2 / 2 + sum_i C_i max(0, 1 - y_i f(x_i)), under the best labels y of B.
+
+    Parameters
+    ----------
+    rows : Rows
+        The rows, one for each variable.
+    labels : PartialLabels
+        B.
+    costs : ndarray of shape (n_rows,)
+        C of each row; that of the unlabelled ones is the same, so that sorting finds the best y.
+    mixture : Mixture
+        The machine.
+
+    Returns
+    -------
+    objective : float
+        Its value.
+    signs : ndarray of int8 of shape (n_rows,)
+        Those labels.
+    """
+    scores = compiled.dual_descent.score(rows, mixture.f)
+    _, signs = labels.choose(scores, np.ones(len(scores)), scores)
+    loss = float(costs @ np.maximum(0.0, 1 - signs * scores))
+    return compiled.dual_descent.square(rows, mixture.coef, mixture.f) / 2 + loss, signs
 
 
 class _Master:
