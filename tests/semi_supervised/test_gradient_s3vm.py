@@ -333,6 +333,11 @@ def test_a_rare_class_is_not_swallowed(rng, schedule):
     assert np.mean(model.predict(X)[truth == 0] == 0) > 0.9
 
 
+def test_a_kernel_of_zeros_scores_by_the_share():
+    model = GradientS3VM(kernel=lambda a, b: 0.0).fit(np.eye(5), [0, 1, 1, -1, -1])
+    np.testing.assert_allclose(model.decision_function(np.eye(5)), 1 / 3, atol=1e-9)
+
+
 def test_shares_of_several_classes(rng):
     truth = np.arange(60) % 3
     X = rng.normal(size=(60, 3)) + np.eye(3)[truth]

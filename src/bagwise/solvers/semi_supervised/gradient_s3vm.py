@@ -156,8 +156,7 @@ class PartlyLabelledRisk:
         self.unlabelled = signs == 0
         n_unlabelled = int(self.unlabelled.sum())
         self.free_intercept = n_unlabelled == 0
-        self.weights = self.unlabelled / max(1, n_unlabelled)  # of the mean of unlabelled rows
-        self.mean = np.asarray(rows.T @ self.weights)
+        self.mean = np.asarray(rows.T @ (self.unlabelled / max(1, n_unlabelled)))
 
     def scores(self, point: Floats) -> Floats:
         """Score all rows; b is the mean score of the unlabelled ones."""
@@ -270,7 +269,7 @@ def kernel_factor(gram: Floats) -> Floats:
         L, with L L' = gram and a tiny diagonal.
     """
     shifted = np.array(gram, order="F")
-    shifted[np.diag_indices(len(gram))] += JITTER * float(np.trace(gram)) / len(gram)
+    shifted[np.diag_indices(len(gram))] += JITTER * (float(np.trace(gram)) / len(gram) or 1.0)
     try:
         return lapack.cholesky(shifted, lower=True, overwrite=True)
     except np.linalg.LinAlgError as error:
