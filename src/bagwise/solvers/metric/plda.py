@@ -33,7 +33,7 @@ from bagwise._memory import require_memory
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.compiled import lapack
-from bagwise.compiled.threads import block_bounds, over_bags
+from bagwise.compiled.threads import block_bounds, interruptible, over_bags
 from bagwise.engines import Checkpoint, Part, arrays, digest, iterate, place, to_numpy
 from bagwise.engines.arrays import like
 from bagwise.engines.tensors import torch
@@ -46,6 +46,7 @@ MOST_MATCHED = 14  # labels, or instances, of a bag whose matchings are all summ
 LARGEST_MATCHINGS = 2**22  # values of the table for one bag
 DOUBLE = 1000  # features up to which d x d matrices are float64 whatever X is
 
+NEGLIGIBLE = 1e-9  # probability of no label, for the scatter of those instances
 SMALLEST_COUNT = 1e-6  # of a label, in its prior
 SMALLEST_VARIANCE = 1e-9  # between labels, relative to that within; below, a direction drops out
 FLOOR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}  # added to S_W of unit variances
@@ -65,7 +66,7 @@ class Gaussians:
     mean : ndarray of shape (n_features,)
         m_0.
     directions : ndarray of shape (n_features, n_directions)
-        V, those that tell labels apart first.
+        V, those that tell labels apart first; with random effects only those.
     between : ndarray of shape (n_kept,)
         b in the directions that tell labels apart.
     sums : ndarray of shape (n_labels, n_kept)
@@ -159,11 +160,6 @@ class PLDAPart(Part):
         """Sum of the instances."""
         return to_numpy(arrays.column_sums(self.X))
 
-    def squares(self, mean: Floats) -> Floats:
-        """Sum of the squares of centred features."""
-        blocks = arrays.centred_blocks(self.X, mean, double=True)
-        return sum(to_numpy((block * block).sum(0)) for _, block in blocks)
-
     def start(self, mean: Floats) -> tuple[Any, ...]:
         """The first posterior, all labels alike, and its moments."""
         log_null = float(np.log(FIRST_SHARE))
@@ -176,15 +172,20 @@ class PLDAPart(Part):
         return self.moments(mean)
 
     def moments(self, mean: Floats) -> tuple[Any, ...]:
-        """Sums, counts and squared shares of each label, unnamed instances, and the scatter."""
-        found = self._no_moments(scatter=True)
+        """Sums, counts and squared shares of each label, and the scatter of unnamed instances."""
+        found = self._no_moments()
         for bags, rows in self._blocks():
-            self._add_moments(found, bags, rows, self._centred(rows, mean), scatter=True)
+            self._add_moments(found, bags, rows, self._centred(rows, mean))
         return self._taken(found)
 
-    def expect(
-        self, model: Gaussians, mean: Floats, scatter: bool, damping: float
-    ) -> tuple[Any, ...]:
+    def gram(self, mean: Floats) -> Array:
+        """Upper triangle of the scatter of all instances."""
+        total = self._no_moments()["unnamed"]
+        for _, rows in self._blocks():
+            self._add_scatter(total, self._centred(rows, mean))
+        return to_numpy(total)
+
+    def expect(self, model: Gaussians, mean: Floats, damping: float) -> tuple[Any, ...]:
         """The E-step, and the moments of its posterior.
 
         Parameters
@@ -193,33 +194,35 @@ class PLDAPart(Part):
             The model.
         mean : ndarray of shape (n_features,)
             Where the moments are centred.
-        scatter : bool
-            Whether the scatter is among them: it changes only where instances lose their label.
         damping : float
             Share of the last posterior in the new one.
 
         Returns
         -------
         tuple
-            Log-likelihood, change of the posterior, and the moments.
+            Log-likelihood (random effects: less that of instances that all have no label), change
+            of the posterior, and the moments.
         """
-        value, change, found = 0.0, 0.0, self._no_moments(scatter=scatter)
+        value, change, found = 0.0, 0.0, self._no_moments()
         n_kept, directions = len(model.between), like(model.directions, self._like())
         shift = like((model.mean - mean) @ model.directions, self._like())
         for bags, rows in self._blocks():
             block = self._centred(rows, mean)
             Z = arrays.float64(block @ directions - shift)
-            rest = Z[:, n_kept:]
-            value += float(-0.5 * (rest * rest).sum()) + (rows.stop - rows.start) * model.constant
-            Z = Z[:, :n_kept]
-            null_scores = to_numpy(model.null_scores(Z)) + model.log_null
+            Z, rest = Z[:, :n_kept], Z[:, n_kept:]
+            null_scores = to_numpy(model.null_scores(Z))
+            if model.random:
+                value -= float(null_scores.sum())
+            else:
+                value += len(block) * model.constant - 0.5 * float((rest * rest).sum())
+            null_scores += model.log_null
             scores = self._scores(model, bags, Z)
             scores += model.log_prior[self._labels_of_pairs(bags)]
             found_value, found_change = self._infer(
                 bags, scores, null_scores, model.log_shown, model.log_absent, damping
             )
             value, change = value + found_value, change + found_change
-            self._add_moments(found, bags, rows, block, scatter=scatter)
+            self._add_moments(found, bags, rows, block)
         return (value, change, *self._taken(found))
 
     def posteriors(self) -> tuple[Floats, Floats]:
@@ -318,19 +321,17 @@ class PLDAPart(Part):
         block = block.toarray() if sparse.issparse(block) else block
         return block - like(mean, block)
 
-    def _no_moments(self, *, scatter: bool) -> dict[str, Any]:
+    def _no_moments(self) -> dict[str, Any]:
         k, d = self.candidates.n_labels, self.X.shape[1]
         dtype = np.float64 if d <= DOUBLE else self.X.dtype
         return {
             "sums": np.zeros((k, d), dtype),
             "counts": np.zeros(k),
             "squares": np.zeros(k),
-            "scatter": np.zeros((d, d), dtype, order="F") if scatter else None,
+            "unnamed": np.zeros((d, d), dtype, order="F"),
         }
 
-    def _add_moments(
-        self, found: dict[str, Any], bags: slice, rows: slice, block: Any, *, scatter: bool
-    ) -> None:
+    def _add_moments(self, found: dict[str, Any], bags: slice, rows: slice, block: Any) -> None:
         share = self.posterior[self._pairs(bags)]
         label, row = self._labels_of_pairs(bags), self._rows_of_pairs(bags)
         present, code = np.unique(label, return_inverse=True)
@@ -339,14 +340,19 @@ class PLDAPart(Part):
         found["sums"][present] += member @ block
         found["counts"] += np.bincount(label, share, len(found["counts"]))
         found["squares"] += np.bincount(label, share**2, len(found["squares"]))
-        if scatter:
-            weight = np.sqrt(1 - self.null_posterior[rows])
-            lapack.add_product(found["scatter"], block * like(weight[:, None], block))
+        null = self.null_posterior[rows]
+        some = np.flatnonzero(null > NEGLIGIBLE)
+        if len(some):
+            weighted = block[some] * like(np.sqrt(null[some])[:, None], block)
+            self._add_scatter(found["unnamed"], weighted)
+
+    def _add_scatter(self, total: Any, block: Any) -> None:
+        lapack.add_product(total, block)
 
     def _taken(self, found: dict[str, Any]) -> tuple[Any, ...]:
-        scatter = found["scatter"]
         null = float(self.null_posterior.sum())
-        return found["sums"], found["counts"], found["squares"], null, self.n_possible, scatter
+        moments = found["sums"], found["counts"], found["squares"]
+        return (*moments, null, self.n_possible, found["unnamed"] if null > 0 else 0.0)
 
 
 class TensorPLDAPart(PLDAPart):
@@ -379,19 +385,17 @@ class TensorPLDAPart(PLDAPart):
                 scores[pairs] = -0.5 * (apart * apart).sum(1)
         return to_numpy(scores)
 
-    def _no_moments(self, *, scatter: bool) -> dict[str, Any]:
+    def _no_moments(self) -> dict[str, Any]:
         k, d = self.candidates.n_labels, self.X.shape[1]
         zeros = torch.zeros((k, d), dtype=torch.float64, device=self.X.device)
         return {
             "sums": zeros,
             "counts": np.zeros(k),
             "squares": np.zeros(k),
-            "scatter": zeros.new_zeros((d, d)) if scatter else None,
+            "unnamed": zeros.new_zeros((d, d)),
         }
 
-    def _add_moments(
-        self, found: dict[str, Any], bags: slice, rows: slice, block: Any, *, scatter: bool
-    ) -> None:
+    def _add_moments(self, found: dict[str, Any], bags: slice, rows: slice, block: Any) -> None:
         share = self.posterior[self._pairs(bags)]
         label = self._labels_of_pairs(bags)
         row = arrays.beside(self._rows_of_pairs(bags), self.X)
@@ -400,9 +404,12 @@ class TensorPLDAPart(PLDAPart):
         found["sums"].index_add_(0, arrays.beside(label, self.X), weighted)
         found["counts"] += np.bincount(label, share, len(found["counts"]))
         found["squares"] += np.bincount(label, share**2, len(found["squares"]))
-        if scatter:
-            weight = like(np.sqrt(1 - self.null_posterior[rows])[:, None], block)
-            found["scatter"] += (block * weight).T @ (block * weight)
+        weight = like(np.sqrt(self.null_posterior[rows])[:, None], block)
+        self._add_scatter(found["unnamed"], block * weight)
+
+    def _add_scatter(self, total: Any, block: Any) -> None:
+        block = arrays.float64(block)
+        total += block.T @ block
 
     def _taken(self, found: dict[str, Any]) -> tuple[Any, ...]:
         return super()._taken({name: to_numpy(value) for name, value in found.items()})
@@ -490,7 +497,8 @@ def label_set_plda(
     SolverResult
         ``solution`` is (posterior of each instance and candidate label, posterior of no label);
         the curve is minus the log-likelihood. With random effects an instance is predicted without
-        its own share, and the curve may rise.
+        its own share, the log-likelihood is that beyond instances without labels, and the curve
+        may rise.
     Gaussians
         The model.
     """
@@ -500,23 +508,26 @@ def label_set_plda(
         purpose=f"the scatter of {d:,} features and the means of {k:,} labels",
         remedy="reduce the features first, with InstanceTransformer(PCA(100)) for example",
     )
-    names = "sums", "counts", "squares", "null", "n_possible", "scatter"
+    names = "sums", "counts", "squares", "null", "n_possible", "unnamed"
     estimate = Estimate(one_each=one_each, null=null, shrinkage=shrinkage, n_rows=n)
-    varies = one_each or null
+    remembered = *names, "mean", "scale", "scatter", "curve", "settled"
     posteriors: list[tuple[Floats, Floats]] = []
 
     def begin(memory: dict[str, Any]) -> None:
         mean = parts.total("sums") / n
-        scale = np.sqrt(parts.total("squares", mean) / n)
-        memory |= {"mean": mean, "scale": np.where(scale > 0, scale, 1.0), "curve": np.empty(0)}
-        memory |= dict(zip(names, parts.total("start", mean), strict=True))
+        scatter = parts.total("gram", mean)
+        scale = np.sqrt(np.diag(scatter).astype(np.float64) / n)
+        memory |= {"mean": mean, "scatter": scatter, "scale": np.where(scale > 0, scale, 1.0)}
+        memory |= {
+            "curve": np.empty(0),
+            **dict(zip(names, parts.total("start", mean), strict=True)),
+        }
 
     def step(memory: dict[str, Any]) -> bool:
         model = estimate(memory, random=random and memory["n_iter"] >= FIXED_FIRST)
         damping = DAMPING if memory["n_iter"] >= UNDAMPED else 0.0
-        value, change, *moments = parts.total("expect", model, memory["mean"], varies, damping)
-        new = dict(zip(names, moments, strict=True))
-        memory |= {name: new[name] for name in names if new[name] is not None}
+        value, change, *moments = parts.total("expect", model, memory["mean"], damping)
+        memory |= dict(zip(names, moments, strict=True))
         memory["curve"] = np.append(memory["curve"], -value)
         memory["settled"] = bool(change <= 2 * tol * n and memory["n_iter"] >= FIXED_FIRST)
         if memory["settled"] or memory["n_iter"] + 1 == max_iter:
@@ -525,8 +536,8 @@ def label_set_plda(
 
     with place(bags, PLDAPart, indicator, one_each=one_each, null=null) as parts:
         memory = iterate(
-            parts, dict.fromkeys([*names, "mean", "scale", "curve", "settled"], 0.0), begin, step,
-            max_iter=max_iter, track=track, checkpoint=checkpoint,
+            parts, dict.fromkeys(remembered, 0.0), begin, step, max_iter=max_iter, track=track,
+            checkpoint=checkpoint,
         )  # fmt: skip
         model = estimate(memory, random=random)
         posterior, null_posterior = zip(*(posteriors or parts.each("posteriors")), strict=True)
@@ -557,8 +568,8 @@ class Estimate:
         Parameters
         ----------
         moments : dict
-            Sums, counts and squared shares of the labels, the scatter about ``mean``, and the
-            ``scale`` of the features.
+            Sums, counts and squared shares of the labels, the scatter about ``mean`` of all and of
+            unnamed instances, and the ``scale`` of the features.
         random : bool
             Random effects, or fixed ones.
 
@@ -569,16 +580,19 @@ class Estimate:
         counts, squares, scale = moments["counts"], moments["squares"], moments["scale"]
         N, d = float(counts.sum()), len(scale)
         n = np.maximum(counts, SMALLEST_COUNT)
-        M = moments["sums"] / (scale * n[:, None]).astype(moments["sums"].dtype)
+        M = moments["sums"] / scale.astype(moments["sums"].dtype)
+        M /= n[:, None].astype(M.dtype)
         own = squares / n  # degrees of freedom of each mean
-        R = self._within(moments["scatter"], scale, _times_root(M, counts), N, float(own.sum()))
+        R = self._within(moments, _times_root(M, counts), N, float(own.sum()))
         mean = (counts / N).astype(M.dtype) @ M
-        M = M - mean
+        M -= mean
         G = lapack.solve_upper(R, _times_root(M, counts).T, transposed=True).T
         C = np.zeros((d, d), G.dtype, order="F")
         lapack.add_product(C, G)
-        values, Q = lapack.eigenvectors(C, 0, d - 1, lower=False)
-        values, V = values[::-1].astype(np.float64), lapack.solve_upper(R, Q)[:, ::-1]
+        del G
+        values, Q = interruptible(np.linalg.eigh, C, "U")
+        del C
+        values = values[::-1].astype(np.float64)
         # E[sum_c n_c M_c M_c'] = (N - sum n_c^2 / N) S_B + sum_c own_c (1 - n_c / N) S_W
         by_chance = float((own * (1 - counts / N)).sum())
         between = (values - by_chance) / max(N - float(counts @ counts) / N, SMALLEST_COUNT)
@@ -587,13 +601,15 @@ class Estimate:
             kept = values > 1e-9 * max(values[0], SMALLEST_COUNT)
         n_kept = max(1, int(np.count_nonzero(kept)))  # both fall from the first to the last
         between = np.maximum(between[:n_kept], SMALLEST_VARIANCE)
+        Q = Q[:, ::-1][:, : n_kept if random else d]  # for the likelihood, the others as well
+        V = lapack.solve_upper(R, lapack.with_fixed_signs(Q))
         log_det = -np.log(np.diag(R).astype(np.float64)).sum() - np.log(scale).sum()
         shares = self._shares(moments, N)
         return Gaussians(
             mean=moments["mean"] + mean * scale,
             directions=np.ascontiguousarray(V / scale[:, None].astype(V.dtype)),
             between=between,
-            sums=counts[:, None] * (M @ V[:, :n_kept]).astype(np.float64),
+            sums=counts[:, None].astype(M.dtype) * (M @ V[:, :n_kept]),
             counts=counts,
             random=random,
             **shares,
@@ -602,10 +618,12 @@ class Estimate:
             absent_share=float(np.exp(shares["log_absent"])),
         )
 
-    def _within(self, scatter: Array, scale: Floats, M: Array, N: float, own: float) -> Array:
+    def _within(self, moments: dict[str, Any], M: Array, N: float, own: float) -> Array:
         """Upper Cholesky factor of S_W, of features of unit variance."""
-        unit = scale.astype(scatter.dtype)
-        W = np.asfortranarray(scatter / unit / unit[:, None])
+        W = np.asfortranarray(moments["scatter"] - moments["unnamed"])
+        unit = moments["scale"].astype(W.dtype)
+        W /= unit
+        W /= unit[:, None]
         lapack.add_product(W, M, -1.0)
         W /= N if self.shrinkage == 0 else max(N - own, 1.0)
         d, diagonal = len(W), np.diag(W).astype(np.float64).copy()
