@@ -127,6 +127,11 @@ def ored_logistic(
             theta[:, -1] += theta[:, :-1] @ origin
         run = _lbfgs if solver == "lbfgs" else partial(_em, gradient_step=solver == "gem")
         before: list[float] = []
+        if rates[1] > RARE and start is None:
+            # From W = 0, labels of rare classes would be taken for spurious ones before W has
+            # learned to tell these classes.
+            near = replace(problem, rates=(rates[0], RARE))
+            theta, _, _ = run(near, theta, min(FIRST_ITERATIONS, max_iter), 5 * tol, iter)
         if spurious == "learn":
             problem, theta, before = _learn_spurious(problem, theta, run, max_iter, tol)
         theta, curve, converged = run(problem, theta, max_iter - len(before), tol, track)
@@ -226,14 +231,8 @@ def first_rates(missing: float | str, spurious: float | str) -> Rates:
 def _learn_spurious(
     problem: _Problem, theta: Floats, run: Callable[..., Outcome], max_iter: int, tol: float
 ) -> tuple[_Problem, Floats, list[float]]:
-    """Improve W, then the rate of spurious labels, in turn; leave one iteration over.
-
-    W is first fitted as if hardly any label were spurious: from W = 0, EM would take the labels
-    of rare classes for spurious ones before W has learned to tell these classes.
-    """
+    """Improve the rate of spurious labels, then W, in turn; leave one iteration over."""
     missing, curve = problem.rates[0], list[float]()
-    first = max(1, min(FIRST_ITERATIONS, max_iter - 1))
-    theta, _, _ = run(replace(problem, rates=(missing, RARE)), theta, first, 5 * tol, iter)
     for _ in range(EM_STEPS):
         _, _, spurious, left = problem.reports(theta)
         rate = float(np.clip(spurious / max(spurious + left, TINY), *RATE_RANGE))
