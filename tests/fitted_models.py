@@ -38,6 +38,7 @@ VARIANTS = [
     classification.WellMISVM(kernel="linear"),
     cluster.BagConstrainedSpectralClustering(2, affinity="nearest_neighbors", n_neighbors=5),
     cluster.BagConstrainedSpectralClustering(2, affinity="landmark", n_landmarks=10),
+    cluster.BagConstrainedSpectralClustering(2, constraints="posterior"),
     cluster.KernelKMeans(3, kernel="linear"),
     cluster.WellSVMClustering(4),
     metric_learning.MIMLCA(kernel="rbf", gamma=0.5, n_components=5),

@@ -47,7 +47,7 @@ PACKAGES = {
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION,
     "classification": FOUNDATION | {"embedding"},
-    "cluster": FOUNDATION,
+    "cluster": FOUNDATION | {"annotation"},
     "semi_supervised": FOUNDATION,
     "annotation": FOUNDATION,
     "metric_learning": FOUNDATION,

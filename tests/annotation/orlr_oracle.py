@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 
 from bagwise import Bags
 from bagwise.compiled import label_subsets
-from bagwise.compiled.compilation import read_only
+from bagwise.compiled.arguments import read_only
 
 
 def drawn(n_bags=40, n_classes=4, seed=0, spread=3.0):

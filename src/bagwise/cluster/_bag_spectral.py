@@ -18,6 +18,7 @@ from bagwise.base._fitted_state import (
     FittedState,
     Floats,
     Integers,
+    Model,
     Number,
     OrNone,
     Table,
@@ -26,6 +27,7 @@ from bagwise.base._fitted_state import (
 )
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.cluster._affinity import AFFINITIES, compare, compare_new, resolve_affinity
+from bagwise.cluster._label_agreement import LabelAgreement
 from bagwise.cluster._placed_rows import rows_in_order
 from bagwise.engines import over_partitions
 from bagwise.exceptions import InputError
@@ -64,6 +66,9 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         - "spectral_learning": similarity 1 between bags with the same single label, 0 between bags
           without a common label (Kamvar et al. 2003);
         - "regularization": a penalty between bags with the same single label (Ji and Xu 2006);
+        - "posterior": W is multiplied by the probability that both instances have the same label,
+          by :class:`~bagwise.annotation.ORedLogisticRegression` with an RBF kernel, given the label
+          sets. Finds classes best; `alpha` is not used;
         - None: plain spectral clustering.
 
         The pairs with the same single label are not used when there are more clusters than classes.
@@ -121,6 +126,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     cluster_class_shares_ : ndarray of shape (n_clusters, n_classes) or None
         The share of each class in each cluster, by maximum likelihood, given that each instance
         bears one of the labels of its bag; zeros for a cluster without labelled instances.
+    annotator_ : ORedLogisticRegression
+        The model of the labels of instances; only with "posterior" and labels.
     affinity_ : str or callable
         The affinity used.
     alpha_ : float
@@ -164,7 +171,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
 
     _parameter_constraints = {
         "alpha": [NOT_NEGATIVE],
-        "constraints": [StrOptions(set(CONSTRAINTS)), None],
+        "constraints": [StrOptions({*CONSTRAINTS, "posterior"}), None],
         "affinity": [StrOptions(set(AFFINITIES)), callable],
         "neighbor_search": [StrOptions({"exact", "approximate"})],
         "scale_neighbor": [COUNT],
@@ -209,6 +216,9 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         if self.affinity_ == "precomputed":  # new instances are rows of similarities
             anchors = dict.fromkeys(("_anchors", "_scales"), OrNone(Text(set())))
             anchors["_anchor_vectors"] = Floats("n_features_in_", "n_vectors")
+        if hasattr(self, "annotator_"):
+            anchors["annotator_"] = Model("annotate_proba", n_classes="n_labels")
+            anchors["_posteriors"] = Floats("n_anchors", "n_labels", low=0, high=1 + 1e-9)
         kinds = {self.affinity} if self.affinity in AFFINITIES[1:] else set(AFFINITIES[1:])
         return super()._fitted_state() | {
             "labels_": Integers("n_instances", low=0, below=self.n_clusters),
@@ -252,6 +262,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         next(stages, None)
         with rows_in_order(bags, order) as rows:
             similarity, anchors, scales = compare(self, affinity, rows, rng)
+        agreement = self._agreement(affinity, bags, labels, order, rng)
+        similarity = similarity if agreement is None else agreement.weigh(similarity)
         next(stages, None)
         operator = self._constrain(similarity, bags.bag_index[order], labels)
         result = leading_eigenvectors(
@@ -269,6 +281,9 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         self.eigenvalues_, self.cluster_centers_ = eigenvalues, centers
         self.affinity_, self.alpha_ = affinity, operator.alpha
         self._anchors, self._scales = anchors, scales
+        self.__dict__.pop("annotator_", None)  # of an earlier fit
+        if agreement is not None:
+            self.annotator_, self._posteriors = agreement.annotator, agreement.posteriors
         self._anchor_vectors = self._at_anchors(similarity, operator, vectors, eigenvalues)
         self._name_clusters(bags, labels)
         return self
@@ -314,8 +329,25 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         for rows in gen_batches(bags.n_instances, 4096):
             some = bags.instances[rows]
             near = compare_new(self, self.affinity_, some, self._anchors, self._scales)
+            if hasattr(self, "annotator_"):
+                near = LabelAgreement(self.annotator_, self._posteriors).weigh_new(near, some)
             found[rows] = nearest_center(near, self._anchor_vectors, self.cluster_centers_)
         return found
+
+    def _agreement(
+        self, affinity: Any, bags: Any, labels: Labels | None, order: Ints, rng: Any
+    ) -> LabelAgreement | None:
+        """What weighs the similarities with "posterior"; None where no labels tell them apart."""
+        if self.constraints != "posterior":
+            return None
+        if affinity in ("landmark", "precomputed"):
+            raise InputError(
+                f"constraints='posterior' cannot be combined with affinity={affinity!r}: use "
+                "affinity='nearest_neighbors', or constraints='bag'."
+            )
+        if labels is None or labels.indicator.shape[1] < 2 or not (labels.indicator == 1).any():
+            return None
+        return LabelAgreement.learn(bags, labels, order, rng.randint(np.iinfo(np.int32).max))
 
     def _at_anchors(
         self, similarity: Any, operator: ConstrainedSimilarity, vectors: Array, values: Array
@@ -332,7 +364,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
             similarity,
             bag_index,
             None if labels is None else labels.indicator,
-            constraints=self.constraints,
+            constraints=None if self.constraints == "posterior" else self.constraints,
             alpha=self.alpha,
             n_clusters=self.n_clusters,
             adapt_alpha=not isinstance(similarity, np.ndarray),

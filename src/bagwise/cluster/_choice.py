@@ -156,7 +156,7 @@ def _check_request(
     if estimator.constraints in ("spectral_learning", "regularization"):
         raise InputError(
             f"constraints={estimator.constraints!r} has no alpha, and changes with the number of "
-            "clusters: use 'bag', 'bag_as_printed', 'bag_only_ambiguous' or None."
+            "clusters: use 'bag', 'bag_as_printed', 'bag_only_ambiguous', 'posterior' or None."
         )
     if not counts or not weights or n_resamples < 2 or not 0 < share <= 1:
         raise InputError(
@@ -197,11 +197,14 @@ class _Clusterings:
             drawn = drawn.with_instances(drawn.instances[:, self.rows])
         order = own_order(drawn, known, pairwise=pairwise)
         similarity, anchors, scales = compare(estimator, affinity, drawn.instances[order], rng)
+        agreement = estimator._agreement(affinity, drawn, known, order, rng)
+        similarity = similarity if agreement is None else agreement.weigh(similarity)
         near = None
         if len(self.others):
             left_out = bags.instances[self.others]
             left_out = left_out[:, self.rows] if pairwise else left_out
             near = compare_new(estimator, affinity, left_out, anchors, scales)
+            near = near if agreement is None else agreement.weigh_new(near, left_out)
         came = np.argsort(order)
         for i, alpha in enumerate(weights):
             model = clone(estimator).set_params(alpha=alpha)

@@ -8,7 +8,8 @@ its feature is not above the threshold; a node that does not split has the thres
 import numpy as np
 
 from bagwise._types import Bools, Floats, Ints
-from bagwise.compiled.compilation import compiled, read_only
+from bagwise.compiled.arguments import read_only
+from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import even_bounds, run_blocks
 
 _compiled = compiled()

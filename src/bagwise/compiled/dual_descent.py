@@ -26,7 +26,8 @@ from scipy import sparse
 from sklearn.utils.extmath import row_norms
 
 from bagwise._types import Array, Floats, Ints
-from bagwise.compiled.compilation import compiled, read_only
+from bagwise.compiled.arguments import read_only
+from bagwise.compiled.compilation import compiled
 from bagwise.compiled.prefetch import prefetch
 from bagwise.compiled.threads import even_bounds, run_blocks
 

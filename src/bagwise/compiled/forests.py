@@ -7,7 +7,8 @@ is a leaf, so that every descent ends, whatever the arrays hold.
 import numpy as np
 
 from bagwise._types import Array, Floats, Ints
-from bagwise.compiled.compilation import compiled, read_only
+from bagwise.compiled.arguments import read_only
+from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import even_bounds, run_blocks
 
 _compiled = compiled()

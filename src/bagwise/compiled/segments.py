@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bagwise._types import Array, Floats, Ints
-from bagwise.compiled.compilation import compiled, read_only
+from bagwise.compiled.arguments import read_only
+from bagwise.compiled.compilation import compiled
 from bagwise.compiled.threads import over_bags
 
 _compiled = compiled()

@@ -4,7 +4,8 @@ import numpy as np
 
 from bagwise._types import Array, Floats, Ints
 from bagwise.compiled import threads
-from bagwise.compiled.compilation import compiled, read_only
+from bagwise.compiled.arguments import read_only
+from bagwise.compiled.compilation import compiled
 
 _compiled = compiled()
 # Sums may be taken in any order, which lets the compiler use vector instructions.

@@ -19,7 +19,7 @@ import numpy as np
 from bagwise import compiled
 from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compiled.compilation import read_only
+from bagwise.compiled.arguments import read_only
 from bagwise.compiled.threads import SMALL, block_bounds, n_threads, run_blocks
 from bagwise.engines import Part, codes_of_instances, digest, to_numpy
 from bagwise.engines.arrays import beside, column_sums, exp, float64, like, log_softmax, product

@@ -13,7 +13,7 @@ from sklearn.utils.extmath import row_norms
 from bagwise import compiled
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.compiled.compilation import read_only
+from bagwise.compiled.arguments import read_only
 from bagwise.solvers.result import SolverResult
 
 CAPACITY = 12  # instances remembered per bag and wrong class

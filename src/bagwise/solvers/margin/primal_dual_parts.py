@@ -14,7 +14,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from bagwise import compiled
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.compiled.compilation import read_only
+from bagwise.compiled.arguments import read_only
 from bagwise.compiled.threads import bag_bounds, over_bags, run_blocks
 from bagwise.engines import Part, digest, to_numpy
 from bagwise.engines.arrays import beside, like, product

@@ -1,0 +1,89 @@
+"""Similarities weighted by the agreement of labels: W o P P', with P the posteriors of kernel ORLR.
+
+Label sets say which labels a bag shows; ORLR's posteriors say it of each instance. Neighbours that
+probably have different labels are then hardly tied to each other.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import gen_batches
+
+from bagwise._types import Array, Floats, Ints
+from bagwise.annotation import ORedLogisticRegression
+from bagwise.bags import Bags
+from bagwise.base import in_canonical_order
+from bagwise.labels import Labels
+
+# Of the agreement of all pairs: an instance none of whose neighbours can have its label stays tied.
+LEAST = 1e-3
+BLOCK = 2**22  # values of a block
+
+
+@dataclass(frozen=True)
+class LabelAgreement:
+    """What is known about the labels of instances.
+
+    Attributes
+    ----------
+    annotator : ORedLogisticRegression
+        The model of the labels.
+    posteriors : ndarray of shape (n_instances, n_classes)
+        Of the instances, given the label sets of their bags.
+    """
+
+    annotator: ORedLogisticRegression
+    posteriors: Floats
+
+    @classmethod
+    def learn(cls, bags: Any, labels: Labels, order: Ints, seed: int) -> Self:
+        """Fit kernel ORLR; the posteriors are those of the instances in a given order."""
+        local = isinstance(bags, Bags)
+        # So that landmarks do not depend on the order of the bags.
+        seen, sets = in_canonical_order(bags, labels) if local else (bags, labels)
+        model = ORedLogisticRegression(kernel="rbf", random_state=seed)
+        model.fit(seen, sets.indicator)
+        return cls(model, model.annotate_proba(bags, labels.indicator)[order])
+
+    def weigh(self, similarity: Any) -> Any:
+        """Weigh the similarities of the instances with each other."""
+        return weigh_by_agreement(similarity, self.posteriors, self.posteriors)
+
+    def weigh_new(self, similarity: Any, rows: Any) -> Any:
+        """Weigh the similarities of new instances, whose label sets are not known, with these."""
+        probable = self.annotator.predict_proba_instances([rows])
+        return weigh_by_agreement(similarity, probable, self.posteriors)
+
+
+def weigh_by_agreement(similarity: Any, P: Floats, Q: Floats) -> Any:
+    """Multiply similarities by the probability that both instances have the same label.
+
+    Parameters
+    ----------
+    similarity : ndarray or CSR of shape (n, m)
+        Similarities.
+    P, Q : ndarray of shape (n, n_classes), (m, n_classes)
+        Posteriors of the instances of rows and columns.
+
+    Returns
+    -------
+    ndarray or CSR of shape (n, m)
+        A new matrix.
+    """
+    if not sparse.issparse(similarity):
+        weighted = np.empty_like(similarity)
+        for rows in gen_batches(len(P), max(1, BLOCK // len(Q))):
+            weighted[rows] = similarity[rows] * _agreement(P[rows] @ Q.T)
+        return weighted
+    weighted = similarity.tocsr(copy=True)
+    row = np.repeat(np.arange(len(P)), np.diff(weighted.indptr))
+    for edges in gen_batches(weighted.nnz, max(1, BLOCK // P.shape[1])):
+        both = np.einsum("ec,ec->e", P[row[edges]], Q[weighted.indices[edges]])
+        weighted.data[edges] *= _agreement(both)
+    return weighted
+
+
+def _agreement(both: Array) -> Array:
+    return LEAST + (1 - LEAST) * both
