@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from bagwise.annotation import ORedLogisticRegression
 from reproduction import load_paper, make_plan
 from reproduction._protocols import PROTOCOLS
+from reproduction._protocols.annotation import _with_errors
 
 
 def units(experiment, *only):
@@ -86,3 +87,14 @@ def test_corrections_are_of_instances_that_then_count_as_right(method):
         n_right = result["untouched"] * (n_train - n_corrected) + n_corrected
         assert result["training"] == pytest.approx(n_right / n_train)
     assert found[-1]["training"] > found[0]["training"]
+
+
+@pytest.mark.parametrize("error", ["clean", "spurious", "missing"])
+def test_errors_are_planted_in_a_share_of_the_label_sets(error):
+    sets = units("table2-transductive", "orlr")[0].load().label_sets
+    wrong = _with_errors(sets, error, 0.3, seed=0)
+    change = wrong.astype(int) - sets
+    n_changed = np.count_nonzero(change.any(axis=1))
+    assert n_changed == np.abs(change).sum() == (0 if error == "clean" else round(0.3 * len(sets)))
+    assert set(np.unique(change)) <= {0, {"clean": 0, "spurious": 1, "missing": -1}[error]}
+    assert wrong.any(axis=1).all()
