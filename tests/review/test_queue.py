@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from bagwise.annotation import ORedLogisticRegression, RankLossSIM
 from bagwise.exceptions import InputError
 from bagwise.review import Correction, ReviewQueue
-from syllables import BIRDS, fitted
+from syllables import BIRDS, fitted, recordings
 
 
 def test_the_least_certain_comes_first_given_all_decisions():
@@ -107,3 +107,17 @@ def test_a_model_that_does_not_say_how_sure_it_is():
     _, bags, sets, _ = fitted()
     with pytest.raises(InputError, match="RankLossSIM does not say how sure"):
         ReviewQueue(RankLossSIM().fit(bags, sets), bags, sets)
+
+
+def test_a_label_outside_the_set_is_no_choice():
+    bags, sets, _ = recordings()
+    model = ORedLogisticRegression(0.1, missing=0.4, spurious=0.1).fit(bags, sets)
+    sets = [{"owl", "wren"}, set(), *sets[2:]]
+    named = model.annotate(bags, sets)
+    assert "robin" in named[: bags.sizes[0]]  # which its set does not list
+    queue = ReviewQueue(model, bags, sets)
+    while (instance := queue.next()) is not None:
+        assert queue.guess(instance) in queue.choices(instance)
+        assert queue.posterior[instance].sum() == pytest.approx(1)
+        queue.decide(instance, queue.guess(instance))
+    assert_allclose(queue.posterior.sum(axis=1), 1)

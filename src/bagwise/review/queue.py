@@ -12,6 +12,7 @@ from bagwise.exceptions import InputError
 from bagwise.review.store import Correction, match_corrections, written_names
 
 OPEN, DECIDED, PASSED = 0, 1, 2
+TINY = 1e-300
 
 
 class ReviewQueue:
@@ -253,7 +254,17 @@ class ReviewQueue:
         proba = self._model.annotate_proba(
             self._bags[part], self._sets[part], instance_labels=known
         )
-        return proba[:, : len(self.names)]
+        proba = proba[:, : len(self.names)]
+        if getattr(self._model, "missing_", 0) == 0:
+            return proba
+        # The model may name a label that the set does not list; a reviewer chooses among the set.
+        for bag in range(part.start, part.stop):
+            rows = slice(*(offsets[bag : bag + 2] - offsets[part.start]))
+            allowed = np.isin(self.names, self.choices(int(offsets[bag])))
+            if allowed.any():
+                proba[rows] = np.where(allowed, proba[rows], 0.0)
+                proba[rows] /= np.maximum(proba[rows].sum(axis=1, keepdims=True), TINY)
+        return proba
 
     def _least_certain(self, limit: int | None) -> Ints:
         n_choices = [len(self.choices(int(first))) for first in self._bags.offsets[:-1]]
