@@ -37,7 +37,7 @@ Column = tuple[Ints, Ints]  # row and sign of each variable
 
 TINY = np.finfo(float).tiny
 INEXACT = 0.1  # how exactly a problem is solved, in units of the gap of the one it serves
-LEVEL = 0.5  # where between the bounds the next weights are looked for
+LEVEL = 0.7  # where between the bounds the next weights are looked for
 MAX_PASSES = 1000  # over the variables, for one mu
 MOST_PASSES = 20_000  # over the variables, for one machine
 MAX_STEPS = 100  # of the level method, for one working set
