@@ -73,6 +73,17 @@ def test_eigenvectors_are_scipys(matrix, lower):
         np.testing.assert_allclose(overlap, np.eye(n_found), atol=1e-3)
 
 
+def test_all_eigenvectors_are_scipys_in_the_memory_of_the_matrix(matrix):
+    upper = np.asfortranarray(np.triu(matrix))
+    values, vectors = lapack.all_eigenvectors(upper)
+    assert vectors is upper
+    expected = linalg.eigh(matrix)
+    assert_close(values, expected[0])
+    np.testing.assert_allclose(np.abs(vectors.T @ expected[1]), np.eye(N), atol=1e-3)
+    one = np.array([[2.0]], order="F")
+    assert lapack.all_eigenvectors(one)[0] == 2.0
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_triangular_solve_is_scipys(matrix, transposed):
     factor = linalg.cholesky(matrix)

@@ -160,6 +160,40 @@ def _syevr(matrix: Array, first: int, last: int, lower: bool) -> tuple[Array, Ar
     return values[:k], vectors
 
 
+def all_eigenvectors(matrix: Array) -> tuple[Array, Array]:
+    """All eigenvalues, rising, and eigenvectors of a large matrix, in its own memory (syevd).
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, n)
+        Symmetric, in Fortran order; the upper triangle is read. Overwritten by the eigenvectors.
+
+    Returns
+    -------
+    values : ndarray of shape (n,)
+    vectors : ndarray of shape (n, n)
+        With arbitrary signs; `matrix` itself.
+
+    Raises
+    ------
+    LinAlgError
+        Where LAPACK fails.
+    """
+    n, dtype = len(matrix), matrix.dtype
+    values = np.empty(n, dtype)
+
+    def call(work: Array, n_work: int, integers: Array, n_integers: int) -> int:
+        return _call(
+            "syevd", 4 * n**3 // 3 if n_work > 0 else 0, dtype,
+            "V", "U", n, matrix, max(n, 1), values, work, n_work, integers, n_integers, 0,
+        )  # fmt: skip
+
+    n_work, n_integers = 1 + 6 * n + 2 * n**2, 3 + 5 * n  # as LAPACK documents them
+    if call(np.empty(n_work, dtype), n_work, np.empty(n_integers, _int()), n_integers):
+        raise np.linalg.LinAlgError("the eigenvectors were not found")
+    return values, matrix
+
+
 def with_fixed_signs(vectors: Array) -> Array:
     """Give each column the sign that makes its largest entry positive.
 

@@ -18,6 +18,7 @@ from bagwise.base import BagClassifierMixin, fit_method
 from bagwise.base import _fitted_state as kinds
 from bagwise.base._fitted_state import FittedState
 from bagwise.base._parameters import with_parameters
+from bagwise.compiled.lapack import with_fixed_signs
 from bagwise.engines import Checkpoint, digest, one_core_if_few_instances, place, to_numpy
 from bagwise.engines.arrays import like, product
 from bagwise.exceptions import LabelError
@@ -252,7 +253,9 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
 
     def _keep_model(self, model: Gaussians, dtype: Any) -> None:
         b = model.between
-        coordinates = model.directions[:, : len(b)].T
+        found = model.directions[:, : len(b)]
+        signs = np.where((with_fixed_signs(found) * found).sum(axis=0) < 0, -1, 1)
+        coordinates = (found * signs).T
         apart = b > SMALLEST_VARIANCE
         apart[0] = True  # a map to no dimension is of no use
         scale = np.sqrt(b / (1 + b))[apart, None]
@@ -260,7 +263,8 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         self.coordinates_ = np.ascontiguousarray(coordinates, dtype=dtype)
         self.mean_, self.between_variances_ = model.mean.astype(dtype), b.astype(dtype)
         n = model.counts
-        self.label_means_ = (model.sums / np.where(n > 0, n, 1.0)[:, None]).astype(dtype)
+        means = model.sums / np.where(n > 0, n, 1.0)[:, None]
+        self.label_means_ = (means * signs).astype(dtype)
         self.label_counts_ = n
         self.null_share_, self.absent_share_ = model.null_share, model.absent_share
 

@@ -33,14 +33,14 @@ from bagwise._memory import require_memory
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.compiled import lapack
-from bagwise.compiled.threads import block_bounds, interruptible, over_bags
+from bagwise.compiled.threads import block_bounds, over_bags
 from bagwise.engines import Checkpoint, Part, arrays, digest, iterate, place, to_numpy
 from bagwise.engines.arrays import like
 from bagwise.engines.tensors import torch
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 from bagwise.solvers.result import SolverResult
 
-BLOCK = 2**22  # values of a block of instances
+BLOCK = 2**21  # values of a block of instances
 MAX_OPERATIONS = 1e8  # instance x subset x label of one bag; beyond, its posterior is approximated
 MOST_MATCHED = 14  # labels, or instances, of a bag whose matchings are all summed over
 LARGEST_MATCHINGS = 2**22  # values of the table for one bag
@@ -586,12 +586,11 @@ class Estimate:
         R = self._within(moments, _times_root(M, counts), N, float(own.sum()))
         mean = (counts / N).astype(M.dtype) @ M
         M -= mean
-        G = lapack.solve_upper(R, _times_root(M, counts).T, transposed=True).T
+        G = lapack.solve_upper(R, _times_root(M, counts).T, transposed=True, overwrite=True).T
         C = np.zeros((d, d), G.dtype, order="F")
         lapack.add_product(C, G)
         del G
-        values, Q = interruptible(np.linalg.eigh, C, "U")
-        del C
+        values, Q = lapack.all_eigenvectors(C)
         values = values[::-1].astype(np.float64)
         # E[sum_c n_c M_c M_c'] = (N - sum n_c^2 / N) S_B + sum_c own_c (1 - n_c / N) S_W
         by_chance = float((own * (1 - counts / N)).sum())
@@ -602,14 +601,18 @@ class Estimate:
         n_kept = max(1, int(np.count_nonzero(kept)))  # both fall from the first to the last
         between = np.maximum(between[:n_kept], SMALLEST_VARIANCE)
         Q = Q[:, ::-1][:, : n_kept if random else d]  # for the likelihood, the others as well
-        V = lapack.solve_upper(R, lapack.with_fixed_signs(Q))
+        V = lapack.solve_upper(R, Q)
         log_det = -np.log(np.diag(R).astype(np.float64)).sum() - np.log(scale).sum()
+        del R, Q, C
+        sums = M @ V[:, :n_kept]
+        sums *= counts[:, None].astype(sums.dtype)
+        V /= scale[:, None].astype(V.dtype)
         shares = self._shares(moments, N)
         return Gaussians(
             mean=moments["mean"] + mean * scale,
-            directions=np.ascontiguousarray(V / scale[:, None].astype(V.dtype)),
+            directions=np.ascontiguousarray(V),
             between=between,
-            sums=counts[:, None].astype(M.dtype) * (M @ V[:, :n_kept]),
+            sums=sums,
             counts=counts,
             random=random,
             **shares,
