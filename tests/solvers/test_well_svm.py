@@ -149,7 +149,7 @@ def test_planes_kept_from_smaller_working_sets_are_bounds(rng, monkeypatch):
             lambda a, Q=Q: (a @ Q @ a / 2 - a.sum(), Q @ a - 1), np.ones(8), jac=True,
             bounds=[(0, 2.0)] * 8, options={"ftol": 1e-14, "gtol": 1e-10},
         )  # fmt: skip
-        assert max(plane @ mu for _, plane in master.planes) <= -found.fun * (1 + 1e-6)
+        assert max(plane @ mu for plane in master.planes) <= -found.fun * (1 + 1e-6)
 
 
 def test_labels_that_stay_end_the_search():

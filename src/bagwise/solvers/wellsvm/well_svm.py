@@ -16,6 +16,7 @@ bound that ends the search holds for the label vectors it has found, not for all
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -509,7 +510,8 @@ class _Master:
         self.squares = np.array([self.square(first, self.f)])
         self.groups = compiled.dual_descent.sign_groups(self.pick, self.signs, order)
         self.highest, self.gap = np.inf, 0.0  # least primal value met, at mu; gap there
-        self.planes: list[tuple[Floats, Floats]] = []  # the a that makes it; the plane
+        self.planes: list[Floats] = []  # 1'a - |v_t|^2 / 2 of each t, for each a met
+        self.alphas: deque[Floats] = deque(maxlen=MAX_PLANES)  # the last of these a
         self.n_passes = 0
 
     @property
@@ -554,16 +556,18 @@ class _Master:
         v = self.vector(column)
         self.E = np.column_stack([self.E, v - self.f])
         self.squares = np.append(self.squares, self.square(column, v))
-        # The planes met so far still bound J from below: each gains the entry of the new column.
-        heights = [plane @ self.mu[:-1] for _, plane in self.planes]
-        kept = [self.planes[k] for k in np.argsort(heights)[-MAX_PLANES:]]
-        self.planes = [(alpha, self._extended(alpha, plane, column)) for alpha, plane in kept]
+        # Planes of the smaller working set still bound J: each gains the entry of the new column.
+        planes = self.planes[-MAX_PLANES:]
+        self.planes = [
+            np.append(plane, self._entry(alpha, column))
+            for alpha, plane in zip(self.alphas, planes, strict=True)
+        ]
 
-    def _extended(self, alpha: Floats, plane: Floats, column: Column) -> Floats:
+    def _entry(self, alpha: Floats, column: Column) -> float:
+        """1'a - |v(a, y)|^2 / 2 of an earlier a."""
         coef = self.spread(column, alpha)
         v = compiled.dual_descent.combine(self.rows, coef)
-        found = compiled.dual_descent.square(self.rows, coef, v)
-        return np.append(plane, alpha.sum() - found / 2)
+        return float(alpha.sum()) - compiled.dual_descent.square(self.rows, coef, v) / 2
 
     def solve(self, tol: float) -> float:
         """Move mu and a to their saddle point, to a relative gap; return the objective there."""
@@ -571,10 +575,11 @@ class _Master:
         for step in range(MAX_STEPS + 1):
             if step > 0 or not self.planes:
                 primal = self._ascend(max(tol / 2, INEXACT * apart))
-                self.planes.append((self.alpha.copy(), self._plane()))
+                self.planes.append(self._plane())
+                self.alphas.append(self.alpha.copy())
                 if primal < self.highest:
                     self.highest, best = primal, self.mu
-            A = np.array([plane for _, plane in self.planes]) / self.highest
+            A = np.array(self.planes) / self.highest
             lowest, _ = compiled.level_set.least(A)
             apart = 1 - lowest
             if apart <= tol or self.is_spent or step == MAX_STEPS:
