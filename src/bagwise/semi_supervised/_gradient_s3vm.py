@@ -155,8 +155,10 @@ class GradientS3VM(PartlyLabelledClassifier):
             n_landmarks = None if rows.shape[0] <= KEPT else LANDMARKS
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         space = self._space(rows, n_landmarks=n_landmarks, seed=seed)
-        known = isinstance(space, LinearFeatures)
-        features = space.rows if known else kernel_factor(dense_gram(space))
+        if isinstance(space, LinearFeatures):  # or Nystroem features
+            features = space.rows
+        else:
+            features = kernel_factor(dense_gram(space))
         n_labelled = np.count_nonzero(signs[0])
         equal = self.C1 * n_labelled / max(1, rows.shape[0] - n_labelled)
         problems = list(zip(signs, shares, strict=True))
