@@ -597,7 +597,7 @@ class Estimate:
         between = (values - by_chance) / max(N - float(counts @ counts) / N, SMALLEST_COUNT)
         kept = between > SMALLEST_VARIANCE
         if not random:
-            kept = values > 1e-9 * max(values[0], SMALLEST_COUNT)
+            kept = values > 10 * d * np.finfo(M.dtype).eps * max(values[0], SMALLEST_COUNT)
         n_kept = max(1, int(np.count_nonzero(kept)))  # both fall from the first to the last
         between = np.maximum(between[:n_kept], SMALLEST_VARIANCE)
         Q = Q[:, ::-1][:, : n_kept if random else d]  # for the likelihood, the others as well
