@@ -134,7 +134,27 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         return self._evaluate(X, lambda bags: self.classes_[self._codes(bags)])
 
     def _codes(self, bags: Bags) -> Ints:
-        return np.asarray(self.estimator_.predict(bags.instances))
+        self._columns()
+        return np.asarray(self._ask("predict", bags))
+
+    def _columns(self) -> Ints:
+        """The classes of the second stage, as positions in ``classes_``."""
+        codes = np.asarray(self.estimator_.classes_)
+        if codes.dtype.kind not in "iu" or not np.isin(codes, np.arange(len(self.classes_))).all():
+            raise InputError(
+                f"the second stage knows the classes {codes.tolist()}, and the model has "
+                f"{len(self.classes_)}: fit it again."
+            )
+        return codes
+
+    def _ask(self, method: str, bags: Bags) -> Array:
+        try:
+            return getattr(self.estimator_, method)(bags.instances)
+        except ValueError as error:  # such as sparse instances, after a fit on dense ones
+            raise InputError(
+                f"{type(self.estimator_).__name__} does not accept these instances ({error}): give "
+                "them in the form that fit was given."
+            ) from error
 
     def _annotator(self) -> Any:
         if self.annotator is not None:
@@ -162,18 +182,18 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         """Scores of the second stage; a label that no instance was given scores the least."""
         inner = self.estimator_
         if hasattr(inner, "decision_function"):
-            found = inner.decision_function(bags.instances)
+            found = self._ask("decision_function", bags)
             if found.ndim == 1:
                 found = np.column_stack([-found, found])
         else:
-            found = inner.predict_proba(bags.instances)
+            found = self._ask("predict_proba", bags)
         if found.shape[1] != len(inner.classes_):
             raise InputError(
                 f"{inner!r} gives {found.shape[1]} scores for {len(inner.classes_)} classes: use "
                 "decision_function_shape='ovr'."
             )
         scores = np.repeat(found.min(axis=1, keepdims=True) - 1.0, len(self.classes_), axis=1)
-        scores[:, inner.classes_] = found
+        scores[:, self._columns()] = found
         return scores
 
     def _pool(self, values: Array, offsets: Ints) -> Array:
