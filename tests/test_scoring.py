@@ -46,7 +46,7 @@ def test_input_is_validated_once(cls, calls):
     set_random_state(model, 0)
     X, y = row_example() if isinstance(model, RowEstimator) else example(n_classes=3)
     model.fit(X, y)
-    if cls.__name__ == "AutoBagClassifier":  # its members validate what it gives them
+    if cls.__name__ in ("AutoBagClassifier", "ORedClassifier"):  # members validate what they get
         assert calls.count(cls.__name__) == 1
         return
     assert calls == [cls.__name__]

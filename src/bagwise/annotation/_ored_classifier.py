@@ -71,6 +71,7 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
     """
 
     instance_pooling = "max"
+    keeps = "one concept"
 
     _parameter_constraints = {
         "base_estimator": [None, HasMethods(["fit", "predict"])],
