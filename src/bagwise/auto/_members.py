@@ -227,7 +227,7 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
     fisher = Member("fisher-vectors", models.logistic(10.0), FisherVector(), shared=False)
     knn = Member("citation-knn", CitationKNN(), growth=2.0, held=_pairs_of_bags)
     if sets:
-        orlr = Member("orlr", ORedLogisticRegression())
+        orlr = Member("orlr", ORedLogisticRegression(kernel="rbf"))
         return [trees, _random_fourier(models), mind, orlr, minimax, fisher, knn]
     boost = Member("milboost", MILBoost())
     return [trees, _nsk(models), mind, boost, minimax, _miles(models), fisher, _misvm(), knn]
