@@ -334,6 +334,20 @@ def test_sparse_mapped_and_single_precision_instances_give_the_same(tmp_path):
         )
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_constant_feature_changes_nothing(dtype):
+    bags, label_sets, _ = example(n_bags=60, seed=8)
+    X = bags.instances.astype(dtype)
+    wide = np.hstack([X, np.full((len(X), 1), 0.1, dtype), np.full((len(X), 1), 1e6 / 3, dtype)])
+    plain, other = (
+        MultiInstancePLDA(shrinkage=0.0).fit(bags.with_instances(table), label_sets)
+        for table in (X, wide)
+    )
+    np.testing.assert_allclose(
+        other.assignment_probabilities_, plain.assignment_probabilities_, atol=1e-4
+    )
+
+
 def test_blocks_of_instances_give_the_same(monkeypatch):
     bags, label_sets, _ = example(n_bags=60, seed=8)
     model = MultiInstancePLDA(instances_per_label=1, null=True)

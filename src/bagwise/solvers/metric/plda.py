@@ -503,6 +503,7 @@ def label_set_plda(
         The model.
     """
     n, d, k = bags.n_instances, bags.n_features, indicator.shape[1]
+    dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
     require_memory(
         8.0 * (4 * d**2 + 4 * k * d),
         purpose=f"the scatter of {d:,} features and the means of {k:,} labels",
@@ -517,7 +518,9 @@ def label_set_plda(
         mean = parts.total("sums") / n
         scatter = parts.total("gram", mean)
         scale = np.sqrt(np.diag(scatter).astype(np.float64) / n)
-        memory |= {"mean": mean, "scatter": scatter, "scale": np.where(scale > 0, scale, 1.0)}
+        rounding = 10 * np.finfo(dtype).eps * np.abs(mean)  # all that a constant feature varies by
+        scale = np.where(scale > rounding, scale, np.where(mean == 0, 1.0, np.abs(mean)))
+        memory |= {"mean": mean, "scatter": scatter, "scale": scale}
         memory |= {
             "curve": np.empty(0),
             **dict(zip(names, parts.total("start", mean), strict=True)),
