@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+from sklearn.svm import LinearSVC
 
 from bagwise import Bags
 from bagwise.classification import InstanceMarginSVM, SparseMIL
 from qp_oracle import solve_margins
+from reproduction import load_paper
+from reproduction._building import build_model
+from reproduction._protocols.weak_labels import _fit_rows
 from reproduction.models import (
     MeanInterceptSVM,
     SummedBalancedSparseMIL,
@@ -99,3 +103,15 @@ def test_the_habits_are_not_those_of_bagwise(bags):
     ):
         found, expected = (m.fit(X, y).decision_function(X) for m in (ours, theirs))
         assert np.abs(found - expected).max() > 1e-3
+
+
+def test_the_svm_without_offset_reads_the_labelled_rows_only(rng):
+    X, y = rng.normal(size=(60, 4)) + 0.5, rng.integers(2, size=60)
+    labelled = np.arange(60) < 20
+    settings = load_paper("wellsvm").methods["svm-no-offset"].model
+    model = build_model(settings, {}).set_params(tol=1e-4)
+    found = _fit_rows(model, X, np.where(labelled, y, -1))
+    svm = LinearSVC(loss="hinge", fit_intercept=False, tol=1e-9, max_iter=10**6)
+    svm.fit(X[labelled], y[labelled])
+    np.testing.assert_allclose(found.coef_, svm.coef_, rtol=1e-2, atol=1e-3)
+    assert found.intercept_ == 0
