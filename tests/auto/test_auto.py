@@ -258,7 +258,7 @@ def test_a_budget_that_is_too_small_for_some_or_all(monkeypatch):
     model = AutoBagClassifier(1.5, candidates=slow, random_state=0).fit(bags, y)
     assert model.names_ == ["quick"]
     none = {"a": Sleeper(0.02), "quickest": Sleeper(0.01), "c": Sleeper(0.05)}
-    model = AutoBagClassifier(0.1, candidates=none, random_state=0).fit(bags, y)
+    model = AutoBagClassifier(1.4, candidates=none, random_state=0).fit(bags, y)
     assert model.names_ == ["quickest"]
     skipped = dict(zip(model.leaderboard_["method"], model.leaderboard_["skipped"], strict=True))
     assert skipped["quickest"] == ""

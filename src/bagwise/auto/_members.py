@@ -12,6 +12,7 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
 
 from bagwise._methods import find_method
 from bagwise._methods.ready_made import OnePerLabel
@@ -117,7 +118,7 @@ class Member:
         if not self.shared:
             embedding = clone(self.embedding).fit(seen)
             seen, new = embedding.transform(seen), embedding.transform(new)
-        fitted = clone(self.model).fit(seen, y[train])
+        fitted = self._fit_model(seen, y[train])
         return column_scores(fitted, new, y.ndim == 2, n_columns)
 
     def fit_all(self, rows: Any, bags: Bags, y: Array) -> Any:
@@ -126,10 +127,18 @@ class Member:
             return clone(self.final).fit(bags, y)
         if not self.shared:
             rows = self.embedding.fit_transform(bags)
-        fitted = clone(self.model).fit(rows, y)
+        fitted = self._fit_model(rows, y)
         if self.embedding is None:
             return fitted
         return BagPipeline([("embedding", self.embedding), ("model", fitted)])
+
+    def _fit_model(self, rows: Any, y: Array) -> Any:
+        model = clone(self.model)
+        if self.embedding is None:
+            return model.fit(rows, y)
+        # Solvers of rows ask BLAS for products of vectors, for which threads only wait.
+        with threadpool_limits(1, user_api="blas"):
+            return model.fit(rows, y)
 
 
 class SetKernel(TransformerMixin, BaseEstimator):

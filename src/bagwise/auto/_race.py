@@ -9,13 +9,14 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 
-from bagwise._types import Array
+from bagwise._types import Array, Ints
 from bagwise.auto._leaderboard import Entry
 from bagwise.auto._members import MOST_BAGS, MOST_INSTANCES, Member
 from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError
 from bagwise.model_selection._folds import Fold
 
+TRIAL = 200  # bags, at most, on which the time of a candidate is tried
 # What a candidate may raise on data it cannot use; the others go on.
 FAILURES = (BagwiseError, ValueError, ArithmeticError, np.linalg.LinAlgError, MemoryError)
 
@@ -96,6 +97,9 @@ class Race:
     def _is_in_time(self, entry: Entry) -> bool:
         if self.seconds == np.inf:
             return True
+        if self._left == 0.0:
+            entry.skipped = "no time was left"
+            return False
         expected = self._expected(entry.member)
         if expected <= self._left:
             return True
@@ -104,8 +108,21 @@ class Race:
         return False
 
     def _expected(self, member: Member) -> float:
-        """Seconds for all folds and the final fit, from a fit on the bags of one fold."""
-        _, few = self.folds[0]
+        """Seconds for all folds and the final fit, from fits on some of the bags of one fold.
+
+        The first of them also pays for what is only paid once, such as compilation.
+        """
+        few = self.folds[0][1][:TRIAL]
+        sizes = (len(few) + 1) // 2, len(few)
+        half, once = (self._trial(member, few[:n]) for n in sizes)
+        # What does not grow with the bags, such as the roots of trees, is not multiplied.
+        fixed = min(max(2 * half - once, 0.0), once) if half < once else 0.0
+        train = len(self.bags) - len(self.folds[0][1])
+        fit = fixed + (once - fixed) * (train / len(few)) ** member.growth
+        return fit * (len(self.folds) + self._larger)
+
+    def _trial(self, member: Member, few: Ints) -> float:
+        """Seconds of a fit on a few bags, and of their scores."""
         start = time.perf_counter()
         try:
             rows = member.represent(self.bags[few])
@@ -113,9 +130,7 @@ class Race:
             member.fold_scores(rows, self.y[few], all_of_them, all_of_them, self.n_columns)
         except FAILURES:
             pass  # few bags may lack a class; what it cost until then is all there is to know
-        once = time.perf_counter() - start
-        train = len(self.bags) - len(few)
-        return once * (train / len(few)) ** member.growth * (len(self.folds) + self._larger)
+        return time.perf_counter() - start
 
     @property
     def _larger(self) -> float:
