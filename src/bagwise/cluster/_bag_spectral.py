@@ -281,7 +281,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         self.eigenvalues_, self.cluster_centers_ = eigenvalues, centers
         self.affinity_, self.alpha_ = affinity, operator.alpha
         self._anchors, self._scales = anchors, scales
-        self.__dict__.pop("annotator_", None)  # of an earlier fit
+        self._drop("annotator_", "_posteriors")
         if agreement is not None:
             self.annotator_, self._posteriors = agreement.annotator, agreement.posteriors
         self._anchor_vectors = self._at_anchors(similarity, operator, vectors, eigenvalues)

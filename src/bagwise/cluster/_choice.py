@@ -77,7 +77,7 @@ def choose_clusters(
     ----------
     estimator : BagConstrainedSpectralClustering
         All other settings; it is not changed. Constraints "bag", "bag_as_printed",
-        "bag_only_ambiguous" or None.
+        "bag_only_ambiguous", "posterior" or None.
     X : Bags or anything accepted as bags
         The bags.
     y : 0/1 array of shape (n_bags, n_classes), list of sets or one label per bag, default=None

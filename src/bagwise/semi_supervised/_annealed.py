@@ -10,7 +10,7 @@ from bagwise._types import Ints
 from bagwise._warnings import warn_user
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_sparse
-from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
+from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, balanced_cost
 from bagwise.solvers.margin.cost_range import check_costs
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.annealed_svm import annealed_svm
@@ -102,8 +102,7 @@ class AnnealedSVM(PartlyLabelledClassifier):
                 "rows to length 1 if they are sparse)."
             )
         check_costs(length**2, C1=self.C1, C2=self.C2)
-        n_labelled = np.count_nonzero(signs[0])
-        equal = self.C1 * n_labelled / max(1, rows.shape[0] - n_labelled)
+        C2 = balanced_cost(self.C1, signs[0]) if self.C2 is None else self.C2
         problems = list(zip(signs, shares, strict=True))
         with one_core_if_sparse(rows):
             results = [
@@ -111,7 +110,7 @@ class AnnealedSVM(PartlyLabelledClassifier):
                     rows,
                     each,
                     C1=self.C1,
-                    C2=equal if self.C2 is None else self.C2,
+                    C2=C2,
                     share=share,
                     tol=self.tol,
                 )

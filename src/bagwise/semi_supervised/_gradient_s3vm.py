@@ -12,7 +12,7 @@ from bagwise._types import Ints
 from bagwise.base._kernel_machine import NystroemFeatures
 from bagwise.base._parameters import POSITIVE, with_parameters
 from bagwise.compiled.threads import one_core_if_sparse
-from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier
+from bagwise.semi_supervised._partly_labelled import PartlyLabelledClassifier, balanced_cost
 from bagwise.solvers.margin.feature_space import KEPT, LinearFeatures, dense_gram
 from bagwise.solvers.result import SolverResult
 from bagwise.solvers.semi_supervised.gradient_s3vm import gradient_s3vm, kernel_factor
@@ -159,8 +159,7 @@ class GradientS3VM(PartlyLabelledClassifier):
             features = space.rows
         else:
             features = kernel_factor(dense_gram(space))
-        n_labelled = np.count_nonzero(signs[0])
-        equal = self.C1 * n_labelled / max(1, rows.shape[0] - n_labelled)
+        C2 = balanced_cost(self.C1, signs[0]) if self.C2 is None else self.C2
         problems = list(zip(signs, shares, strict=True))
         with one_core_if_sparse(rows):
             results = [
@@ -168,7 +167,7 @@ class GradientS3VM(PartlyLabelledClassifier):
                     features,
                     each,
                     C1=self.C1,
-                    C2=equal if self.C2 is None else self.C2,
+                    C2=C2,
                     share=share,
                     schedule=self.schedule,
                     solver=self.solver,

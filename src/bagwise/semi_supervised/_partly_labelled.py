@@ -98,3 +98,9 @@ class PartlyLabelledClassifier(BagClassifierMixin, KernelMachine, RowEstimator):
     def _solve(self, space: FeatureSpace, signs: Ints, share: float) -> SolverResult:
         """Learn one machine; ``solution`` begins with (coef of rows, intercept)."""
         raise NotImplementedError
+
+
+def balanced_cost(C1: float, signs: Ints) -> float:
+    """The cost of an unlabelled row at which all of them weigh as much as the labelled rows."""
+    n_labelled = int(np.count_nonzero(signs))
+    return C1 * n_labelled / max(1, len(signs) - n_labelled)
