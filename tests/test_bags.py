@@ -176,6 +176,43 @@ def test_one_feature_may_be_named_alone():
     assert Bags.from_frame(frame, bag="bag", features="red").feature_names == ["red"]
 
 
+@given(ragged(), st.data(), st.sampled_from([np.asarray, sparse.csr_array]))
+@settings(deadline=None)
+def test_merged_bags_equal_a_dict_of_stacks(arrays, data, container):
+    n = len(arrays)
+    by = data.draw(st.lists(st.sampled_from(["ann", "bob", 3]), min_size=n, max_size=n))
+    bags = Bags.from_arrays([container(a) for a in arrays], ids=range(n), feature_names=None)
+    together = {}
+    for patient, array in zip(by, arrays, strict=True):
+        together.setdefault(patient, []).append(array)
+    merged = bags.merge(by)
+    assert merged.ids.tolist() == list(together)
+    assert_same(merged, [np.concatenate(parts) for parts in together.values()])
+    # Values per instance take the same way.
+    origin = bags.with_instances(bags.bag_index[:, None]).merge(by).instances.ravel()
+    assert origin.tolist() == [i for p in together for i in bags.bag_index if by[i] == p]
+
+
+def test_merging_neighbours_copies_nothing(rng):
+    X = rng.normal(size=(5, 2))
+    merged = Bags(X, [0, 1, 3, 5]).merge(by=["ann", "ann", "bob"])
+    assert np.shares_memory(merged.instances, X)
+    assert merged.offsets.tolist() == [0, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("by", "message"),
+    [
+        (["ann"], "by has 1 entries for 2 bags"),
+        (["ann", None], "belongs to no bag"),
+        ("ab", "one value per row"),
+    ],
+)
+def test_merging_needs_a_value_per_bag(by, message):
+    with pytest.raises(InputError, match=message):
+        Bags(np.zeros((2, 1)), [0, 1, 2]).merge(by)
+
+
 def test_split_cuts_values_by_bag(rng):
     bags = Bags(rng.normal(size=(5, 2)), [0, 2, 5])
     scores = rng.normal(size=(5, 3))

@@ -377,6 +377,41 @@ class Bags:
         """
         return Bags(instances, self._offsets, self._ids, feature_names=feature_names)
 
+    def merge(self, by: Sequence[Hashable] | Array) -> Bags:
+        """Join bags that belong together into one: the slides of a patient, the parts of a text.
+
+        Joined bags are in the order of their first part; parts and instances keep their order.
+
+        Parameters
+        ----------
+        by : sequence of shape (n_bags,)
+            What each bag belongs to, such as its patient. The distinct values become the ids.
+
+        Returns
+        -------
+        Bags
+
+        Notes
+        -----
+        Values per instance, such as coordinates, are brought into the new order by
+        ``bags.with_instances(coords).merge(by).instances``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bagwise import Bags
+        >>> slides = Bags(np.arange(4.0).reshape(-1, 1), [0, 1, 3, 4], ids=["s1", "s2", "s3"])
+        >>> patients = slides.merge(by=["ann", "bob", "ann"])
+        >>> patients.ids.tolist(), patients[0].ravel().tolist()
+        (['ann', 'bob'], [0.0, 3.0])
+        """
+        order, parts, ids = group_rows(by)
+        if len(order) != len(self):
+            raise InputError(f"by has {len(order)} entries for {len(self)} bags: give one each.")
+        joined = self[order]
+        offsets = joined.offsets[parts]
+        return Bags(joined.instances, offsets, ids, feature_names=self._feature_names)
+
     def to(self, device: Any, dtype: Any = None) -> Bags:
         """Copy the instances to a device as a torch tensor; models then work there.
 
