@@ -377,7 +377,7 @@ class Bags:
         """
         return Bags(instances, self._offsets, self._ids, feature_names=feature_names)
 
-    def merge(self, by: Sequence[Hashable] | Array) -> Bags:
+    def merge(self, by: ArrayLike) -> Bags:
         """Join bags that belong together into one: the slides of a patient, the parts of a text.
 
         Joined bags are in the order of their first part; parts and instances keep their order.
