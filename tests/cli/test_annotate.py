@@ -60,6 +60,30 @@ def test_parquet_background_and_no_review(run, syllables):
     assert run(*words, "--force").exit_code == 0
 
 
+def test_sure_background_is_not_least_certain(run, syllables):
+    out = syllables.parent / "annotated.csv"
+    words = ("annotate", syllables, *WORDS, "--set", "background=noise", "--review", 0, "-o", out)
+    assert run(*words, "--probabilities").exit_code == 0
+    names = ["probability_noise", "probability_owl", "probability_robin", "probability_wren"]
+    for row in read_rows(out):
+        shares = {name: float(row[name]) for name in names}
+        assert (
+            float(row["probability"])
+            == max(shares.values())
+            == shares[f"probability_{row['label']}"]
+        )
+        assert float(row["background_probability"]) == shares["probability_noise"]
+    first = read_rows(out.with_name("annotated.review.csv"))[0]
+    assert float(first["background_probability"]) < 0.6
+    for limit, expected in ((0, {"noise"}), (1, {"owl", "robin", "wren"})):
+        assert run(*words, "--force", "--background-above", limit).exit_code == 0
+        known = [row for row in read_rows(out) if row["bag"] != "r19"]
+        named = {row["label"] for row in known if float(row["background_probability"]) > 0}
+        assert named == expected
+    plain = run("annotate", syllables, *WORDS, "--background-above", 0.5, "-o", out, "--force")
+    assert "--background-above needs --background" in plain.stderr
+
+
 def test_bad_words(run, syllables):
     out = syllables.parent / "out.csv"
     assert "no column 'specie'" in run(

@@ -12,6 +12,7 @@ from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClas
 from bagwise.embedding import BagDissimilarity
 from bagwise.exceptions import InputError
 from bagwise.inspection import bag_table, instance_table, key_instance_table
+from bagwise.inspection._tables import annotation_table
 from bagwise.preprocessing import InstanceTransformer
 
 
@@ -99,13 +100,38 @@ def test_the_background_has_a_probability(rng):
     sets = np.eye(3, dtype=int)[y]
     model = ORedLogisticRegression(background=True).fit(bags, sets)
     named = instance_table(model, bags, classes=["a", "b", "c"])
-    given = np.array(["a", "b", "c"])[model.predict_instances(bags)]
+    shares = np.stack([named[f"probability_{name}"] for name in ("a", "b", "c", "background")])
+    np.testing.assert_allclose(shares.sum(axis=0), 1)
+    given = np.array(["a", "b", "c", "background"])[shares.argmax(axis=0)]
     np.testing.assert_array_equal(named["predicted"], given)
-    shares = [named[f"probability_{name}"] for name in ("a", "b", "c", "background")]
-    np.testing.assert_allclose(sum(shares), 1)
     plain = instance_table(model, bags)
-    np.testing.assert_array_equal(plain["predicted"], model.predict_instances(bags))
     assert "probability_-1" in plain
+    for limit in (0.3, 1.0):
+        strict = instance_table(model, bags, background_above=limit)["predicted"]
+        named = model.predict_instances(bags, background_above=limit)
+        np.testing.assert_array_equal(strict, named)
+    with pytest.raises(InputError, match="is for a model with background"):
+        instance_table(ORedLogisticRegression().fit(bags, sets), bags, background_above=0.5)
+
+
+@pytest.mark.parametrize("limit", [None, 0.2, 0.9])
+def test_an_annotation_is_as_certain_as_what_it_names(rng, limit):
+    bags, y = drawn(rng, n_classes=3)
+    sets = [{"abc"[k]} | ({"c"} if n > 1 else set()) for k, n in zip(y, bags.sizes, strict=True)]
+    model = ORedLogisticRegression(background=True).fit(bags, sets)
+    proba = model.annotate_proba(bags, sets)
+    table = annotation_table(model, bags, sets, background_above=limit, probabilities=True)
+    names = [*"abc", "background"]
+    for i, row in enumerate(proba):
+        best = max(range(4 if limit is None else 3), key=lambda k: row[k])
+        if limit is not None and row[3] > limit:
+            best = 3
+        assert table["label"][i] == names[best]
+        assert table["probability"][i] == row[best]
+        rest = {k: row[k] for k in range(4) if k != best}
+        assert table["runner_up_probability"][i] == max(rest.values())
+        assert rest[names.index(table["runner_up"][i])] == max(rest.values())
+        assert [table[f"probability_{name}"][i] for name in names] == row.tolist()
 
 
 def test_instance_probabilities_are_shown_where_there_are_any(rng):

@@ -17,6 +17,7 @@ from bagwise.cli.output import (
     refuse_existing,
     some_names,
 )
+from bagwise.exceptions import InputError
 
 
 def annotate(
@@ -37,6 +38,10 @@ def annotate(
     bag: options.Bag = None,
     background: Annotated[
         bool, options.flag("--background", "Some instances belong to none of the labels.")
+    ] = False,
+    background_above: options.BackgroundAbove = None,
+    probabilities: Annotated[
+        bool, options.flag("--probabilities", "Add a column with the probability of each label.")
     ] = False,
     noisy_sets: Annotated[
         bool,
@@ -59,10 +64,10 @@ def annotate(
     """Name each instance, when only the labels of its bag are known (ORed logistic regression).
 
     Reads a file of bags and learns from all of them. Writes a row per instance: the likeliest
-    label, its probability and the runner-up. With -o out.parquet the same rows, least certain
-    first, go to out.review.parquet; the first of them are shown. With --noisy-sets an instance may
-    get a label that its bag does not list, and two more columns tell how likely the set of the bag
-    is wrong, and in which label.
+    label, its probability and the runner-up; with --background an instance may be called
+    background. With -o out.parquet the same rows, least certain first, go to out.review.parquet;
+    the first of them are shown. With --noisy-sets an instance may get a label that its bag does not
+    list, and two more columns tell how likely the set of the bag is wrong, and in which label.
 
     ```
     bagwise annotate words.csv --labels label_set -o annotated.parquet
@@ -90,6 +95,8 @@ def annotate(
     columns = options.Columns(
         bag=bag, label_set=labels, features=features, exclude=exclude, separator=separator
     )
+    if background_above is not None and values.get("background", False) is False:
+        raise InputError("--background-above needs --background.")
     corrected = read_known(corrections, method.make(values), method.name)
     data = read_columns(file, columns)
     check_bags(None, data.bags, reset=True)  # gaps are refused before they are scaled
@@ -101,7 +108,14 @@ def annotate(
     known = known_labels(corrected, bags, written, background=values.get("background"))
     with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
-        found = annotation_table(model, bags, sets, instance_labels=known)
+        found = annotation_table(
+            model,
+            bags,
+            sets,
+            instance_labels=known,
+            background_above=background_above,
+            probabilities=probabilities,
+        )
         doubts = doubted_bags(model, bags, sets) if noisy_sets else {}
     if noisy_sets:
         found |= _doubt_columns(doubts, found["bag"])

@@ -41,7 +41,7 @@ _interrupts: list[int] = []  # signals that came
 
 # Messages of the library name arguments; the command line has options.
 _NAMES = [field.name for field in fields(Columns)]
-_NAMES += ["group", "positive", "memory_limit", "checkpoint", "force", "wheel"]
+_NAMES += ["group", "positive", "memory_limit", "checkpoint", "force", "wheel", "background_above"]
 _ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(\[\.\.\.\]|\.\.\.|True)?(?![\w'\"])")
 
 

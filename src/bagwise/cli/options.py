@@ -225,6 +225,16 @@ Corrections = Annotated[
         "the columns bag, row and label; held fixed.",
     ),
 ]
+BackgroundAbove = Annotated[
+    float | None,
+    option(
+        metavar="P",
+        min=0,
+        max=1,
+        help="Call an instance background where its probability of that exceeds P; by default "
+        "where background is likelier than every label.",
+    ),
+]
 Force = Annotated[bool, flag("--force", "Overwrite what exists.")]
 Json = Annotated[
     bool, flag("--json", "Print the result as one JSON document; notes stay on stderr.")

@@ -18,6 +18,7 @@ def predict(
         ),
     ],
     bag: options.Bag = None,
+    background_above: options.BackgroundAbove = None,
     memory_limit: options.MemoryLimit = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -37,11 +38,13 @@ def predict(
 
     beside = file_beside(output, "instances")
     refuse_existing([output, beside], force=force, inputs=[model, file])
-    from bagwise.base._pipelines import instance_model
+    from bagwise.base._pipelines import final_estimator, instance_model
     from bagwise.cli.reading import open_model, read_for_model
     from bagwise.inspection import bag_table, instance_table
+    from bagwise.inspection._tables import refuse_background_above
 
     fitted, metadata = open_model(model)
+    refuse_background_above(final_estimator(fitted), background_above)
     columns = options.Columns(bag=bag)
     data = read_for_model(
         file, fitted, metadata, columns, labelled=False, memory_limit=memory_limit
@@ -53,7 +56,11 @@ def predict(
         predictions = bag_table(fitted, bags, classes=classes, separator=separator)
         estimator, seen = instance_model(fitted, bags)
         has_scores = seen is not None and hasattr(estimator, "score_instances")
-        instances = instance_table(fitted, bags, classes=classes) if has_scores else None
+        instances = None
+        if has_scores:
+            instances = instance_table(
+                fitted, bags, classes=classes, background_above=background_above
+            )
     write_columns(output, predictions, force=force)
     note(f"{len(bags)} bags: {output}")
     if instances is not None:

@@ -14,7 +14,7 @@ from scipy import sparse
 from bagwise._types import Array, Bools, Ints
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
-from bagwise.base._pipelines import instance_model
+from bagwise.base._pipelines import final_estimator, instance_model
 from bagwise.exceptions import InputError
 
 Columns = dict[str, Array]
@@ -80,7 +80,13 @@ def bag_table(
     return table
 
 
-def instance_table(model: Any, X: Any, *, classes: ArrayLike | None = None) -> Columns:
+def instance_table(
+    model: Any,
+    X: Any,
+    *,
+    classes: ArrayLike | None = None,
+    background_above: float | None = None,
+) -> Columns:
     """Collect the predictions of a fitted model for each instance.
 
     Parameters
@@ -91,6 +97,9 @@ def instance_table(model: Any, X: Any, *, classes: ArrayLike | None = None) -> C
         The bags.
     classes : array-like of shape (n_classes,), default=None
         Names to show instead of the values of ``classes_``, in their order.
+    background_above : float, default=None
+        For a model with background: the probability above which an instance is called so. By
+        default where background is likelier than every class.
 
     Returns
     -------
@@ -118,10 +127,16 @@ def instance_table(model: Any, X: Any, *, classes: ArrayLike | None = None) -> C
     table = {"bag": bags.names[bags.bag_index], "row": _rows(bags)}
     names = class_names(estimator, classes)
     table |= _per_class("score", estimator.score_instances(bags), names)
+    shares = None
     if hasattr(estimator, "predict_proba_instances"):
         shares = estimator.predict_proba_instances(bags)
         table |= _per_class("probability", shares, with_background(estimator, names))
-    table["predicted"] = _named(estimator.predict_instances(bags), estimator, names)
+    if shares is not None and has_background(estimator):
+        every, n_labels = with_background(estimator, names), len(names)
+        table["predicted"] = every[_likeliest(shares, n_labels, background_above)]
+    else:
+        refuse_background_above(estimator, background_above)
+        table["predicted"] = _named(estimator.predict_instances(bags), estimator, names)
     table["key"] = _is_key(estimator, bags)
     return table
 
@@ -178,7 +193,13 @@ def key_instance_table(model: Any, X: Any, *, label: Any = None) -> Columns:
 
 
 def annotation_table(
-    model: Any, bags: Bags, label_sets: Any, *, instance_labels: Sequence[Any] | None = None
+    model: Any,
+    bags: Bags,
+    label_sets: Any,
+    *,
+    instance_labels: Sequence[Any] | None = None,
+    background_above: float | None = None,
+    probabilities: bool = False,
 ) -> Columns:
     """Collect the likeliest label of each instance, given the label set of its bag.
 
@@ -192,32 +213,64 @@ def annotation_table(
         The labels of each bag.
     instance_labels : sequence, default=None
         Known labels of instances, None where a label is not known.
+    background_above : float, default=None
+        For a model with background: the probability above which an instance is called so. By
+        default where background is likelier than every label.
+    probabilities : bool, default=False
+        Whether to add a column ``probability_<label>`` for each label.
 
     Returns
     -------
     dict of str to ndarray of shape (n_instances,)
-        ``bag``, ``row``, ``label``, ``probability``, ``runner_up``, ``runner_up_probability`` and,
-        for a model with background, ``background_probability``.
+        ``bag``, ``row``, ``label``, its ``probability``, ``runner_up`` (the likeliest of the
+        others), ``runner_up_probability`` and, for a model with background,
+        ``background_probability``.
     """
+    estimator = final_estimator(model)
+    refuse_background_above(estimator, background_above)
     posterior = model.annotate_proba(bags, label_sets, instance_labels=instance_labels)
-    names = model.classes_
-    proba = posterior[:, : len(names)]  # without the column of the background
-    rows = np.arange(len(proba))
-    first = proba.argmax(axis=1)
-    others = proba.copy()
+    n_labels = len(model.classes_)
+    names = with_background(estimator, model.classes_)
+    rows = np.arange(len(posterior))
+    first = _likeliest(posterior, n_labels, background_above)
+    others = posterior.copy()
     others[rows, first] = -1.0
-    second = others.argmax(axis=1) if proba.shape[1] > 1 else first
+    second = others.argmax(axis=1) if len(names) > 1 else first
     table = {
         "bag": bags.names[bags.bag_index],
         "row": _rows(bags),
-        "label": model.annotate(bags, label_sets, instance_labels=instance_labels),
-        "probability": proba[rows, first],
+        "label": names[first],
+        "probability": posterior[rows, first],
         "runner_up": names[second],
-        "runner_up_probability": np.where(second == first, 0.0, proba[rows, second]),
+        "runner_up_probability": np.where(second == first, 0.0, posterior[rows, second]),
     }
-    if posterior.shape[1] > len(names):
+    if len(names) > n_labels:
         table["background_probability"] = posterior[:, -1]
+    if probabilities:
+        table |= _per_class("probability", posterior, names)
     return table
+
+
+def has_background(model: Any) -> bool:
+    """Whether a model has a class for instances that belong to none of the labels."""
+    return getattr(model, "background_label_", None) is not None
+
+
+def refuse_background_above(model: Any, background_above: float | None) -> None:
+    """Refuse a threshold of background where the model has no background."""
+    if background_above is not None and not has_background(model):
+        raise InputError(
+            "background_above= is for a model with background: fit it with background=True."
+        )
+
+
+def _likeliest(proba: Array, n_labels: int, background_above: float | None) -> Ints:
+    """The column that names each row; the background, after the labels, by its threshold."""
+    if background_above is None or proba.shape[1] == n_labels:
+        return proba.argmax(axis=1)
+    labels = proba[:, :n_labels]
+    unnamed = (proba[:, -1] > background_above) | ~labels.any(axis=1)
+    return np.where(unnamed, n_labels, labels.argmax(axis=1))
 
 
 def summarise(bags: Bags) -> dict[str, Any]:
