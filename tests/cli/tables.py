@@ -28,3 +28,30 @@ def write_rows(path, rows):
 def read_rows(path):
     with open(path, newline="") as file:
         return list(csv.DictReader(file))
+
+
+def slide_folder(folder, n_slides=12, edge=512):
+    """Slides of 6 patients as TRIDENT writes them, a table of labels, and the tumour patches.
+
+    Every second patient is ill: one patch of each of their slides shows it.
+    """
+    import h5py
+
+    rng = np.random.default_rng(0)
+    folder.mkdir()
+    rows, tumours = [["slide_id", "patient_id", "label"]], {}
+    for i in range(n_slides):
+        patient = i % 6
+        grid = np.stack(np.meshgrid(range(4), range(3)), axis=-1).reshape(-1, 2)
+        cells = grid[rng.permutation(12)[: rng.integers(6, 12)]]
+        features = rng.normal(size=(len(cells), 3)).astype("float32")
+        if patient % 2:
+            row = int(rng.integers(len(cells)))
+            features[row] += 5
+            tumours[f"s{i:02d}"] = tuple((cells[row] * edge).tolist())
+        with h5py.File(folder / f"s{i:02d}.h5", "w") as file:
+            file["features"] = features
+            file["coords"] = cells * edge
+            file["coords"].attrs["patch_size_level0"] = edge
+        rows.append([f"s{i:02d}.svs", f"p{patient}", "tumour" if patient % 2 else "normal"])
+    return write_rows(folder.with_suffix(".csv"), rows), tumours

@@ -344,7 +344,7 @@ def test_labels_from_elsewhere(table, tmp_path):
     ]
     with pytest.raises(LabelError, match="nothing about 1 of 3 bags, such as 's3'"):
         read_bags(table, labels={"s1": 0, "s2": 1}, **features)
-    with pytest.raises(InputError, match="name its bag column"):
+    with pytest.raises(InputError, match="name the column of its bag ids"):
         read_bags(table, labels=path, bag="slide", features=["red"])
 
 

@@ -142,6 +142,14 @@ Labels = Annotated[
     Path | None,
     column("Labels kept elsewhere: a table with the columns --bag and --label.", "TABLE"),
 ]
+IdColumn = Annotated[
+    str | None,
+    column("Column of the TABLE of --labels with the ids of the bags; --bag by default."),
+]
+Merge = Annotated[
+    str | None,
+    column("Join bags with equal values in this column into one: the slides of a patient."),
+]
 Positive = Annotated[
     str | None,
     column(
@@ -252,6 +260,8 @@ class Columns:
     label: Label = None
     label_set: LabelSet = None
     labels: Labels = None
+    id_column: IdColumn = None
+    merge: Merge = None
     features: Features = None
     exclude: Exclude = None
     separator: Separator = ";"

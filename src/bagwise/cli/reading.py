@@ -26,7 +26,7 @@ from bagwise.io.table import open_table
 from bagwise.labels import Labels
 from bagwise.persistence import load_model
 
-_ROLES = ("bag", "label", "label_set")
+_ROLES = ("bag", "label", "label_set", "id_column", "merge")
 
 
 def read_columns(path: Path, chosen: Columns) -> Contents:
@@ -231,6 +231,15 @@ def _as_fitted(
     has_lists = format == "parquet" and not set(names or ()) & set(present)
     features = fitted.get("features") if has_lists or format == "hdf5" else names
     found.bag = chosen.bag or (fitted.get("bag") if beside else None)
+    if chosen.labels is not None:
+        found.id_column = chosen.id_column or fitted.get("id_column")
+    found.merge = chosen.merge or fitted.get("merge")
+    if found.merge is not None and chosen.merge is None and found.merge not in beside:
+        note(
+            f"The model was fitted on bags merged by {found.merge!r}, and these are not merged: "
+            "give a table with that column (--labels) to merge them."
+        )
+        found.merge = None
     found.features = chosen.features or features
     found.exclude = list(
         dict.fromkeys([*(chosen.exclude or ()), *(name for name in left_out if name in present)])

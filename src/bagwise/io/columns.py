@@ -11,6 +11,7 @@ import numpy as np
 
 from bagwise._types import Array
 from bagwise._warnings import warn_user
+from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError
 from bagwise.io.contents import Contents
 from bagwise.io.files import Cluster
@@ -24,10 +25,10 @@ _NUMERIC = ("number", "vector", "numbers", "vectors")
 
 @dataclass(frozen=True)
 class Request:
-    """What to read from a file, and how: the arguments of `read_bags`, and two more.
+    """What to read from a file, and how: the arguments of `read_bags`, and a few more.
 
-    `group` names the column with the group of each bag, `extra_columns` further columns
-    that are read as strings.
+    `group` names the column with the group of each bag, `merge` that with the whole that bags are
+    merged into, `extra_columns` further columns that are read as strings.
     """
 
     bag: str | None = None
@@ -35,6 +36,8 @@ class Request:
     label_set: str | None = None
     instance_label: str | None = None
     group: str | None = None
+    merge: str | None = None
+    id_column: str | None = None
     features: Sequence[str] | None = None
     exclude: Sequence[str] = ()
     extra_columns: Sequence[str] = ()
@@ -56,7 +59,8 @@ class Request:
     @property
     def beside(self) -> list[str]:
         """Columns that are read but are neither features nor labels."""
-        return [*([] if self.group is None else [self.group]), *self.extra_columns]
+        named = [name for name in (self.group, self.merge) if name is not None]
+        return [*dict.fromkeys(named), *self.extra_columns]
 
 
 def find_columns(source: Source, request: Request) -> Request:
@@ -88,8 +92,9 @@ def find_roles(source: Source, request: Request, among: Sequence[str] = ROLES) -
 
 
 def bag_columns(source: Source, request: Request, rows: Grouping) -> dict[str, Column]:
-    """Read the label, the label set and the group of each bag, where there are such columns."""
+    """Read the label, the label set, the group of each bag, and the whole it is merged into."""
     kinds: dict[str, Conversion] = {"label": "all", "label_set": "none", "group": "all"}
+    kinds["merge"] = "integers"
     return {
         role: constant_in_bags(source.column(name, convert=convert), rows, name)
         for role, convert in kinds.items()
@@ -118,11 +123,17 @@ def label_bags(
     if classes is not None:
         contents.classes = classes
     if group is not None:
-        missing = np.flatnonzero(group.codes < 0)
-        if len(missing):
-            bag = contents.bags.name_of(int(missing[0]))
-            raise InputError(f"{bag} has no value in the column {request.group!r}.")
-        contents.groups = plain_array(group.values)[group.codes]
+        contents.groups = _complete(group, contents.bags, request.group)
+    if "merge" in columns:
+        contents.wholes = _complete(columns["merge"], contents.bags, request.merge)
+
+
+def _complete(column: Column, bags: Bags, name: str | None) -> Array:
+    """The values of a column; an error if a bag has none."""
+    missing = np.flatnonzero(column.codes < 0)
+    if len(missing):
+        raise InputError(f"{bags.name_of(int(missing[0]))} has no value in the column {name!r}.")
+    return plain_array(column.values)[column.codes]
 
 
 def written_values(source: Source, name: str) -> list[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Bunch
 
-from bagwise._types import Array, Ints
+from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels, plain_array
@@ -30,10 +30,14 @@ class Contents:
         The classes of label sets and instance labels.
     coords : ndarray of shape (n_instances, ...) or None
         The position of each instance in its bag.
+    patch_sizes : ndarray of shape (n_bags,) or None
+        Edge of the square that an instance covers, in the unit of `coords`; NaN unknown.
     extras : dict of str to ndarray
         Other arrays of an npz file.
     groups : ndarray of shape (n_bags,) or None
         The group of each bag.
+    wholes : ndarray of shape (n_bags,) or None
+        What each bag is merged into.
     columns : dict of str to list
         Further columns of a table as strings, in the order of the instances.
     """
@@ -44,8 +48,10 @@ class Contents:
     instance_labels: Array | None = None
     classes: Array | None = None
     coords: Array | None = None
+    patch_sizes: Floats | None = None
     extras: dict[str, Array] = field(default_factory=dict)
     groups: Array | None = None
+    wholes: Array | None = None
     columns: dict[str, list[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,6 +79,7 @@ class Contents:
             classes=self.classes,
             feature_names=self.bags.feature_names,
             coords=self.coords,
+            patch_sizes=self.patch_sizes,
             extras=self.extras,
         )
 

@@ -1,7 +1,8 @@
 """Folders of HDF5 files, one per bag, as TRIDENT and CLAM write them.
 
 A file contains ``features`` (instances x features, or 1 x instances x features) and optionally
-``coords``; its name without the suffix is the id of the bag. If bagwise wrote the folder,
+``coords``, with the size of the patches as an attribute; its name without the suffix is the id of
+the bag. If bagwise wrote the folder,
 ``bags.json`` contains the rest: labels, the order and the type of the ids, the names of classes and
 features.
 """
@@ -41,6 +42,7 @@ from bagwise.labels import Labels, plain_array
 _SIDECAR = "bags.json"
 _VERSION = 1
 _BESIDE = ("coords", "instance_labels")  # optional datasets of a file
+_MOST_KEPT = 2**28  # bytes of values between the first look at the files and the copy
 _RATIO = 10_000  # upper bound on the compression of a dataset
 _MOST_LINKS = 16  # HDF5's limit on consecutive soft links
 
@@ -55,6 +57,7 @@ class _BagFile:
     path: Path
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, np.dtype[Any]]
+    patch_size: float
     values: _Arrays | None
 
 
@@ -62,13 +65,14 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     """Read a folder of HDF5 files, or one of them, as bags.
 
     Opening a file takes longer than reading a small one, so each is opened once while the values
-    fit into memory. For larger data, shapes are read first and values later.
+    are few. For larger data, shapes are read first and values later.
     """
     if request.exclude or (request.features is not None and len(request.features) != 1):
         raise InputError(
             "in HDF5 files features= names the one dataset, and exclude= has no meaning."
         )
-    odd = [role for role, name in (*request.roles.items(), ("group", request.group)) if name]
+    named = {**request.roles, "group": request.group, "merge": request.merge}
+    odd = [role for role, name in named.items() if name]
     if odd:
         raise InputError(
             f"{odd[0]}= names a column, but HDF5 files have none: give the labels as a dict or a "
@@ -77,7 +81,8 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     notes = _read_notes(path)
     paths = _bag_paths(path, notes)
     reader = _Reader((request.features or ["features"])[0], request.allow_external)
-    left = 0 if request.cluster is not None else workspace.limit // 2  # values are copied once more
+    # Values that are kept are copied once more.
+    left = 0 if request.cluster is not None else min(workspace.limit // 2, _MOST_KEPT)
     files: list[_BagFile] = []
     for p in paths:
         files.append(reader.load(p, left))
@@ -105,7 +110,7 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
         load = partial(_read_some, files, reader, dtype, columns)
         features = files[0].shapes["features"][1], dtype
         bags = load_on_workers(*request.cluster, load, offsets, features, ids, columns)
-    return check_contents(
+    contents = check_contents(
         bags,
         y=None if notes.get("y") is None else plain_array(notes["y"]),
         label_sets=_sets(notes, bags),
@@ -113,6 +118,9 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
         classes=notes.get("classes") if request.classes is None else request.classes,
         coords=tables.get("coords"),
     )
+    if contents.coords is not None:
+        contents.patch_sizes = np.array([file.patch_size for file in files])
+    return contents
 
 
 def write_hdf5(path: Path, contents: Contents, *, compress: bool, force: bool) -> None:
@@ -166,10 +174,11 @@ def _read_notes(path: Path) -> dict[str, Any]:
 def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
     if path.is_file():
         return [path]
-    found = sorted(p for p in path.iterdir() if p.name.lower().endswith(FORMATS["hdf5"]))
-    found = [p for p in found if not p.name.startswith(".")]
+    found = sorted(p for p in path.iterdir() if _is_hdf5(p))
     if not found:
-        raise DataNotFoundError(f"the folder {str(path)!r} holds no .h5 or .hdf5 file.")
+        inner = sorted(p.parent.name for p in path.glob("*/*") if _is_hdf5(p))
+        hint = f" Its folder {inner[0]!r} does: read that one." if inner else ""
+        raise DataNotFoundError(f"the folder {str(path)!r} holds no .h5 or .hdf5 file.{hint}")
     if not notes:
         for p, other in pairwise(sorted(found, key=lambda file: file.stem)):
             if p.stem == other.stem:
@@ -185,6 +194,10 @@ def _bag_paths(path: Path, notes: dict[str, Any]) -> list[Path]:
             f"remove {_SIDECAR} to read every file there is, without labels."
         )
     return listed_files
+
+
+def _is_hdf5(path: Path) -> bool:
+    return path.name.lower().endswith(FORMATS["hdf5"]) and not path.name.startswith(".")
 
 
 @dataclass(frozen=True)
@@ -215,7 +228,8 @@ class _Reader:
             values = None
             if sum(part.size * part.dtype.itemsize for part in parts.values()) <= limit:
                 values = {name: part[()].reshape(shapes[name]) for name, part in parts.items()}
-            return _BagFile(path, shapes, {n: part.dtype for n, part in parts.items()}, values)
+            dtypes = {name: part.dtype for name, part in parts.items()}
+            return _BagFile(path, shapes, dtypes, _patch_size(found["coords"]), values)
 
     def _found(self, file: Any, name: str, path: Path) -> Any:
         """The dataset of a name, or None; refuses one stored in another file unless allowed."""
@@ -250,6 +264,28 @@ class _Reader:
                 )
             shapes[name] = shape
         return shapes
+
+
+def _patch_size(coords: Any) -> float:
+    """Edge of a patch in pixels of level 0, by the attributes of its coords; NaN if unknown.
+
+    TRIDENT stores ``patch_size_level0``; CLAM the ``patch_size`` at a level, and its
+    ``downsample``.
+    """
+    attributes = {} if coords is None else coords.attrs
+    level0, size = attributes.get("patch_size_level0"), attributes.get("patch_size")
+    if level0 is None and size is not None and "downsample" in attributes:
+        level0 = _number(size) * _number(attributes["downsample"])
+    edge = _number(level0)
+    return edge if 0 < edge < math.inf else math.nan
+
+
+def _number(value: Any) -> float:
+    """The first number of an attribute, NaN if it is none."""
+    try:
+        return float(np.ravel(value)[0])
+    except (TypeError, ValueError, IndexError):
+        return math.nan
 
 
 def _inside(h5py: Any, file: Any, group: Any, name: str, path: Path, depth: int = 0) -> Any:

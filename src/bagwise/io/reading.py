@@ -30,10 +30,17 @@ from bagwise.io.files import TABLES, Cluster, format_errors, format_of
 from bagwise.io.hdf5 import read_hdf5, write_hdf5
 from bagwise.io.labels import Column, group
 from bagwise.io.memory import Workspace, make_workspace
+from bagwise.io.merging import merge_contents
 from bagwise.io.npz import read_npz, write_npz
 from bagwise.io.sources import Source
 from bagwise.io.table import open_frame, open_table, read_table
 from bagwise.io.write_table import BagTable, write_csv, write_parquet
+
+_USUAL_IDS = ("bag", "slide_id")  # of a table of labels
+_SLIDE_SUFFIXES = {
+    *("h5", "hdf5", "pt", "svs", "tif", "tiff", "ndpi", "mrxs", "scn", "vms", "vmu", "svslide"),
+    *("bif", "czi", "dcm", "vsi", "isyntax", "sdpc", "zarr", "png", "jpg", "jpeg"),
+}
 
 
 def read_bags(
@@ -46,6 +53,7 @@ def read_bags(
     features: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] = (),
     labels: Any = None,
+    id_column: str | None = None,
     classes: Sequence[Any] | Array | None = None,
     separator: str = ";",
     dtype: DTypeLike | None = None,
@@ -82,8 +90,11 @@ def read_bags(
         Columns to leave out.
     labels : dict, path or data frame, default=None
         Labels from another source: ``{bag id: label}``, or a table with a bag column and a label or
-        label-set column. Bags are matched by their ids as strings. None is an unknown label; a bag
-        without an entry is an error.
+        label-set column. Bags are matched by their ids as strings; ``slide_08.svs`` is also the bag
+        ``slide_08``. None is an unknown label; a bag without an entry is an error.
+    id_column : str, default=None
+        The column of the table `labels` with the ids of the bags. By default `bag`, or a column
+        called ``bag`` or ``slide_id``.
     classes : sequence, default=None
         The classes, if not all of them occur in the label sets or instance labels.
     separator : str, default=";"
@@ -115,8 +126,8 @@ def read_bags(
         ``bags`` (`Bags`), ``y`` (a label per bag; -1 where it is missing), ``label_sets`` (0/1
         array, bags x classes; a row of -1 where unknown), ``instance_labels`` (indices
         into ``classes``, or the integers of the file when there are no classes; -1 unknown),
-        ``classes``, ``feature_names``, ``coords``, and ``extras`` (other arrays of an npz file);
-        None if absent.
+        ``classes``, ``feature_names``, ``coords``, ``patch_sizes`` (of each HDF5 file, in the unit
+        of ``coords``; NaN unknown), and ``extras`` (other arrays of an npz file); None if absent.
 
     Raises
     ------
@@ -161,6 +172,7 @@ def read_bags(
         features=None if features is None else _names(features),
         exclude=_names(exclude),
         labels=labels,
+        id_column=id_column,
         classes=classes,
         separator=separator,
         dtype=_number_type(dtype),
@@ -181,16 +193,27 @@ def read_contents(source: Any, request: Request) -> Contents:
     workspace = make_workspace(request.memory_limit, request.scratch)
     inside = request
     if request.labels is not None:  # these columns are in another table
-        inside = replace(request, label=None, label_set=None, group=None)
+        inside = replace(request, label=None, label_set=None, group=None, merge=None)
     if isinstance(source, str | os.PathLike):
         contents = _read_file(Path(source), inside, workspace)
     else:
         contents = read_table(open_frame(source), inside, workspace)
     if request.labels is not None:
         _relabel(contents, request)
+    elif request.id_column is not None:
+        raise InputError("id_column= names a column of the table labels=: give that table.")
+    if request.merge is not None:
+        if contents.wholes is None:
+            raise InputError(f"merge= needs a table with the column {request.merge!r} in labels=.")
+        contents = merge_contents(contents, contents.wholes, request.merge, _part_name(request))
     warn_of_near_duplicates(contents)
     workspace.keep()
     return contents
+
+
+def _part_name(request: Request) -> str | None:
+    """The column of bag ids of a table of instances, if it is not called bag as the merged ids."""
+    return request.bag if request.labels is None and request.bag != "bag" else None
 
 
 def write_bags(
@@ -341,7 +364,8 @@ def _relabel(contents: Contents, request: Request) -> None:
             format = format_of(path, None)
             if format not in TABLES:
                 raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
-            table = open_table(path, format, request)
+            ids = [*_USUAL_IDS, request.id_column or "bag"]  # read as strings
+            table = open_table(path, format, replace(request, extra_columns=ids))
             columns, request = _tabled_labels(table, request, contents.bags)
     else:
         columns, request = _tabled_labels(open_frame(labels), request, contents.bags)
@@ -365,13 +389,16 @@ def _tabled_labels(
     table: Source, request: Request, bags: Bags
 ) -> tuple[dict[str, Column], Request]:
     """The columns of a table in the order of the bags, and the request completed by its names."""
-    if request.group is not None:
-        require_column(table, request.group, " (asked for with group=)")
+    for name, role in ((request.group, "group"), (request.merge, "merge")):
+        if name is not None:
+            require_column(table, name, f" (asked for with {role}=)")
+    request = _with_id_column(table, request)
     request = find_roles(table, request, ("bag", "label", "label_set"))
-    if request.bag is None or not (request.label or request.label_set or request.group):
+    wanted_columns = request.label, request.label_set, request.group, request.merge
+    if request.bag is None or not any(wanted_columns):
         raise InputError(
-            "labels= is a table: name its bag column with bag=, and label= or label_set=. Its "
-            f"columns are {listed(table.names)}."
+            "labels= is a table: name the column of its bag ids with id_column=, and label= or "
+            f"label_set=. Its columns are {listed(table.names)}."
         )
     rows = group(table.column(request.bag, convert="integers"), request.bag)
     place = {str(name): i for i, name in enumerate(rows.ids.tolist())}
@@ -380,9 +407,40 @@ def _tabled_labels(
     return {role: column.take(wanted) for role, column in columns.items()}, request
 
 
+def _with_id_column(table: Source, request: Request) -> Request:
+    """The request whose bag column is that of the labels: as named, or of a usual name."""
+    if request.id_column is not None:
+        require_column(table, request.id_column, " (asked for with id_column=)")
+        return replace(request, bag=request.id_column)
+    usual = [name for name in _USUAL_IDS if name in table.names]
+    if request.bag is None or (request.bag not in table.names and usual):
+        return replace(request, bag=usual[0] if usual else None)
+    return request
+
+
+def _without_suffix(name: str) -> str:
+    """A name without the suffix of a slide or of its features."""
+    stem, dot, suffix = name.rpartition(".")
+    return stem if dot and suffix.lower() in _SLIDE_SUFFIXES else name
+
+
 def _mentioned_ids(bags: Bags, known: Mapping[str, Any]) -> list[str]:
-    """The ids of the bags as strings; all must have an entry."""
+    """The entry of each bag; all must have one, possibly with the suffix of a slide file."""
     ids = [str(name) for name in bags.names.tolist()]
+    if not all(name in known for name in ids):
+        entries: dict[str, list[str]] = {}
+        for key in known:
+            entries.setdefault(_without_suffix(key), []).append(key)
+        found = [
+            [name] if name in known else entries.get(_without_suffix(name), []) for name in ids
+        ]
+        twice = next((keys for keys in found if len(keys) > 1), None)
+        if twice is not None:
+            raise LabelError(
+                f"labels= has {twice[0]!r} and {twice[1]!r}, which are both the bag "
+                f"{_without_suffix(twice[0])!r}: keep one."
+            )
+        ids = [keys[0] if keys else name for keys, name in zip(found, ids, strict=True)]
     absent = [name for name in ids if name not in known]
     if absent:
         raise LabelError(

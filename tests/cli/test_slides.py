@@ -1,0 +1,86 @@
+"""Folders of slides: a table of labels, patients, coordinates."""
+
+import json
+
+import pytest
+from cli.tables import COLUMNS, read_rows, slide_folder
+
+for needed in ("h5py", "skops", "pyarrow"):
+    pytest.importorskip(needed)
+
+
+@pytest.fixture
+def slides(tmp_path):
+    """A folder of slides, the words that name its labels, and the tumour patches."""
+    table, tumours = slide_folder(tmp_path / "slides")
+    return tmp_path / "slides", ("--labels", table, "--id-column", "slide_id"), tumours
+
+
+def fitted(run, slides, *words):
+    folder, labels, _ = slides
+    path = folder.parent / "model.skops"
+    done = run("fit", folder, *labels, "-m", "sil", *words, "-o", path)
+    assert done.exit_code == 0, done.stderr
+    return path
+
+
+def test_patients_stay_together(run, slides):
+    folder, labels, _ = slides
+    words = ("evaluate", folder, *labels, "--group", "patient_id", "-m", "sil", "--folds", 2)
+    done = run(*words, "--json")
+    assert done.exit_code == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["bags"], found["group"]) == (12, "patient_id")
+
+
+def test_instances_keep_their_coordinates(run, slides):
+    folder, _, tumours = slides
+    model = fitted(run, slides)
+    done = run("predict", model, folder, "-o", folder.parent / "out.csv")
+    assert done.exit_code == 0, done.stderr
+    rows = read_rows(folder.parent / "out.instances.csv")
+    assert list(rows[0])[:4] == ["bag", "row", "x", "y"]
+    best = {r["bag"]: r for r in sorted(rows, key=lambda row: float(row["score"]))}
+    for slide, place in tumours.items():
+        assert (int(best[slide]["x"]), int(best[slide]["y"])) == place
+
+
+def test_a_patient_is_a_bag(run, slides):
+    folder, labels, _ = slides
+    model = fitted(run, slides, "--merge", "patient_id")
+    out = folder.parent / "out.csv"
+    done = run("predict", model, folder, *labels, "-o", out)  # merged as in the fit
+    assert done.exit_code == 0, done.stderr
+    assert [row["bag"] for row in read_rows(out)] == [f"p{i}" for i in range(6)]
+    rows = read_rows(folder.parent / "out.instances.csv")
+    assert list(rows[0])[:5] == ["bag", "row", "slide", "x", "y"]
+    assert {(row["bag"], row["slide"]) for row in rows} == {
+        (f"p{i % 6}", f"s{i:02d}") for i in range(12)
+    }
+    alone = run("predict", model, folder, "-o", out, "--force")
+    assert "fitted on bags merged by 'patient_id', and these are not merged" in alone.stderr
+    assert len(read_rows(out)) == 12
+    info = run("info", folder, *labels, "--merge", "patient_id", "--json")
+    assert json.loads(info.stdout)["bags"] == 6
+
+
+def test_rows_of_a_table_are_merged_by_a_column(run, slides, tmp_path):
+    from cli.tables import slide_rows, write_rows
+
+    head, *rows = slide_rows()
+    label = head.index("tumour")
+    same = [
+        [*row[:label], "yes" if int(row[1][1:]) % 2 else "no", *row[label + 1 :]] for row in rows
+    ]
+    table = write_rows(tmp_path / "table.csv", [head, *same])
+    model = tmp_path / "m.skops"
+    words = ("fit", table, *COLUMNS, "--merge", "patient", "-m", "sil", "-o", model)
+    assert run(*words).exit_code == 0
+    done = run("predict", model, table, "-o", tmp_path / "out.csv")
+    assert done.exit_code == 0, done.stderr
+    found = read_rows(tmp_path / "out.instances.csv")
+    assert {row["bag"] for row in found} == {f"p{i}" for i in range(12)}
+    assert {row["slide"] for row in found} == {f"s{i}" for i in range(24)}
+    refused = run("fit", table, *COLUMNS, "--merge", "tumours", "-m", "sil", "-o", model, "--force")
+    assert refused.exit_code == 2
+    assert "no column 'tumours'" in refused.stderr
