@@ -154,4 +154,13 @@ def test_nothing_is_overwritten_by_a_saved_run(run, folder):
 @pytest.mark.parametrize("name", sorted(every_command()))
 def test_every_command_takes_the_options(name):
     names = {option for p in every_command()[name].params for option in p.opts}
-    assert {"--config", "--save-config", "--debug"} <= names
+    assert {"--config", "--save-config", "--debug", "--quiet", "-q"} <= names
+    assert ("--force" in names) == ("-f" in names)
+
+
+def test_another_name_of_an_option_is_read_as_well(run):
+    words = ("fit", "slides.csv", *COLUMNS, "-m", "sil", "-o", "m.skops")
+    assert run(*words).exit_code == 0
+    Path("old.toml").write_text("cv = 30")  # --folds, in version 0.1
+    result = run("report", "m.skops", "slides.csv", "--config", "old.toml", "-o", "p.html")
+    assert "30 folds" in result.stderr

@@ -2,9 +2,10 @@ import json
 
 import numpy as np
 import pytest
-from cli.tables import COLUMNS, slide_rows, write_rows
+from cli.tables import COLUMNS, read_rows, slide_rows, write_rows
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import (
     RepeatedStratifiedKFold,
     StratifiedGroupKFold,
@@ -156,7 +157,7 @@ def test_a_baseline_that_does_not_fit_into_memory_is_left_out(run, slides, monke
         raise NotEnoughMemoryError(f"{words['purpose']}: {words['remedy']}.")
 
     monkeypatch.setattr(ready_made, "require_memory", refuse)
-    result = run("evaluate", slides, *COLUMNS, "-m", "sil", "--folds", "2")
+    result = run("evaluate", slides, *COLUMNS, "-m", "sil", "--folds", "2", "-q")
     assert result.exit_code == 0
     assert "pooled trees" not in result.stdout
     expected = "Warning: the baseline pooled trees of 24 bags and 3 features: it is left out."
@@ -245,7 +246,7 @@ def test_repeats_draw_anew(run, slides, data):
 
 
 def test_the_table_fits_a_terminal(slides):
-    words = ["evaluate", str(slides), *COLUMNS, "-m", "minimax"]
+    words = ["evaluate", str(slides), *COLUMNS, "-m", "minimax", "-q"]
     done = CliRunner().invoke(app, words, env={"COLUMNS": None}, prog_name="bagwise")
     assert done.exit_code == 0, done.stderr
     table = done.stdout.splitlines()
@@ -341,3 +342,113 @@ def read_bags_of_rows(n):
 def test_folds_that_cannot_be_drawn(y, options, error, message):
     with pytest.raises(error, match=message):
         make_folds(np.array(y), **options)
+
+
+def test_scores_are_chosen_by_the_names_of_scikit_learn(run, slides, data):
+    words = (*COLUMNS, "-m", "nsk", "--folds", "3", "--no-baseline")
+    scoring = ("--scoring", "f1", "--scoring", "AUC", "--scoring", "neg_brier_score")
+    _, methods = evaluated(run, slides, *words, "-m", "citation-knn", *scoring[:4])
+    assert set(methods) == {"nsk", "citation-knn"}
+    for name, model in (("nsk", SetKernelSVM()), ("citation-knn", CitationKNN())):
+        folds = StratifiedKFold(3, shuffle=True, random_state=0)
+        y = (data.y == "yes").astype(int)
+        for measure, scorer in (("f1", "f1"), ("AUC", "roc_auc")):
+            expected = cross_val_score(standardised(model), data.bags, y, cv=folds, scoring=scorer)
+            np.testing.assert_allclose(methods[name][measure]["folds"], expected)
+        assert set(methods[name]) == {"name", "f1", "AUC", "seconds"}
+    # The first of the scores decides the differences.
+    document, _ = evaluated(run, slides, *words, "-m", "sil", *scoring[:4])
+    assert [d["measure"] for d in document["differences"]] == ["f1"]
+    refused = run("evaluate", slides, *words, *scoring)
+    assert refused.exit_code == 2
+    assert "neg_brier_score cannot be computed for SetKernelSVM" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("scoring", "message"),
+    [
+        ("f1_marco", "Did you mean f1_macro"),
+        ("coverage", "no score of labels"),
+        ("", "is called ''"),
+    ],
+)
+def test_an_unknown_score_is_refused(run, slides, scoring, message):
+    result = run("evaluate", slides, *COLUMNS, "-m", "sil", "--scoring", scoring)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_score_of_a_fold_without_a_class_is_undefined(rng):
+    bags, y = rng.normal(size=(12, 1, 2)), np.repeat([0, 1, 2], 4)
+    folds = [(np.arange(1, 12, 2), np.array([0, 2])), (np.arange(0, 12, 2), np.arange(1, 12, 2))]
+    model = {"knn": CitationKNN()}
+    (found,) = compare(model, bags, y, cv=folds, scoring=["roc_auc_ovr", "f1_macro"])
+    assert np.isnan(found.scores["roc_auc_ovr"][0])
+    assert np.isfinite(found.scores["f1_macro"]).all()
+    with pytest.raises(InputError, match="scoring= is empty"):
+        compare(model, bags, y, cv=folds, scoring=[])
+
+
+def test_auc_of_several_classes_is_the_mean_of_each_against_the_others(run, tmp_path, rng):
+    rows = [["bag", "label", "a", "b"]]
+    for i in range(30):
+        for _ in range(3):
+            rows.append([f"b{i}", "xyz"[i % 3], *(rng.normal(size=2) + i % 3).tolist()])
+    path = write_rows(tmp_path / "three.csv", rows)
+    _, methods = evaluated(run, path, "-m", "nsk", "--folds", "3", "--no-baseline")
+    data, folds = read_bags(path), StratifiedKFold(3, shuffle=True, random_state=0)
+    model = standardised(SetKernelSVM())
+    for (train, test), found in zip(
+        folds.split(data.y, data.y), methods["nsk"]["AUC"]["folds"], strict=True
+    ):
+        fitted = clone(model).fit(data.bags[train], data.y[train])
+        scores = fitted.decision_function(data.bags[test])
+        each = [roc_auc_score(data.y[test] == c, scores[:, k]) for k, c in enumerate("xyz")]
+        assert found == pytest.approx(np.mean(each))
+
+
+def test_the_table_is_written_with_the_folds_beside_it(run, slides, tmp_path):
+    out = tmp_path / "scores.csv"
+    words = (*COLUMNS, "-m", "sil", "-m", "nsk", "--folds", "3", "--repeats", "2", "-o", out)
+    document, methods = evaluated(run, slides, *words)
+    assert document["written"] == [str(out), str(tmp_path / "scores.folds.csv")]
+    rows = {row["method"]: row for row in read_rows(out)}
+    assert list(rows) == list(methods)
+    for name, row in rows.items():
+        for measure in ("accuracy", "AUC"):
+            assert float(row[measure]) == methods[name][measure]["mean"]
+            assert float(row[f"{measure} sd"]) == methods[name][measure]["sd"]
+    assert rows["sil"]["difference"] == ""
+    (own,) = (d for d in document["differences"] if d["name"] == "nsk")
+    assert float(rows["nsk"]["difference"]) == own["mean"]
+    assert float(rows["nsk"]["p_value"]) == own["p_value"]
+    assert rows["sil"]["log loss"] == ""  # it has no probabilities
+    each = [row for row in read_rows(tmp_path / "scores.folds.csv") if row["method"] == "nsk"]
+    assert [float(row["AUC"]) for row in each] == methods["nsk"]["AUC"]["folds"]
+    places = [(row["repeat"], row["fold"]) for row in each]
+    assert places == [(r, f) for r in "12" for f in "123"]
+    again = run("evaluate", slides, *words)
+    assert again.exit_code == 2
+    assert run("evaluate", slides, *words, "-f").exit_code == 0
+
+
+def test_without_a_terminal_each_fold_is_a_line(run, slides):
+    words = ("evaluate", slides, *COLUMNS, "-m", "sil", "--folds", "2", "--no-baseline")
+    lines = run(*words).stderr.splitlines()
+    steps = [line for line in lines if line.startswith("Cross-validating")]
+    assert [line.partition(" after ")[0] for line in steps] == [
+        "Cross-validating, 1 of 2",
+        "Cross-validating, 2 of 2",
+    ]
+    assert steps[1].endswith(": sil, fold 2 of 2")
+    quiet = run(*words, "-q")
+    assert (quiet.exit_code, quiet.stderr) == (0, "")
+    assert "sil" in quiet.stdout
+
+
+def test_no_baseline_leaves_only_the_named_one(run, slides):
+    words = (*COLUMNS, "-m", "nsk", "--folds", "2", "--no-baseline")
+    _, methods = evaluated(run, slides, *words)
+    assert list(methods) == ["nsk"]
+    _, methods = evaluated(run, slides, *words, "--baseline", "sil")
+    assert list(methods) == ["nsk", "baseline: sil"]

@@ -1,3 +1,4 @@
+import json
 import sys
 
 import numpy as np
@@ -317,3 +318,15 @@ def test_what_is_read_is_never_overwritten(run, slides):
 def test_fit_names_the_features_it_used(run, slides):
     result = run("fit", slides, *COLUMNS, "-m", "nsk", "-o", slides.parent / "m.skops")
     assert "features: " in result.stderr
+
+
+def test_folds_and_seed_of_a_fit_are_parameters_of_its_method(run, slides, tmp_path):
+    model = tmp_path / "m.skops"
+    words = ("fit", slides, *COLUMNS, "-o", model)
+    result = run(*words, "-m", "misvm-bag", "--seed", "3", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["parameters"] == {"random_state": 3}
+    result = run(*words, "-f", "-m", "sil", "--seed", "3")
+    assert "--seed is not for sil, which draws nothing at random" in result.stderr
+    result = run(*words, "-f", "-m", "nsk", "--folds", "3")
+    assert "--folds is not for nsk, which compares nothing on folds" in result.stderr

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bagwise.cli.output import noting_compilation, print_table
+from bagwise.cli.output import note, noting_compilation, print_table, progress, quietly, warning
 
 WIDE = {"method": ["pdmisvm exact", "sil"]} | {
     str(10**k): [f"0.9{k} ± 0.04", f"0.8{k} ± 0.05"] for k in range(9)
@@ -59,3 +59,27 @@ def test_compilation_is_told_afterwards_and_only_then(monkeypatch, capsys):
         with noting_compilation():
             compilation.compiled()(eval("lambda x: x"))(1)  # without a file to be cached by
         assert remedy in capsys.readouterr().err
+
+
+def test_many_steps_print_at_most_fifty_lines(capsys):
+    for total in (1, 7, 50, 51, 1000):
+        with progress("Working", total) as step:
+            for _ in range(total):
+                step()
+        lines = capsys.readouterr().err.splitlines()
+        assert len(lines) == min(total, 50)
+        assert lines[-1].startswith(f"Working, {total} of {total} after ")
+    with progress("Working") as step:  # of unknown length
+        step()
+    assert capsys.readouterr().err == ""
+
+
+def test_quiet_keeps_warnings(capsys):
+    with quietly(True), progress("Working", 1) as step:
+        step("one")
+        note("a note")
+        warning("beware")
+    assert capsys.readouterr().err == "Warning: beware\n"
+    with quietly(False):
+        note("a note")
+    assert capsys.readouterr().err == "a note\n"

@@ -89,7 +89,7 @@ def test_bags_need_no_labels(run, slides, model, page):
     page.unlink()
     result = run("report", model, new, "--cv", 3, "-o", page)
     assert result.exit_code == 2
-    assert "--cv needs labels" in result.stderr
+    assert "--folds needs labels" in result.stderr
     known = [[f"s{i}", "yes" if i % 2 else "no"] for i in range(24)]
     labels = write_rows(slides.parent / "labels.csv", [["slide", "ill"], *known])
     words = ("--labels", labels, "--bag", "slide", "--label", "ill")
@@ -237,7 +237,7 @@ def test_models_that_do_not_classify_bags(run, slides, page):
     assert result.exit_code == 0, result.stderr
     assert "Clusters" in page.read_text(encoding="utf-8")
     result = run("report", path, slides, "--cv", 3, "-o", page, "--force")
-    assert "--cv is for models that predict the label of a bag" in result.stderr
+    assert "--folds is for models that predict the label of a bag" in result.stderr
     rows = data.bags.instances
     partly = np.where(np.arange(len(rows)) % 3 == 0, (rows[:, 0] > 2).astype(int), -1)
     path = slides.parent / "rows.skops"

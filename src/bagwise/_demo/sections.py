@@ -243,7 +243,7 @@ def next_steps(folder: Path) -> Section:
             f"bagwise evaluate {folder}/musk1.csv --method mind\n"
             f"bagwise fit {folder}/musk1.csv --method nsk --set C=10 -o my-model.skops\n"
             f"bagwise predict my-model.skops {folder}/musk1.csv -o my-predictions.csv\n"
-            f"bagwise report my-model.skops {folder}/musk1.csv --cv 5 -o my-report.html"
+            f"bagwise report my-model.skops {folder}/musk1.csv --folds 5 -o my-report.html"
         ),
     )
 

@@ -66,7 +66,9 @@ class Method:
     def parameters(self) -> dict[str, Any]:
         """Names and defaults of the parameters that may be set."""
         found = inspect.signature(self.factory).parameters.values()
-        return {p.name: p.default for p in found if p.name not in self.fixed}
+        defaults = {p.name: p.default for p in found if p.name not in self.fixed}
+        seed = {name: value for name, value in self.fixed.items() if name == "random_state"}
+        return defaults | seed  # a seed may be another one
 
     @property
     def keeps(self) -> str:
@@ -92,7 +94,7 @@ class Method:
                 raise InputError(
                     f"{self.name} has no parameter {name!r}: it has {', '.join(known)}."
                 )
-        return self.factory(**self.fixed, **parameters)
+        return self.factory(**{**self.fixed, **parameters})
 
 
 def _read_methods() -> dict[str, Method]:

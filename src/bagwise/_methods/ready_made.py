@@ -218,6 +218,8 @@ def affordable_baselines(bags: Bags, names: Iterable[str] = BASELINES) -> list[s
     list of str
     """
     kept = list(names)
+    if "pooled trees" not in kept:
+        return kept
     try:
         require_memory(
             16.0 * len(bags) * 4 * bags.n_features,  # as float64, and the float32 of trees

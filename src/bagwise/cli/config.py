@@ -1,4 +1,4 @@
-"""The options every command has: ``--config`` and ``--save-config``, which keep a run in a file."""
+"""The options every command has: those that keep a run in a file, ``--quiet``, ``--debug``."""
 
 import difflib
 import functools
@@ -14,7 +14,7 @@ import typer
 
 from bagwise._methods import METHODS
 from bagwise.cli.options import flag, option, parse_parameters
-from bagwise.cli.output import note, refuse_existing
+from bagwise.cli.output import note, quietly, refuse_existing
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
 
 _PANEL = "Any command"
@@ -22,14 +22,14 @@ EXIT_CODES = (
     "Exit codes: 0 done, 2 bad input (one line on stderr says what), 1 a fault of bagwise, 130 "
     "stopped by Ctrl-C."
 )
-_OF_NO_RUN = {"config", "save_config", "debug", "force", "help"}
+_OF_NO_RUN = {"config", "save_config", "debug", "force", "help", "quiet"}
 
 
 # From the shell to a command: `bagwise.__main__.main` loads `cli.app`; `app.run` sets up streams
 # and Ctrl-C; `OneLineErrors.main` turns errors into a line and an exit code; Typer parses the
 # words; `run` in `_with_run_options` applies the options of every command, then calls it.
 class Application(typer.Typer):
-    """A Typer application whose commands all take ``--config``, ``--save-config``, ``--debug``.
+    """A Typer application whose commands take ``--config``, ``--save-config``, ``-q``, ``--debug``.
 
     A parameter whose type is a dataclass of options stands for these options.
     """
@@ -62,7 +62,7 @@ def read_options(context: typer.Context, path: Path | None) -> Path | None:
     """
     if path is None or context.resilient_parsing:
         return path
-    known = {_key(option): option for option in context.command.params if _is_kept(option)}
+    known = {key: o for o in context.command.params if _is_kept(o) for key in _keys(o)}
     values = {}
     for key, value in _read_toml(path).items():
         option = known.get(key.replace("_", "-"))
@@ -126,6 +126,15 @@ SaveConfig = Annotated[
         help="Keep the options of this run in a file for --config.",
     ),
 ]
+Quiet = Annotated[
+    bool,
+    flag(
+        "--quiet",
+        "Print no notes and no progress; results, warnings and errors stay.",
+        short="-q",
+        rich_help_panel=_PANEL,
+    ),
+]
 Debug = Annotated[
     bool, flag("--debug", "Show where in the code an error arose.", rich_help_panel=_PANEL)
 ]
@@ -133,7 +142,9 @@ Debug = Annotated[
 
 def _with_run_options(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
-    def run(*, context: typer.Context, save_config: Path | None, **options: Any) -> None:
+    def run(
+        *, context: typer.Context, save_config: Path | None, quiet: bool, **options: Any
+    ) -> None:
         del options["config"], options["debug"]
         force = bool(options.get("force"))
         if save_config is not None:
@@ -145,10 +156,11 @@ def _with_run_options(function: Callable[..., None]) -> Callable[..., None]:
             refuse_existing([save_config], force=force)
         for name, group in groups.items():
             options[name] = group(**{f.name: options.pop(f.name) for f in fields(group)})
-        function(**options)
-        if save_config is not None:
-            write_options(context, save_config, force=force)
-            note(f"Options of this run: {save_config}")
+        with quietly(quiet):
+            function(**options)
+            if save_config is not None:
+                write_options(context, save_config, force=force)
+                note(f"Options of this run: {save_config}")
 
     own = inspect.signature(function, eval_str=True)
     groups: dict[str, Any] = {
@@ -159,6 +171,7 @@ def _with_run_options(function: Callable[..., None]) -> Callable[..., None]:
         ("context", typer.Context, inspect.Parameter.empty),
         ("config", Config, None),
         ("save_config", SaveConfig, None),
+        ("quiet", Quiet, False),
         ("debug", Debug, False),
     ):
         parameters.append(
@@ -186,10 +199,15 @@ def _is_kept(option: Any) -> bool:
     return option.name not in _OF_NO_RUN
 
 
-def _key(option: Any) -> str:
-    """The name of an option in a file: without dashes in front; of an argument, as it is."""
+def _keys(option: Any) -> list[str]:
+    """The names of an option in a file: without dashes in front; of an argument, as it is."""
     long = [name[2:] for name in option.opts if name.startswith("--")]
-    return long[0] if long else str(option.name).replace("_", "-")
+    return long or [str(option.name).replace("_", "-")]
+
+
+def _key(option: Any) -> str:
+    """The name that an option is written by."""
+    return _keys(option)[0]
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bagwise._methods import METHODS, find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.output import computing, note, print_json, print_lines, print_table
+from bagwise.cli.output import (
+    computing,
+    note,
+    print_json,
+    print_lines,
+    print_table,
+    refuse_existing,
+    warning,
+)
 
 if TYPE_CHECKING:
     from bagwise.model_selection import Comparison, Difference
@@ -24,49 +33,68 @@ def evaluate(
     method: options.MethodNames = None,
     positive: options.Positive = None,
     group: options.Group = None,
-    folds: Annotated[int, typer.Option(min=2, help="Number of folds.")] = 5,
-    repeats: Annotated[int, typer.Option(min=1, help="How often the folds are drawn anew.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first draw.")] = 0,
+    folds: options.Folds = 5,
+    repeats: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How often the folds are drawn anew.")
+    ] = 1,
+    seed: options.Seed = 0,
+    scoring: options.Scoring = None,
     baseline: options.Baselines = None,
+    no_baseline: options.NoBaseline = False,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
+    output: Annotated[
+        Path | None,
+        options.output_option(
+            "TABLE", "The table, .csv, .tsv or .parquet; the scores of each fold go beside it."
+        ),
+    ] = None,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Cross-validate methods, with the plain baselines beside them.
 
-    Reads a file of labelled bags and writes nothing. All methods and baselines have the same
-    folds, stratified by label; with --group, bags of one group stay together, such as the slides of
-    a patient. Instances are standardised inside the folds. Each score is shown as its mean and
-    standard deviation over the folds, then each difference to the first method with its interval
-    (corrected resampled t-test) and probabilities. Baselines: the commonest label, and trees on
-    pooled statistics (mean, min, max and std of each feature), with a warning where a method is not
-    better than these trees.
+    Reads a file of labelled bags. All methods and baselines have the same folds, stratified by
+    label; with --group, bags of one group stay together, such as the slides of a patient. Instances
+    are standardised inside the folds. Each score is shown as its mean and standard deviation over
+    the folds, then each difference to the first method with its interval (corrected resampled
+    t-test) and probabilities. AUC of more than two classes is the mean of each against all others.
+    Baselines: the commonest label, and trees on pooled statistics (mean, min, max and std of each
+    feature), with a warning where a method is not better than these trees. With -o scores.csv the
+    table is written too, and the scores of each fold to scores.folds.csv.
 
     ```
     bagwise evaluate musk1.csv
     bagwise evaluate musk1.csv -m nsk --set C=10
     bagwise evaluate musk1.csv -m nsk -m mind --repeats 2 --set nsk.C=10
     bagwise evaluate musk1.csv -m citation-knn --folds 3 --baseline sil --json
+    bagwise evaluate musk1.csv -m nsk --scoring AUC --scoring f1 --no-baseline -o scores.csv
     bagwise evaluate words.csv --label-set label_set -m citation-knn
     ```
     """
+    written = _outputs(output)
+    refuse_existing(written, force=force, inputs=[file])
     from scipy.sparse import issparse
 
     from bagwise._methods.ready_made import BASELINES, affordable_baselines, baselines
     from bagwise.cli.reading import positive_note, read_labelled
     from bagwise.model_selection import compare
     from bagwise.model_selection._folds import make_folds
+    from bagwise.model_selection._measures import check_scoring
 
     chosen = {found.name: found for found in map(find_method, method or ["auto"])}
     values = options.parse_parameters(parameters)
     settings = options.parameters_by_method(values, chosen)
-    beside = dict.fromkeys([*BASELINES, *(baseline or ())])
+    beside = dict.fromkeys([*(() if no_baseline else BASELINES), *(baseline or ())])
     baselines(label_sets=False, names=beside)
     for name, found in chosen.items():  # wrong names and parameters are refused before reading
         found.make(settings[name])
     bags, known, groups = read_labelled(file, columns, positive=positive, group=group)
     has_sets, sparse = known.has_sets, issparse(bags.instances)
-    y = known.values if positive is None else known.codes
+    scores = check_scoring(scoring or None, label_sets=has_sets)
+    # Scorers of scikit-learn take the label 1 for the positive one of two.
+    coded = positive is not None or (scores is not None and len(known.classes) == 2)
+    y = known.codes if coded and not has_sets else known.values
     for found in chosen.values():
         found.check_labels(label_sets=has_sets)
     splits = make_folds(y, n_folds=folds, n_repeats=repeats, seed=seed, groups=groups)
@@ -79,15 +107,27 @@ def evaluate(
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model
     with computing("Cross-validating", total=len(models) * len(splits)) as step:
-        comparison = compare(models, bags, y, cv=splits, groups=groups, after_fold=step)
-    differences = comparison.differences()
-    warnings = _warnings(comparison, chosen)
+        steps = _steps(models, folds, repeats)
+        comparison = compare(
+            models,
+            bags,
+            y,
+            cv=splits,
+            groups=groups,
+            scoring=scores,
+            after_fold=lambda: step(next(steps)),
+        )
+    measure = None if scores is None else scores[0]
+    differences = comparison.differences(measure)
+    warnings = _warnings(comparison, chosen, measure)
+    if output is not None:
+        _write(written, comparison, differences, folds, force=force)
     if json:
         facts = {"file": str(file), "bags": len(bags), "classes": known.classes.tolist()}
         facts |= {"group": group, "folds": folds, "repeats": repeats, "seed": seed}
         facts |= {"parameters": values, "methods": [found.summary() for found in comparison]}
         facts |= {"differences": [difference.summary() for difference in differences]}
-        print_json(facts | {"warnings": warnings})
+        print_json(facts | {"warnings": warnings, "written": written})
     else:
         times = f", {repeats} times" if repeats > 1 else ""
         whole = f", each {group} in one fold" if group is not None else ""
@@ -95,18 +135,77 @@ def evaluate(
         print_table(comparison.table(), title=f"{setting}: mean ± sd")
         shown = [str(found) for found in differences if found.name not in _UNINFORMED]
         print_lines(line.removeprefix("baseline: ") for line in shown)
-    for warning in warnings:
-        note(f"Warning: {warning}")
+    for path in written:
+        note(f"Scores: {path}")
+    for message in warnings:
+        warning(message)
 
 
-def _warnings(comparison: Comparison, chosen: Collection[str]) -> list[str]:
+def _steps(models: Collection[str], folds: int, repeats: int) -> Iterator[str]:
+    """The name of each step of the cross-validation, in order."""
+    for name in models:
+        for repeat in range(repeats):
+            for fold in range(folds):
+                again = f", repeat {repeat + 1} of {repeats}" if repeats > 1 else ""
+                yield f"{name}, fold {fold + 1} of {folds}{again}"
+
+
+def _outputs(output: Path | None) -> list[Path]:
+    """The table of methods, and that of folds; none without ``--output``."""
+    from bagwise.io.write_table import file_beside
+
+    return [] if output is None else [output, file_beside(output, "folds")]
+
+
+def _write(
+    paths: list[Path],
+    comparison: Comparison,
+    differences: list[Difference],
+    folds: int,
+    *,
+    force: bool,
+) -> None:
+    """Write a row per method, then a row per method and fold."""
+    import numpy as np
+
+    from bagwise.io.write_table import write_columns
+
+    def column(values: Any) -> Any:
+        known = [None if isinstance(v, float) and np.isnan(v) else v for v in values]
+        return np.array(known, dtype=object)  # None: an empty cell
+
+    means: dict[str, Any] = {"method": column(found.name for found in comparison)}
+    for measure in comparison.measures:
+        means[measure] = column(found.mean(measure) for found in comparison)
+        means[f"{measure} sd"] = column(found.std(measure) for found in comparison)
+    beside = {difference.name: difference for difference in differences}
+    for name in ("mean", "lower", "upper", "p_value"):
+        title = "difference" if name == "mean" else name
+        means[title] = column(getattr(beside.get(f.name), name, None) for f in comparison)
+    means["seconds"] = column(sum(found.seconds) for found in comparison)
+    each: dict[str, Any] = {
+        "method": column(found.name for found in comparison for _ in found.seconds),
+        "repeat": column(k // folds + 1 for f in comparison for k in range(len(f.seconds))),
+        "fold": column(k % folds + 1 for f in comparison for k in range(len(f.seconds))),
+    }
+    for measure in comparison.measures:
+        undefined = [None] * len(comparison[0].seconds)
+        each[measure] = column(v for f in comparison for v in f.scores.get(measure, undefined))
+    each["seconds"] = column(s for found in comparison for s in found.seconds)
+    for path, columns in zip(paths, (means, each), strict=True):
+        write_columns(path, columns, force=force)
+
+
+def _warnings(
+    comparison: Comparison, chosen: Collection[str], measure: str | None = None
+) -> list[str]:
     """A sentence for each method that is not better than trees on pooled statistics."""
     trees = [found.name for found in comparison if found.name in _TREES]
     if not trees:
         return []
     return [
         _warning(found)
-        for found in comparison.differences(reference=trees[0])
+        for found in comparison.differences(measure, reference=trees[0])
         if found.name in chosen and (found.mean <= 0 or found.better < 0.5)
     ]
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from bagwise._methods import find_method, make_model
+from bagwise._methods import Method, find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.corrections import known_labels, read_known
 from bagwise.cli.output import (
@@ -24,6 +24,18 @@ def fit(
     method: options.MethodName = "auto",
     positive: options.Positive = None,
     group: options.Group = None,
+    folds: Annotated[
+        int | None,
+        options.option(
+            metavar="N", min=2, help="Folds that auto compares methods on; 5 by default."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        options.option(
+            metavar="N", min=0, help="Seed of the folds, and of a method that draws at random."
+        ),
+    ] = None,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
@@ -60,7 +72,7 @@ def fit(
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
     chosen = find_method(method)
-    values = options.parse_parameters(parameters)
+    values = options.parse_parameters(parameters) | _drawn(chosen, folds, seed)
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
     estimator = chosen.make(settings)  # a wrong parameter is refused before a long reading
     corrected = read_known(corrections, estimator, chosen.name)
@@ -104,3 +116,17 @@ def fit(
         named = {"features": bags.n_features, "feature_names": bags.feature_names}
         facts |= {} if leaderboard is None else {"leaderboard": leaderboard}
         print_json({"model": output, **facts, **size, **named, "classes": classes})
+
+
+def _drawn(method: Method, folds: int | None, seed: int | None) -> dict[str, int]:
+    """``--folds`` and ``--seed`` as parameters of the method; refused where it has none."""
+    given = {"cv": ("--folds", folds), "random_state": ("--seed", seed)}
+    found = {}
+    for name, (option, value) in given.items():
+        if value is None:
+            continue
+        if name not in method.parameters:
+            what = "compares nothing on folds" if name == "cv" else "draws nothing at random"
+            raise InputError(f"{option} is not for {method.name}, which {what}: leave it out.")
+        found[name] = value
+    return found

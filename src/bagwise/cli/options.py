@@ -12,9 +12,10 @@ from bagwise._methods import CSP, METHODS
 from bagwise.exceptions import InputError
 
 
-def flag(name: str, help: str, **settings: Any) -> Any:
-    """Declare an option that is there or not."""
-    return typer.Option(name, metavar="", help=help, **settings)
+def flag(name: str, help: str, *, short: str | None = None, **settings: Any) -> Any:
+    """Declare an option that is there or not, with one letter as a second name if `short`."""
+    names = [name] if short is None else [name, short]
+    return typer.Option(*names, metavar="", help=help, **settings)
 
 
 def option(*names: str, help: str, **settings: Any) -> Any:
@@ -124,6 +125,13 @@ def _matching_parameters(context: typer.Context, incomplete: str) -> list[str]:
     return sorted({name for name in names if name.startswith(incomplete)})
 
 
+def _matching_scores(incomplete: str) -> list[str]:
+    """Names of scores, for the shell."""
+    from sklearn.metrics import get_scorer_names
+
+    return [name for name in ["AUC", *get_scorer_names()] if name.startswith(incomplete)]
+
+
 File = Annotated[
     Path,
     typer.Argument(
@@ -198,6 +206,19 @@ Baselines = Annotated[
         help="A further baseline: sil, a linear SVM on instances with the label of their bag.",
     ),
 ]
+NoBaseline = Annotated[
+    bool, flag("--no-baseline", "Leave out the usual baselines; those of --baseline stay.")
+]
+Scoring = Annotated[
+    list[str] | None,
+    option(
+        "--scoring",
+        metavar="NAME",
+        help="A score to show instead of the usual ones: accuracy, AUC, or a scorer of "
+        "scikit-learn such as f1_macro; repeat for more, the first decides differences.",
+        autocompletion=_matching_scores,
+    ),
+]
 Parameters = Annotated[
     list[str] | None,
     option(
@@ -209,6 +230,8 @@ Parameters = Annotated[
     ),
 ]
 NoScale = Annotated[bool, flag("--no-scale", "Take features as they are: no standardisation.")]
+Folds = Annotated[int, typer.Option("--folds", metavar="N", min=2, help="Number of folds.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the folds.")]
 MemoryLimit = Annotated[
     str | None,
     option(
@@ -243,7 +266,7 @@ BackgroundAbove = Annotated[
         "where background is likelier than every label.",
     ),
 ]
-Force = Annotated[bool, flag("--force", "Overwrite what exists.")]
+Force = Annotated[bool, flag("--force", "Overwrite what exists.", short="-f")]
 Json = Annotated[
     bool, flag("--json", "Print the result as one JSON document; notes stay on stderr.")
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 _WRAPPED = 24  # a column wider than this may be wrapped
 _LEAST = 16  # what is left of it
 _GAP = 2  # between two columns
+_MOST_LINES = 50  # of progress, where no bar can be shown
+_quiet: list[bool] = []  # not empty while notes and progress are not printed
 
 
 def print_table(
@@ -125,11 +129,42 @@ def note(message: str) -> None:
     message : str
         One line.
     """
-    typer.echo(_visible(message), err=True)
+    if not _quiet:
+        typer.echo(_visible(message), err=True)
+
+
+def warning(message: str) -> None:
+    """Print a warning on stderr, also with ``--quiet``.
+
+    Parameters
+    ----------
+    message : str
+        One line.
+    """
+    typer.echo(_visible(f"Warning: {message}"), err=True)
 
 
 @contextmanager
-def computing(task: str, total: int | None = None) -> Iterator[Callable[[], None]]:
+def quietly(quiet: bool) -> Iterator[None]:
+    """Print no notes and no progress while a command runs with ``--quiet``.
+
+    Parameters
+    ----------
+    quiet : bool
+        Whether the option was given.
+    """
+    if not quiet:
+        yield
+        return
+    _quiet.append(True)
+    try:
+        yield
+    finally:
+        _quiet.pop()
+
+
+@contextmanager
+def computing(task: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """Show progress, as `progress` does, and report afterwards that numba compiled functions."""
     with noting_compilation(), progress(task, total) as step:
         yield step
@@ -158,8 +193,11 @@ def _n_compilations() -> int:
 
 
 @contextmanager
-def progress(task: str, total: int | None = None) -> Iterator[Callable[[], None]]:
+def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """Show a bar on stderr while work goes on, and remove it at the end.
+
+    Where stderr is not a terminal, such as a log file, each step prints a line instead, or each
+    fiftieth part of many steps.
 
     Parameters
     ----------
@@ -171,20 +209,36 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[[], None]
     Yields
     ------
     callable
-        To be called after each step.
+        To be called after each step; it may be given what was done.
     """
+    if _quiet:
+        yield lambda done="": None
+        return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = _console(stderr=True)
     if not console.is_terminal:  # rich 13 ends even a disabled bar with an empty line
-        yield lambda: None
+        yield _printed_steps(task, total)
         return
     text = TextColumn("{task.description}", markup=False)
     counter = [] if total is None else [MofNCompleteColumn()]
     columns = [text, BarColumn(), *counter, TimeElapsedColumn()]
     with Progress(*columns, console=console, transient=True) as bar:
         number = bar.add_task(task, total=total)
-        yield lambda: bar.advance(number)
+        yield lambda done="": bar.advance(number)
+
+
+def _printed_steps(task: str, total: int | None) -> Callable[..., None]:
+    start, number = time.perf_counter(), itertools.count(1)
+
+    def step(done: str = "") -> None:
+        n = next(number)
+        if total is not None and n * _MOST_LINES // total > (n - 1) * _MOST_LINES // total:
+            seconds = time.perf_counter() - start
+            detail = f": {done}" if done else ""
+            note(f"{task}, {n} of {total} after {seconds:.0f} s{detail}")
+
+    return step
 
 
 def refuse_existing(paths: Iterable[Path], *, force: bool, inputs: Iterable[Path] = ()) -> None:

@@ -24,13 +24,17 @@ def report(
     output: Annotated[Path, options.output_option("PAGE", "The page, .html.")],
     columns: options.Columns,
     group: options.Group = None,
-    cv: Annotated[
+    folds: Annotated[
         int,
         options.option(
-            metavar="N", min=0, help="Fit anew in N folds, and show metrics of bags not fitted on."
+            "--folds",
+            "--cv",
+            metavar="N",
+            min=0,
+            help="Fit anew in N folds, and show metrics of bags not fitted on.",
         ),
     ] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the folds.")] = 0,
+    seed: options.Seed = 0,
     image: options.Image = None,
     audio: options.Audio = None,
     text: options.Text = None,
@@ -57,13 +61,13 @@ def report(
     """Write one page about a model and bags: data, metrics, every bag with its key instance.
 
     Reads a model and a file with the columns and labels it was fitted on, by name; bags need no
-    labels. Writes a page that opens from disk and needs no network. Without --cv the model is
+    labels. Writes a page that opens from disk and needs no network. Without --folds the model is
     evaluated on the bags it was not fitted on; where there are none, the page warns that its
     metrics are too good. Columns of images, sounds or texts are shown with the instances.
 
     ```
     bagwise report model.skops musk1.csv -o report.html
-    bagwise report model.skops musk1.csv --cv 5 --title "Musk" -o held-out.html
+    bagwise report model.skops musk1.csv --folds 5 --title "Musk" -o held-out.html
     ```
     """
     refuse_existing([output], force=force, inputs=[model, file])
@@ -96,7 +100,7 @@ def report(
         title=title or f"{method or 'A model'} on {file.name}",
         media=_media(file, data, shown, edges, per_bag=per_bag, budget=byte_count(budget)),
         groups=data.groups,
-        held_out=_held_out(fitted, data, y, folds=cv, seed=seed) if cv else None,
+        held_out=_held_out(fitted, data, y, folds=folds, seed=seed) if folds else None,
         seen=_seen(data, metadata.get("training")),
         classes=metadata.get("classes"),
         facts={name: value for name, value in facts.items() if value is not None}
@@ -139,9 +143,9 @@ def _held_out(
     from bagwise.model_selection._held_out import predictions_of_models
 
     if not is_classifier(fitted) or isinstance(final_estimator(fitted), RowEstimator):
-        raise InputError("--cv is for models that predict the label of a bag: leave it out.")
+        raise InputError("--folds is for models that predict the label of a bag: leave it out.")
     if labels is None:
-        raise LabelError("--cv needs labels: name their column with label= or label_set=.")
+        raise LabelError("--folds needs labels: name their column with label= or label_set=.")
     sparse, names = issparse(data.bags.instances), affordable_baselines(data.bags)
     beside = baselines(label_sets=labels.has_sets, sparse=sparse, names=names)
     with progress("Cross-validating", total=folds * (1 + len(beside))) as step:

@@ -1,6 +1,6 @@
 """Several models on the same folds, and their differences."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -208,6 +208,7 @@ def compare(
     cv: Splitter = 5,
     repeats: int = 1,
     groups: ArrayLike | None = None,
+    scoring: str | Iterable[str] | None = None,
     random_state: Seed = 0,
     n_jobs: int | None = None,
     after_fold: Callable[[], None] = lambda: None,
@@ -218,7 +219,7 @@ def compare(
     ----------
     models : mapping of str to estimator
         The models by their names; they are cloned.
-    X, y, cv, repeats, groups, random_state, n_jobs
+    X, y, cv, repeats, groups, scoring, random_state, n_jobs
         As for `evaluate`.
     after_fold : callable, default: does nothing
         Called after each model has been scored on a fold, e.g. to show progress.
@@ -235,7 +236,9 @@ def compare(
     if not models:
         raise InputError("no models were given: give at least one, by its name.")
     prepared = prepare(X, y, cv, groups, repeats=repeats, random_state=random_state)
-    evaluations = cross_validate(models, *prepared, n_jobs=n_jobs, after_fold=after_fold)
+    evaluations = cross_validate(
+        models, *prepared, scoring=scoring, n_jobs=n_jobs, after_fold=after_fold
+    )
     ratio = float(np.mean([len(test) / len(train) for train, test in prepared[2]]))
     return Comparison(evaluations, ratio)
 

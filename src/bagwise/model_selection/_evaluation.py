@@ -1,7 +1,7 @@
 """Cross-validation of models of bags."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from bagwise._types import Array
 from bagwise.bags import Bags
 from bagwise.base._pipelines import fit_arguments
 from bagwise.model_selection._folds import Fold, Seed, Splitter, prepare
-from bagwise.model_selection._measures import model_measures
+from bagwise.model_selection._measures import check_scoring, chosen_measures
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Evaluation:
         Labels: accuracy, balanced accuracy, AUC (for several classes the mean of each against all
         others). Label sets: one-error, coverage and average precision. Models with
         ``predict_proba`` also have the log loss, for label sets the mean over all labels. Log loss,
-        one-error and coverage are better when lower.
+        one-error and coverage are better when lower. With `scoring`, the scores it names.
     seconds : list of float
         The time to fit and to score, one per fold.
     """
@@ -72,6 +72,7 @@ def evaluate(
     cv: Splitter = 5,
     repeats: int = 1,
     groups: ArrayLike | None = None,
+    scoring: str | Iterable[str] | None = None,
     random_state: Seed = 0,
     n_jobs: int | None = None,
 ) -> Evaluation:
@@ -93,6 +94,9 @@ def evaluate(
     groups : array-like of shape (n_bags,), default=None
         Bags of one group stay in one fold: the slides of a patient. A model whose ``fit`` takes
         `groups`, such as `AutoBagClassifier`, has those of its training bags.
+    scoring : str or iterable of str, default=None
+        Which scores: measures of `Evaluation`, or scorers of scikit-learn by their names, such as
+        ``["AUC", "f1_macro"]``. By default all measures of `Evaluation`.
     random_state : int, RandomState instance or None, default=0
         Seed of the folds.
     n_jobs : int, default=None
@@ -117,7 +121,8 @@ def evaluate(
     (['AUC', 'accuracy', 'balanced accuracy'], 4)
     """
     prepared = prepare(X, y, cv, groups, repeats=repeats, random_state=random_state)
-    return cross_validate({type(model).__name__: model}, *prepared, n_jobs=n_jobs)[0]
+    models = {type(model).__name__: model}
+    return cross_validate(models, *prepared, scoring=scoring, n_jobs=n_jobs)[0]
 
 
 def cross_validate(
@@ -127,13 +132,14 @@ def cross_validate(
     folds: list[Fold],
     groups: Array | None,
     *,
+    scoring: str | Iterable[str] | None = None,
     n_jobs: int | None = None,
     after_fold: Callable[[], None] = lambda: None,
 ) -> list[Evaluation]:
     """Fit and score every model on every fold; `after_fold` is called in this process."""
-    classes = np.unique(labels)
+    classes, wanted = np.unique(labels), check_scoring(scoring, label_sets=labels.ndim == 2)
     jobs = (
-        delayed(_fit_and_score)(clone(model), bags, labels, fold, groups, classes)
+        delayed(_fit_and_score)(clone(model), bags, labels, fold, groups, classes, wanted)
         for model in models.values()
         for fold in folds
     )
@@ -150,11 +156,17 @@ def cross_validate(
 
 
 def _fit_and_score(
-    model: Any, bags: Bags, labels: Array, fold: Fold, groups: Array | None, classes: Array
+    model: Any,
+    bags: Bags,
+    labels: Array,
+    fold: Fold,
+    groups: Array | None,
+    classes: Array,
+    scoring: list[str] | None,
 ) -> tuple[dict[str, float], float]:
     train, test = fold
     start = time.perf_counter()
     within = fit_arguments(model, groups=None if groups is None else groups[train])
     model.fit(bags[train], labels[train], **within)
-    scores = model_measures(model, bags[test], labels[test], classes=classes)
+    scores = chosen_measures(model, bags[test], labels[test], classes=classes, scoring=scoring)
     return scores, time.perf_counter() - start

@@ -1,14 +1,89 @@
 """The measures of bag classifiers, for labels and for label sets."""
 
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, log_loss, recall_score, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    get_scorer,
+    get_scorer_names,
+    log_loss,
+    recall_score,
+    roc_auc_score,
+)
 
 from bagwise import metrics
 from bagwise._types import Array, Bools
+from bagwise.exceptions import InputError
 
 LOWER_IS_BETTER = {"log loss", "one-error", "coverage"}
+OF_LABELS = ("accuracy", "balanced accuracy", "AUC", "log loss")
+OF_LABEL_SETS = ("one-error", "coverage", "average precision", "log loss")
+
+
+def check_scoring(scoring: str | Iterable[str] | None, *, label_sets: bool) -> list[str] | None:
+    """The names of the requested scores, each once; refuses names that nothing is called by.
+
+    Parameters
+    ----------
+    scoring : str, iterable of str or None
+        Measures of ours, or scorers of scikit-learn.
+    label_sets : bool
+        Whether bags have label sets.
+
+    Returns
+    -------
+    list of str or None
+    """
+    if scoring is None:
+        return None
+    names = list(dict.fromkeys([scoring] if isinstance(scoring, str) else scoring))
+    own = OF_LABEL_SETS if label_sets else OF_LABELS
+    known = [*own, *get_scorer_names()]
+    if not names:
+        raise InputError(f"scoring= is empty: name one of {', '.join(own)}, or leave it out.")
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise InputError(
+                f"no score of {'label sets' if label_sets else 'labels'} is called {name!r}.{hint} "
+                f"There are {', '.join(own)}, and the scorers of scikit-learn, such as f1_macro."
+            )
+    return names
+
+
+def chosen_measures(
+    model: Any, bags: Any, y: Array, *, classes: Array, scoring: Sequence[str] | None
+) -> dict[str, float]:
+    """The scores named by `scoring` of a fitted model; all of ours where it is None."""
+    own = OF_LABELS if y.ndim == 1 else OF_LABEL_SETS
+    if scoring is None or any(name in own for name in scoring):
+        measures = model_measures(model, bags, y, classes=classes)
+    if scoring is None:
+        return measures
+    return {
+        name: measures.get(name, np.nan)
+        if name in own
+        else _scikit_learn_score(name, model, bags, y, classes)
+        for name in scoring
+    }
+
+
+def _scikit_learn_score(name: str, model: Any, bags: Any, y: Array, classes: Array) -> float:
+    try:
+        return float(get_scorer(name)(model, bags, y))
+    except (ValueError, TypeError, AttributeError) as error:
+        if y.ndim == 1 and len(np.unique(y)) < len(classes):
+            return np.nan  # of this fold, as with our own measures
+        final = model[-1] if hasattr(model, "steps") else model
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise InputError(
+            f"{name} cannot be computed for {type(final).__name__}: {reason}. Choose another score "
+            f"with scoring=, such as {'accuracy' if y.ndim == 1 else 'coverage'}."
+        ) from error
 
 
 def label_measures(truth: Array, predicted: Array | None) -> dict[str, float]:

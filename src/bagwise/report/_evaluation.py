@@ -29,7 +29,7 @@ _ROC_POINTS = 200
 
 _OPTIMISTIC = (
     "these metrics are optimistic: they are measured on the training data. Use {unit}s it was not "
-    "fitted on, or cross-validate (bagwise report --cv 5; held_out= in Python)."
+    "fitted on, or cross-validate (bagwise report --folds 5; held_out= in Python)."
 )
 
 
