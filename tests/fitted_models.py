@@ -27,6 +27,7 @@ from estimators import public_estimators, quick
 # Beside the defaults: parameters under which a fit leaves other attributes, or other shapes.
 VARIANTS = [
     annotation.M3MIML(kernel="rbf"),
+    annotation.NoisyOrLogisticRegression(kernel="rbf", n_components=8),
     annotation.ORedLogisticRegression(background=True),
     annotation.ORedLogisticRegression(kernel="rbf", n_components=8),
     classification.BagMarginSVM(kernel="linear"),

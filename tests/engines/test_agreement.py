@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from bagwise import Bags
-from bagwise.annotation import ORedLogisticRegression, RankLossSIM
+from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression, RankLossSIM
 from bagwise.classification import PrimalDualMISVM, SetKernelSVM, WellMISVM
 from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
 from bagwise.embedding import BagStatistics, RandomFourierEmbedding
@@ -185,6 +185,7 @@ def test_every_model_fits_there_or_says_where(engine, request):
             messages[estimator.__name__] = str(error)
     able = {estimator.__name__ for estimator in public_estimators()} - messages.keys()
     anywhere = {"PrimalDualMISVM", "ORedLogisticRegression", "MIMLCA", "MultiInstancePLDA"}
+    anywhere |= {"NoisyOrLogisticRegression"}
     clusters = {"BagConstrainedSpectralClustering", "InstanceTransformer"}
     clusters |= {"BagStatistics", "RandomFourierEmbedding"}
     assert able == (anywhere | clusters if engine == "cluster" else anywhere)
@@ -249,6 +250,24 @@ def test_orlr_agrees(move, options):
     again = there.annotate(away, sets), there.predict(away), there.predict_instances(away)
     for a, b in zip(again, labels, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("options", [{}, WITH_KERNEL])
+def test_noisy_or_agrees(move, options):
+    bags, sets = with_label_sets(n_features=3)
+    sets[5] = -1
+    model = NoisyOrLogisticRegression(**({"reg": 10.0, "tol": 1e-9} | options))
+    here = model.fit(bags, sets)
+    expected = here.coef_, here.objective_curve_, here.annotate_proba(bags, sets)
+    shown = here.annotate_sets(bags, sets)
+    away = move(bags)
+    there = model.fit(away, sets)
+    assert relative(there.coef_, expected[0]) < 1e-6
+    assert relative(there.objective_curve_, expected[1]) < 1e-6
+    np.testing.assert_allclose(there.annotate_proba(away, sets), expected[2], atol=1e-6)
+    np.testing.assert_array_equal(there.annotate_sets(away, sets), shown)
+    likely = there.log_likelihood(away, sets)
+    np.testing.assert_allclose(likely, there.log_likelihood(bags, sets), atol=1e-6)
 
 
 @pytest.mark.parametrize(

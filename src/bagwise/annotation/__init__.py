@@ -1,8 +1,15 @@
 """What is each instance, when only the label set of its bag is known?"""
 
 from bagwise.annotation._m3miml import M3MIML
+from bagwise.annotation._noisy_or import NoisyOrLogisticRegression
 from bagwise.annotation._ored_classifier import ORedClassifier
 from bagwise.annotation._ored_logistic import ORedLogisticRegression
 from bagwise.annotation._rank_loss_sim import RankLossSIM
 
-__all__ = ["M3MIML", "ORedClassifier", "ORedLogisticRegression", "RankLossSIM"]
+__all__ = [
+    "M3MIML",
+    "NoisyOrLogisticRegression",
+    "ORedClassifier",
+    "ORedLogisticRegression",
+    "RankLossSIM",
+]

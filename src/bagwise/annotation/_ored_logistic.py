@@ -338,7 +338,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
             gamma = nystroem.gamma if self.kernel == "rbf" and nystroem is not None else 1.0
             missing = self._learned_missing(training, gamma, reg)
         features = known if nystroem is None else kernel_bags(nystroem, known)
-        _check_memory(features, len(columns), keeps_posterior=self.solver != "lbfgs")
+        check_fit_memory(features, len(columns), keeps_posterior=self.solver != "lbfgs")
         with one_core_if_few_instances(features):
             result = ored_logistic(
                 features,
@@ -745,7 +745,7 @@ def _names_of(chosen: Ints, bags: Bags) -> str:
     return names if len(chosen) <= 5 else f"{names} and {len(chosen) - 5} more"
 
 
-def _check_memory(bags: Bags, n_classes: int, *, keeps_posterior: bool) -> None:
+def check_fit_memory(bags: Bags, n_classes: int, *, keeps_posterior: bool) -> None:
     """Refuse a fit that would not fit into memory.
 
     Parameters

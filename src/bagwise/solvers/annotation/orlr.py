@@ -21,7 +21,7 @@ Value and gradient are sums over parts, blocks of whole bags, wherever they are.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -115,17 +115,15 @@ def ored_logistic(
         bags, ORLRPart, indicator, weights, *by_bag, background=background,
         fit_intercept=fit_intercept, max_operations=max_operations, rates=rates,
     ) as parts:  # fmt: skip
-        journal = Journal(parts, None if checkpoint is None else Checkpoint(checkpoint, settings))
-        origin = np.zeros(bags.n_features)
-        if fit_intercept:
-            sums = retry_on_new_parts(parts, lambda: parts.total("sums"))
-            origin = _coarse(sums / float(weights @ bags.sizes))
-        problem = _Problem(parts, reg, float(weights @ bags.sizes), journal, origin, rates)
+        problem = _Problem.of(
+            parts, bags, weights, reg=reg, fit_intercept=fit_intercept,
+            checkpoint=None if checkpoint is None else Checkpoint(checkpoint, settings),
+        )  # fmt: skip
+        problem = replace(problem, rates=rates)
         theta = np.zeros((n_classes, bags.n_features + 1))
         if start is not None:
-            theta[:, :-1], theta[:, -1] = start
-            theta[:, -1] += theta[:, :-1] @ origin
-        run = _lbfgs if solver == "lbfgs" else partial(_em, gradient_step=solver == "gem")
+            theta = problem.centred(np.column_stack(start).astype(np.float64))
+        run = minimise if solver == "lbfgs" else partial(_em, gradient_step=solver == "gem")
         before: list[float] = []
         if rates[1] > RARE and start is None:
             # From W = 0, labels of rare classes would be taken for spurious ones before W has
@@ -139,15 +137,15 @@ def ored_logistic(
             curve = [problem.loss(theta)[0]]
         curve = before + curve
         theta = problem.uncentred(theta)
-        journal.close()
+        problem.journal.close()
     dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
     solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype), np.array(problem.rates)
     return SolverResult(solution, np.array(curve) * problem.scale, converged)
 
 
 @dataclass(frozen=True)
-class _Problem:
-    """Minus the penalised log-likelihood per instance, as a function of theta = [W b + W origin].
+class PenalisedLoss:
+    """A loss of parts per instance, penalised, as a function of theta = [W b + W origin].
 
     `scale` is the weight of all instances: values and gradients are per instance, as `tol` is.
     The intercept is the one of instances centred at `origin`. It is not penalised, so the problem
@@ -159,13 +157,59 @@ class _Problem:
     scale: float
     journal: Journal
     origin: Floats
-    rates: Rates = CORRECT
+
+    @classmethod
+    def of(
+        cls,
+        parts: Parts,
+        bags: Bags,
+        weights: Floats,
+        *,
+        reg: float,
+        fit_intercept: bool,
+        checkpoint: Checkpoint | None,
+    ) -> Self:
+        """The loss of placed bags, with the weighted mean of their instances as the origin."""
+        journal = Journal(parts, checkpoint)
+        scale, origin = float(weights @ bags.sizes), np.zeros(bags.n_features)
+        if fit_intercept:
+            origin = _coarse(retry_on_new_parts(parts, lambda: parts.total("sums")) / scale)
+        return cls(parts, reg, scale, journal, origin)
+
+    def centred(self, theta: Floats) -> Floats:
+        """Theta, from [W b] for instances as they are."""
+        theta = theta.copy()
+        theta[:, -1] += theta[:, :-1] @ self.origin
+        return theta
 
     def uncentred(self, theta: Floats) -> Floats:
         """[W b], for instances as they are."""
         theta = theta.copy()
         theta[:, -1] -= theta[:, :-1] @ self.origin
         return theta
+
+    def loss(self, theta: Floats) -> tuple[float, Floats]:
+        """Value and gradient by the centred theta."""
+        return self._penalised(
+            "loss", theta, lambda: self.parts.total("loss", self.uncentred(theta))
+        )
+
+    def _penalised(
+        self, kind: str, theta: Floats, find: Callable[[], tuple[float, Floats]]
+    ) -> tuple[float, Floats]:
+        value, gradient = self.journal.evaluate(
+            kind, theta, lambda: retry_on_new_parts(self.parts, find)
+        )
+        W, gradient = theta[:, :-1], gradient.copy()
+        gradient[:, :-1] += self.reg * W - np.outer(gradient[:, -1], self.origin)
+        return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale
+
+
+@dataclass(frozen=True)
+class _Problem(PenalisedLoss):
+    """Minus the penalised log-likelihood of ORLR per instance, at given rates of errors."""
+
+    rates: Rates = CORRECT
 
     def loss(self, theta: Floats) -> tuple[float, Floats]:
         """Value and gradient by the centred theta."""
@@ -198,16 +242,6 @@ class _Problem:
             return self._penalised("surrogate", new, find)
 
         return surrogate
-
-    def _penalised(
-        self, kind: str, theta: Floats, find: Callable[[], tuple[float, Floats]]
-    ) -> tuple[float, Floats]:
-        value, gradient = self.journal.evaluate(
-            kind, theta, lambda: retry_on_new_parts(self.parts, find)
-        )
-        W, gradient = theta[:, :-1], gradient.copy()
-        gradient[:, :-1] += self.reg * W - np.outer(gradient[:, -1], self.origin)
-        return (value + 0.5 * self.reg * float(np.sum(W**2))) / self.scale, gradient / self.scale
 
 
 def first_rates(missing: float | str, spurious: float | str) -> Rates:
@@ -253,11 +287,34 @@ def _coarse(values: Floats) -> Floats:
 
 
 # ftol: until rounding is all that is left; then gtol decides.
-_minimise = partial(lbfgs, ftol=64 * np.finfo(float).eps, maxls=50)
+_search = partial(lbfgs, ftol=64 * np.finfo(float).eps, maxls=50)
 
 
-def _lbfgs(problem: _Problem, theta: Floats, max_iter: int, tol: float, track: Any) -> Outcome:
-    """L-BFGS on the likelihood of the label sets."""
+def minimise(
+    problem: PenalisedLoss, theta: Floats, max_iter: int, tol: float, track: Any
+) -> Outcome:
+    """L-BFGS on the likelihood of the label sets.
+
+    Parameters
+    ----------
+    problem : PenalisedLoss
+        The loss.
+    theta : ndarray of shape (n_classes, n_features + 1)
+        Where to begin, centred.
+    max_iter : int
+        Budget of iterations.
+    tol : float
+        Largest entry of the gradient, per instance, at the end.
+    track : callable
+        Wraps the range of iterations, to show progress.
+
+    Returns
+    -------
+    theta : ndarray of shape (n_classes, n_features + 1)
+    curve : list of float
+        The loss after each iteration.
+    converged : bool
+    """
     steps = iter(track(range(max_iter)))
     curve: list[float] = []
 
@@ -266,7 +323,7 @@ def _lbfgs(problem: _Problem, theta: Floats, max_iter: int, tol: float, track: A
         next(steps)  # StopIteration ends the search, as scipy documents
 
     next(steps, None)
-    found = _minimise(problem.loss, theta, max_iter=max_iter, gtol=tol, callback=after)
+    found = _search(problem.loss, theta, max_iter=max_iter, gtol=tol, callback=after)
     return found.x, curve, bool(found.success)
 
 
@@ -291,7 +348,7 @@ def _em(
                 break
             theta = theta - length * gradient
         else:
-            theta = _minimise(surrogate, theta, max_iter=100, gtol=0.1 * tol).x
+            theta = _search(surrogate, theta, max_iter=100, gtol=0.1 * tol).x
         value, gradient = problem.loss(theta)
         curve.append(value)
     return theta, curve, bool(np.abs(gradient).max() <= tol)

@@ -150,10 +150,27 @@ class BagLabelSets:
 
     def blocks(self, n_classes: int) -> Iterator[tuple[slice, slice]]:
         """Bags and their instances, in blocks whose scores are not too large to hold."""
-        n_blocks = int(np.ceil(self.offsets[-1] * n_classes / BLOCK))
-        bounds = block_bounds(self.offsets, max(1, n_blocks)).tolist()
-        for start, stop in pairwise(bounds):
-            yield slice(start, stop), slice(self.offsets[start], self.offsets[stop])
+        return blocks_of_bags(self.offsets, n_classes)
+
+
+def blocks_of_bags(offsets: Ints, n_classes: int) -> Iterator[tuple[slice, slice]]:
+    """Bags and their instances, in blocks whose scores are not too large to hold.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+    n_classes : int
+        Scores per instance.
+
+    Yields
+    ------
+    tuple of slice
+    """
+    n_blocks = int(np.ceil(offsets[-1] * n_classes / BLOCK))
+    bounds = block_bounds(offsets, max(1, n_blocks)).tolist()
+    for start, stop in pairwise(bounds):
+        yield slice(start, stop), slice(offsets[start], offsets[stop])
 
 
 def posteriors(bag_sets: BagLabelSets, block: slice, scores: Array) -> tuple[Floats, Floats, Bools]:
@@ -239,7 +256,48 @@ def _infer(
     return out, log_likelihood, settled, counts
 
 
-class _Part(Part):
+class LinearPart(Part):
+    """A block of whole bags, with the scores X W' + b of their instances and their gradient.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    indicator : ndarray of shape (n_bags, n_labels)
+        Their label sets.
+    weights : ndarray of shape (n_bags,)
+        Their weights.
+    fit_intercept : bool
+        Whether b is fitted.
+    """
+
+    def __init__(
+        self, bags: Bags, indicator: Ints, weights: Floats, *, fit_intercept: bool
+    ) -> None:
+        self.bags, self.X, self.weights = bags, bags.instances, weights
+        self.indicator, self.fit_intercept = indicator, fit_intercept
+
+    def identity(self) -> str:
+        """Which bags these are."""
+        return digest(self.bags, self.indicator, self.weights)
+
+    def sums(self) -> Array:
+        """Weighted sum of the instances."""
+        weights = None if np.all(self.weights == 1) else np.repeat(self.weights, self.bags.sizes)
+        return to_numpy(column_sums(self.X, weights))
+
+    def _scores(self, theta: Floats, rows: slice) -> Any:
+        """X W' + b, in float64."""
+        scores = float64(product(self.X[rows], like(theta[:, :-1], self.X)))
+        return scores + like(theta[:, -1], scores)
+
+    def _add_gradient(self, gradient: Floats, residual: Any, rows: slice) -> None:
+        gradient[:, :-1] += to_numpy(product(self.X[rows].T, like(residual, self.X).T)).T
+        if self.fit_intercept:
+            gradient[:, -1] += to_numpy(residual.sum(axis=0))
+
+
+class _Part(LinearPart):
     """A block of whole bags with their label sets.
 
     Parameters
@@ -280,12 +338,11 @@ class _Part(Part):
         max_operations: float,
         rates: Rates = CORRECT,
     ) -> None:
-        self.bags, self.X, self.weights = bags, bags.instances, weights
+        super().__init__(bags, indicator, weights, fit_intercept=fit_intercept)
         sets = BagLabelSets(bags.offsets, indicator, background, max_operations)
         if instance_codes is not None:
             sets = replace(sets, instance_codes=codes_of_instances(instance_codes, bags.offsets))
         self.bag_sets = sets.with_rates(*rates)
-        self.fit_intercept, self.indicator = fit_intercept, indicator
         self.n_classes = indicator.shape[1] + background
         self.posterior: Any = None
 
@@ -312,11 +369,6 @@ class _Part(Part):
         self.bag_sets = self.bag_sets.with_rates(*rates)
         return self.bag_sets
 
-    def sums(self) -> Array:
-        """Weighted sum of the instances."""
-        weights = None if np.all(self.weights == 1) else np.repeat(self.weights, self.bags.sizes)
-        return to_numpy(column_sums(self.X, weights))
-
     def loss(self, theta: Floats, rates: Rates = CORRECT) -> tuple[float, Floats]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
         self._at(rates)
@@ -340,16 +392,6 @@ class _Part(Part):
     @cached_property
     def _instance_weights(self) -> Floats:
         return np.repeat(self.weights, self.bags.sizes) * self.bag_sets.is_counted
-
-    def _scores(self, theta: Floats, rows: slice) -> Any:
-        """X W' + b, in float64."""
-        scores = float64(product(self.X[rows], like(theta[:, :-1], self.X)))
-        return scores + like(theta[:, -1], scores)
-
-    def _add_gradient(self, gradient: Floats, residual: Any, rows: slice) -> None:
-        gradient[:, :-1] += to_numpy(product(self.X[rows].T, like(residual, self.X).T)).T
-        if self.fit_intercept:
-            gradient[:, -1] += to_numpy(residual.sum(axis=0))
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
         """Bags and their instances, in blocks whose scores are not too large to hold."""

@@ -1,0 +1,368 @@
+"""NoisyOrLogisticRegression: instances that may show several labels, from bag label sets."""
+
+from dataclasses import KW_ONLY
+from functools import partial
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit, log_expit, softmax
+from sklearn.kernel_approximation import Nystroem
+from sklearn.utils import check_random_state
+
+from bagwise import compiled
+from bagwise._sklearn import StrOptions
+from bagwise._types import Array, Ints
+from bagwise._validation import check_bags, check_label_sets, check_sample_weight
+from bagwise.annotation._annotator import AnnotatorMixin
+from bagwise.annotation._ored_logistic import KERNEL_REG, LINEAR_REG, UNSEEN, check_fit_memory
+from bagwise.bags import Bags
+from bagwise.base import BagEstimator, fit_method
+from bagwise.base._fitted_state import FittedState, Floats, Model, Number
+from bagwise.base._kernel_bags import kernel_bags, kernel_product, nystroem_of_bags, width_of
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
+from bagwise.engines import one_core_if_few_instances, over_partitions, to_numpy
+from bagwise.engines.arrays import product
+from bagwise.exceptions import InputError, LabelError
+from bagwise.solvers.annotation.noisy_or import noisy_or_logistic
+
+
+@with_parameters
+class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
+    r"""One logistic regression per label, for instances that may show several labels, or none.
+
+    An instance shows label c with probability :math:`p_c(x) = 1 / (1 + e^{-(w_c x + b_c)})`,
+    independently of the other labels, and a bag carries the label if one of its instances shows it:
+
+    .. math:: \max_{W, b} \sum_b \sum_c \log P(Y_{bc} \mid X_b) - \tfrac{\lambda}{2} |W|^2 ,
+        \qquad P(c \in Y_b) = 1 - \prod_i (1 - p_c(x_i)) .
+
+    Use it where calls overlap, so that one instance has two labels, or where many instances have
+    none. Where each instance has exactly one label,
+    :class:`bagwise.annotation.ORedLogisticRegression` knows that, and is more accurate.
+    Standardise the instances first.
+
+    Parameters
+    ----------
+    reg : float or "auto", default="auto"
+        Lambda, against the sum over bags. The intercept is not penalised. "auto" is 1 for the
+        linear kernel and 0.02 for others, whose features are shorter than 1.
+    kernel : {"linear", "rbf"} or callable, default="linear"
+        The kernel, or a function of two vectors. All but "linear" are approximated by Nystroem
+        features, which are made where the instances are.
+    n_components : int, default=300
+        Number of landmarks, instances drawn at random, and so of Nystroem features. Not used by the
+        linear kernel.
+    {gamma}
+    fit_intercept : bool, default=True
+        Whether to fit b.
+    max_iter : int, default=1000
+        Budget of iterations.
+    tol : float, default=1e-5
+        Largest entry of the gradient, divided by the number of instances, at the end.
+    random_state : int, RandomState or None, default=None
+        Draws the landmarks of a kernel. A fit that is to be resumed from a checkpoint needs a
+        number.
+    {checkpoint}
+    {verbose}
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    label_kind_ : {"single", "sets"}
+        Whether the model was fitted on one label per bag, or on label sets.
+    coef_ : ndarray of shape (n_classes, n_features) or (n_classes, n_components)
+        W.
+    intercept_ : ndarray of shape (n_classes,)
+        b; -inf for a label that no bag carried, which is never predicted.
+    reg_ : float
+        The penalty of the fit.
+    gamma_ : float
+        The width of the kernel "rbf".
+    nystroem_ : Nystroem
+        The features of the kernel; not with the linear kernel.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        Minus the objective above after each iteration; never rises.
+    n_iter_ : int
+        Number of iterations.
+    {n_features_in_}
+
+    Notes
+    -----
+    The likelihood is a product over the labels: each is learned from the bags that carry it and
+    from all instances of the bags that do not. A label that all bags carry has no such instances:
+    its weights are 0, and every instance shows it.
+
+    The likelihood is not concave. The fit begins at W = 0: with the linear kernel nothing is
+    random. An evaluation takes one product of instances and weights, and a pass over the scores.
+
+    References
+    ----------
+    Chen, Cheng, Chen, Jeng. Multiple-instance logistic regression with LASSO penalty. arXiv
+    1607.03615, 2016: the model, for one label.
+
+    Examples
+    --------
+    >>> from bagwise.annotation import NoisyOrLogisticRegression
+    >>> bags = [[[3, 0], [0, 3]], [[3, 0], [0, 0]], [[0, 3], [0, 0]], [[3, 3], [0, 0]], [[0, 0]]]
+    >>> label_sets = [{"robin", "wren"}, {"robin"}, {"wren"}, {"robin", "wren"}, set()]
+    >>> model = NoisyOrLogisticRegression(reg=0.1).fit(bags, label_sets)
+    >>> model.classes_
+    array(['robin', 'wren'], dtype='<U5')
+    >>> model.annotate_sets([[[3, 3], [0, 0]]], [{"robin", "wren"}])
+    array([[1, 1],
+           [0, 0]])
+    >>> model.predict_instance_sets([[[0, 3], [3, 3]]])
+    array([[0, 1],
+           [1, 1]])
+    """
+
+    instance_pooling = "noisy-or"
+    _runs_elsewhere = ("cluster", "device")
+
+    _parameter_constraints = {
+        "reg": [StrOptions({"auto"}), NOT_NEGATIVE],
+        "kernel": [StrOptions({"linear", "rbf"}), callable],
+        "n_components": [COUNT],
+    }
+
+    reg: float | str = "auto"
+    _: KW_ONLY
+    kernel: Any = "linear"
+    n_components: int = 300
+    gamma: float | str = "scale"
+    fit_intercept: bool = True
+    max_iter: int = 1000
+    tol: float = 1e-5
+    random_state: Any = None
+    checkpoint: Any = None
+    verbose: int = 0
+
+    def _fitted_state(self) -> FittedState:
+        kernel: FittedState = {}
+        if hasattr(self, "nystroem_"):
+            kernel = {"gamma_": Number(low=0, optional=True), "nystroem_": Model("transform")}
+        return (
+            super()._fitted_state()
+            | kernel
+            | {
+                "coef_": Floats("n_classes", "n_landmarks" if kernel else "n_features_in_"),
+                "intercept_": Floats("n_classes", low=-np.inf),  # -inf: no bag carries the label
+                "reg_": Number(low=0),
+            }
+        )
+
+    @fit_method
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from label sets.
+
+        Parameters
+        ----------
+        {X}
+        y : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            The label set of each bag; bags of unknown label set (None, a row of -1) do not count.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weights of the bags.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        labels = check_label_sets(y, bags)
+        weights = check_sample_weight(sample_weight, bags)
+        used = labels.known & (weights > 0)
+        if not used.any():
+            raise LabelError(
+                "there is no bag to learn from: all have an unknown label set, or weight 0."
+            )
+        known, carried = bags if used.all() else bags[used], labels.indicator[used] == 1
+        always, weights = carried.all(axis=0) & self.fit_intercept, weights[used]
+        learned = np.flatnonzero(carried.any(axis=0) & ~always)
+        reg, nystroem = self._setting(known)
+        features = known if nystroem is None else kernel_bags(nystroem, known)
+        check_fit_memory(features, max(1, len(learned)), keeps_posterior=False)
+        with one_core_if_few_instances(features):
+            result = noisy_or_logistic(
+                features,
+                carried[:, learned].astype(np.int8),
+                weights=weights,
+                reg=reg,
+                fit_intercept=self.fit_intercept,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                track=partial(self._track, task="iteration"),
+                checkpoint=self.checkpoint,
+            )
+        self._keep_progress(result, "raise max_iter or reg, or standardise the instances")
+        self._drop("gamma_", "nystroem_")
+        if nystroem is not None:
+            self.nystroem_ = nystroem
+            if self.kernel == "rbf":
+                self.gamma_ = float(nystroem.gamma)
+        coef, intercept = result.solution
+        n_classes = len(labels.classes)
+        self.reg_ = reg
+        self.coef_ = np.zeros((n_classes, features.n_features), coef.dtype)
+        # One more instance without a label that all bags carry: its odds are finite.
+        certain = np.log(known.n_instances + 1.0)
+        self.intercept_ = np.where(always, certain, -np.inf).astype(intercept.dtype)
+        self.coef_[learned], self.intercept_[learned] = coef, intercept
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
+        return self
+
+    def predict_instance_sets(self, X: Any, *, threshold: float = 0.5) -> Ints:
+        """Predict all labels of each instance, its bag unseen.
+
+        Parameters
+        ----------
+        {X}
+        threshold : float, default=0.5
+            The probability from which an instance shows a label.
+
+        Returns
+        -------
+        0/1 array of shape (n_instances, n_classes)
+            A row may have several ones, or none.
+        """
+        limit = _checked_threshold(threshold)
+        proba = self._evaluate(X, lambda bags: expit(self._score(bags)), scores=True)
+        return (proba >= limit).astype(np.int64)
+
+    def annotate(self, X: Any, label_sets: Any) -> Array:
+        """Name each instance by its likeliest label, given the label set of its bag.
+
+        For all labels of an instance see :meth:`annotate_sets`.
+
+        Parameters
+        ----------
+        {X}
+        label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            What is known of each bag. Where nothing is known (None, or a row of -1), and where no
+            label is carried, all labels are possible.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Values of ``classes_``, aligned with ``bags.instances``.
+        """
+        return super().annotate(X, label_sets)
+
+    def annotate_proba(self, X: Any, label_sets: Any) -> Array:
+        """Probability that an instance shows a label, given the label set of its bag.
+
+        Parameters
+        ----------
+        {X}
+        label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            What is known of each bag; nothing where it is None, or a row of -1.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+            In the order of ``classes_``. Each label has a probability of its own: rows need not sum
+            to 1. 0 outside the label set.
+        """
+        return self._evaluate(
+            X, partial(self._given_sets, label_sets=label_sets), by_partition=False
+        )
+
+    def annotate_sets(self, X: Any, label_sets: Any, *, threshold: float = 0.5) -> Ints:
+        """Find all labels of each instance, given the label set of its bag.
+
+        Parameters
+        ----------
+        {X}
+        label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            What is known of each bag, as in :meth:`annotate_proba`.
+        threshold : float, default=0.5
+            The probability from which an instance shows a label.
+
+        Returns
+        -------
+        0/1 array of shape (n_instances, n_classes)
+            A row may have several ones, or none. The likeliest instance of each label of the set
+            shows it, however unlikely that is.
+        """
+        limit = _checked_threshold(threshold)
+        found = partial(self._shown, label_sets=label_sets, threshold=limit)
+        return self._evaluate(X, found, by_partition=False)
+
+    def log_likelihood(self, X: Any, label_sets: Any) -> Array:
+        """Log-probability of each label set.
+
+        Parameters
+        ----------
+        {X}
+        label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
+            Their label sets.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            log P(Y | X); 0 where nothing is known, -inf where a label is new to the model.
+        """
+        found = partial(self._log_likelihood, label_sets=label_sets)
+        return self._evaluate(X, found, by_partition=False, scores=True)
+
+    def _log_likelihood(self, bags: Bags, label_sets: Any) -> Array:
+        labels = check_label_sets(label_sets, bags, classes=self.classes_)
+        odds = compiled.segments.noisy_or(self._log_odds(bags), bags.offsets)
+        each = log_expit(np.where(labels.indicator == 1, odds, -odds)).sum(axis=1)
+        return np.where(labels.known, each, 0.0)
+
+    def _annotated(self, bags: Bags, label_sets: Any) -> Array:
+        sets = check_label_sets(label_sets, bags, classes=self.classes_).indicator
+        nothing_known = ~(sets == 1).any(axis=1, keepdims=True)
+        return self._labels_of(self._posterior(bags, np.where(nothing_known, -1, sets)))
+
+    def _given_sets(self, bags: Bags, label_sets: Any) -> Array:
+        labels = check_label_sets(label_sets, bags, classes=self.classes_)
+        return self._posterior(bags, labels.indicator)
+
+    def _shown(self, bags: Bags, label_sets: Any, threshold: float) -> Ints:
+        labels = check_label_sets(label_sets, bags, classes=self.classes_)
+        posterior, bag = self._posterior(bags, labels.indicator), bags.bag_index
+        settled = compiled.ties.settled(posterior)
+        likeliest = settled == compiled.segments.maximum(settled, bags.offsets)[bag]
+        carried = (labels.indicator == 1)[bag]
+        return ((posterior >= threshold) | (likeliest & carried)).astype(np.int64)
+
+    def _posterior(self, bags: Bags, sets: Ints) -> Array:
+        """Probability that instances show labels, given label sets (-1: not known)."""
+        scores = self._log_odds(bags)
+        scores[:, np.isneginf(self.intercept_)] = -UNSEEN  # all instances alike, in place of 0 / 0
+        odds = compiled.segments.noisy_or(scores, bags.offsets)
+        given = np.where(sets == 1, log_expit(odds), 0.0)[bags.bag_index]
+        posterior = np.exp(np.minimum(log_expit(scores) - given, 0.0))  # 1 at most, when rounded
+        return np.where((sets == 0)[bags.bag_index], 0.0, posterior)
+
+    def _log_odds(self, bags: Bags) -> Array:
+        """Scores of instances in double precision, wherever they are."""
+        return over_partitions(self._checked_scores, bags).astype(np.float64)
+
+    def _score(self, bags: Bags) -> Array:
+        if hasattr(self, "nystroem_"):
+            return kernel_product(self.nystroem_, bags.instances, self.coef_) + self.intercept_
+        return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
+
+    def _probabilities(self, scores: Array) -> Array:
+        return expit(scores) if self._has_label_sets else softmax(log_expit(scores), axis=1)
+
+    def _setting(self, bags: Bags) -> tuple[float, Nystroem | None]:
+        """The penalty, and the features of the kernel."""
+        reg = LINEAR_REG if self.kernel == "linear" else KERNEL_REG
+        if not isinstance(self.reg, str):
+            reg = self.reg
+        if self.kernel == "linear":
+            return reg, None
+        gamma = width_of(self.gamma, bags) if self.kernel == "rbf" else 1.0
+        rng = check_random_state(self.random_state)
+        return reg, nystroem_of_bags(self, gamma, self.n_components, rng, bags)
+
+
+def _checked_threshold(threshold: Any) -> float:
+    if isinstance(threshold, Real) and 0 < float(threshold) <= 1:
+        return float(threshold)
+    raise InputError(f"threshold is {threshold!r}: expected a probability above 0, 1 at most.")

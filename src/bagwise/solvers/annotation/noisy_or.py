@@ -1,0 +1,147 @@
+"""Noisy-or logistic regression: an instance may show several labels, or none.
+
+    max_W  sum_b weight_b sum_c log P(Y_bc | X_b, W) - reg/2 |W|^2
+    P(c in Y_b) = 1 - prod_i (1 - p_ic),   p_ic = 1 / (1 + exp(-(w_c . x_i + b_c)))
+
+Each label is a problem of its own; they are solved side by side, since all need the same products
+with the instances. By Fisher's identity the derivative by the score of an instance is p_ic minus
+its posterior: p_ic / P(c in Y) where the bag carries the label, 0 where it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.special import log_expit
+
+from bagwise import compiled
+from bagwise._types import Array, Floats, Ints
+from bagwise.bags import Bags
+from bagwise.engines import Checkpoint, place
+from bagwise.engines.arrays import beside, exp
+from bagwise.engines.tensors import segment_max, torch
+from bagwise.solvers.annotation.orlr import PenalisedLoss, minimise
+from bagwise.solvers.annotation.orlr_parts import LinearPart, blocks_of_bags
+from bagwise.solvers.result import SolverResult
+
+FAR = -30.0  # log-odds below which a probability is its odds, to double precision
+
+
+def noisy_or_logistic(
+    bags: Bags,
+    indicator: Ints,
+    *,
+    weights: Floats,
+    reg: float,
+    fit_intercept: bool,
+    max_iter: int,
+    tol: float,
+    start: tuple[Array, Array] | None = None,
+    track: Callable[[range], Any] = iter,
+    checkpoint: Any = None,
+) -> SolverResult:
+    """Maximise the penalised likelihood of the label sets.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags, wherever they are.
+    indicator : ndarray of shape (n_bags, n_labels)
+        Their label sets. Some bags carry each label, and with `fit_intercept`
+        some do not: there is no maximum otherwise.
+    weights : ndarray of shape (n_bags,)
+        Weights of the bags.
+    reg : float
+        lambda, against the sum over bags.
+    fit_intercept : bool
+        Whether b is fitted; it is not penalised.
+    max_iter : int
+        Budget of iterations.
+    tol : float
+        Largest entry of the gradient, per instance, at the end.
+    start : tuple (W, b), default=None
+        Where to begin. By default W = 0, and b as if one instance of each bag that carries the
+        label had it.
+    track : callable, default=iter
+        Wraps the range of iterations, to show progress.
+    checkpoint : path, default=None
+        Where to save now and then, and to resume from.
+
+    Returns
+    -------
+    SolverResult
+        ``solution = (W, b)``; the curve is minus the penalised log-likelihood, which falls.
+    """
+    n_labels = indicator.shape[1]
+    dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
+    if n_labels == 0:
+        nothing = np.zeros((0, bags.n_features), dtype), np.zeros(0, dtype)
+        return SolverResult(nothing, [0.0], converged=True)
+    settings = "noisy-or", reg, fit_intercept, n_labels
+    with place(bags, NoisyOrPart, indicator, weights, fit_intercept=fit_intercept) as parts:
+        problem = PenalisedLoss.of(
+            parts, bags, weights, reg=reg, fit_intercept=fit_intercept,
+            checkpoint=None if checkpoint is None else Checkpoint(checkpoint, settings),
+        )  # fmt: skip
+        theta = np.zeros((n_labels, bags.n_features + 1))
+        if start is not None:
+            theta = problem.centred(np.column_stack(start).astype(np.float64))
+        elif fit_intercept:
+            share = weights @ (indicator == 1) / problem.scale
+            theta[:, -1] = np.log(share) - np.log1p(-np.minimum(share, 0.5))
+        theta, curve, converged = minimise(problem, theta, max_iter, tol, track)
+        theta = problem.uncentred(theta)
+        problem.journal.close()
+    solution = theta[:, :-1].astype(dtype), theta[:, -1].astype(dtype)
+    return SolverResult(solution, np.array(curve) * problem.scale, converged)
+
+
+class NoisyOrPart(LinearPart):
+    """Bags in this process or on a worker, with the likelihood of their label sets."""
+
+    def loss(self, theta: Floats) -> tuple[float, Floats]:
+        """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
+        value, gradient = 0.0, np.zeros_like(theta)
+        for bags, rows in blocks_of_bags(self.bags.offsets, len(theta)):
+            scores = self._scores(theta, rows)
+            offsets = self.bags.offsets[bags.start : bags.stop + 1] - rows.start
+            bag = beside(np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), scores)
+            carried = beside(self.indicator[bags] == 1, scores)
+            weights = beside(self.weights[bags], scores)
+            odds = self._noisy_or(scores, bag, offsets)
+            sign = 2.0 * carried - 1.0
+            value -= float((self._log_expit(sign * odds) * weights[:, None]).sum())
+            # p - posterior: see the top of this file
+            log_p = self._log_expit(scores)
+            explained = self._log_expit(odds)[bag]
+            residual = exp(log_p) - carried[bag] * exp(log_p - explained)
+            self._add_gradient(gradient, residual * weights[bag][:, None], rows)
+        return value, gradient
+
+    def _noisy_or(self, scores: Any, bag: Any, offsets: Ints) -> Any:
+        """Log-odds that some instance of a bag shows a label, of shape (n_bags, n_labels)."""
+        return compiled.segments.noisy_or(scores, offsets)
+
+    def _log_expit(self, odds: Any) -> Any:
+        return log_expit(odds)
+
+
+class TensorNoisyOrPart(NoisyOrPart):
+    """The same on a device."""
+
+    def _noisy_or(self, scores: Any, bag: Any, offsets: Ints) -> Any:
+        n_bags = len(offsets) - 1
+        log_doubt = torch.where(scores < FAR, scores, torch.nn.functional.softplus(scores).log())
+        highest = segment_max(log_doubt, bag, n_bags)
+        total = torch.zeros_like(highest).index_add_(0, bag, (log_doubt - highest[bag]).exp())
+        total = highest + total.log()
+        doubt = total.exp()
+        return torch.where(total < FAR, total, doubt + (-torch.expm1(-doubt)).log())
+
+    def _log_expit(self, odds: Any) -> Any:
+        return torch.nn.functional.logsigmoid(odds)
+
+
+NoisyOrPart.tensor_part = TensorNoisyOrPart
