@@ -226,9 +226,9 @@ def _as_fitted(
             fitted.get(role) if fitted.get(role) in beside else None
             for role in ("label", "label_set")
         )
-    # The features of HDF5 files, and of lists in Parquet, have no columns of their own.
+    # The features of HDF5 files, and of lists in a table, have no columns of their own.
     format = format_of(path, None) if path.exists() else None
-    has_lists = format == "parquet" and not set(names or ()) & set(present)
+    has_lists = format in TABLES and not set(names or ()) & set(present)
     features = fitted.get("features") if has_lists or format == "hdf5" else names
     found.bag = chosen.bag or (fitted.get("bag") if beside else None)
     if chosen.labels is not None:

@@ -13,6 +13,7 @@ from bagwise._types import Array
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError
+from bagwise.io.clips import ClipColumns, Clips, clip_columns
 from bagwise.io.contents import Contents
 from bagwise.io.files import Cluster
 from bagwise.io.labels import Column, Grouping, bag_labels, constant_in_bags, encode_columns
@@ -28,7 +29,8 @@ class Request:
     """What to read from a file, and how: the arguments of `read_bags`, and a few more.
 
     `group` names the column with the group of each bag, `merge` that with the whole that bags are
-    merged into, `extra_columns` further columns that are read as strings.
+    merged into, `extra_columns` further columns that are read as strings, `clips` those that say
+    where in a recording a row was cut out.
     """
 
     bag: str | None = None
@@ -41,6 +43,7 @@ class Request:
     features: Sequence[str] | None = None
     exclude: Sequence[str] = ()
     extra_columns: Sequence[str] = ()
+    clips: ClipColumns | None = None
     labels: Any = None
     classes: Sequence[Any] | Array | None = None
     separator: str = ";"
@@ -68,7 +71,17 @@ def find_columns(source: Source, request: Request) -> Request:
     for name in [*request.exclude, *(request.features or ()), *request.beside]:
         require_column(source, name)
     found = find_roles(source, request)
+    found = replace(found, clips=_clips(source, found))
     return replace(found, features=_features(source, found))
+
+
+def _clips(source: Source, request: Request) -> ClipColumns | None:
+    """The columns of the times of clips, unless they are requested as something else."""
+    taken = {*request.roles.values(), *request.exclude, *(request.features or ())}
+    clips = clip_columns(name for name in source.names if name not in taken - {request.bag})
+    if clips is None or any(source.kind(name) != "number" for name in clips[1:]):
+        return None
+    return clips._replace(file=None) if clips.file == request.bag else clips
 
 
 def find_roles(source: Source, request: Request, among: Sequence[str] = ROLES) -> Request:
@@ -82,6 +95,9 @@ def find_roles(source: Source, request: Request, among: Sequence[str] = ROLES) -
         else:
             usual = source.notes.get(role, role)
             name = usual if usual in source.names and usual not in taken else None
+            if role == "bag" and name is None:
+                clips = clip_columns(name for name in source.names if name not in taken)
+                name = None if clips is None else clips.file
         roles[role] = name
     given = [name for name in roles.values() if name is not None]
     twice = next((name for name in given if given.count(name) > 1), None)
@@ -136,6 +152,17 @@ def _complete(column: Column, bags: Bags, name: str | None) -> Array:
     return plain_array(column.values)[column.codes]
 
 
+def read_clips(source: Source, request: Request, rows: Grouping) -> Clips | None:
+    """Read where in a recording each instance was cut out, where the table has it."""
+    if request.clips is None:
+        return None
+    file, *times = request.clips
+    blocks = source.blocks(times, np.dtype(np.float64))
+    start, end = np.concatenate(list(blocks))[rows.order].T
+    files = None if file is None else written_values(source, file)
+    return Clips(start, end, None if files is None else [files[row] for row in rows.order])
+
+
 def written_values(source: Source, name: str) -> list[Any]:
     """The value of each row of a column as a string, None where it is missing."""
     if "list" in source.kind(name) or source.kind(name) in ("numbers", "vectors"):
@@ -185,7 +212,7 @@ def _with_names(source: Source, names: list[str]) -> list[str]:
 def _features(source: Source, request: Request) -> list[str]:
     taken = {name for name in request.roles.values() if name is not None}
     if request.features is None:
-        out = taken | {*request.exclude, *request.beside}
+        out = taken | {*request.exclude, *request.beside, *(request.clips or ())}
         left = _with_names(source, [n for n in source.names if n not in out])
     else:
         left = list(request.features)

@@ -11,6 +11,7 @@ from sklearn.utils import Bunch
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import InputError, LabelError
+from bagwise.io.clips import Clips
 from bagwise.labels import Labels, plain_array
 
 
@@ -40,6 +41,8 @@ class Contents:
         What each bag is merged into.
     columns : dict of str to list
         Further columns of a table as strings, in the order of the instances.
+    clips : Clips or None
+        Where in a recording each instance was cut out.
     """
 
     bags: Bags
@@ -53,6 +56,7 @@ class Contents:
     groups: Array | None = None
     wholes: Array | None = None
     columns: dict[str, list[Any]] = field(default_factory=dict)
+    clips: Clips | None = None
 
     def __post_init__(self) -> None:
         """Refuse ids that are equal as strings: labels and predictions are matched by them."""
@@ -81,6 +85,7 @@ class Contents:
             coords=self.coords,
             patch_sizes=self.patch_sizes,
             extras=self.extras,
+            clips=self.clips,
         )
 
 

@@ -8,14 +8,22 @@ from typing import Any, NamedTuple
 
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
 
+# What BirdNET-Analyzer adds to the name of a recording.
+BIRDNET = (
+    ".birdnet.embeddings.txt",
+    ".birdnet.results.csv",
+    ".birdnet.results.txt",
+    ".birdnet.selection.table.txt",
+)
 FORMATS = {
+    "birdnet": (".birdnet.results.csv", ".txt"),
     "csv": (".csv", ".csv.gz"),
     "tsv": (".tsv", ".tsv.gz"),
     "parquet": (".parquet", ".pq"),
     "npz": (".npz",),
     "hdf5": (".h5", ".hdf5"),
 }
-TABLES = ("csv", "tsv", "parquet")
+TABLES = ("csv", "tsv", "parquet", "birdnet")
 
 
 class Cluster(NamedTuple):
@@ -36,22 +44,34 @@ def _size_of(path: Path) -> int:
 
 
 def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
-    """Return the format of a path: as given, or by its suffix; a folder contains HDF5 files."""
+    """Return the format of a path: as given, or by its suffix.
+
+    A folder contains HDF5 files, or those of BirdNET-Analyzer.
+    """
     if format is not None:
         if format not in FORMATS:
             raise InputError(f"unknown format {format!r}: expected one of {sorted(FORMATS)}.")
         return format
     name = path.name.lower()
     for known, endings in FORMATS.items():
+        if writing and known == "birdnet":
+            continue
         if name.endswith(endings) and (writing or not path.is_dir()):
             return known
     if path.is_dir():
-        return "hdf5"
+        return "birdnet" if _holds_birdnet(path) else "hdf5"
     every = ", ".join(ending for endings in FORMATS.values() for ending in endings)
     raise FileFormatError(
         f"{path} has an ending bagwise does not know: expected {every} or a folder of HDF5 "
         f"files; or pass format= ({', '.join(FORMATS)})."
     )
+
+
+def _holds_birdnet(folder: Path) -> bool:
+    """Whether a folder, or one inside it, holds files of BirdNET-Analyzer, and no HDF5 files."""
+    if any(path.name.lower().endswith(FORMATS["hdf5"]) for path in folder.iterdir()):
+        return False
+    return any(path.name.lower().endswith(BIRDNET) for path in folder.rglob("*.*"))
 
 
 @contextlib.contextmanager

@@ -127,7 +127,9 @@ def read_bags(
         array, bags x classes; a row of -1 where unknown), ``instance_labels`` (indices
         into ``classes``, or the integers of the file when there are no classes; -1 unknown),
         ``classes``, ``feature_names``, ``coords``, ``patch_sizes`` (of each HDF5 file, in the unit
-        of ``coords``; NaN unknown), and ``extras`` (other arrays of an npz file); None if absent.
+        of ``coords``; NaN unknown), ``extras`` (other arrays of an npz file) and ``clips``
+        (``start``, ``end`` and ``file`` of each instance, where a table has such columns: they are
+        not features); None if absent.
 
     Raises
     ------
@@ -335,8 +337,8 @@ def write_bags(
 def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
     with format_errors(path):
         format = format_of(path, request.format)
-        if path.is_dir() and format != "hdf5":
-            raise InputError(f"{path} is a folder, which is read as HDF5 files only.")
+        if path.is_dir() and format not in ("hdf5", "birdnet"):
+            raise InputError(f"{path} is a folder, which is read as HDF5 or BirdNET files only.")
         if format in TABLES:
             return read_table(open_table(path, format, request), request, workspace)
         if request.extra_columns:

@@ -15,6 +15,7 @@ import numpy as np
 from bagwise._types import Array
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
+from bagwise.io.clips import clip_columns
 from bagwise.io.formulas import unescaped
 from bagwise.io.labels import Column, typed_texts
 from bagwise.io.memory import assign
@@ -22,6 +23,8 @@ from bagwise.io.quotes import quoted_columns
 
 METADATA = b"bagwise"  # key of bagwise's metadata in the schema of a Parquet file
 BLOCK_VALUES = 2**22  # values in one block of features
+LISTS = ("embedding", "embeddings", "features", "vector")  # CSV columns with lists as texts
+_BETWEEN_NUMBERS = str.maketrans(dict.fromkeys("[](){},;", " "))
 _BLOCK_BYTES = 2**25
 _CSV_BLOCK = 2**22  # bytes; enlarged if a row does not fit
 _CSV_LARGEST_BLOCK = 2**30
@@ -269,10 +272,20 @@ class CsvSource(TableSource):
 
     Bags and labels are read as strings and converted afterwards: a quoted ``"12"`` is a string, an
     unquoted 12 a number. An unquoted empty field (or NA, null, ...) is missing, while ``""`` is an
-    empty string. Features are 64-bit floats unless another type is requested.
+    empty string. Features are 64-bit floats unless another type is requested. A column named
+    ``embedding`` or the like, and one of `lists`, may hold lists of numbers as texts: ``"0.1,0.2"``
+    or ``"[0.1, 0.2]"``.
     """
 
-    def __init__(self, path: Path, *, delimiter: str, texts: Sequence[str], dtype: Any) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        delimiter: str,
+        texts: Sequence[str],
+        dtype: Any,
+        lists: Sequence[str] = (),
+    ) -> None:
         self._pa = pa = import_extra("pyarrow", extra="io")
         self._csv = import_extra("pyarrow.csv", extra="io")
         self._path = path
@@ -286,9 +299,21 @@ class CsvSource(TableSource):
             inferred = self._inferred()
         super().__init__(inferred, str(path))
         self._texts = [name for name in texts if name in self.names]
+        clips = clip_columns(self.names)
+        if clips and clips.file and clips.file not in {*self._texts, *lists}:
+            self._texts.append(clips.file)
         self._types = {field.name: _csv_type(pa, field.type, dtype) for field in inferred}
         self._types |= dict.fromkeys(self._texts, pa.string())
-        self._schema = pa.schema(list(self._types.items()))
+        number = pa.float32() if dtype == np.float32 else pa.float64()
+        self._lists = {
+            field.name: pa.list_(number, size)
+            for field in inferred
+            if field.name not in self._texts
+            and pa.types.is_string(field.type)
+            and (field.name in lists or field.name.lower() in LISTS)
+            and (size := self._list_size(field.name)) > 1
+        }
+        self._schema = pa.schema(list((self._types | self._lists).items()))
         self._quoted = self._quoted_columns()
 
     def column(self, name: str, *, convert: Conversion = "all") -> Column:
@@ -311,9 +336,45 @@ class CsvSource(TableSource):
 
     def batches(self, names: Sequence[str], n_rows: int) -> Iterable[Any]:
         """The given columns as record batches, parsed when needed."""
+        n_done = 0
         for batch in self._parsed(names):
             for start in range(0, batch.num_rows, n_rows):
-                yield batch.slice(start, n_rows)
+                part = batch.slice(start, n_rows)
+                for name, kind in self._lists.items():
+                    if name in names:
+                        place = part.schema.get_field_index(name)
+                        lists = self._list_array(part.column(place), kind, name, n_done + start)
+                        part = part.set_column(place, name, lists)
+                yield part
+            n_done += batch.num_rows
+
+    def _list_size(self, name: str) -> int:
+        """The length of the lists of numbers in a column, by its first row; 0 for other texts."""
+        for batch in self._parsed([name]):
+            numbers = numbers_of(batch.column(0)[0].as_py() or "")
+            return len(numbers) if all(map(_is_float, numbers)) else 0
+        return 0
+
+    def _list_array(self, texts: Any, kind: Any, name: str, first: int) -> Any:
+        """Texts such as ``"0.1,0.2"`` as lists of numbers of equal length."""
+        values = np.empty((len(texts), kind.list_size), kind.value_type.to_pandas_dtype())
+        for i, text in enumerate(texts.to_pylist()):
+            numbers = numbers_of(text or "")
+            if len(numbers) != values.shape[1]:
+                raise InputError(
+                    f"row {first + i} has {len(numbers)} numbers in the column {name!r}, where the "
+                    f"first row has {values.shape[1]}: expected lists of equal length."
+                )
+            try:
+                values[i] = numbers
+            except ValueError as error:
+                raise InputError(
+                    f"row {first + i} has something else than numbers in the column {name!r}: "
+                    f"{error}."
+                ) from error
+        return self._pa.FixedSizeListArray.from_arrays(
+            self._pa.array(values.reshape(-1)), kind.list_size
+        )
 
     def _parsed(self, names: Sequence[str]) -> Iterator[Any]:
         """Yield blocks of the given columns; blocks are enlarged if a row does not fit."""
@@ -377,6 +438,26 @@ class CsvSource(TableSource):
 
 
 Source: TypeAlias = FrameSource | TableSource
+
+
+def numbers_of(text: str) -> list[str]:
+    """The numbers of a list that is written as a text, as texts.
+
+    Examples
+    --------
+    >>> from bagwise.io.sources import numbers_of
+    >>> numbers_of("[0.5, -1e-3]"), numbers_of("0.5;2 3"), numbers_of("")
+    (['0.5', '-1e-3'], ['0.5', '2', '3'], [])
+    """
+    return text.translate(_BETWEEN_NUMBERS).split()
+
+
+def _is_float(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _csv_type(pa: Any, inferred: Any, dtype: np.dtype[Any] | None) -> Any:

@@ -16,12 +16,14 @@ from bagwise._types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
+from bagwise.io.birdnet import is_result, open_birdnet
 from bagwise.io.columns import (
     Request,
     bag_columns,
     find_columns,
     label_bags,
     listed,
+    read_clips,
     require_column,
     written_values,
 )
@@ -37,14 +39,18 @@ def open_table(path: Path, format: str, request: Request) -> Source:
     """Open a CSV or Parquet file as a source of columns."""
     if format == "parquet":
         return ParquetSource(path)
+    if format == "birdnet":
+        return open_birdnet(path, request.features or ())
     # Columns that are not features are read as strings.
     texts = [*(name or role for role, name in request.roles.items()), *request.beside]
-    return CsvSource(
+    source = CsvSource(
         path,
         delimiter="\t" if format == "tsv" else ",",
         texts=[name for name in dict.fromkeys(texts) if name not in (request.features or ())],
         dtype=request.dtype,
+        lists=request.features or (),
     )
+    return open_birdnet(path, request.features or ()) if is_result(source.names) else source
 
 
 def read_written(
@@ -105,6 +111,7 @@ def read_table(source: Source, request: Request, workspace: Workspace) -> Conten
         raise InputError(f"the column {features[0]!r} holds lists, which cannot be read.")
     contents = Contents(bags, classes=source.notes.get("classes"))
     label_bags(contents, bag_columns(source, request, rows), request, instance_labels)
+    contents.clips = read_clips(source, request, rows)
     for name in request.extra_columns:
         values = written_values(source, name)
         contents.columns[name] = [values[row] for row in rows.order]

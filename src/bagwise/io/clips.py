@@ -1,0 +1,81 @@
+"""Clips of recordings: the columns of a table that say where in a recording a row was cut out.
+
+Tables of sound embeddings (BirdNET, Perch, OpenSoundscape) have a row per clip with its file, its
+start and its end in seconds. A clip is an instance, its recording the bag; the times are kept
+beside the instances and are never features.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bagwise._types import Floats
+
+_FILES = (
+    "file_path", "filepath", "file", "filename", "file_name", "recording", "audio_file",
+    "begin_path", "begin_file", "in_file", "source_id", "source_file", "source", "path",
+)  # fmt: skip
+_STARTS = ("start", "start_time", "begin", "begin_time", "onset")
+_ENDS = ("end", "end_time", "stop", "stop_time")
+_SECONDS = re.compile(r" ?[([]s[)\]]$|[ _](s|sec|seconds)$")
+
+
+class ClipColumns(NamedTuple):
+    """The names of the columns with the file, the start and the end of a clip."""
+
+    file: str | None
+    start: str
+    end: str
+
+
+@dataclass(frozen=True)
+class Clips:
+    """Where in a recording each instance was cut out.
+
+    Attributes
+    ----------
+    start, end : ndarray of shape (n_instances,)
+        In seconds.
+    file : list of str, or None
+        The file of each instance; None where the bag is the file.
+    """
+
+    start: Floats
+    end: Floats
+    file: list[str | None] | None = None
+
+
+def clip_columns(names: Iterable[str]) -> ClipColumns | None:
+    """Find the columns of the start and the end of clips, and of their file.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The columns of a table.
+
+    Returns
+    -------
+    ClipColumns or None
+        None where the table has no start or no end.
+
+    Examples
+    --------
+    >>> from bagwise.io.clips import clip_columns
+    >>> clip_columns(["Start (s)", "End (s)", "Common name", "Confidence", "File"])
+    ClipColumns(file='File', start='Start (s)', end='End (s)')
+    >>> clip_columns(["start", "label"]) is None
+    True
+    """
+    plain = {_plain(name): name for name in reversed(list(names))}
+    file, start, end = (
+        next((plain[name] for name in known if name in plain), None)
+        for known in (_FILES, _STARTS, _ENDS)
+    )
+    return None if start is None or end is None else ClipColumns(file, start, end)
+
+
+def _plain(name: str) -> str:
+    return _SECONDS.sub("", name.strip().lower()).replace(" ", "_")
