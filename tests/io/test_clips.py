@@ -12,6 +12,8 @@ from bagwise.exceptions import BagwiseError, FileFormatError, InputError
 from bagwise.io import read_bags
 from bagwise.io.birdnet import open_birdnet
 from bagwise.io.clips import clip_columns
+from bagwise.io.columns import Request
+from bagwise.io.reading import read_contents
 
 pytest.importorskip("pyarrow")
 
@@ -89,6 +91,18 @@ def test_a_wide_table_as_opensoundscape_writes_it(tmp_path, clips):
     as_features = read_bags(frame, bag="file", features=["start_time", "e0"])
     assert as_features.clips is None
     assert as_features.feature_names == ["start_time", "e0"]
+
+
+def test_clips_stay_with_instances_when_bags_are_merged(clips):
+    frame = pd.DataFrame([clip[:3] for clip in clips], columns=["file", "start", "end"])
+    frame["e"] = [clip[3][0] for clip in clips]
+    frame["site"] = [f"s{clip[0] == RECORDINGS[1]}" for clip in clips]
+    merged = read_contents(frame, Request(merge="site", exclude=["site"]))
+    kept = list(
+        zip(merged.clips.file, merged.clips.start, merged.bags.instances[:, 0], strict=True)
+    )
+    order = [clip for clip in clips if clip[0] != RECORDINGS[1]] + [clips[4]]
+    assert kept == [(clip[0], clip[1], clip[3][0]) for clip in order]
 
 
 DETECTIONS = [

@@ -8,11 +8,11 @@ beside the instances and are never features.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bagwise._types import Floats
+from bagwise._types import Floats, Ints
 
 _FILES = (
     "file_path", "filepath", "file", "filename", "file_name", "recording", "audio_file",
@@ -46,6 +46,23 @@ class Clips:
     start: Floats
     end: Floats
     file: list[str | None] | None = None
+
+    def take(self, rows: Ints, bags: Sequence[object]) -> Clips:
+        """Bring clips into another order, in other bags.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The instances.
+        bags : sequence of length n_instances
+            The bag of each instance so far: the file where `file` is None.
+
+        Returns
+        -------
+        Clips
+        """
+        files = [str(bags[row]) if self.file is None else self.file[row] for row in rows]
+        return Clips(self.start[rows], self.end[rows], files)
 
 
 def clip_columns(names: Iterable[str]) -> ClipColumns | None:

@@ -55,9 +55,12 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
         found.instance_labels = contents.instance_labels[rows]
     if contents.coords is not None:
         found.coords = contents.coords[rows]
+    names_of_bags = bags.names[bags.bag_index]
+    if contents.clips is not None:
+        found.clips = contents.clips.take(rows, names_of_bags)
     for name, values in contents.columns.items():
         found.columns[name] = [values[row] for row in rows]
-    found.columns[part or PART] = bags.names[bags.bag_index[rows]].tolist()
+    found.columns[part or PART] = names_of_bags[rows].tolist()
     return found
 
 
