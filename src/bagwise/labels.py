@@ -14,11 +14,33 @@ from scipy import sparse
 from bagwise._types import Array, Bools, Ints
 from bagwise.exceptions import LabelError
 
-__all__ = ["Labels", "is_missing", "is_unlabelled", "plain_array", "short_list", "sorted_labels"]
+__all__ = [
+    "Labels",
+    "is_missing",
+    "is_unlabelled",
+    "plain_array",
+    "positive_by_name",
+    "short_list",
+    "sorted_labels",
+]
 
 UNLABELLED = -1  # the code of an unknown label, and scikit-learn's value for one
 LARGEST_TABLE = 2**32  # label sets take one byte per bag and class
 LARGEST_PADDING = 2**22  # characters that texts may take when padded, whatever their lengths
+
+# Names of labels that tell which of two classes is the positive one.
+# fmt: off
+POSITIVE_NAMES = {
+    "true", "yes", "positive", "pos", "+", "present", "presence", "active", "hit", "tumor",
+    "tumour", "cancer", "malignant", "metastasis", "disease", "diseased", "sick", "abnormal",
+    "case", "mutagenic", "toxic",
+}
+NEGATIVE_NAMES = {
+    "false", "no", "none", "negative", "neg", "-", "absent", "absence", "inactive", "healthy",
+    "normal", "benign", "control", "background", "other", "rest", "nothing",
+}
+# fmt: on
+NEGATIONS = ("in", "non", "not", "no", "un")
 
 
 class Labels:
@@ -38,6 +60,8 @@ class Labels:
         nothing is known about the bag.
     names : sequence of str, default=None
         The classes as a reader sees them; their text by default.
+    positive : int, default=1
+        Of two classes, the position of the positive one, which a single instance can cause.
 
     Examples
     --------
@@ -57,8 +81,9 @@ class Labels:
         *,
         indicator: Any = None,
         names: Sequence[str] | None = None,
+        positive: int = 1,
     ) -> None:
-        self._kind = kind
+        self._kind, self._positive = kind, positive
         self._classes = _read_only(
             classes if isinstance(classes, np.ndarray) else plain_array(classes)
         )
@@ -265,8 +290,25 @@ class Labels:
 
     @property
     def positives(self) -> Sequence[int]:
-        """The positive class of each one-vs-rest problem: ``[1]`` for two classes, else all."""
-        return [1] if len(self._classes) == 2 else range(len(self._classes))
+        """The positive class of each one-vs-rest problem: one for two classes, else all."""
+        return [self._positive] if len(self._classes) == 2 else range(len(self._classes))
+
+    @property
+    def oriented_codes(self) -> Ints:
+        """The codes; of two classes the positive one has the code 1."""
+        return self.codes if self.pos_label is None else (self.codes == self._positive).astype(int)
+
+    @property
+    def pos_label(self) -> Any:
+        """The positive one of two classes; None where there are not two."""
+        two = len(self._classes) == 2 and not self.has_sets
+        return self._classes.tolist()[self._positive] if two else None
+
+    def with_positive(self, positive: int) -> Labels:
+        """Return the same labels with another of two classes as the positive one."""
+        labels = self._like(self._data)
+        labels._positive = positive
+        return labels
 
     def signs(self, k: int) -> Ints:
         """Return +1 where class `k` is carried, -1 where it is not, 0 where unknown: (n,)."""
@@ -346,7 +388,47 @@ class Labels:
     def _like(self, data: Array, kind: str | None = None) -> Labels:
         if self.has_sets:
             return Labels("sets", self._classes, indicator=data, names=self._names)
-        return Labels(kind or self._kind, self._classes, data, names=self._names)
+        return Labels(
+            kind or self._kind, self._classes, data, names=self._names, positive=self._positive
+        )
+
+
+def positive_by_name(classes: Any) -> int | None:
+    """Find the positive one of two classes by their values, or by their names.
+
+    The larger of two numbers is positive, and so is True. Of two texts the one that is a usual name
+    of presence ("active", "yes", "tumor"), or whose opposite is one of absence ("inactive",
+    "control", "non-musk" beside "musk").
+
+    Parameters
+    ----------
+    classes : array-like of shape (2,)
+        The classes.
+
+    Returns
+    -------
+    int or None
+        The position of the positive class; None where the names do not tell.
+
+    Examples
+    --------
+    >>> from bagwise.labels import positive_by_name
+    >>> positive_by_name(["active", "inactive"]), positive_by_name(["cat", "dog"])
+    (0, None)
+    """
+    first, second = (str(_python(label)).strip().lower() for label in classes)
+    try:
+        return int(float(second) > float(first))
+    except ValueError:  # not numbers: True and False are among the names
+        pass
+    found = [_is_positive(first, second), _is_positive(second, first)]
+    return found.index(True) if sum(found) == 1 else None
+
+
+def _is_positive(name: str, other: str) -> bool:
+    """Whether a name stands for presence, or the other one for absence."""
+    negations = [prefix + link + name for prefix in NEGATIONS for link in ("", "-", "_", " ")]
+    return name in POSITIVE_NAMES or other in NEGATIVE_NAMES or other in negations
 
 
 def is_missing(value: Any) -> bool:

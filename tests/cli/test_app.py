@@ -83,7 +83,7 @@ def test_help_is_shown_where_nothing_was_asked(run):
         (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--set", "C"], "NAME=VALUE"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--folds", "20"], "at most 12 folds"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "sil", "--group", "x"], "'x'"),
-        (["evaluate", "{slides}", *COLUMNS, "-m", "sil", "--positive", "x"], "--positive"),
+        (["evaluate", "{slides}", *COLUMNS, "-m", "sil", "--positive", "x"], "--pos-label"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "sil", "--label-set", "x"], "--label-set"),
         (
             ["fit", "{slides}", "--bag", "slide", "--features", "red", "-m", "sil", "-o", "m"],

@@ -228,7 +228,7 @@ def test_an_ending_that_is_no_format(refused, command):
         (("fit", "-m", "nsk", "--set", "C=often", "-o", "new.skops"), "'C' parameter"),
         (("fit", "-m", "nsk", "--set", "C", "-o", "new.skops"), "NAME=VALUE"),
         (("fit", "-m", "sil", "--set", "C=-1", "-o", "new.skops"), "'C' parameter"),
-        (("fit", "-m", "sil", "--positive", "maybe", "-o", "new.skops"), "--positive"),
+        (("fit", "-m", "sil", "--positive", "maybe", "-o", "new.skops"), "--pos-label"),
         (("fit", "-m", "sil", "--memory-limit", "much", "-o", "new.skops"), "much"),
         (("fit", "-m", "sil", "--separator", "", "-o", "new.skops"), "--separator"),
         (("evaluate", "-m", "sil", "--folds", "100"), "at most 12 folds"),

@@ -181,6 +181,25 @@ def test_a_positive_label_may_come_first_in_order(run, tmp_path):
     assert {row["predicted"] for row in outputs["normal"]} <= {"cancer", "normal"}
 
 
+@pytest.mark.filterwarnings("default:.* as the positive class:UserWarning")
+def test_names_of_labels_tell_which_is_positive(run, tmp_path):
+    rows = slide_rows()
+    for row in rows[1:]:
+        row[2] = {"yes": "active", "no": "inactive"}[row[2]]
+    slides, model, out = write_rows(tmp_path / "s.csv", rows), tmp_path / "m.skops", tmp_path / "o"
+    found = run("fit", slides, *COLUMNS, "-m", "misvm-bag", "-o", model)
+    assert "(active is positive)" in found.stderr
+    assert "Warning" not in found.stderr
+    assert run("predict", model, slides, "-o", out.with_suffix(".csv")).exit_code == 0
+    read = read_rows(out.with_suffix(".csv"))
+    assert {row["predicted"] for row in read if float(row["score"]) > 0} == {"active"}
+    for row in rows[1:]:
+        row[2] = {"active": "cat", "inactive": "dog"}[row[2]]
+    found = run("evaluate", write_rows(tmp_path / "t.csv", rows), *COLUMNS, "-m", "misvm-bag")
+    assert "Set --pos-label to 'cat' or 'dog'" in found.stderr
+    assert found.stderr.count("--pos-label") == 1
+
+
 def test_label_sets_keep_their_names(run, tmp_path):
     pytest.importorskip("pyarrow")
     rng = np.random.default_rng(0)

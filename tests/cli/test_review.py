@@ -200,7 +200,7 @@ class TestReview:
         result = run(*words, "--text", "patient")
         assert result.exit_code == 0, result.stderr
         last = result.stderr.splitlines()[-1]
-        for part in ("--positive no", "--no-scale", f"--labels {labels}", "background=other"):
+        for part in ("--pos-label no", "--no-scale", f"--labels {labels}", "background=other"):
             assert part in last
         assert run(*shlex.split(last.removeprefix("next: bagwise "))).exit_code == 0
         assert run(*words).exit_code == 0  # what was decided is known by its name

@@ -66,6 +66,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         Use only methods that keep an assumption, as `bagwise audit` finds it: "standard" (a bag is
         positive if one of its instances is), "one concept", "several concepts" or "collective" (the
         bag as a whole decides).
+    {pos_label}
     cv : int, default=5
         Number of folds; fewer where a class has fewer bags. With `groups`, a group stays together.
     candidates : "default", list of str, or dict of estimators, default="default"
@@ -86,6 +87,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
+    {pos_label_}
     label_kind_ : {"single", "sets"}
         Whether it was fitted on one label or on a label set per bag.
     leaderboard_ : dict of str to list
@@ -93,7 +95,8 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         ensemble, seconds, why it was skipped, parameters. ``pandas.DataFrame(leaderboard_)``.
         Scores are of bags that neither the method nor its calibration was fitted on.
     estimators_ : list of estimators
-        The candidates that were fitted on all (standardised) bags.
+        The candidates that were fitted on all (standardised) bags, with codes of the classes: their
+        positions in ``classes_``; of two classes 1 for ``pos_label_`` and 0 for the other.
     names_ : list of str
         Their names.
     weights_ : ndarray of shape (n_estimators,)
@@ -157,6 +160,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     metric: str = "log_loss"
     _: KW_ONLY
     assumption: str | None = None
+    pos_label: Any = None
     cv: int = 5
     candidates: Any = "default"
     ensemble: str = "stack"
@@ -207,6 +211,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         labels = check_label_sets(y, bags)
         if not labels.has_sets:
             labels = check_bag_labels(y, bags, min_classes=2)
+        labels = self._with_positive(labels)
         check_metric(self.metric, sets=labels.has_sets)
         if groups is not None:
             groups = check_length(np.asarray(groups), bags)[labels.known]
@@ -221,7 +226,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
 
         scaler = instance_scaler(sparse=issparse(bags.instances)).fit(bags)
         bags = scaler.transform(bags)
-        y = labels.indicator.astype(int) if labels.has_sets else labels.codes
+        y = labels.indicator.astype(int) if labels.has_sets else labels.oriented_codes
         seconds, memory = self.time_budget or np.inf, byte_count(self.memory_limit)
         race = Race(bags, y, targets.shape[1], folds, seconds, memory, self.n_jobs)
         members = self._candidates(rng, sets=labels.has_sets, n_columns=targets.shape[1])
@@ -245,6 +250,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         estimators = [ran[m].member.fit_all(ran[m].rows, bags, y) for m in used]
 
         self.classes_, self.label_kind_, self.scaler_ = labels.classes, labels.kind, scaler
+        self.pos_label_ = labels.pos_label
         self.estimators_, self.names_ = estimators, [ran[m].member.name for m in used]
         self.slopes_, self.offsets_ = stack.slopes[used], stack.offsets[used]
         self.weights_, self.intercept_ = stack.weights[used], stack.intercept
@@ -314,7 +320,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         logits = self._bag_scores(bags)
         if self._has_label_sets:
             return expit(logits)
-        return softmax_probabilities(self._one_column_for_two(logits))
+        return softmax_probabilities(self._sign * self._one_column_for_two(logits))
 
     def _has_probabilities(self) -> bool:
         return True
@@ -342,11 +348,10 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
 
 
 def columns_of(labels: Labels) -> Array:
-    """0/1 columns to learn: the second of two classes, else each class or label."""
+    """0/1 columns to learn: the positive one of two classes, else each class or label."""
     if labels.has_sets:
         return (labels.indicator == 1).astype(int)
-    classes = np.arange(len(labels.classes))
-    return (labels.codes[:, None] == (classes[1:] if len(classes) == 2 else classes)).astype(int)
+    return (labels.codes[:, None] == np.array(labels.positives)).astype(int)
 
 
 def draw_folds(labels: Labels, cv: int, groups: Array | None, seed: int) -> list[Fold]:

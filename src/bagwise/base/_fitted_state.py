@@ -343,6 +343,28 @@ class Text(Kind):
             _refuse(value, name, f"one of {', '.join(map(repr, sorted(self.options)))}")
 
 
+class OneOf(Kind):
+    """One of the classes, or None.
+
+    Parameters
+    ----------
+    classes : array-like
+        The classes of the model.
+    optional : bool, default=False
+        Whether a fitted model may lack it.
+    """
+
+    def __init__(self, classes: Any, *, optional: bool = False) -> None:
+        super().__init__(optional=optional)
+        self.classes = np.asarray(classes).tolist()
+
+    def check(self, value: Any, sizes: Sizes, name: str) -> None:
+        """Look for the value among the classes."""
+        same = [type(value) is type(label) and value == label for label in self.classes]
+        if value is not None and not any(same):
+            _refuse(value, name, "one of the classes, or None")
+
+
 class OrNone(Kind):
     """A kind, or None.
 

@@ -46,6 +46,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "n_landmarks": [StrOptions({"auto"}), COUNT, None],
     "n_neighbors": [COUNT],
     "n_prototypes": [None, COUNT],
+    "pos_label": [Integral, Real, str, tuple, "boolean", None],
     "positive_share": [Interval(Real, 0, 1, closed="neither"), "array-like", None],
     "random_state": ["random_state"],
     "reg": [NOT_NEGATIVE],
@@ -81,6 +82,14 @@ DESCRIPTIONS = {
         "Margins are then met to 1e-6 at best. Not used by the linear kernel.",
     ),
     "n_features_in_": ("int", "Number of features of an instance, or of a row."),
+    "pos_label": (
+        "label",
+        "Of two classes, the positive one: a single instance of its concept makes a bag positive.\n"
+        'By default the larger number, or the text that names a presence ("active", "yes",\n'
+        '"tumor"); of other texts the last in order, with a warning. ``decision_function`` is\n'
+        "positive for ``classes_[1]`` in any case.",
+    ),
+    "pos_label_": ("label", "The positive one of two classes; None where there are not two."),
     "positive_share": (
         "float or array-like of shape (n_classes,)",
         "Share of the positive class (``classes_[1]``) among the unlabelled rows; of more than\n"

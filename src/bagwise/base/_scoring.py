@@ -12,12 +12,13 @@ from sklearn.utils.metaestimators import available_if
 from bagwise import compiled
 from bagwise._types import Array, Ints
 from bagwise._validation import check_label
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._estimator import order_within_bags
 from bagwise.base._finite import require_finite
-from bagwise.base._fitted_state import Classes, FittedState, Text
-from bagwise.exceptions import LabelError
-from bagwise.labels import Labels
+from bagwise.base._fitted_state import Classes, FittedState, OneOf, Text
+from bagwise.exceptions import DataWarning, LabelError
+from bagwise.labels import Labels, positive_by_name
 
 Result = TypeVar("Result")
 
@@ -95,14 +96,20 @@ class BagClassifierMixin(ClassifierMixin):
     ``_score(bags)`` receives validated bags. Where `instance_pooling` names a pooling it returns
     the scores of the instances, of shape (n_instances, n_columns); where that is None, the scores
     of the bags, of shape (n_bags, n_columns). There is one column per class, or a single one for
-    two classes (positive: ``classes_[1]``).
+    two classes, that of the positive class.
+
+    The positive class is ``classes_[1]``, except in a model with the parameter `pos_label`, which
+    stores it as ``pos_label_``: a positive instance makes a bag positive, and the absence of such
+    instances makes it negative. Public scores are those of ``classes_[1]`` in any case, as in
+    scikit-learn: where the positive class is ``classes_[0]``, they are those of `_score` with the
+    other sign.
 
     Attributes
     ----------
     instance_pooling : str or None
-        How instance scores make the bag score: "max", "mean", "sum", "lse" (log-mean-exp),
-        "noisy-or" (from log-odds of instances to those of the bag) or "softmax" (mean weighted by
-        the softmax of the scores).
+        How instance scores of the positive class make that of the bag: "max", "mean", "sum", "lse"
+        (log-mean-exp), "noisy-or" (from log-odds of instances to those of the bag) or "softmax"
+        (mean weighted by the softmax of the scores).
     keeps : str
         The assumption that `bagwise.assumptions.check_assumptions` finds with the defaults:
         "standard" (one positive instance makes a bag positive, and no other instance speaks against
@@ -113,6 +120,8 @@ class BagClassifierMixin(ClassifierMixin):
     instance_pooling: str | None = None
     keeps: str = "collective"
     classes_: Array
+    pos_label: Any = None  # a parameter of models in which one class is that of a concept
+    pos_label_: Any
     label_kind_: str = "single"  # as in `Labels.kind`; a class that accepts both kinds sets it
 
     _learns_label_sets = False  # beside one label per bag
@@ -126,14 +135,70 @@ class BagClassifierMixin(ClassifierMixin):
         return tags
 
     def _fitted_state(self) -> FittedState:
-        return super()._fitted_state() | {
+        state = super()._fitted_state() | {
             "classes_": Classes(),
             "label_kind_": Text({"single", "sets"}, optional=not self._learns_label_sets),
         }
+        if "pos_label" in self._get_param_names():
+            state["pos_label_"] = OneOf(getattr(self, "classes_", ()), optional=True)  # after 0.1
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "pos_label" in self._get_param_names():
+            state = {"pos_label": None} | state  # after 0.1
+        super().__setstate__(state)
 
     @property
     def _has_label_sets(self) -> bool:
         return self.label_kind_ == "sets"
+
+    @property
+    def _sign(self) -> int:
+        """-1 where scores of the positive class, as `_score` returns them, are of classes_[0]."""
+        return -1 if self._positive_column == 0 else 1
+
+    @property
+    def _positive_column(self) -> int:
+        """The position of the positive one of two classes."""
+        two = len(self.classes_) == 2 and not self._has_label_sets
+        positive = getattr(self, "pos_label_", None)
+        return 0 if two and positive is not None and self.classes_.tolist()[0] == positive else 1
+
+    def _with_positive(self, labels: Labels) -> Labels:
+        """Choose the positive one of two classes: `pos_label`, or the one that the names tell.
+
+        ``fit`` stores ``labels.pos_label`` as ``pos_label_``.
+
+        Parameters
+        ----------
+        labels : Labels
+            The labels of the training bags.
+
+        Returns
+        -------
+        Labels
+        """
+        two = len(labels.classes) == 2 and not labels.has_sets
+        if self.pos_label is not None:
+            if not two:
+                what = "label sets" if labels.has_sets else f"{len(labels.classes)} classes"
+                raise LabelError(
+                    f"pos_label={self.pos_label!r} is for two classes, and y holds {what}: leave "
+                    "it out, each class is then learned against the others."
+                )
+            return labels.with_positive(check_label(self.pos_label, labels.classes))
+        if not two:
+            return labels
+        positive = positive_by_name(labels.classes)
+        if positive is None and self.keeps in ("standard", "one concept"):
+            first, last = labels.classes.tolist()
+            warn_user(
+                f"{type(self).__name__} takes {last!r} as the positive class, because it sorts "
+                f"after {first!r}: one instance makes a bag positive. Set pos_label= to "
+                f"{first!r} or {last!r}.",
+                DataWarning,
+            )
+        return labels.with_positive(1 if positive is None else positive)
 
     def decision_function(self, X: Any) -> Array:
         """Score each bag.
@@ -146,7 +211,8 @@ class BagClassifierMixin(ClassifierMixin):
         Returns
         -------
         ndarray of shape (n_bags,) or (n_bags, n_classes)
-            One score per bag for two classes (positive: ``classes_[1]``), else one per class.
+            One score per bag for two classes (positive: ``classes_[1]``, also where `pos_label` is
+            the other class), else one per class.
             A model fitted on label sets has one per class, positive where the label is predicted.
         """
         return self._evaluate(X, self._decision)
@@ -199,7 +265,8 @@ class BagClassifierMixin(ClassifierMixin):
             Aligned with ``bags.instances``. One score for two classes (positive:
             ``classes_[1]``), else one per class.
         """
-        return self._one_column_for_two(self._evaluate(X, self._score, scores=True))
+        scores = self._one_column_for_two(self._evaluate(X, self._score, scores=True))
+        return scores if self._sign > 0 else -scores
 
     @available_if(_scores_instances)
     def predict_instances(self, X: Any) -> Array:
@@ -243,8 +310,8 @@ class BagClassifierMixin(ClassifierMixin):
         label : object, default=None
             The class; by default the class predicted for the bag. Required where the model was
             fitted on label sets. A model with one score for two classes has one key instance by
-            default, the one with the highest score; with ``label=classes_[0]`` it is the one with
-            the lowest.
+            default, the one with the highest score for the positive class; with the other class
+            as `label` it is the one with the lowest.
 
         Returns
         -------
@@ -260,7 +327,7 @@ class BagClassifierMixin(ClassifierMixin):
             equal = np.equal(*compiled.ties.settled(scores, axis=1, bits=SCORE_BITS).T)
             scores = np.where(equal, 0, scores[:, 1] - scores[:, 0])
         else:
-            scores = self._one_column_for_two(scores)
+            scores = self._sign * self._one_column_for_two(scores)
         return finite_scores(scores) if self._may_be_infinite("intercept_") else scores
 
     def _bag_scores(self, bags: Bags) -> Array:
@@ -286,10 +353,10 @@ class BagClassifierMixin(ClassifierMixin):
         return self._probabilities is not None
 
     def _bag_probabilities(self, bags: Bags) -> Array:
-        return self._probabilities(self._one_column_for_two(self._bag_scores(bags)))
+        return self._probabilities(self._sign * self._one_column_for_two(self._bag_scores(bags)))
 
     def _instance_probabilities(self, bags: Bags) -> Array:
-        return self._probabilities(self._one_column_for_two(self._score(bags)))
+        return self._probabilities(self._sign * self._one_column_for_two(self._score(bags)))
 
     def _key_rows(self, bags: Bags, label: Any) -> Ints:
         """Rows inside their bags, of the key instances for a class."""
@@ -305,7 +372,8 @@ class BagClassifierMixin(ClassifierMixin):
         scores = self._checked_scores(bags)
         if scores.shape[1] == 1 and len(self.classes_) == 2:
             scores = scores[:, 0]
-            return compiled.segments.argmax(-scores if column == 0 else scores, bags.offsets)
+            against = column is not None and column != self._positive_column
+            return compiled.segments.argmax(-scores if against else scores, bags.offsets)
         rows = compiled.segments.argmax(scores, bags.offsets)
         if column is not None:
             return rows[:, column]
@@ -328,7 +396,7 @@ class BagClassifierMixin(ClassifierMixin):
 
 
 class OneVsRestMixin(BagClassifierMixin):
-    """A machine for two classes (positive: ``classes_[1]``), else one per class against the rest.
+    """A machine for two classes, of the positive one, else one per class against the rest.
 
     ``fit`` calls `_one_vs_rest`; `_score` has a column per machine.
     """

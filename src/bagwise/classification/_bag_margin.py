@@ -38,6 +38,7 @@ class BagMarginSVM(OneVsRestSVM):
         It often ends with a lower objective at large C, and takes about twice as long. With a
         kernel the number of instances is limited by memory (the kernel matrix and its
         eigenvectors), or use `n_landmarks`.
+    {pos_label}
     {threshold}
     {kernel}
     {gamma}
@@ -58,6 +59,7 @@ class BagMarginSVM(OneVsRestSVM):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
+    {pos_label_}
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel), or of the Nystroem features; one machine for
         two classes, else one each.
@@ -117,6 +119,7 @@ class BagMarginSVM(OneVsRestSVM):
     _: KW_ONLY
     negatives: str = "bag"
     start: str = "mean"
+    pos_label: Any = None
     threshold: str = "auto"
     kernel: Any = "rbf"
     gamma: Any = "scale"

@@ -33,6 +33,7 @@ class BalancedSparseMIL(OneVsRestSVM):
     negative_weight : float or "auto", default="auto"
         Of `SparseMIL`, which ranks the instances: the cost of an instance of a negative bag, as a
         multiple of C. "auto" is ``n_positive_bags / n_negative_instances``. The paper has 1.
+    {pos_label}
     {threshold}
     {kernel}
     {gamma}
@@ -51,6 +52,7 @@ class BalancedSparseMIL(OneVsRestSVM):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
+    {pos_label_}
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel), or of the Nystroem features; one machine for
         two classes, else one each.
@@ -105,6 +107,7 @@ class BalancedSparseMIL(OneVsRestSVM):
     _: KW_ONLY
     eta: float = 0.3
     negative_weight: Any = "auto"
+    pos_label: Any = None
     threshold: str = "auto"
     kernel: Any = "rbf"
     gamma: Any = "scale"

@@ -33,6 +33,7 @@ class DiverseDensity(PointConceptClassifier):
         Most steps from each start.
     tol : float, default=1e-4
         A descent ends when a step gains less than this share of the objective.
+    {pos_label}
     random_state : int, RandomState or None, default=None
         For drawing bags to start from.
     {verbose}
@@ -41,6 +42,7 @@ class DiverseDensity(PointConceptClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
+    {pos_label_}
     concepts_ : ndarray of shape (n_concepts, n_features)
         The points; one for two classes, else one each.
     weights_ : ndarray of shape (n_concepts, n_features)
@@ -84,6 +86,7 @@ class DiverseDensity(PointConceptClassifier):
     gamma: Any = "scale"
     max_iter: int = 200
     tol: float = 1e-4
+    pos_label: Any = None
     random_state: Any = None
     verbose: int = 0
 

@@ -37,6 +37,7 @@ class EMDD(PointConceptClassifier):
         Most steps of L-BFGS in a round.
     tol : float, default=1e-4
         Rounds and steps end when they gain less than this share of the objective.
+    {pos_label}
     random_state : int, RandomState or None, default=None
         For drawing bags to start from.
     {verbose}
@@ -45,6 +46,7 @@ class EMDD(PointConceptClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
+    {pos_label_}
     concepts_ : ndarray of shape (n_concepts, n_features)
         The points; one for two classes, else one each.
     weights_ : ndarray of shape (n_concepts, n_features)
@@ -92,6 +94,7 @@ class EMDD(PointConceptClassifier):
     max_rounds: int = 50
     max_iter: int = 100
     tol: float = 1e-4
+    pos_label: Any = None
     random_state: Any = None
     verbose: int = 0
 

@@ -26,6 +26,7 @@ class InstanceMarginSVM(OneVsRestSVM):
     ----------
     C : float, default=1.0
         Cost of a margin error, per instance; not divided by their number.
+    {pos_label}
     {threshold}
     {kernel}
     {gamma}
@@ -46,6 +47,7 @@ class InstanceMarginSVM(OneVsRestSVM):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
+    {pos_label_}
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel), or of the Nystroem features; one machine for
         two classes, else one each.
@@ -98,6 +100,7 @@ class InstanceMarginSVM(OneVsRestSVM):
 
     C: float = 1.0
     _: KW_ONLY
+    pos_label: Any = None
     threshold: str = "auto"
     kernel: Any = "rbf"
     gamma: Any = "scale"

@@ -70,6 +70,7 @@ class MINet(BagClassifierMixin, BagEstimator):
         None to train for `max_epochs` epochs whatever happens.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes.
+    {pos_label}
     device : str or None, default=None
         Where to train, by torch's names ("cpu", "cuda"); None for where the instances are, in
         main memory.
@@ -81,6 +82,7 @@ class MINet(BagClassifierMixin, BagEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
+    {pos_label_}
     coefs_ : list of ndarray of shape (n_inputs, n_outputs)
         Weights of the hidden layers, in order, then of the head (of each head, in the order of
         the layers, under deep supervision).
@@ -153,6 +155,7 @@ class MINet(BagClassifierMixin, BagEstimator):
     batch_size: int = 32
     tol: float | None = 0.02
     class_weight: Any = None
+    pos_label: Any = None
     device: str | None = None
     random_state: Any = None
     verbose: int = 0
@@ -190,9 +193,9 @@ class MINet(BagClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        labels = check_bag_labels(y, bags, min_classes=2)
-        classes, codes = labels.classes, labels.codes
-        weights = compute_sample_weight(self.class_weight, classes[codes])
+        labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
+        classes, codes = labels.classes, labels.oriented_codes
+        weights = compute_sample_weight(self.class_weight, classes[labels.codes])
         rng = check_random_state(self.random_state)
         result = train(self, self._architecture(), bags, codes, weights / weights.mean(), rng)
         self._keep_progress(
@@ -201,7 +204,7 @@ class MINet(BagClassifierMixin, BagEstimator):
         n_layers = len(result.solution) // 2
         self.coefs_ = list(result.solution[:n_layers])
         self.intercepts_ = list(result.solution[n_layers:])
-        self.classes_ = classes
+        self.classes_, self.pos_label_ = classes, labels.pos_label
         return self
 
     def _architecture(self) -> Architecture:

@@ -47,12 +47,14 @@ class MILBoost(OneVsRestMixin, BagEstimator):
         The share of the best step that each tree takes.
     tol : float, default=1e-6
         Boosting ends early when no tree agrees with the gradient by more than this, per bag.
+    {pos_label}
     {verbose}
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
+    {pos_label_}
     start_ : ndarray of shape (n_machines,)
         Log-odds of every instance before the first tree; one machine for two classes, else one
         each.
@@ -111,6 +113,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     max_depth: int = 1
     learning_rate: float = 0.5
     tol: float = 1e-6
+    pos_label: Any = None
     verbose: int = 0
 
     def _fitted_state(self) -> FittedState:
@@ -140,7 +143,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        labels = check_bag_labels(y, bags, min_classes=2)
+        labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
         bags, labels = in_canonical_order(bags, labels)
         rows = bags.instances.astype(np.float64, copy=False)
         results = self._one_vs_rest(
@@ -158,7 +161,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
             task=None,
         )
         self._keep_progress(results, "raise n_estimators")
-        self.classes_ = labels.classes
+        self.classes_, self.pos_label_ = labels.classes, labels.pos_label
         self.start_ = np.array([result.solution[0] for result in results])
         self.features_, self.thresholds_, self.leaves_ = (
             [result.solution[part] for result in results] for part in (1, 2, 3)

@@ -33,8 +33,8 @@ LANDMARKS, LEAST_LANDMARKS, MOST_VALUES = 300, 100, 30_000_000
 class OneVsRestSVM(OneVsRestMixin, KernelMachine):
     """A linear or kernel machine per class, scored by the best instance of a bag.
 
-    Two classes make one machine, whose positive bags are those of ``classes_[1]``; more make one
-    per class, against the rest. A subclass offers `_solve`, the parameters of the kernel, and `C`,
+    Two classes make one machine, that of the positive class; more make one per class, against the
+    rest. A subclass offers `_solve`, the parameters of the kernel, and `C`, `pos_label`,
     `threshold`, `n_landmarks`, `class_weight`, `tol` and `random_state`.
     """
 
@@ -60,7 +60,7 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
         self
         """
         bags = check_bags(self, X, reset=True)
-        labels = check_bag_labels(y, bags, min_classes=2)
+        labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
         costs = self.C * class_weights(self.class_weight, labels)
         rows = bags.instances.astype(np.float64, copy=False)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -73,7 +73,7 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
             )
         self._keep_each(space, results)
         self._keep_progress(results, "raise max_iter, scale the instances, or lower C")
-        self.classes_ = labels.classes
+        self.classes_, self.pos_label_ = labels.classes, labels.pos_label
         return self
 
     def _n_features_of(self, rows: Any) -> int | None:

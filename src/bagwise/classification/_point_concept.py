@@ -29,7 +29,7 @@ NEAREST = 1e-8  # as in compiled.diverse_density: no instance is positive for ce
 class PointConceptClassifier(OneVsRestMixin, BagEstimator):
     """A point and feature weights per class, each learned from many starts.
 
-    Two classes make one concept, that of ``classes_[1]``; more make one per class, against the
+    Two classes make one concept, that of the positive class; more make one per class, against the
     rest. A subclass offers its parameters, its pooling and `_solve`.
     """
 
@@ -59,7 +59,7 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        labels = check_bag_labels(y, bags, min_classes=2)
+        labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
         bags, labels = in_canonical_order(bags, labels)
         rows = bags.instances.astype(np.float64, copy=False)
         # A constant feature keeps its value and its first weight: it need not be carried along.
@@ -76,7 +76,7 @@ class PointConceptClassifier(OneVsRestMixin, BagEstimator):
 
         results = self._one_vs_rest(labels, solve)
         self._keep_progress(results, "raise max_iter or tol")
-        self.classes_ = labels.classes
+        self.classes_, self.pos_label_ = labels.classes, labels.pos_label
         self.concepts_ = np.tile(constant, (len(results), 1))
         self.weights_ = np.full(self.concepts_.shape, weight)
         for i, result in enumerate(results):

@@ -78,6 +78,8 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     assumption : {"classes", "standard"}, default="classes"
         What makes a bag positive. "classes": the best instance of each class, all classes compared
         (pdMISVM as published). "standard": one instance of the concept, and nothing else.
+    {pos_label}
+        Only with the standard assumption.
     solver : {"auto", "exact", "inexact"}, default="auto"
         How W is updated: exactly (Eq. 10; eigendecompositions once, then cheap), or by one optimal
         gradient step (Eq. 25; linear in the number of features). "auto" is exact while the
@@ -126,6 +128,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
+    {pos_label_}
     label_kind_ : {"single", "sets"}
         Whether the bags had one label each or label sets.
     coef_ : ndarray of shape (n_columns, n_features)
@@ -146,7 +149,8 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     -----
     One score per class also for two classes: ``coef_`` has two rows and ``score_instances`` two
     columns, while ``decision_function`` is one column there, as scikit-learn's is. With the
-    standard assumption all of them have one, for ``classes_[1]``.
+    standard assumption all of them have one, for ``classes_[1]``; ``coef_`` is that of
+    ``pos_label_``.
 
     The problem is not convex, and growing penalties freeze the iterates rather than drive them to
     a stationary point: different seeds end at different objectives.
@@ -189,6 +193,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     C: float = 0.01
     _: KW_ONLY
     assumption: str = "classes"
+    pos_label: Any = None
     solver: str = "auto"
     kernel: Any = "linear"
     gamma: Any = "scale"
@@ -271,6 +276,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         else:
             self.dual_coef_, self.training_bags_, self.gamma_ = W, used, gamma
         self.classes_, self.label_kind_ = labels.classes, labels.kind
+        self.pos_label_ = labels.pos_label if self.assumption == "standard" else None
         self.residuals_ = result.residuals
         return self
 
@@ -333,7 +339,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         if self.assumption == "classes":
             labels = check_bag_labels(y, bags, min_classes=2)
         else:
-            labels = check_label_sets(y, bags)
+            labels = self._with_positive(check_label_sets(y, bags))
         if labels.has_sets:
             if self.class_weight is not None:
                 raise InputError(
@@ -367,6 +373,11 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
             )
         if self.assumption == "standard":
             self._check_options_of_standard()
+        elif self.pos_label is not None:
+            raise InputError(
+                f"pos_label={self.pos_label!r} belongs to assumption='standard': with "
+                "assumption='classes' each class has evidence of its own."
+            )
         elif self.polish and (self.kernel != "linear" or sparse.issparse(bags.instances)):
             raise InputError("polish=True needs the linear kernel and dense instances.")
 

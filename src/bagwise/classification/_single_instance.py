@@ -1,9 +1,9 @@
 """SingleInstanceClassifier (SIL): every instance takes the label of its bag."""
 
+from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, Self
 
-import numpy as np
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.svm import LinearSVC
@@ -33,11 +33,13 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         by default.
     pooling : {"max", "mean"}, default="max"
         How instance scores make the score of the bag.
+    {pos_label}
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
+    {pos_label_}
     estimator_ : classifier
         The fitted instance classifier.
     {n_features_in_}
@@ -48,8 +50,8 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
     two classes the difference of the two).
 
     ``predict_proba`` exists where the classifier has it: instance probabilities, pooled (for two
-    classes that of ``classes_[1]``) and normalised to sum to 1. They rank bags; wrap the model in
-    :class:`sklearn.calibration.CalibratedClassifierCV` for calibrated ones.
+    classes that of the positive class) and normalised to sum to 1. They rank bags; wrap the model
+    in :class:`sklearn.calibration.CalibratedClassifierCV` for calibrated ones.
 
     References
     ----------
@@ -73,6 +75,8 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
 
     estimator: Any = None
     pooling: str = "max"
+    _: KW_ONLY
+    pos_label: Any = None
 
     @property
     def instance_pooling(self) -> str:  # type: ignore[override]
@@ -102,7 +106,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        labels = check_bag_labels(y, bags, min_classes=2)
+        labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
         classes, codes = labels.classes, labels.codes
         inner = LinearSVC(random_state=0) if self.estimator is None else clone(self.estimator)
         if not is_classifier(inner):
@@ -120,10 +124,14 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
                     f"{type(inner).__name__} does not accept these labels ({error}): give text or "
                     "whole numbers."
                 ) from error
-        self.classes_ = classes
+        self.classes_, self.pos_label_ = classes, labels.pos_label
         return self
 
     def _score(self, bags: Bags) -> Array:
+        """Scores of the positive class by the instance classifier, or of each class."""
+        return self._sign * self._scores_of(bags)
+
+    def _scores_of(self, bags: Bags) -> Array:
         """Scores by the instance classifier: its decision function, or probabilities."""
         if hasattr(self.estimator_, "decision_function"):
             scores = self.estimator_.decision_function(bags.instances)
@@ -146,8 +154,10 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
         return self.estimator_.predict_proba(bags.instances)
 
     def _bag_probabilities(self, bags: Bags) -> Array:
-        """Pooled instance probabilities; for two classes that of ``classes_[1]``."""
+        """Pooled instance probabilities; for two classes that of the positive class."""
         shares = self._pool(self._instance_probabilities(bags), bags.offsets)
         if len(self.classes_) == 2:
-            return np.column_stack([1 - shares[:, 1], shares[:, 1]])
+            positive = self._positive_column
+            shares[:, 1 - positive] = 1 - shares[:, positive]
+            return shares
         return shares / shares.sum(axis=1, keepdims=True)

@@ -31,6 +31,7 @@ class SparseMIL(OneVsRestSVM):
     negative_weight : float or "auto", default="auto"
         Cost of a margin error of an instance of a negative bag, as a multiple of C. "auto" lets
         both sides weigh the same: ``n_positive_bags / n_negative_instances``. The paper has 1.
+    {pos_label}
     {threshold}
     {kernel}
     {gamma}
@@ -49,6 +50,7 @@ class SparseMIL(OneVsRestSVM):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
+    {pos_label_}
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel), or of the Nystroem features; one machine for
         two classes, else one each.
@@ -100,6 +102,7 @@ class SparseMIL(OneVsRestSVM):
     C: float = 1.0
     _: KW_ONLY
     negative_weight: Any = "auto"
+    pos_label: Any = None
     threshold: str = "auto"
     kernel: Any = "rbf"
     gamma: Any = "scale"

@@ -48,6 +48,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     C2 : float or "auto", default="auto"
         Cost of a margin error of an instance of a negative bag; "auto" lets both sides weigh the
         same, ``C1 * n_positive_bags / n_negative_instances``.
+    {pos_label}
     threshold : {"bags", "zero"}, default="bags"
         Where a score becomes positive: where it separates the training bags best (in balanced
         accuracy), or at 0. The margins of the problem belong to each choice apart, not to the
@@ -76,6 +77,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
+    {pos_label_}
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel); one machine for two classes, else one each.
     support_ : ndarray of shape (n_support,)
@@ -137,6 +139,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     C1: float = 1.0
     C2: Any = "auto"
     _: KW_ONLY
+    pos_label: Any = None
     threshold: str = "bags"
     kernel: Any = "rbf"
     gamma: Any = "scale"
@@ -170,13 +173,13 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         self
         """
         bags = check_bags(self, X, reset=True)
-        labels = check_bag_labels(y, bags, min_classes=2)
+        labels = self._with_positive(check_bag_labels(y, bags, min_classes=2))
         choices = self._one_vs_rest(
             labels, lambda signs: KeyInstances(bags.offsets, signs > 0), task=None
         )
         training, results = self._learn(bags, choices)
         self._keep_machines(local_instances(bags), training, results)
-        self.classes_ = labels.classes
+        self.classes_, self.pos_label_ = labels.classes, labels.pos_label
         self.label_vectors_ = [_keys(r, c) for r, c in zip(results, choices, strict=True)]
         self.label_weights_ = [result.solution.weights for result in results]
         if self.threshold == "bags":

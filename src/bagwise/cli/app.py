@@ -12,6 +12,7 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import partial
 from types import FrameType
 from typing import Annotated, Any
 
@@ -41,7 +42,7 @@ _interrupts: list[int] = []  # signals that came
 
 # Messages of the library name arguments; the command line has options.
 _NAMES = [field.name for field in fields(Columns)]
-_NAMES += ["group", "positive", "memory_limit", "checkpoint", "force", "wheel", "background_above"]
+_NAMES += ["group", "pos_label", "memory_limit", "checkpoint", "force", "wheel", "background_above"]
 _ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(\[\.\.\.\]|\.\.\.|True)?(?![\w'\"])")
 
 
@@ -53,7 +54,7 @@ class OneLineErrors:
         words = sys.argv[1:] if args is None else list(args)
         settings["standalone_mode"] = False
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = partial(_show_warning, set())
             try:
                 code = super().main(words, *more, **settings)  # type: ignore[misc]  # 130: Ctrl-C
             except Exception as error:
@@ -103,8 +104,12 @@ def _one_line(error: BaseException) -> str:
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+def _show_warning(shown: set[str], message: Warning | str, *_: Any, **__: Any) -> None:
+    """Write a warning to stderr, once: each fold of a cross-validation may give the same one."""
     line = _as_options(next(iter(str(message).strip().splitlines()), ""))
+    if line in shown:
+        return
+    shown.add(line)
     typer.echo(typer.style("Warning:", fg="yellow", bold=True) + f" {line}", err=True)
 
 

@@ -77,7 +77,7 @@ def evaluate(
     from scipy.sparse import issparse
 
     from bagwise._methods.ready_made import BASELINES, affordable_baselines, baselines
-    from bagwise.cli.reading import positive_note, read_labelled
+    from bagwise.cli.reading import has_chosen_order, positive_note, read_labelled
     from bagwise.model_selection import compare
     from bagwise.model_selection._folds import make_folds
     from bagwise.model_selection._measures import check_scoring
@@ -93,7 +93,7 @@ def evaluate(
     has_sets, sparse = known.has_sets, issparse(bags.instances)
     scores = check_scoring(scoring or None, label_sets=has_sets)
     # Scorers of scikit-learn take the label 1 for the positive one of two.
-    coded = positive is not None or (scores is not None and len(known.classes) == 2)
+    coded = has_chosen_order(known, positive) or (scores is not None and len(known.classes) == 2)
     y = known.codes if coded and not has_sets else known.values
     for found in chosen.values():
         found.check_labels(label_sets=has_sets)

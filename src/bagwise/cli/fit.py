@@ -64,7 +64,7 @@ def fit(
     from scipy.sparse import issparse
 
     from bagwise.base._pipelines import final_estimator, fit_arguments
-    from bagwise.cli.reading import positive_note, read_labelled
+    from bagwise.cli.reading import has_chosen_order, positive_note, read_labelled
     from bagwise.extras import import_extra
     from bagwise.persistence import save_model
     from bagwise.persistence._fingerprints import MOST_BAGS, fingerprints
@@ -86,12 +86,13 @@ def fit(
     chosen.check_labels(label_sets=y.has_sets)
     model = make_model(chosen, settings, scale=not no_scale, sparse=issparse(bags.instances))
     classes = y.classes.tolist()
-    # With --positive the model learns 0 and 1: it sorts its classes.
-    names = classes if positive is None else range(2)
+    # With --pos-label the model learns 0 and 1: it sorts its classes.
+    coded = has_chosen_order(y, positive)
+    names = range(2) if coded else classes
     known = known_labels(
         corrected, bags, dict(zip(y.names, names, strict=True)), background=values.get("background")
     )
-    targets: Any = y.tolist() if y.has_sets else y.values if positive is None else y.codes
+    targets: Any = y.tolist() if y.has_sets else y.codes if coded else y.values
     with computing(f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, targets, **fit_arguments(model, instance_labels=known, groups=groups))
     if checkpoint is not None:  # which is gone, and of no meaning where the model is used
@@ -99,7 +100,7 @@ def fit(
     facts = {
         "method": chosen.name,
         "parameters": values,
-        "classes": None if positive is None else classes,
+        "classes": classes if coded else None,
         "columns": {k: v for k, v in vars(columns).items() if k != "labels"},
         "corrections": sum(label is not None for label in known or ()),
     }

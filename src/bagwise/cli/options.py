@@ -31,10 +31,10 @@ def output_option(metavar: str, help: str) -> Any:
     return option("--output", "-o", metavar=metavar, help=help)
 
 
-def column(help: str, metavar: str = "COLUMN", **settings: Any) -> Any:
+def column(help: str, metavar: str = "COLUMN", *names: str, **settings: Any) -> Any:
     """Declare an option that names a column of the file."""
     settings = {"metavar": metavar, "rich_help_panel": "Columns of the file"} | settings
-    return option(help=help, **settings)
+    return option(*names, help=help, **settings)
 
 
 def matching_methods(incomplete: str) -> list[tuple[str, str]]:
@@ -161,8 +161,11 @@ Merge = Annotated[
 Positive = Annotated[
     str | None,
     column(
-        "Of two labels, the one that a single instance can cause; the last in order by default.",
+        "Of two labels, the one that a single instance can cause. By default the larger number, or "
+        "the text that names a presence (active, yes, tumor), else the last in order.",
         "LABEL",
+        "--pos-label",
+        "--positive",
     ),
 ]
 Features = Annotated[

@@ -23,7 +23,7 @@ from bagwise.io.files import TABLES, format_errors, format_of
 from bagwise.io.memory import Workspace
 from bagwise.io.reading import read_contents
 from bagwise.io.table import open_table
-from bagwise.labels import Labels
+from bagwise.labels import Labels, positive_by_name, sorted_labels
 from bagwise.persistence import load_model
 
 _ROLES = ("bag", "label", "label_set", "id_column", "merge")
@@ -63,8 +63,8 @@ def read_labelled(
     chosen : Columns
         Its columns.
     positive : str or None
-        The positive one of two labels, which becomes the last class; by default classes are
-        sorted.
+        The positive one of two labels, which becomes the last class; by default the one that
+        the names of the labels tell, see `positive_by_name`.
     group, memory_limit
         As in `Request`.
 
@@ -84,9 +84,7 @@ def read_labelled(
         note(f"{(~known).sum()} of {len(known)} bags have no label and are left out.")
     if not known.any():
         raise LabelError("no bag has a label.")
-    labels = labels[known]
-    if positive is not None:
-        labels = _positive_last(labels, positive)
+    labels = _positive_last(labels[known], positive)
     groups = None if data.groups is None else data.groups[known]
     bags = _chosen(data.bags, known)
     check_bags(None, bags, reset=True)  # gaps are refused before they are scaled
@@ -97,6 +95,25 @@ def positive_note(labels: Labels) -> str:
     """Name the positive one of two classes for a message; an empty text where there are not two."""
     two = len(labels.names) == 2 and not labels.has_sets
     return f" ({labels.names[1]} is positive)" if two else ""
+
+
+def has_chosen_order(labels: Labels, positive: str | None) -> bool:
+    """Whether a model learns codes: it would sort the labels, and take the last as positive.
+
+    Parameters
+    ----------
+    labels : Labels
+        What `read_labelled` returned.
+    positive : str or None
+        What it was given.
+
+    Returns
+    -------
+    bool
+    """
+    two = len(labels.classes) == 2 and not labels.has_sets
+    listed = labels.classes.tolist()
+    return positive is not None or (two and listed != sorted_labels(listed))
 
 
 def open_model(path: Path) -> tuple[Any, dict[str, Any]]:
@@ -130,7 +147,7 @@ def open_model(path: Path) -> tuple[Any, dict[str, Any]]:
     is_right = {
         "method": isinstance(metadata.get("method"), str | None),
         "parameters": isinstance(metadata.get("parameters"), dict | None),
-        # With --positive the model knows its two labels as 0 and 1.
+        # With --pos-label the model knows its two labels as 0 and 1.
         "classes": classes is None
         or (_are_two_labels(classes) and list(getattr(model, "classes_", ())) == [0, 1]),
         "columns": isinstance(columns, dict) and _are_columns(columns),
@@ -260,8 +277,8 @@ def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Label
         What `read_for_model` returned. Where it has labels and label sets, those of the kind that
         the model was fitted on are taken.
     metadata : mapping
-        Of the model file: under ``classes``, the labels that a model fitted with --positive knows
-        as 0 and 1.
+        Of the model file: under ``classes``, the labels that a model fitted with --pos-label
+        knows as 0 and 1.
 
     Returns
     -------
@@ -317,15 +334,20 @@ def _chosen_labels(data: Contents, chosen: Columns) -> Labels:
     return single
 
 
-def _positive_last(labels: Labels, positive: str) -> Labels:
+def _positive_last(labels: Labels, positive: str | None) -> Labels:
     """Put the positive one of two classes last."""
-    if labels.has_sets or len(labels.classes) != 2:
-        raise LabelError(f"positive= chooses one of two labels: there are {len(labels.classes)}.")
-    if positive not in labels.names:
-        raise LabelError(
-            f"no bag has the label {positive!r} (positive=): there are {labels.names}."
-        )
-    if labels.names[1] == positive:
+    two = len(labels.classes) == 2 and not labels.has_sets
+    if positive is not None:
+        if not two:
+            n_labels = len(labels.classes)
+            raise LabelError(f"pos_label= chooses one of two labels: there are {n_labels}.")
+        if positive not in labels.names:
+            raise LabelError(
+                f"no bag has the label {positive!r} (pos_label=): there are {labels.names}."
+            )
+    elif two and positive_by_name(labels.classes) == 0:
+        positive = labels.names[0]
+    if positive is None or labels.names[1] == positive:
         return labels
     return Labels("single", labels.classes[::-1], 1 - labels.codes)
 

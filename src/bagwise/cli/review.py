@@ -180,7 +180,7 @@ def _next_command(
             joined = ",".join(value) if isinstance(value, list) else value
             words += [f"--{name.replace('_', '-')}", joined]
     if facts.get("classes"):
-        words += ["--positive", str(facts["classes"][1])]
+        words += ["--pos-label", str(facts["classes"][1])]
     for name, value in (facts.get("parameters") or {}).items():
         words += ["--set", f"{name}={value}"]
     words += ["--corrections", str(sidecar), "-o", str(model.with_stem(f"{model.stem}-reviewed"))]

@@ -241,8 +241,9 @@ def _predict_instances(subject: Subject, bags: Bags) -> None:
     assert predicted is not None
     if scores is not None:
         if scores.ndim == 1:
-            positive = subject.names[-1]
-            subject.instance_scores = scores
+            column = getattr(subject.estimator, "_positive_column", 1)
+            positive = subject.names[-1 if column else 0]
+            subject.instance_scores = scores if column else -scores  # of the positive class
             subject.instance_score_name = f"score for “{positive}”"
             subject.explanation = (
                 f"Scores are for “{positive}”, the label that a single instance can cause. The key "
@@ -300,7 +301,9 @@ def _attribute(subject: Subject) -> None:
     found = instance_attributions(model, bags, method=method, n_samples=N_SUBSETS, random_state=0)
     assert predicted is not None
     if found.ndim == 1:
-        of_class = f"“{subject.names[-1]}”" if subject.names else "the positive class"
+        column = getattr(subject.estimator, "_positive_column", 1)
+        found = found if column else -found
+        of_class = f"“{subject.names[-1 if column else 0]}”" if subject.names else "positive class"
     elif predicted.has_sets:
         carried = predicted.indicator[bags.bag_index] > 0
         carried |= ~carried.any(axis=1, keepdims=True)
