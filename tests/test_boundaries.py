@@ -37,7 +37,7 @@ PACKAGES = {
     "extras": {"exceptions"},
     "labels": {"_types", "exceptions"},
     # Bags.to and Bags.distribute call engines
-    "bags": {"_types", "exceptions", "_sklearn", "labels", "engines"},
+    "bags": {"_types", "exceptions", "_sklearn", "_memory", "labels", "engines"},
     "compiled": {"_types", "exceptions"},
     "engines": {"_types", "exceptions", "_files", "extras", "bags", "compiled"},
     "solvers": {"_types", "exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},

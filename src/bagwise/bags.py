@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType, ModuleType
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from bagwise._memory import require_memory
 from bagwise._types import Array, Ints
 from bagwise.exceptions import InputError
 from bagwise.labels import is_missing, plain_array
@@ -18,7 +19,17 @@ __all__ = ["Bags"]
 
 _INDEXING = "bags are indexed by position, with an int, a slice, a mask or an index array"
 
+COPIED_AT_ONCE = 2**25  # bytes: fewer are copied when bags are chosen, more are read when used
+_BLOCK = 2**22  # values copied at a time
+
 Instances = Any  # ndarray, memmap, CSR or torch tensor: 2-D, rows are instances
+
+
+class Source(NamedTuple):
+    """A table, and its row at which each bag starts; None where bag follows bag from row 0."""
+
+    table: Instances
+    starts: Ints | None = None
 
 
 class Bags:
@@ -26,7 +37,9 @@ class Bags:
 
     Bag ``i`` is made of the rows ``offsets[i]:offsets[i + 1]`` of `instances`. Nothing is padded,
     and slices are views. scikit-learn's splitters, searches and meta-estimators index `Bags` as
-    they index an array: one row is one bag.
+    they index an array: one row is one bag. Bags chosen from a large table, such as a fold, refer
+    to its rows: `instances` is gathered when first used, and rows of a memory-mapped file are
+    gathered in a temporary file, never in memory.
 
     Parameters
     ----------
@@ -68,8 +81,8 @@ class Bags:
         *,
         feature_names: Sequence[str] | Array | None = None,
     ) -> None:
-        self._instances = _read_only(_table(instances))
-        self._offsets = _read_only(_checked_offsets(offsets, self._instances.shape[0]))
+        self._source = Source(_read_only(_table(instances)))
+        self._offsets = _read_only(_checked_offsets(offsets, self._source.table.shape[0]))
         self._ids = None if ids is None else _read_only(_one_dimensional(ids))
         self._feature_names = None if feature_names is None else _texts(feature_names)
         if self._ids is not None and len(self._ids) != len(self):
@@ -251,7 +264,25 @@ class Bags:
     @property
     def instances(self) -> Instances:
         """The instances of all bags, bag after bag, of shape (n_instances, n_features)."""
-        return self._instances
+        table, starts = self._source
+        if starts is not None:
+            self._source = Source(_read_only(self._gathered(table)))
+        return self._source.table
+
+    @property
+    def source(self) -> Instances:
+        """The table that holds the instances, and those of other bags if bags were chosen."""
+        return self._source.table
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the instances are a sparse matrix."""
+        return bool(sparse.issparse(self.source))
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether `source` is `instances`; otherwise the rows are read when they are used."""
+        return self._source.starts is None
 
     @property
     def offsets(self) -> Ints:
@@ -276,12 +307,12 @@ class Bags:
     @property
     def n_instances(self) -> int:
         """Number of instances in all bags."""
-        return int(self._instances.shape[0])
+        return int(self._offsets[-1])
 
     @property
     def n_features(self) -> int:
         """Number of features of an instance."""
-        return int(self._instances.shape[1])
+        return int(self.source.shape[1])
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -296,21 +327,21 @@ class Bags:
     @property
     def dtype(self) -> Any:
         """The type of the values of the instances."""
-        return self._instances.dtype
+        return self.source.dtype
 
     @property
     def device(self) -> str:
         """Where the instances are, in the array API's words."""
-        return str(getattr(self._instances, "device", "cpu"))
+        return str(getattr(self.source, "device", "cpu"))
 
     @property
     def where(self) -> str:
         """Where the instances are: "local", "mapped" (a file), "device" (torch) or "cluster"."""
         from bagwise.engines.mapped import is_mapped
 
-        if _is_tensor(self._instances):
+        if _is_tensor(self.source):
             return "device"
-        return "mapped" if is_mapped(self._instances) else "local"
+        return "mapped" if is_mapped(self.source) else "local"
 
     @property
     def sizes(self) -> Ints:
@@ -358,6 +389,42 @@ class Bags:
                 "instance."
             )
         return [values[a:b] for a, b in zip(self._offsets[:-1], self._offsets[1:], strict=True)]
+
+    def rows(self, which: slice | Ints) -> Instances:
+        """Read some rows of `instances`; the others are not read.
+
+        Parameters
+        ----------
+        which : slice or ndarray of int
+            Positions of instances, counted over all bags from 0.
+
+        Returns
+        -------
+        ndarray, CSR or tensor of shape (n_rows, n_features)
+            A view where a slice of rows lies together in `source`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bagwise import Bags
+        >>> bags = Bags(np.arange(4.0).reshape(4, 1), [0, 1, 2, 4])[[2, 0]]
+        >>> bags.rows(slice(1, 3)).ravel()
+        array([3., 0.])
+        """
+        table, starts = self._source
+        if isinstance(which, slice):
+            start, stop, step = which.indices(self.n_instances)
+            if starts is None and step == 1:
+                return _row_range(table, start, max(start, stop))
+            furthest = self.n_instances + 1  # a step may be too large for an array
+            which = np.arange(start, stop, min(max(step, -furthest), furthest))
+        if starts is None:
+            return table[which]
+        bag = np.searchsorted(self._offsets, which, side="right") - 1
+        numbers = which + starts[bag] - self._offsets[bag]
+        if len(numbers) and _is_range(numbers - numbers[0]):
+            return _row_range(table, numbers[0], numbers[-1] + 1)
+        return table[numbers]
 
     def with_instances(
         self, instances: Instances, *, feature_names: Sequence[str] | None = None
@@ -437,7 +504,9 @@ class Bags:
                 [1., 1.]], dtype=torch.float64)
         """
         if device == "numpy":
-            array = self._instances.cpu().numpy() if _is_tensor(self._instances) else self.instances
+            if not _is_tensor(self.source):
+                return self
+            array = self.instances.cpu().numpy()
             return self.with_instances(array, feature_names=self._feature_names)
         from bagwise.engines.tensors import on_device
 
@@ -529,12 +598,20 @@ class Bags:
         )
 
     def __repr__(self) -> str:
-        kind = ", sparse" if sparse.issparse(self._instances) else ""
-        where = f", device={self.device}" if _is_tensor(self._instances) else ""
+        kind = ", sparse" if self.is_sparse else ""
+        where = f", device={self.device}" if _is_tensor(self.source) else ""
         return (
             f"Bags(n_bags={len(self)}, n_instances={self.n_instances}, "
             f"n_features={self.n_features}, dtype={self.dtype}{kind}{where})"
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "_instances": self.instances,
+            "_offsets": self._offsets,
+            "_ids": self._ids,
+            "_feature_names": self._feature_names,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Checked again: a file may have been tampered with, and arrays come back writable.
@@ -580,19 +657,66 @@ class Bags:
         return positions.astype(np.int64) % max(len(self), 1)
 
     def _one(self, i: int) -> Instances:
-        return _row_range(self._instances, self._offsets[i], self._offsets[i + 1])
+        table, starts = self._source
+        start = (self._offsets if starts is None else starts)[i]
+        return _row_range(table, start, start + self._offsets[i + 1] - self._offsets[i])
 
     def _gather(self, key: Ints) -> Bags:
-        ids = None if self._ids is None else self._ids[key]
-        if key.size and _is_range(key - key[0]):  # a view
-            bounds = self._offsets[key[0] : key[-1] + 2]
-            offsets, chosen = bounds - bounds[0], _row_range(self._instances, *bounds[[0, -1]])
-        else:
-            sizes = self.sizes[key]
-            offsets = offsets_of(sizes)
-            starts = np.repeat(self._offsets[:-1][key] - offsets[:-1], sizes)
-            chosen = self._instances[starts + np.arange(offsets[-1])]
-        return Bags(chosen, offsets, ids, feature_names=self._feature_names)
+        table, starts = self._source
+        chosen = object.__new__(Bags)
+        chosen._offsets = _read_only(offsets_of(self._offsets[key + 1] - self._offsets[key]))
+        chosen._ids = None if self._ids is None else _read_only(self._ids[key])
+        chosen._feature_names = self._feature_names
+        first = (self._offsets[:-1] if starts is None else starts)[key]
+        chosen._source = Source(table, first)
+        chosen._source = chosen._settled()
+        return chosen
+
+    def _settled(self) -> Source:
+        """Rows that lie together become a view, few rows a copy; others stay where they are."""
+        table, starts = self._source
+        assert starts is not None
+        filled = np.flatnonzero(self.sizes)  # an empty bag may start anywhere
+        starts = starts[filled]
+        begin = starts[0] if len(starts) else 0
+        if np.array_equal(starts - begin, self._offsets[filled]):
+            return Source(_read_only(_row_range(table, begin, begin + self.n_instances)))
+        if _is_tensor(table) or self._n_bytes() <= COPIED_AT_ONCE:
+            return Source(_read_only(self.rows(slice(None))))
+        return self._source
+
+    def _n_bytes(self) -> float:
+        """About the memory that `instances` takes."""
+        table = self.source
+        if not self.is_sparse:
+            return float(self.n_instances * self.n_features * table.dtype.itemsize)
+        per_value = table.dtype.itemsize + table.indices.dtype.itemsize
+        return float(self.n_instances / max(1, table.shape[0]) * table.nnz * per_value)
+
+    def _gathered(self, table: Instances) -> Instances:
+        """All rows together: in memory, or in a temporary file where the table is in a file."""
+        from bagwise.engines.mapped import mapped_array, release_pages
+
+        in_file = self.where == "mapped"
+        if not in_file:
+            require_memory(
+                self._n_bytes(),
+                purpose=f"a copy of the {self.n_instances:,} instances of {len(self):,} bags",
+                remedy="use fewer bags, or read them with a memory_limit, which keeps them in a "
+                "file",
+            )
+        if self.is_sparse:
+            return self.rows(slice(None))
+        shape = self.n_instances, self.n_features
+        out = mapped_array(shape, table.dtype)[0] if in_file else np.empty(shape, table.dtype)
+        step = max(1, _BLOCK // max(1, self.n_features))
+        for start in range(0, len(out), step):
+            block = slice(start, start + step)
+            out[block] = self.rows(block)
+            if in_file:
+                release_pages(table)
+                release_pages(out)
+        return out
 
 
 def offsets_of(sizes: ArrayLike) -> Ints:

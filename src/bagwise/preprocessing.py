@@ -1,6 +1,5 @@
 """Row transformers of scikit-learn on instances, and pipelines with methods for instances."""
 
-from collections.abc import Iterator
 from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any, Self
@@ -16,20 +15,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._sklearn import HasMethods
 from bagwise._types import Array, Ints
-from bagwise._validation import check_bags, check_length, is_mapped, is_table
+from bagwise._validation import check_bags, check_length, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._finite import numerical_errors, quietly, require_finite
 from bagwise.base._fitted_state import FittedState, Model
 from bagwise.base._parameters import POSITIVE, with_parameters
-from bagwise.engines import by_place, fold_bags, map_bags
-from bagwise.engines.mapped import mapped_array
+from bagwise.engines import by_place, fold_bags, in_blocks, map_bags, map_rows, row_blocks
 from bagwise.exceptions import InputError
 
 __all__ = ["BagPipeline", "InstanceTransformer", "make_bag_pipeline"]
 
 
-BLOCK = 2**22  # values of a memory-mapped table that are transformed at a time
 ROUNDING = 4  # deviations of so many units in the last place are taken for rounding
 
 PASS_THROUGH = FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
@@ -163,18 +160,12 @@ class InstanceTransformer(  # type: ignore[call-arg]
         return bags.with_instances(rows, feature_names=names)
 
     def _transformed(self, bags: Bags) -> Any:
-        if not is_mapped(bags.instances):
-            return _clipped(self.transformer_.transform(_rows(bags)), self.clip)
-        out: Any = None
-        for rows in _blocks(bags):
-            block = self.transformer_.transform(bags.instances[rows])
-            if sparse.issparse(block):
-                return _clipped(self.transformer_.transform(bags.instances), self.clip)
-            if out is None:
-                everything = bags.n_instances, block.shape[1]
-                out, _ = mapped_array(everything, block.dtype, None)
-            out[rows] = _clipped(block, self.clip)
-        return out
+        def new_rows(rows: Any) -> Any:
+            return _clipped(self.transformer_.transform(rows), self.clip)
+
+        if bags.is_sparse or not in_blocks(bags):
+            return new_rows(_rows(bags))
+        return map_rows(new_rows, bags)
 
     @available_if(_inner_has("inverse_transform"))
     def inverse_transform(self, X: Any) -> Any:
@@ -404,11 +395,11 @@ def make_bag_pipeline(
 
 def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:
     """Fit the transformer on the instances; those of a mapped file block by block."""
-    if not (is_mapped(bags.instances) and hasattr(transformer, "partial_fit")):
+    if bags.is_sparse or not (in_blocks(bags) and hasattr(transformer, "partial_fit")):
         return transformer.fit(_rows(bags), y_instances)
-    for rows in _blocks(bags):
+    for rows, block in row_blocks(bags):
         part = None if y_instances is None else y_instances[rows]
-        transformer.partial_fit(bags.instances[rows], part)
+        transformer.partial_fit(block, part)
     return transformer
 
 
@@ -448,11 +439,6 @@ def _clipped(rows: Any, limit: float | None) -> Any:
     return rows.clip(-limit, limit)
 
 
-def _blocks(bags: Bags) -> Iterator[slice]:
-    step = max(1, BLOCK // bags.n_features)
-    return (slice(start, start + step) for start in range(0, bags.n_instances, step))
-
-
 def _rows(bags: Bags) -> Any:
     """The instances for a transformer; sparse ones as a copy, which many insist on writing to."""
-    return bags.instances.copy() if sparse.issparse(bags.instances) else bags.instances
+    return bags.instances.copy() if bags.is_sparse else bags.instances

@@ -9,7 +9,8 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.pipeline import make_pipeline
 
 from bagwise import Bags
-from bagwise.embedding import BagStatistics, _statistics
+from bagwise.embedding import BagStatistics
+from bagwise.engines import blocks
 from bagwise.exceptions import InputError
 from checks import example
 
@@ -67,8 +68,8 @@ def test_statistics_do_not_depend_on_blocks(form, monkeypatch):
     bags, _ = example()
     bags = bags.with_instances(form(np.where(bags.instances > 0, bags.instances, 0)))
     whole = BagStatistics(ALL).fit_transform(bags)
-    monkeypatch.setattr(_statistics, "BLOCK", 20)
-    assert len(list(_statistics._blocks(bags))) > 5
+    monkeypatch.setattr(blocks, "BLOCK", 20)
+    assert len(list(blocks.bag_blocks(bags))) > 5
     np.testing.assert_array_equal(BagStatistics(ALL).fit_transform(bags), whole)
 
 

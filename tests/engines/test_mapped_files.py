@@ -13,7 +13,7 @@ from bagwise import Bags, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cli import app
-from bagwise.engines import arrays, place
+from bagwise.engines import arrays, blocks, place
 from bagwise.engines.mapped import check_mapped_size
 from bagwise.exceptions import InputError
 from bagwise.io import write_bags
@@ -107,7 +107,7 @@ def test_a_file_that_was_replaced_or_removed_is_still_mapped(tmp_path):
 
 
 def test_mapped_instances_are_standardised_into_a_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(preprocessing, "BLOCK", 40)
+    monkeypatch.setattr(blocks, "BLOCK", 40)
     bags, y = example(30)
     scaler = preprocessing.InstanceTransformer(StandardScaler())
     expected = scaler.fit_transform(bags).instances

@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from bagwise._validation.values import VALUE_RANGE, check_values
 from bagwise.bags import Bags
-from bagwise.engines import check_each, check_place, local_instances
+from bagwise.engines import check_each, check_place, is_here
 from bagwise.engines.mapped import check_mapped_size, is_mapped
 from bagwise.exceptions import InputError, InputTypeError, SparseInputError
 
@@ -53,10 +53,9 @@ def check_bags(
         accept_sparse = estimator is None or get_tags(estimator).input_tags.sparse
     estimator = BaseEstimator() if estimator is None else estimator
     bags = _as_bags(X)
-    if bags is not None and local_instances(bags) is None:
+    if bags is not None and not is_here(bags):
         return _checked_elsewhere(estimator, bags, reset=reset, allow_nan=allow_nan)
-    table = X if bags is None else bags.instances
-    if sparse.issparse(table) and not accept_sparse:
+    if (sparse.issparse(X) if bags is None else bags.is_sparse) and not accept_sparse:
         raise SparseInputError(
             f"sparse instances were passed, but {type(estimator).__name__} needs dense ones: "
             "use bags.with_instances(bags.instances.toarray())."
@@ -66,9 +65,8 @@ def check_bags(
         bags = Bags(rows, np.arange(rows.shape[0] + 1))
     else:
         _check_structure(bags)
-        rows = _checked_instances(bags)
+        bags = _with_floats(bags)
         _check_features(estimator, bags, reset=reset)
-        bags = bags.with_instances(rows, feature_names=bags.feature_names)
     return bags if allow_nan else check_values(bags, _value_range(estimator), fitting=reset)
 
 
@@ -214,23 +212,24 @@ def _check_values_there(
     check_values(bags, value_range, fitting=fitting and whole, convert=False)
 
 
-def _checked_instances(bags: Bags) -> Any:
-    table = bags.instances
-    if is_mapped(table):
-        check_mapped_size(table)
-        if table.dtype in FLOATS:
-            return table
-        if table.nbytes > LARGEST_CONVERTED:
-            raise InputError(
-                f"the memory-mapped instances are of type {table.dtype} and would be converted in "
-                "memory: store them as float32, for example with read_bags(..., dtype='float32')."
-            )
-    if sparse.issparse(table):
-        table = _narrow(table)
+def _with_floats(bags: Bags) -> Bags:
+    """The same bags with instances of type float32 or float64; 32-bit indices in a CSR."""
+    mapped = is_mapped(bags.source)
+    if mapped:
+        check_mapped_size(bags.source)
+    if bags.dtype in FLOATS and not bags.is_sparse and bags.n_features:
+        return bags
+    if mapped and bags.dtype not in FLOATS and bags.source.nbytes > LARGEST_CONVERTED:
+        raise InputError(
+            f"the memory-mapped instances are of type {bags.dtype} and would be converted in "
+            "memory: store them as float32, for example with read_bags(..., dtype='float32')."
+        )
+    table = _narrow(bags.instances) if bags.is_sparse else bags.instances
     try:
-        return check_array(table, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
+        rows = check_array(table, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
     except (TypeError, ValueError) as error:
         raise InputError(f"the instances cannot be used: {error}") from error
+    return bags.with_instances(rows, feature_names=bags.feature_names)
 
 
 def _narrow(table: Any) -> Any:

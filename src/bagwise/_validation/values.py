@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn import get_config
 
 from bagwise.bags import Bags
+from bagwise.engines import in_blocks, row_blocks
 from bagwise.engines.arrays import extremes
 from bagwise.engines.mapped import is_mapped
 from bagwise.exceptions import InputError
@@ -53,8 +53,7 @@ def check_values(
     """
     if get_config()["assume_finite"]:
         return bags
-    table = bags.instances
-    low, high = extremes(table)
+    low, high = _extremes(bags)
     largest = max(-low, high)
     unit, step = ("row", "{}") if rows else ("instance", "InstanceTransformer({})")
     if not np.isfinite(largest):
@@ -64,11 +63,12 @@ def check_values(
             f"{unit} out, or fill the gaps with {step.format('SimpleImputer()')} in a pipeline."
         )
     smallest_allowed, largest_allowed = value_range
-    if str(table.dtype).endswith("float32") and largest > 0 and value_range == VALUE_RANGE:
-        converted = convert and not is_mapped(table)
+    if str(bags.dtype).endswith("float32") and largest > 0 and value_range == VALUE_RANGE:
+        converted = convert and not is_mapped(bags.source)
         within = SINGLE_RANGE[0] <= largest <= SINGLE_RANGE[1]
-        if converted and not (within and (not fitting or _keeps_digits(table))):
-            bags = bags.with_instances(table.astype(np.float64), feature_names=bags.feature_names)
+        if converted and not (within and (not fitting or _keeps_digits(bags))):
+            rows = bags.instances.astype(np.float64)
+            bags = bags.with_instances(rows, feature_names=bags.feature_names)
         elif not converted:
             smallest_allowed, largest_allowed = SINGLE_SQUARES
     if largest > largest_allowed:
@@ -88,37 +88,52 @@ def check_values(
     return bags
 
 
-def _keeps_digits(table: Any) -> bool:
+def _extremes(bags: Bags) -> tuple[float, float]:
+    """Smallest and largest value, read in blocks; NaN where a value is NaN."""
+    if not in_blocks(bags):
+        return extremes(bags.source)
+    low, high = np.inf, -np.inf
+    for _, block in row_blocks(bags):
+        least, most = extremes(block)
+        low, high = float(np.minimum(low, least)), float(np.maximum(high, most))  # keep NaN
+    return low, high
+
+
+def _keeps_digits(bags: Bags) -> bool:
     """Whether every feature of a float32 table varies by much of its magnitude.
 
     Sums of squares of values far from 0 lose the digits in which they differ.
     """
-    if sparse.issparse(table):
+    if bags.is_sparse:
         return True
     # A sample that varies enough decides; one that does not may have missed the rest.
-    if _varies(table[:: 1 + len(table) // SAMPLE]).all():
+    sample = bags.rows(slice(None, None, 1 + bags.n_instances // SAMPLE))
+    if _varies(sample.min(axis=0), sample.max(axis=0)).all():
         return True
-    return bool((_varies(table) | (np.ptp(table, axis=0) == 0)).all())
+    each = [(block.min(axis=0), block.max(axis=0)) for _, block in row_blocks(bags)]
+    low, high = np.min([low for low, _ in each], axis=0), np.max([high for _, high in each], axis=0)
+    return bool((_varies(low, high) | (low == high)).all())
 
 
-def _varies(rows: Any) -> Any:
+def _varies(low: Any, high: Any) -> Any:
     """Which features differ by much of their magnitude, or are 0."""
-    low, high = rows.min(axis=0).astype(np.float64), rows.max(axis=0).astype(np.float64)
+    low, high = low.astype(np.float64), high.astype(np.float64)
     return (np.abs(low) < FARTHEST * (high - low)) | ((low == 0) & (high == 0))
 
 
 def _first(bags: Bags, is_wrong: Any, rows: bool) -> tuple[float, str]:
     """The first value that is wrong, and where it is."""
     bags = bags.to("numpy")
-    table, names = bags.instances, bags.feature_names
-    if sparse.issparse(table):
+    names = bags.feature_names
+    if bags.is_sparse:
+        table = bags.instances
         entry = np.flatnonzero(is_wrong(table.data))[0]
         row = int(np.searchsorted(table.indptr, entry, side="right")) - 1
         column, value = int(table.indices[entry]), table.data[entry]
     else:
-        row = next(i for i in range(len(table)) if is_wrong(table[i]).any())
-        column = int(np.flatnonzero(is_wrong(table[row]))[0])
-        value = table[row, column]
+        place, block = next((at, b) for at, b in row_blocks(bags) if is_wrong(b).any())
+        first, column = (int(found[0]) for found in np.nonzero(is_wrong(block)))
+        row, value = place.start + first, block[first, column]
     bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
     owner = f"{bags.name_of(bag)}, instance {row - bags.offsets[bag]}"
     feature = f"feature {column}" if names is None else f"feature {column} ({names[column]!r})"

@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import issparse
 from scipy.special import expit
 from sklearn.utils import check_random_state
 
@@ -224,7 +223,7 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
         targets = columns_of(labels)
         exclusive = not labels.has_sets and len(labels.classes) > 2
 
-        scaler = instance_scaler(sparse=issparse(bags.instances)).fit(bags)
+        scaler = instance_scaler(sparse=bags.is_sparse).fit(bags)
         bags = scaler.transform(bags)
         y = labels.indicator.astype(int) if labels.has_sets else labels.oriented_codes
         seconds, memory = self.time_budget or np.inf, byte_count(self.memory_limit)

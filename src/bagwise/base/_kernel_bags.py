@@ -113,7 +113,7 @@ def kernel_bags(nystroem: Nystroem, bags: Bags) -> Bags:
     """
     n_landmarks = len(nystroem.component_indices_)
     available, n_instances = memory_of_parts(bags)
-    in_file = by_place(bags, lambda bags: is_mapped(bags.instances), lambda bags: False)
+    in_file = by_place(bags, lambda bags: is_mapped(bags.source), lambda bags: False)
     if not in_file:
         require_memory(
             8.0 * n_instances * n_landmarks,

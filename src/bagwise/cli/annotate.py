@@ -78,7 +78,6 @@ def annotate(
 
     beside = file_beside(output, "review")
     refuse_existing([output, beside], force=force, inputs=[file])
-    from scipy.sparse import issparse
 
     from bagwise._validation import check_bags
     from bagwise.base._pipelines import fit_arguments
@@ -103,7 +102,7 @@ def annotate(
     bags, label_sets = data.bags, data.label_sets
     assert label_sets is not None
     sets = label_sets.tolist()
-    model = make_model(method, values, scale=not no_scale, sparse=issparse(bags.instances))
+    model = make_model(method, values, scale=not no_scale, sparse=bags.is_sparse)
     written = dict(zip(label_sets.names, label_sets.classes.tolist(), strict=True))
     known = known_labels(corrected, bags, written, background=values.get("background"))
     with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):

@@ -48,7 +48,6 @@ def cluster(
     file_beside(output, "instances")  # refuses an ending that cannot be written
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
-    from scipy.sparse import issparse
 
     from bagwise._methods.ready_made import instance_scaler
     from bagwise._validation import check_bags
@@ -66,7 +65,7 @@ def cluster(
     known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()
     bags = data.bags
     if not no_scale:
-        bags = instance_scaler(sparse=issparse(bags.instances)).fit_transform(bags)
+        bags = instance_scaler(sparse=bags.is_sparse).fit_transform(bags)
     with progress(f"Clustering {bags.n_instances} instances"):
         model.fit(bags, known)
     instances = clustered_instances(model, data.bags, known)

@@ -74,8 +74,6 @@ def evaluate(
     """
     written = _outputs(output)
     refuse_existing(written, force=force, inputs=[file])
-    from scipy.sparse import issparse
-
     from bagwise._methods.ready_made import BASELINES, affordable_baselines, baselines
     from bagwise.cli.reading import has_chosen_order, positive_note, read_labelled
     from bagwise.model_selection import compare
@@ -90,7 +88,7 @@ def evaluate(
     for name, found in chosen.items():  # wrong names and parameters are refused before reading
         found.make(settings[name])
     bags, known, groups = read_labelled(file, columns, positive=positive, group=group)
-    has_sets, sparse = known.has_sets, issparse(bags.instances)
+    has_sets, sparse = known.has_sets, bags.is_sparse
     scores = check_scoring(scoring or None, label_sets=has_sets)
     # Scorers of scikit-learn take the label 1 for the positive one of two.
     coded = has_chosen_order(known, positive) or (scores is not None and len(known.classes) == 2)

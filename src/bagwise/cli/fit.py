@@ -61,7 +61,6 @@ def fit(
     ```
     """
     refuse_existing([output], force=force, inputs=[file])
-    from scipy.sparse import issparse
 
     from bagwise.base._pipelines import final_estimator, fit_arguments
     from bagwise.cli.reading import has_chosen_order, positive_note, read_labelled
@@ -84,7 +83,7 @@ def fit(
         file, columns, positive=positive, group=group, memory_limit=memory_limit
     )
     chosen.check_labels(label_sets=y.has_sets)
-    model = make_model(chosen, settings, scale=not no_scale, sparse=issparse(bags.instances))
+    model = make_model(chosen, settings, scale=not no_scale, sparse=bags.is_sparse)
     classes = y.classes.tolist()
     # With --pos-label the model learns 0 and 1: it sorts its classes.
     coded = has_chosen_order(y, positive)

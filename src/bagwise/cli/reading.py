@@ -6,13 +6,12 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from bagwise._types import Array, Bools
-from bagwise._validation import check_bags, is_mapped
-from bagwise.bags import Bags, offsets_of
+from bagwise._types import Array
+from bagwise._validation import check_bags
+from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
 from bagwise.cli.options import Columns
 from bagwise.cli.output import note, progress
@@ -20,7 +19,6 @@ from bagwise.exceptions import InputError, LabelError, ModelFileError
 from bagwise.io.columns import Request
 from bagwise.io.contents import Contents
 from bagwise.io.files import TABLES, format_errors, format_of
-from bagwise.io.memory import Workspace
 from bagwise.io.reading import read_contents
 from bagwise.io.table import open_table
 from bagwise.labels import Labels, positive_by_name, sorted_labels
@@ -86,7 +84,7 @@ def read_labelled(
         raise LabelError("no bag has a label.")
     labels = _positive_last(labels[known], positive)
     groups = None if data.groups is None else data.groups[known]
-    bags = _chosen(data.bags, known)
+    bags = data.bags[known]
     check_bags(None, bags, reset=True)  # gaps are refused before they are scaled
     return bags, labels, groups
 
@@ -308,17 +306,6 @@ def _naming(path: Path) -> Iterator[None]:
         if path.name in str(error):
             raise
         raise type(error)(f"{path}: {error}") from error
-
-
-def _chosen(bags: Bags, known: Bools) -> Bags:
-    """Some of the bags; those of a file are copied into another one, not into memory."""
-    if known.all() or not is_mapped(bags.instances):
-        return bags[known]
-    rows = np.flatnonzero(np.repeat(known, bags.sizes))
-    offsets = offsets_of(bags.sizes[known])
-    ids = None if bags.ids is None else bags.ids[known]
-    table = Workspace(limit=0).copy(bags.instances, rows=rows)
-    return Bags(table, offsets, ids, feature_names=bags.feature_names)
 
 
 def _chosen_labels(data: Contents, chosen: Columns) -> Labels:

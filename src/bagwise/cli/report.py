@@ -134,7 +134,6 @@ def _held_out(
     """Predict each labelled bag by a model that was fitted without it; the baselines likewise."""
     from dataclasses import replace
 
-    from scipy.sparse import issparse
     from sklearn.base import is_classifier
 
     from bagwise._methods.ready_made import affordable_baselines, baselines
@@ -146,7 +145,7 @@ def _held_out(
         raise InputError("--folds is for models that predict the label of a bag: leave it out.")
     if labels is None:
         raise LabelError("--folds needs labels: name their column with label= or label_set=.")
-    sparse, names = issparse(data.bags.instances), affordable_baselines(data.bags)
+    sparse, names = data.bags.is_sparse, affordable_baselines(data.bags)
     beside = baselines(label_sets=labels.has_sets, sparse=sparse, names=names)
     with progress("Cross-validating", total=folds * (1 + len(beside))) as step:
         own, *others = predictions_of_models(

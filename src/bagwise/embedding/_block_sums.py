@@ -43,7 +43,7 @@ def sums_by_bag(bags: Bags, features: Callable[[Any], Floats], n_columns: int) -
             stop = min(start + n_rows, bags.offsets[last])
             low, high = np.searchsorted(bags.offsets, [start, stop - 1], side="right") - 1
             begins = np.maximum(bags.offsets[low : high + 1] - start, 0)
-            block = features(bags.instances[start:stop])
+            block = features(bags.rows(slice(start, stop)))
             out[low : high + 1] += np.add.reduceat(block, begins, axis=0)
 
     n_values = float(bags.n_instances) * max(n_columns, bags.n_features)

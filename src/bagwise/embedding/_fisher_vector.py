@@ -276,10 +276,10 @@ def _drawn_instances(bags: Bags, n_most: int | None, rng: Any) -> Floats:
         purpose=f"a mixture of {n:,} instances",
         remedy="lower max_instances",
     )
-    rows = bags.instances
+    drawn: Any = slice(None)
     if n < bags.n_instances:
-        rows = rows[np.sort(rng.choice(bags.n_instances, n, replace=False))]
-    rows = rows.astype(np.float64)
+        drawn = np.sort(rng.choice(bags.n_instances, n, replace=False))
+    rows = bags.rows(drawn).astype(np.float64)
     ranks = row_ranks(rows)
     if not ranks.any():
         raise InputError(

@@ -216,7 +216,7 @@ def _with_instances(moments: Moments, bags: Bags) -> Moments:
     """Moments with those of more instances, block by block."""
     n_rows = max(1, MOMENTS_BLOCK // bags.n_features)
     for first, last in pairwise([*range(0, bags.n_instances, n_rows), bags.n_instances]):
-        moments = moments.merged(_moments(bags.instances[first:last]))
+        moments = moments.merged(_moments(bags.rows(slice(first, last))))
     return moments
 
 

@@ -1,6 +1,6 @@
 """BagStatistics: represent a bag by statistics of its features."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 from numbers import Real
@@ -19,11 +19,10 @@ from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._parameters import with_parameters
-from bagwise.compiled import threads
+from bagwise.engines import bag_blocks
 from bagwise.exceptions import InputError
 
 STATISTICS = ("mean", "min", "max", "std", "size")
-BLOCK = 2**22  # values per block of bags
 
 Statistic = str | float
 
@@ -150,21 +149,12 @@ def bag_statistics(bags: Bags, statistics: Sequence[Statistic]) -> Floats:
     )
     out = np.empty((len(bags), sum(widths)))
     ends = np.concatenate([[0], np.cumsum(widths)])
-    summarise = _of_sparse if sparse.issparse(bags.instances) else _of_dense
-    for rows in _blocks(bags):
+    summarise = _of_sparse if bags.is_sparse else _of_dense
+    for rows in bag_blocks(bags):
         found = summarise(bags[rows], set(statistics))
         for statistic, (first, last) in zip(statistics, pairwise(ends), strict=True):
             out[rows, first:last] = found[statistic]
     return out
-
-
-def _blocks(bags: Bags) -> Iterator[slice]:
-    """Runs of whole bags: the values of a block and its statistics stay small."""
-    n_values = bags.n_instances * bags.n_features
-    if sparse.issparse(bags.instances):
-        n_values = max(bags.instances.nnz, len(bags) * bags.n_features)
-    bounds = threads.block_bounds(bags.offsets, 1 + n_values // BLOCK)
-    return (slice(first, last) for first, last in pairwise(bounds.tolist()))
 
 
 def _of_dense(bags: Bags, wanted: set[Statistic]) -> dict[Statistic, Array]:

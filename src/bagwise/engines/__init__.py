@@ -13,6 +13,7 @@ attempts without progress; an error with ``final`` set is not tried again.
 """
 
 from bagwise.engines.arrays import to_numpy
+from bagwise.engines.blocks import bag_blocks, in_blocks, map_rows, row_blocks
 from bagwise.engines.checkpoint import Checkpoint
 from bagwise.engines.loop import Journal, iterate, retry_on_new_parts
 from bagwise.engines.parts import Part, Parts, codes_by_bag, codes_of_instances, digest
@@ -21,6 +22,7 @@ from bagwise.engines.placement import (
     check_each,
     check_place,
     fold_bags,
+    is_here,
     local_instances,
     map_bags,
     memory_of_parts,

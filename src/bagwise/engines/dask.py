@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from bagwise._types import Array, Ints
-from bagwise.bags import Bags, offsets_of
+from bagwise.bags import Bags, Source, offsets_of
 from bagwise.compiled.threads import block_bounds
 from bagwise.engines import connection
 from bagwise.engines.arrays import is_tensor
@@ -53,7 +53,7 @@ class DistributedBags(Bags):
     ) -> None:
         n_features, dtype = features
         shape = int(offsets[-1]), n_features
-        self._instances = SimpleNamespace(shape=shape, dtype=np.dtype(dtype))
+        self._source = Source(SimpleNamespace(shape=shape, dtype=np.dtype(dtype)))
         self._offsets, self._ids, self._feature_names = offsets, ids, feature_names
         self.partitions = partitions
 

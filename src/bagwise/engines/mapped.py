@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import mmap
 import os
 import tempfile
 import weakref
@@ -54,19 +55,35 @@ def check_mapped_size(table: Array) -> None:
     table : ndarray
         Instances in a memory-mapped file.
     """
-    origin: Any = table
-    while isinstance(origin.base, np.ndarray):
-        origin = origin.base
+    origin = _origin(table)
     if not isinstance(origin, np.memmap) or not table.size:
         return
     start = origin.__array_interface__["data"][0]
     end = origin.offset + int(np.lib.array_utils.byte_bounds(table)[1]) - start
-    size = origin.base.size()  # of the file that is mapped, also where its name is another's now
+    mapping: Any = origin.base
+    size = mapping.size()  # of the file that is mapped, also where its name is another's now
     if size < end:
         raise InputError(
             f"the file {origin.filename} has become shorter: it has {size} bytes, and the mapped "
             f"instances end at byte {end}. Write it again, and map it anew."
         )
+
+
+def release_pages(table: Any) -> None:
+    """Let go of the pages of a mapped file that were read: they do not count as memory used.
+
+    They are read again, from the file or the cache of the system, where they are needed.
+
+    Parameters
+    ----------
+    table : object
+        Instances; nothing is done where they are not in a memory-mapped file.
+    """
+    origin = _origin(table)
+    # In a mapping that is copied on write, changed pages would be lost.
+    if isinstance(origin, np.memmap) and origin.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
+        mapping: Any = origin.base
+        mapping.madvise(mmap.MADV_DONTNEED)
 
 
 def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
@@ -86,6 +103,13 @@ def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     ndarray
     """
     return mapped_array(shape, dtype)[0] if is_mapped(table) else np.empty(shape, dtype)
+
+
+def _origin(table: Any) -> Any:
+    """The array that a view is one of."""
+    while isinstance(table, np.ndarray) and isinstance(table.base, np.ndarray):
+        table = table.base
+    return table
 
 
 def mapped_array(

@@ -266,7 +266,7 @@ def digest(bags: Bags, *arrays: Array) -> str:
     if bags.where == "cluster":
         return ""
     rows = np.linspace(0, bags.n_instances - 1, min(bags.n_instances, 256)).astype(np.int64)
-    sample = to_numpy(bags.instances[rows])
+    sample = to_numpy(bags.rows(rows))
     sample = sample.toarray() if sparse.issparse(sample) else np.ascontiguousarray(sample)
     found = hashlib.sha256(f"{bags.n_features} {sample.dtype}".encode())
     for array in (sample, bags.offsets, *arrays):

@@ -14,6 +14,7 @@ from scipy import sparse
 from bagwise._types import Array
 from bagwise.bags import Bags
 from bagwise.compiled import threads
+from bagwise.engines.blocks import bag_blocks, in_blocks
 from bagwise.engines.mapped import check_mapped_size
 from bagwise.engines.parts import DaskParts, LocalParts, Parts
 from bagwise.engines.tensors import free_memory
@@ -37,7 +38,22 @@ def local_instances(bags: Bags) -> Any:
     ndarray, CSR or None
         None where they are tensors, or on Dask workers.
     """
-    return bags.instances if bags.where in ("local", "mapped") else None
+    return bags.instances if is_here(bags) else None
+
+
+def is_here(bags: Bags) -> bool:
+    """Tell whether the instances are arrays in this process: numpy, memory-mapped or sparse.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    bool
+    """
+    return bags.where in ("local", "mapped")
 
 
 def by_place(
@@ -57,7 +73,7 @@ def by_place(
     object
         What the function returned.
     """
-    return (elsewhere if local_instances(bags) is None else here)(bags)
+    return (here if is_here(bags) else elsewhere)(bags)
 
 
 def require_local(bags: Bags, message: str) -> None:
@@ -70,7 +86,7 @@ def require_local(bags: Bags, message: str) -> None:
     message : str
         The text of the error.
     """
-    if local_instances(bags) is None:
+    if not is_here(bags):
         raise InputError(message)
 
 
@@ -178,7 +194,7 @@ def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts
     if bags.where == "cluster":
         return DaskParts(bags.partitions, part, per_bag, options)  # type: ignore[attr-defined]
     if bags.where == "mapped":
-        check_mapped_size(bags.instances)
+        check_mapped_size(bags.source)
     if bags.where == "device":
         part = part.tensor_part
         if part is None:
@@ -188,6 +204,8 @@ def place(bags: Bags, part: type[Any], *per_bag: Array, **options: Any) -> Parts
 
 def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:
     """Compute something per bag or per instance where the bags are, and bring it here.
+
+    Instances in a file, or chosen from a larger table, are read in blocks of whole bags.
 
     Parameters
     ----------
@@ -200,9 +218,14 @@ def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:
     -------
     ndarray or CSR
     """
-    if bags.where != "cluster":
-        return function(bags)
-    found = bags.map(function)  # type: ignore[attr-defined]
+    if bags.where == "cluster":
+        found = bags.map(function)  # type: ignore[attr-defined]
+    elif in_blocks(bags):
+        found = [function(bags[block]) for block in bag_blocks(bags)]
+    else:
+        found = [function(bags)]
+    if len(found) == 1:
+        return found[0]
     return (
         sparse.vstack(found, format="csr") if sparse.issparse(found[0]) else np.concatenate(found)
     )

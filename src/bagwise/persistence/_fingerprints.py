@@ -35,9 +35,8 @@ def fingerprints(bags: Bags) -> list[str]:
     >>> one == same, one == other
     (True, False)
     """
-    values = bags.instances
     ends = np.column_stack([bags.offsets[:-1], bags.offsets[1:] - 1]).ravel()
-    rows = values[ends]
+    rows = bags.rows(ends)
     rows = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
     rows = np.ascontiguousarray(rows, dtype=np.float64)
     marks = []
