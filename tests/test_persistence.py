@@ -4,6 +4,7 @@ import json
 import pickle
 import subprocess
 import sys
+import warnings
 import zipfile
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -23,7 +25,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import bagwise
 from bagwise import Bags
-from bagwise.classification import SetKernelSVM
+from bagwise.classification import CitationKNN, SetKernelSVM
 from bagwise.exceptions import (
     DataNotFoundError,
     InputError,
@@ -31,6 +33,7 @@ from bagwise.exceptions import (
     OutputExistsError,
 )
 from bagwise.persistence import load_model, save_model, trusted_types
+from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from checks import example
 
 PREDICT = """
@@ -142,8 +145,9 @@ def test_bags_inside_a_model(tmp_path, rng, storage, ids):
     if storage != "dense":
         X = getattr(sparse, storage)(X)
     bags = Bags(X, [0, 2, 5], ids, feature_names=["a", "b", "c"])
-    save_model(Nearest().fit(bags, None), tmp_path / "model.skops")
-    model, _ = load_model(tmp_path / "model.skops", trusted=[f"{__name__}.Nearest"])
+    own = [f"{__name__}.Nearest"]
+    save_model(Nearest().fit(bags, None), tmp_path / "model.skops", trusted=own)
+    model, _ = load_model(tmp_path / "model.skops", trusted=own)
     again = model.bags_
     assert type(again.instances) is type(bags.instances)
     difference = again.instances - X
@@ -219,13 +223,36 @@ def test_what_is_no_model_is_not_saved(tmp_path):
 @pytest.mark.parametrize("estimator", [Scaler(), DecisionTreeClassifier()])
 def test_types_that_are_not_trusted_are_named(tmp_path, estimator):
     path = tmp_path / "model.skops"
-    save_model(estimator.fit([[0.0], [1.0]], [0, 1]), path)
+    model = estimator.fit([[0.0], [1.0]], [0, 1])
     expected = "Scaler" if isinstance(estimator, Scaler) else r"sklearn\.tree\._tree\.Tree"
+    with pytest.raises(ModelFileError, match=rf"load_model would refuse the file: .*{expected}"):
+        save_model(model, path)
+    assert not path.exists()
+    skops.io.dump(model, path)
+    names = skops.io.get_untrusted_types(file=path)
+    save_model(model, path, trusted=names, force=True)
     with pytest.raises(ModelFileError, match=rf"not trusted: .*{expected}.*trusted="):
         load_model(path)
-    names = skops.io.get_untrusted_types(file=path)
     again, _ = load_model(path, trusted=names)
     assert type(again) is type(estimator)
+
+
+@pytest.mark.parametrize("strategy", ["mean", "median", "most_frequent", "constant"])
+@pytest.mark.parametrize("keep_empty", [True, False])
+def test_an_imputer_comes_back(tmp_path, rng, strategy, keep_empty):
+    X = rng.normal(size=(12, 4))
+    X[::3, 1], X[:, 3] = np.nan, np.nan
+    bags, y = Bags(X, [0, 3, 6, 9, 12]), [0, 1, 0, 1]
+    imputer = SimpleImputer(
+        strategy=strategy, keep_empty_features=keep_empty, add_indicator=keep_empty
+    )
+    steps = make_pipeline(imputer, StandardScaler())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a feature without any value
+        model = make_bag_pipeline(InstanceTransformer(steps), CitationKNN()).fit(bags, y)
+        save_model(model, tmp_path / "model.skops")
+        again, _ = load_model(tmp_path / "model.skops")
+        np.testing.assert_array_equal(again.decision_function(bags), model.decision_function(bags))
 
 
 def rewrite(path, change):

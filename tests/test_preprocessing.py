@@ -2,18 +2,21 @@ import numpy as np
 import pytest
 import sklearn
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.cluster import MiniBatchKMeans
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScaler
 
 from bagwise import Bags
 from bagwise._methods.ready_made import instance_scaler
-from bagwise.classification import SetKernelSVM
-from bagwise.exceptions import BagwiseError, LabelError
-from bagwise.preprocessing import InstanceTransformer
+from bagwise.classification import CitationKNN, SetKernelSVM
+from bagwise.exceptions import BagwiseError, InputError, LabelError
+from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from checks import example
 
 
@@ -151,3 +154,57 @@ def test_transformers_that_write_into_sparse_rows_get_their_own(inner):
 def test_a_single_value_is_not_the_labels_of_bags():
     with pytest.raises(LabelError, match="single value"):
         InstanceTransformer(StandardScaler()).fit([[[0.0]], [[1.0]]], "yes")
+
+
+TAKE_NAN = {
+    "imputer": SimpleImputer(),
+    "scaler": StandardScaler(),
+    "imputer first": make_pipeline(SimpleImputer(), StandardScaler(), PCA(1)),
+    "scaler, then imputer": make_pipeline("passthrough", StandardScaler(), SimpleImputer(), PCA(1)),
+    "nested": make_pipeline(make_pipeline(SimpleImputer(strategy="median")), PCA(1)),
+    "union": FeatureUnion([("a", SimpleImputer()), ("b", make_pipeline(SimpleImputer(), PCA(1)))]),
+    "columns": ColumnTransformer([("a", SimpleImputer(), [0]), ("b", StandardScaler(), [1])]),
+}
+REFUSE_NAN = {
+    "none": None,
+    "pca": PCA(1),
+    "scaler, then pca": make_pipeline(StandardScaler(), PCA(1)),
+    "imputer last": make_pipeline(PCA(1), SimpleImputer()),
+    "union": FeatureUnion([("a", SimpleImputer()), ("b", PCA(1))]),
+    "nothing": make_pipeline("passthrough"),
+}
+
+
+@pytest.mark.parametrize("name", TAKE_NAN)
+def test_a_transformer_that_takes_missing_values_gets_them(rng, name):
+    X = rng.normal(size=(9, 2))
+    X[[0, 4], [1, 0]] = np.nan
+    bags, inner = Bags(X, [0, 4, 9]), TAKE_NAN[name]
+    found = InstanceTransformer(inner).fit_transform(bags)
+    np.testing.assert_allclose(found.instances, clone(inner).fit_transform(X), atol=1e-9)
+    assert found.offsets.tolist() == [0, 4, 9]
+    alone = InstanceTransformer(inner).fit(bags).transform(bags[[1]])
+    np.testing.assert_allclose(alone.instances, clone(inner).fit(X).transform(X[4:]), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", REFUSE_NAN)
+def test_missing_values_are_refused_before_a_transformer_that_refuses_them(rng, name):
+    X = rng.normal(size=(9, 2))
+    whole = Bags(X.copy(), [0, 4, 9])
+    X[4, 0] = np.nan
+    bags = Bags(X, [0, 4, 9])
+    transformer = InstanceTransformer(REFUSE_NAN[name])
+    with pytest.raises(InputError, match="bag 1"):
+        transformer.fit(bags)
+    with pytest.raises(InputError, match="bag 1"):
+        transformer.fit(whole).transform(bags)
+
+
+def test_an_imputer_before_a_model_makes_cross_validation_possible(rng):
+    X = rng.normal(size=(40, 3)) + np.repeat([0.0, 2.0], 20)[:, None]
+    X[rng.random(X.shape) < 0.2] = np.nan
+    bags, y = Bags(X, np.arange(0, 41, 2)), np.repeat([0, 1], 10)
+    filled = make_bag_pipeline(InstanceTransformer(SimpleImputer()), CitationKNN())
+    assert cross_val_score(filled, bags, y, cv=5).mean() > 0.8
+    with pytest.raises(InputError, match="NaN"):
+        CitationKNN().fit(bags, y)

@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import TransformerMixin, clone
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -49,6 +50,8 @@ class InstanceTransformer(  # type: ignore[call-arg]
     partitions, and the results stay there.
 
     A `StandardScaler` does not divide features by their deviation that are constant up to rounding.
+    Missing values (NaN) are refused unless the transformer takes them, such as a `SimpleImputer`,
+    or a pipeline that begins with one.
 
     Parameters
     ----------
@@ -100,6 +103,7 @@ class InstanceTransformer(  # type: ignore[call-arg]
             return tags
         inner = get_tags(self.transformer)
         tags.input_tags = inner.input_tags
+        tags.input_tags.allow_nan = _takes_nan(self.transformer)
         tags.target_tags.required = inner.target_tags.required
         tags.transformer_tags = inner.transformer_tags
         return tags
@@ -212,6 +216,27 @@ class InstanceTransformer(  # type: ignore[call-arg]
 
     def _read(self, X: Any, *, reset: bool) -> Bags:
         return check_bags(self, X, reset=reset, allow_nan=get_tags(self).input_tags.allow_nan)
+
+
+def _takes_nan(transformer: Any) -> bool:
+    """Whether a transformer takes missing values, as its tags or those of its parts declare."""
+    if transformer in (None, "passthrough", "drop"):
+        return transformer == "drop"
+    if isinstance(transformer, FeatureUnion):
+        return all(_takes_nan(part) for _, part in transformer.transformer_list)
+    if isinstance(transformer, ColumnTransformer):
+        return all(_takes_nan(part) for _, part, _ in transformer.transformers)
+    if not isinstance(transformer, Pipeline):
+        return bool(get_tags(transformer).input_tags.allow_nan)
+    for _, step in transformer.steps:
+        if step in (None, "passthrough"):
+            continue
+        if not _takes_nan(step):
+            return False
+        # Scalers pass NaN on to the next step; what else takes it fills it in.
+        if not type(step).__module__.startswith("sklearn.preprocessing."):
+            return True
+    return any(step not in (None, "passthrough") for _, step in transformer.steps)
 
 
 def _last_step_has(name: str) -> Any:

@@ -10,8 +10,9 @@ import inspect
 import json
 import os
 import pkgutil
+import sys
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -39,6 +40,7 @@ _OLDER_SERIES = ("0.1",)  # whose files are read as well
 _HELD = (
     "bagwise._methods.ready_made.OnePerLabel",
     "bagwise.base._trees.RandomisedTrees",
+    "numpy.dtype",  # of imputers; read from an empty array
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
     "sklearn.calibration._CalibratedClassifier",
@@ -69,12 +71,17 @@ def trusted_types() -> list[str]:
     >>> "bagwise.bags.Bags" in trusted_types()
     True
     """
+    return sorted(_trusted_in(_public_modules()))
+
+
+def _trusted_in(modules: Iterable[ModuleType]) -> set[str]:
+    """The trusted types, as far as these modules export them."""
     names = {_dotted(Bags), *_HELD}
-    for module in _public_modules():
+    for module in modules:
         things = (getattr(module, name) for name in getattr(module, "__all__", ()))
         classes = (t for t in things if inspect.isclass(t) and issubclass(t, BaseEstimator))
         names |= {_dotted(cls) for cls in classes if cls.__module__.startswith("bagwise.")}
-    return sorted(names)
+    return names
 
 
 def save_model(
@@ -82,9 +89,12 @@ def save_model(
     path: str | os.PathLike[str],
     *,
     metadata: Mapping[str, Any] | None = None,
+    trusted: Sequence[str] = (),
     force: bool = False,
 ) -> None:
     """Save a fitted estimator as a skops file.
+
+    A model that `load_model` would refuse is not saved.
 
     Parameters
     ----------
@@ -95,6 +105,9 @@ def save_model(
     metadata : dict, default=None
         What to remember beside the model (names of columns, say): texts, numbers, truth values,
         None, and lists and dicts of them.
+    trusted : sequence of str, default=()
+        Types that the model may hold beside `trusted_types`, by the names the error gives. They
+        have to be given to `load_model` too.
     force : bool, default=False
         Whether an existing file may be replaced.
 
@@ -103,7 +116,7 @@ def save_model(
     OutputExistsError
         When the file exists and `force` is False.
     ModelFileError
-        When the model holds something that a skops file cannot keep.
+        When the model holds something that a skops file cannot keep, or types that are not trusted.
 
     See Also
     --------
@@ -144,11 +157,20 @@ def save_model(
                 f"{type(model).__name__} cannot be saved as a skops file: {error}. Give it "
                 "functions that can be imported by name, or use pickle."
             ) from error
-        nameless = [t for t in skops.get_untrusted_types(file=temporary) if "<" in t]
+        held = skops.get_untrusted_types(file=temporary)
+        nameless = [name for name in held if "<" in name]
         if nameless:
             raise ModelFileError(
                 f"{type(model).__name__} holds {nameless[0]}, which cannot be found again by its "
                 "name: give it a function defined in a module."
+            )
+        # What the model holds is loaded already, and with it the module that exports it.
+        unknown = sorted(set(held) - _trusted_in(_loaded_modules()) - set(trusted))
+        if unknown:
+            raise ModelFileError(
+                f"{type(model).__name__} holds types that are not trusted, and load_model would "
+                f"refuse the file: {', '.join(unknown)}. Use other parts, or pass these names with "
+                "trusted=[...], here and to load_model."
             )
         with zipfile.ZipFile(temporary, "a") as archive:
             archive.writestr(_MEMBER, json.dumps(notes))
@@ -249,6 +271,15 @@ def _public_modules() -> list[ModuleType]:
             with contextlib.suppress(ImportError):
                 modules.append(import_module(info.name))
     return modules
+
+
+def _loaded_modules() -> list[ModuleType]:
+    """Those of the public modules that are imported already."""
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name.startswith("bagwise.") and "._" not in name and not name.startswith("bagwise.cli")
+    ]
 
 
 def _dotted(thing: Any) -> str:

@@ -201,12 +201,19 @@ def _per_feature(**names: str | None) -> Callable[[Any], FittedState]:
     }
 
 
+def _imputer(model: Any) -> FittedState:
+    # NaN stands for a feature without any value; most other statistics are not numbers.
+    numbers = model.strategy in ("mean", "median")
+    return {"statistics_": Floats("n_features_in_", any_value=True)} if numbers else {}
+
+
 SCIKIT_LEARN: dict[str, Callable[[Any], FittedState]] = {
     "BaseLibSVM": _libsvm,
     "LinearSVC": _linear,
     "LogisticRegression": _linear,
     "SGDClassifier": _linear,
     "Nystroem": _nystroem,
+    "SimpleImputer": _imputer,
     "StandardScaler": _per_feature(mean_="with_mean", scale_="with_std", var_="with_std"),
     "MaxAbsScaler": _per_feature(scale_=None, max_abs_=None),
     "MinMaxScaler": _per_feature(
