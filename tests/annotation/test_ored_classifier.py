@@ -68,3 +68,9 @@ def test_what_does_not_work_is_refused():
         ORedClassifier().fit(bags, [{"a"}] * 12)
     with pytest.raises(LabelError, match="known label set"):
         ORedClassifier().fit(bags, np.full((12, 2), -1))
+
+
+def test_a_failure_of_the_second_stage_is_explained():
+    bags, sets, _ = drawn()
+    with pytest.raises(InputError, match=r"SVC cannot be fitted to the named instances .*'C'"):
+        ORedClassifier(SVC(C=-1.0), annotator=ORedLogisticRegression()).fit(bags, sets)

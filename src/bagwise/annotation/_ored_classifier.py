@@ -176,8 +176,14 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         fit = partial(inner.fit, sample_weight=weights) if weighted else inner.fit
         if type(inner).__module__.startswith("sklearn."):  # LIBSVM may take long
             fit = partial(interruptible, fit)
-        with config_context(skip_parameter_validation=False):  # it comes from the user
-            return fit(rows, codes)
+        try:
+            with config_context(skip_parameter_validation=False):  # it comes from the user
+                return fit(rows, codes)
+        except ValueError as error:  # such as coefficients that are not finite
+            raise InputError(
+                f"{type(inner).__name__} cannot be fitted to the named instances ({error}): scale "
+                "them, or choose another base_estimator."
+            ) from error
 
     def _score(self, bags: Bags) -> Array:
         """Scores of the second stage; a label that no instance was given scores the least."""
