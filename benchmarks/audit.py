@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import StandardScaler
 
@@ -44,10 +45,40 @@ VARIANTS = {
 }
 
 
+class Peer:
+    """A model of another package, which takes a list of standardised arrays and labels -1, 1."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def fit(self, bags: list[Any], y: Any) -> "Peer":
+        self.scaler = StandardScaler().fit(np.concatenate(bags))
+        self.model.fit(self._scaled(bags), np.where(y == 1, 1.0, -1.0))
+        return self
+
+    def decision_function(self, bags: list[Any]) -> Any:
+        return self.model.decision_function(self._scaled(bags))
+
+    def _scaled(self, bags: list[Any]) -> list[Any]:
+        return [self.scaler.transform(bag) for bag in bags]
+
+
+def peers() -> dict[str, Callable[[], Any]]:
+    """Models of sawmil (`pip install "sawmil[osqp]"`), where it is installed."""
+    try:
+        from sawmil import NSK, RBF, sMIL
+    except ImportError:
+        return {}
+    kinds = {"sawmil NSK": NSK, "sawmil sMIL": sMIL}
+    settings = {"kernel": RBF(gamma=1 / 16), "solver": "osqp"}
+    return {name: lambda kind=kind: Peer(kind(**settings)) for name, kind in kinds.items()}
+
+
 def models() -> dict[str, Callable[[], Any]]:
-    """The rows of the table, by name: the methods of the command line, and variants."""
+    """The rows of the table: the methods of the command line, variants, other packages."""
     available = {name: method for name, method in METHODS.items() if method.available}
-    return {n: partial(audited_model, method, {}) for n, method in available.items()} | VARIANTS
+    ours = {n: partial(audited_model, method, {}) for n, method in available.items()}
+    return ours | VARIANTS | peers()
 
 
 def measure(name: str, seeds: int) -> None:

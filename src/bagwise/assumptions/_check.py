@@ -21,6 +21,7 @@ from bagwise.assumptions._draws import (
     with_copies,
 )
 from bagwise.bags import Bags
+from bagwise.base._selections import bag_scores
 from bagwise.datasets._draw import check_count
 from bagwise.exceptions import InputError
 
@@ -331,24 +332,12 @@ def _properties(rng: Generator, model: Any, bags: Bags, scores: Floats) -> list[
 
 def _scores(model: Any, bags: Bags) -> Floats:
     """The score of the positive class of each bag, of shape (n_bags,)."""
-    names = [name for name in ("decision_function", "predict_proba") if hasattr(model, name)]
-    if not names:
+    columns = bag_scores(model, list(bags)).reshape(len(bags), -1)
+    if columns.shape[1] > 2:
         raise InputError(
-            f"{type(model).__name__} has neither decision_function nor predict_proba: the audit "
-            "needs the scores of bags."
+            f"{type(model).__name__} gave {columns.shape[1]} scores per bag: expected one, or one "
+            "for each of two classes."
         )
-    found = np.asarray(getattr(model, names[0])(list(bags)), dtype=np.float64)
-    if found.ndim not in (1, 2) or len(found) != len(bags) or found[0].size not in (1, 2):
-        raise InputError(
-            f"{names[0]} of {type(model).__name__} returned the shape {found.shape} for "
-            f"{len(bags)} bags: expected a score per bag, or one for each of two classes."
-        )
-    if not np.isfinite(found).all():
-        raise InputError(
-            f"{names[0]} of {type(model).__name__} returned scores that are not finite: use a "
-            "model with finite scores."
-        )
-    columns = found.reshape(len(bags), -1)
     return columns[:, 1] - columns[:, 0] if columns.shape[1] == 2 else columns[:, 0]
 
 

@@ -1,11 +1,11 @@
 """Scores of any model for bags, and for selections of their instances."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from bagwise._types import Bools, Floats, Ints
+from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.base._pipelines import final_estimator
 from bagwise.exceptions import InputError
@@ -17,15 +17,15 @@ LARGEST = 1e100  # a larger score stands for a class that no training bag carrie
 Selection = tuple[int, Bools]  # the number of a bag; masks of shape (n_selections, size of the bag)
 
 
-def bag_scores(model: Any, bags: Bags) -> Floats:
+def bag_scores(model: Any, bags: Bags | Sequence[Array]) -> Floats:
     """Score bags by ``decision_function``, or by ``predict_proba`` where there is none.
 
     Parameters
     ----------
     model : object
         Any fitted model of bags.
-    bags : Bags
-        The bags.
+    bags : Bags or list of ndarray
+        The bags, as the model takes them.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def bag_scores(model: Any, bags: Bags) -> Floats:
     return without_constants(scores)
 
 
-def _probabilities(model: Any, bags: Bags) -> Floats:
+def _probabilities(model: Any, bags: Bags | Sequence[Array]) -> Floats:
     found = model.predict_proba(bags)
     if isinstance(found, list):  # scikit-learn's forests on label sets: two columns per label
         carried = [labels[-1] > 0 for labels in model.classes_]  # the last column is for 1, or 0
