@@ -27,6 +27,7 @@ __all__ = [
     "from_data_home",
     "load_clean1",
     "make_mnist_bags",
+    "make_overlapping_calls",
     "make_region_bags",
     "make_text_rows",
     "partly_labelled",
@@ -69,6 +70,57 @@ def from_data_home(file: str, n_classes: int | None = None) -> Bunch:
     kept = y < (len(classes) if n_classes is None else n_classes)
     names = arrays.get("classes", classes)
     return Bunch(bags=bags[kept], y=y[kept], classes=names[:n_classes], instance_labels=None)
+
+
+def make_overlapping_calls(
+    overlap: float,
+    n_bags: int = 150,
+    n_species: int = 8,
+    n_bands: int = 24,
+    random_state: Any = None,
+) -> Bunch:
+    """Draw recordings of calls, some of which overlap: energies add up in each frequency band.
+
+    A species has an energy in each band, three Gaussian bumps in decibels. A call varies in
+    loudness (3 dB) and in each band (4 dB), above a noise floor. Recordings have two to eight calls
+    of one to four species. An instance is a call, with the given probability together with a call
+    of another species of the recording.
+
+    Parameters
+    ----------
+    overlap : float
+        Probability that an instance has two calls, where the recording has two species.
+    n_bags, n_species, n_bands : int
+        Recordings, species and frequency bands.
+    random_state : int, RandomState or None, default=None
+        The draw.
+
+    Returns
+    -------
+    Bunch
+        ``bags``, ``label_sets``, ``instance_label_sets`` (0/1), ``classes``.
+    """
+    rng = check_random_state(random_state)
+    band = np.arange(n_bands)
+    places = rng.uniform(0, n_bands, (n_species, 3, 1))
+    widths = rng.uniform(1, 4, (n_species, 3, 1))
+    template = 20 * np.exp(-0.5 * ((band - places) / widths) ** 2).max(axis=1)
+    sizes, rows, shown = rng.randint(2, 9, n_bags), [], []
+    for size in sizes:
+        present = rng.choice(n_species, rng.randint(1, 5), replace=False)
+        for _ in range(size):
+            n_calls = 1 + int(len(present) > 1 and rng.uniform() < overlap)
+            calling = rng.choice(present, n_calls, replace=False)
+            calls = template[calling] + rng.normal(scale=3, size=(n_calls, 1))
+            calls += rng.normal(scale=4, size=calls.shape)
+            rows.append(10 * np.log10(1 + (10 ** (calls / 10)).sum(axis=0)))
+            shown.append(np.isin(np.arange(n_species), calling))
+    bags = Bags(np.array(rows), np.concatenate([[0], np.cumsum(sizes)]))
+    sets = np.maximum.reduceat(np.array(shown, int), bags.offsets[:-1])
+    return Bunch(
+        bags=bags, label_sets=sets, instance_label_sets=np.array(shown, int),
+        classes=np.arange(n_species),
+    )  # fmt: skip
 
 
 def partly_labelled(

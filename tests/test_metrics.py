@@ -382,3 +382,42 @@ def test_hits_are_asked_of_bags(bags):
 def test_complex_scores_are_refused():
     with pytest.raises(InputError, match="complex"):
         metrics.one_error([[1, 0]], np.array([[1j, 0]]))
+
+
+class TestCalibrationError:
+    def test_in_plain_python(self):
+        rng = np.random.default_rng(0)
+        proba, truth = rng.dirichlet(np.ones(3), 200), rng.integers(-1, 3, 200)
+        bins = {}
+        for row, label in zip(proba.tolist(), truth.tolist(), strict=True):
+            if label != -1:
+                sure = max(row)
+                bins.setdefault(int(5 * sure), []).append(sure - (row.index(sure) == label))
+        n_known = sum(map(len, bins.values()))
+        expected = sum(abs(sum(gaps)) for gaps in bins.values()) / n_known
+        assert metrics.instance_calibration_error(truth, proba, n_bins=5) == pytest.approx(expected)
+        names = np.array(["a", "b", "c"])
+        labels = np.where(truth < 0, "-1", names[truth])
+        found = metrics.instance_calibration_error(labels, proba, classes=names, n_bins=5)
+        assert found == pytest.approx(expected)
+
+    def test_certain_and_right_is_no_error(self):
+        assert metrics.instance_calibration_error([0, 1], [[1, 0], [0, 1]]) == 0
+        assert metrics.instance_calibration_error([1, 0], [[1, 0], [0, 1]]) == 1
+
+    @pytest.mark.parametrize(
+        ("truth", "proba", "options", "message"),
+        [
+            ([0], [0.5], {}, "expected numbers from 0 to 1"),
+            ([0], [[0.5, 1.5]], {}, "expected numbers from 0 to 1"),
+            ([0], [[0.5, np.nan]], {}, "expected numbers from 0 to 1"),
+            ([0], [["a", "b"]], {}, "not numbers"),
+            ([0, 1], [[0.5, 0.5]], {}, "one each per instance"),
+            ([-1], [[0.5, 0.5]], {}, "no instance has a known label"),
+            ([0], [[0.5, 0.5]], {"classes": ["a"]}, "1 classes for 2 columns"),
+            ([0], [[0.5, 0.5]], {"n_bins": 0}, "expected a whole number"),
+        ],
+    )
+    def test_bad_input(self, truth, proba, options, message):
+        with pytest.raises(InputError, match=message):
+            metrics.instance_calibration_error(truth, proba, **options)

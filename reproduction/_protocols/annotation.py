@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import f1_score, label_ranking_average_precision_score
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Bunch
 
 from bagwise.bags import Bags
 from bagwise.inspection import doubted_bags
+from bagwise.metrics import instance_calibration_error
 from bagwise.preprocessing import InstanceTransformer
 from bagwise.review import ReviewQueue
 from reproduction._building import build_model, with_seed
@@ -26,6 +28,7 @@ from reproduction._units import Unit
 __all__ = [
     "annotate_all",
     "annotate_folds",
+    "annotate_overlaps",
     "annotate_wrong_sets",
     "correct_some",
     "doubt_sets",
@@ -33,6 +36,7 @@ __all__ = [
 ]
 
 N_BINS = 10
+LIKELY = 0.3
 
 
 def annotate_all(unit: Unit) -> dict[str, Any]:
@@ -80,6 +84,44 @@ def annotate_folds(unit: Unit) -> dict[str, Any]:
     return {"accuracy": float(right.mean()), "fit_seconds": fitted.seconds}
 
 
+def annotate_overlaps(unit: Unit) -> dict[str, Any]:
+    """As `annotate_folds`, where instances may show several labels.
+
+    ``average_precision`` ranks the labels of instances of new bags by their probabilities, which
+    needs no threshold; ``f1`` (micro-averaged over labels) compares their predicted label sets, and
+    ``known_f1`` those of training instances given the sets of their bags: all labels of a
+    probability of 0.3 or more, and the likeliest one of a model of one label per instance.
+    """
+    data = unit.load()
+    shown = data.get("instance_label_sets")
+    if shown is None:
+        shown = (data.instance_labels[:, None] == np.arange(len(data.classes))).astype(int)
+    folds = KFold(unit.settings["folds"], shuffle=True, random_state=unit.shared_seed)
+    train, test = list(folds.split(data.label_sets))[unit.fold or 0]
+    fitted = _fit(unit, data.bags[train], data.label_sets[train])
+    in_test = np.isin(data.bags.bag_index, test)
+    new, known = fitted.scale(data.bags[test]), fitted.scale(data.bags[train])
+    labelled = shown[in_test].any(axis=1)
+    proba, model = fitted.model.predict_proba_instances(new), fitted.model
+    ranked = label_ranking_average_precision_score(shown[in_test][labelled], proba[labelled])
+    if hasattr(model, "annotate_sets"):
+        found = model.predict_instance_sets(new)
+        given = model.annotate_sets(known, data.label_sets[train])
+    else:
+        found = _likely(proba)
+        given = _likely(model.annotate_proba(known, data.label_sets[train]))
+    return {
+        "average_precision": float(ranked),
+        "f1": float(f1_score(shown[in_test], found, average="micro")),
+        "known_f1": float(f1_score(shown[~in_test], given, average="micro")),
+    }
+
+
+def _likely(proba: NDArray[Any]) -> NDArray[Any]:
+    """The likeliest label, and all of a probability of `LIKELY` or more."""
+    return ((proba >= LIKELY) | (proba == proba.max(axis=1, keepdims=True))).astype(int)
+
+
 def annotate_wrong_sets(unit: Unit) -> dict[str, Any]:
     """As `annotate_folds`, with label sets as they are, with spurious and with missing labels."""
     data = unit.load()
@@ -120,22 +162,32 @@ def _with_errors(sets: NDArray[Any], error: str, share: float, seed: int) -> NDA
 
 
 def reliability(unit: Unit) -> dict[str, Any]:
-    """Fit on all bags; compare the probability of the label named with how often it is right."""
+    """Compare the probability of the label named with how often it is right.
+
+    The model is fitted on all bags and knows their label sets. With ``options.folds`` the instances
+    are those of bags left out, whose label sets it does not know: all folds are counted together.
+    """
     data = unit.load()
-    fitted = _fit(unit, data.bags, data.label_sets)
-    posterior = fitted.model.annotate_proba(fitted.scale(data.bags), data.label_sets)
-    known = data.instance_labels >= 0
+    n_folds, labels = unit.settings["options"].get("folds"), data.instance_labels
+    if n_folds is None:
+        fitted = _fit(unit, data.bags, data.label_sets)
+        posterior = fitted.model.annotate_proba(fitted.scale(data.bags), data.label_sets)
+    else:
+        posterior = np.empty((data.bags.n_instances, len(data.classes)))
+        folds = KFold(n_folds, shuffle=True, random_state=unit.shared_seed)
+        for train, test in folds.split(data.label_sets):
+            fitted = _fit(unit, data.bags[train], data.label_sets[train])
+            found = fitted.model.predict_proba_instances(fitted.scale(data.bags[test]))
+            posterior[np.isin(data.bags.bag_index, test)] = found
+    known = labels >= 0
     sure = posterior.max(axis=1)[known]
-    right = (posterior.argmax(axis=1) == data.instance_labels)[known]
+    right = (posterior.argmax(axis=1) == labels)[known]
     bins = np.minimum((sure * N_BINS).astype(int), N_BINS - 1)
-    counts = np.bincount(bins, minlength=N_BINS)
-    confidence = np.bincount(bins, sure, N_BINS)
-    hits = np.bincount(bins, right, N_BINS)
     return {
-        "calibration_error": float(np.abs(confidence - hits).sum() / len(sure)),
-        "counts": counts,
-        "confidence": confidence,
-        "hits": hits,
+        "calibration_error": instance_calibration_error(labels, posterior, n_bins=N_BINS),
+        "counts": np.bincount(bins, minlength=N_BINS),
+        "confidence": np.bincount(bins, sure, N_BINS),
+        "hits": np.bincount(bins, right, N_BINS),
     }
 
 

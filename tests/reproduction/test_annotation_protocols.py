@@ -98,3 +98,21 @@ def test_errors_are_planted_in_a_share_of_the_label_sets(error):
     assert n_changed == np.abs(change).sum() == (0 if error == "clean" else round(0.3 * len(sets)))
     assert set(np.unique(change)) <= {0, {"clean": 0, "spurious": 1, "missing": -1}[error]}
     assert wrong.any(axis=1).all()
+
+
+def test_reliability_on_bags_left_out():
+    plan = units("reliability-new", "orlr")
+    unit = replace(plan[0], settings={**plan[0].settings, "options": {"folds": 2}})
+    data, result = unit.load(), PROTOCOLS["reliability"](unit)
+    assert result["counts"].sum() == data.bags.n_instances
+    assert 0.4 * result["counts"].sum() < result["hits"].sum() < result["counts"].sum()
+
+
+def test_labels_of_instances_that_overlap():
+    paper = load_paper("orlr")
+    chosen = paper.experiment("overlaps").shortened().narrowed(["calls-30"])
+    by_method = {unit.method: unit for unit in make_plan(paper, chosen).units if unit.fold == 0}
+    for method in ("orlr", "noisy-or"):
+        found = PROTOCOLS["annotate_overlaps"](by_method[method])
+        assert 0.8 < found["average_precision"] <= 1
+        assert 0.7 < found["f1"] < found["known_f1"] < 1

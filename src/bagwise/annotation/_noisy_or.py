@@ -26,6 +26,8 @@ from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError, LabelError
 from bagwise.solvers.annotation.noisy_or import noisy_or_logistic
 
+THRESHOLD = 0.3
+
 
 @with_parameters
 class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
@@ -212,14 +214,15 @@ class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         return self
 
-    def predict_instance_sets(self, X: Any, *, threshold: float = 0.5) -> Ints:
+    def predict_instance_sets(self, X: Any, *, threshold: float = THRESHOLD) -> Ints:
         """Predict all labels of each instance, its bag unseen.
 
         Parameters
         ----------
         {X}
-        threshold : float, default=0.5
-            The probability from which an instance shows a label.
+        threshold : float, default=0.3
+            The probability from which an instance shows a label. Below 1/2, because a noisy-or is
+            cautious: one instance is enough to explain the label of a bag.
 
         Returns
         -------
@@ -268,7 +271,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
             X, partial(self._given_sets, label_sets=label_sets), by_partition=False
         )
 
-    def annotate_sets(self, X: Any, label_sets: Any, *, threshold: float = 0.5) -> Ints:
+    def annotate_sets(self, X: Any, label_sets: Any, *, threshold: float = THRESHOLD) -> Ints:
         """Find all labels of each instance, given the label set of its bag.
 
         Parameters
@@ -276,8 +279,9 @@ class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
         {X}
         label_sets : 0/1 array of shape (n_bags, n_classes), list of sets, or one label per bag
             What is known of each bag, as in :meth:`annotate_proba`.
-        threshold : float, default=0.5
-            The probability from which an instance shows a label.
+        threshold : float, default=0.3
+            The probability from which an instance shows a label. Below 1/2, because a noisy-or is
+            cautious: one instance is enough to explain the label of a bag.
 
         Returns
         -------

@@ -4,7 +4,8 @@ Four families, each named as in the paper that uses it:
 
 - rankings of labels per bag: :func:`one_error`, :func:`coverage`, :func:`average_precision`;
 - one label per instance: :func:`instance_accuracy`, :func:`per_category_accuracy`,
-  :func:`naming_precision`, :func:`class_purity`, :func:`normalized_mutual_info`;
+  :func:`naming_precision`, :func:`instance_calibration_error`, :func:`class_purity`,
+  :func:`normalized_mutual_info`;
 - scores and attributions of instances: :func:`instance_average_precision`,
   :func:`flipping_curve`;
 - regions of interest: :func:`roi_success_rate`, :func:`roi_success_rate_relevant`,
@@ -19,6 +20,7 @@ from bagwise.metrics._instances import (
     class_purity,
     instance_accuracy,
     instance_average_precision,
+    instance_calibration_error,
     naming_precision,
     normalized_mutual_info,
     per_category_accuracy,
@@ -39,6 +41,7 @@ __all__ = [
     "flipping_curve",
     "instance_accuracy",
     "instance_average_precision",
+    "instance_calibration_error",
     "naming_precision",
     "normalized_mutual_info",
     "one_error",

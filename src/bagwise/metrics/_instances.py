@@ -1,6 +1,7 @@
 """Metrics for one label, or one cluster, per instance."""
 
 import itertools
+import numbers
 from typing import Any
 
 import numpy as np
@@ -210,6 +211,70 @@ def normalized_mutual_info(instance_labels: ArrayLike, clusters: ArrayLike) -> f
     independent = in_class[counts.row] * in_cluster[counts.col] / n**2
     information = float(np.sum(joint * np.log(joint / independent)))
     return min(max(2 * information / entropies, 0.0), 1.0)
+
+
+def instance_calibration_error(
+    instance_labels: ArrayLike,
+    probabilities: ArrayLike,
+    *,
+    classes: ArrayLike | None = None,
+    n_bins: int = 10,
+) -> float:
+    r"""Expected calibration error: how far probabilities of named labels are from accuracies.
+
+    .. math:: \sum_k \frac{n_k}{n} |\mathrm{accuracy}_k - \mathrm{confidence}_k|
+
+    over bins k of equal width of the highest probability of an instance: a label of probability 0.8
+    should be right in 80 % of the cases.
+
+    Parameters
+    ----------
+    instance_labels : array-like of shape (n_instances,)
+        True labels; instances with -1 (unknown) are left out.
+    probabilities : array-like of shape (n_instances, n_classes)
+        Probabilities of the classes, such as from ``predict_proba_instances`` or
+        ``annotate_proba``.
+    classes : array-like of shape (n_classes,), default=None
+        The label of each column, ``model.classes_``; 0, 1, 2, ... by default.
+    n_bins : int, default=10
+        Number of bins.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0 is perfectly calibrated. Few instances per bin give an error by chance.
+
+    References
+    ----------
+    Guo, Pleiss, Sun & Weinberger, "On calibration of modern neural networks", ICML 2017.
+
+    Examples
+    --------
+    >>> from bagwise.metrics import instance_calibration_error
+    >>> proba = [[0.8, 0.2], [0.8, 0.2], [0.4, 0.6], [0.3, 0.7]]
+    >>> round(instance_calibration_error([0, 1, 1, -1], proba), 3)
+    0.333
+    """
+    try:
+        proba = np.asarray(probabilities, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"probabilities are not numbers: {error}.") from error
+    if proba.ndim != 2 or not ((proba >= 0) & (proba <= 1 + 1e-6)).all():
+        raise InputError(
+            f"probabilities have shape {proba.shape}: expected numbers from 0 to 1, of shape "
+            "(n_instances, n_classes)."
+        )
+    names = np.arange(proba.shape[1]) if classes is None else as_labels(classes, "classes")
+    if len(names) != proba.shape[1]:
+        raise InputError(f"{len(names)} classes for {proba.shape[1]} columns of probabilities.")
+    if not (isinstance(n_bins, numbers.Integral) and n_bins >= 1):
+        raise InputError(f"n_bins is {n_bins!r}: expected a whole number, 1 or more.")
+    truth, named = _known_pairs(instance_labels, names[proba.argmax(axis=1)], "probabilities")
+    known = as_labels(instance_labels, "instance_labels")
+    sure = proba.max(axis=1)[known != (-1 if known.dtype.kind in "iu" else "-1")]
+    bins = np.minimum((sure * n_bins).astype(int), n_bins - 1)
+    gaps = np.bincount(bins, sure - (truth == named))
+    return float(np.abs(gaps).sum() / len(sure))
 
 
 def instance_average_precision(
