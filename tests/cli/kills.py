@@ -51,7 +51,10 @@ def prepare(folder):
         "fit": (["fit", slides, *COLUMNS, "-m", "pdmisvm"], "fitted.skops"),
         "predict": (["predict", model, slides], "predicted.parquet"),
         "report": (["report", model, slides], "report.html"),
-        "annotate": (["annotate", birds, "--bag", "recording", "--labels", "species"], "named.csv"),
+        "annotate": (
+            ["annotate", birds, "--bag", "recording", "--label-set", "species"],
+            "named.csv",
+        ),
         "export": (["review", birds], "exported.csv"),
     }
 

@@ -9,7 +9,7 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.inspection import doubted_bags
 from bagwise.io import read_bags
 
-WORDS = ("--labels", "species", "--bag", "recording")
+WORDS = ("--label-set", "species", "--bag", "recording")
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_sure_background_is_not_least_certain(run, syllables):
 def test_bad_words(run, syllables):
     out = syllables.parent / "out.csv"
     assert "no column 'specie'" in run(
-        "annotate", syllables, "--labels", "specie", "--bag", "recording", "-o", out
+        "annotate", syllables, "--label-set", "specie", "--bag", "recording", "-o", out
     ).stderr.replace("\n", " ")
     assert run("annotate", syllables, *WORDS, "-o", syllables.parent / "out.txt").exit_code == 2
     wrong = run("annotate", syllables, *WORDS, "--set", "colour=1", "-o", out)
@@ -114,3 +114,45 @@ def test_label_sets_in_doubt(run, syllables):
     error = f"{expected['error'][0]} {data.classes[expected['label'][0]]}"
     assert written[expected["bag"][0]][1] == error
     assert "most in doubt" in run(*words, "--force").stdout
+
+
+def test_label_sets_in_a_second_table(run, syllables, tmp_path):
+    """Bags that the table does not mention, empty fields and empty sets are told apart."""
+    rows, sets = read_rows(syllables), {}
+    for row in rows:
+        sets[row["recording"]] = row.pop("species")
+    alone = write_rows(tmp_path / "alone.csv", [list(rows[0]), *(list(r.values()) for r in rows)])
+    names = list(sets)
+    lines = [f"{name},{sets[name]}" for name in names[:-3]]
+    lines += [f'{names[-3]},""', f"{names[-2]},", "elsewhere,wren"]
+    table = tmp_path / "heard.csv"
+    table.write_text("\n".join(["recording,species", *lines, ""]))
+    out = tmp_path / "out.csv"
+    words = ("annotate", alone, "--bag", "recording", "--label-set", "species", "-o", out, "-f")
+    words += ("--background",)  # which the empty set needs
+    result = run(*words, "--labels", table)
+    assert result.exit_code == 0, result.stderr
+    assert "2 of 20 bags have no label (not in heard.csv: 1, empty there: 1)" in result.stderr
+    assert "1 of 20 bags have the empty label set (nothing is known of 2 oth" in result.stderr
+    assert "Rows of heard.csv about bags that are not in alone.csv: 1." in result.stderr
+    assert {row["bag"] for row in read_rows(out)} == set(names)
+    result = run(*words, "--labels", table, "--missing", "drop")
+    assert "Left out, because not in heard.csv: 1 bags" in result.stderr
+    assert {row["bag"] for row in read_rows(out)} == set(names[:-1])
+    result = run(*words, "--labels", table, "--missing", "error")
+    assert (result.exit_code, "--missing unlabelled" in result.stderr) == (2, True)
+    result = run(*words, "--missing", "drop")
+    assert "--missing is about bags that a table of --labels" in result.stderr
+
+
+def test_the_spelling_of_version_0_1_is_understood(run, syllables, tmp_path):
+    outputs = []
+    for words in (("--labels", "species"), ("--label-set", "species")):
+        out = tmp_path / "out.csv"
+        result = run("annotate", syllables, "--bag", "recording", *words, "-o", out, "-f")
+        assert result.exit_code == 0, result.stderr
+        assert ("write --label-set species" in result.stderr) == (words[0] == "--labels")
+        outputs.append(out.read_text())
+    assert outputs[0] == outputs[1]
+    result = run("annotate", syllables, "--labels", "absent.csv", "-o", tmp_path / "b.csv")
+    assert "absent.csv" in result.stderr

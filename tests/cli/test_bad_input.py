@@ -21,7 +21,7 @@ READERS = {
     "report": ("report", "model.skops", "{}", "-o", "new.html"),
     "review": ("review", "{}", "--model", "orlr.skops", "--no-browser", "-o", "new.sqlite"),
     "annotate": (
-        *("annotate", "{}", "--bag", "slide", "--labels", "tumour", *PLAIN, "-o", "new.csv"),
+        *("annotate", "{}", "--bag", "slide", "--label-set", "tumour", *PLAIN, "-o", "new.csv"),
     ),
     "cluster": ("cluster", "{}", *COLUMNS, *PLAIN, "-k", "2", "--no-report", "-o", "new.csv"),
 }
@@ -270,7 +270,7 @@ def test_a_value_that_cannot_be(refused, words, message):
         ),
         (("report", "model.skops", "slides.csv", "-o", "new.html", "--cv", "99"), "12 folds"),
         (
-            ("annotate", "slides.csv", "--labels", "tumour", "-o", "new.csv", "--review", "-1"),
+            ("annotate", "slides.csv", "--label-set", "tumour", "-o", "new.csv", "--review", "-1"),
             "--review",
         ),
     ],

@@ -58,7 +58,7 @@ def test_a_fit_holds_corrections_fixed(run, birds, tmp_path):
 def test_annotations_keep_corrections(run, birds, tmp_path):
     _, _, kinds, table, sidecar = birds
     out = tmp_path / "annotated.csv"
-    words = ("annotate", table, "--bag", "recording", "--labels", "species", "--exclude", "clip")
+    words = ("annotate", table, "--bag", "recording", "--label-set", "species", "--exclude", "clip")
     result = run(*words, "-o", out, "--corrections", sidecar)
     assert result.exit_code == 0, result.stderr
     for i, row in enumerate(read_rows(out)):

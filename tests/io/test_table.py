@@ -1,6 +1,7 @@
 """Flat tables: data frames, CSV and Parquet, with one row per instance."""
 
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from bagwise import Bags
 from bagwise.exceptions import (
     BagwiseError,
     DataNotFoundError,
+    DataWarning,
     FileFormatError,
     InputError,
     LabelError,
@@ -343,9 +345,61 @@ def test_labels_from_elsewhere(table, tmp_path):
         "bad",
     ]
     with pytest.raises(LabelError, match="nothing about 1 of 3 bags, such as 's3'"):
-        read_bags(table, labels={"s1": 0, "s2": 1}, **features)
+        read_bags(table, labels={"s1": 0, "s2": 1}, missing="error", **features)
     with pytest.raises(InputError, match="name the column of its bag ids"):
         read_bags(table, labels=path, bag="slide", features=["red"])
+
+
+@pytest.mark.parametrize("kind", ["dict", "csv", "frame"])
+def test_bags_that_the_labels_do_not_mention(table, tmp_path, kind):
+    labels = {"s2": "bad", "s3": None, "s9": "good"}
+    if kind != "dict":
+        labels = pd.DataFrame({"slide": list(labels), "label": list(labels.values())})
+    if kind == "csv":
+        path = tmp_path / "labels.csv"
+        labels.to_csv(path, index=False)
+        labels = path
+    features = {"bag": "slide", "features": ["red"], "labels": labels}
+    whole = read_bags(table, bag="slide", features=["red"]).bags
+    with pytest.warns(DataWarning, match="nothing about 1 of 3 bags, such as 's1': they"):
+        data = read_bags(table, **features)
+    assert dict(zip(data.bags.ids.tolist(), data.y.tolist(), strict=True)) == {
+        "s1": -1,
+        "s2": "bad",
+        "s3": -1,
+    }
+    data = read_bags(table, missing="drop", **features)
+    assert sorted(data.bags.ids.tolist()) == ["s2", "s3"]
+    for name, bag in zip(data.bags.ids, data.bags, strict=True):
+        np.testing.assert_array_equal(bag, whole[whole.ids.tolist().index(name)])
+    with pytest.raises(LabelError, match="nothing about 1 of 3 bags"):
+        read_bags(table, missing="error", **features)
+    with pytest.raises(InputError, match="missing='maybe': expected one of unlabelled"):
+        read_bags(table, missing="maybe", **features)
+
+
+def test_labels_of_other_bags_alone_are_an_error(table):
+    for missing in ("unlabelled", "drop", "error"):
+        with pytest.raises(LabelError, match="nothing about any of the 3 bags"):
+            read_bags(
+                table, bag="slide", features=["red"], labels={"t1": 0, "t2": 1}, missing=missing
+            )
+
+
+def test_what_is_dropped_is_dropped_everywhere(tmp_path, rng):
+    rows = {"bag": list("aabbbc"), "start": range(6), "end": range(1, 7), "x": rng.normal(size=6)}
+    frame = pd.DataFrame(rows | {"instance_label": [0, 1, 0, 1, 1, 0], "label": list("uuvvvw")})
+    labels = pd.DataFrame({"bag": ["a", "c"], "label": [1, 0], "site": ["A", "C"]})
+    request = Request(label="label", labels=labels, group="site", missing="drop")
+    data = read_contents(frame, request)
+    assert data.bags.ids.tolist() == ["a", "c"]
+    assert data.labels.values.tolist() == [1, 0]
+    assert data.groups.tolist() == ["A", "C"]
+    assert data.clips.start.tolist() == [0, 1, 5]
+    assert data.instance_labels.tolist() == [0, 1, 0]
+    assert (data.absent, data.n_other_entries) == (["b"], 0)
+    with pytest.raises(LabelError, match="site is unknown"):
+        read_contents(frame, replace(request, missing="unlabelled"))
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])

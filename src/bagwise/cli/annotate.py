@@ -1,5 +1,6 @@
 """``bagwise annotate``: name the instances of bags whose label sets are known."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,20 +23,11 @@ from bagwise.exceptions import InputError
 
 def annotate(
     file: options.File,
-    labels: Annotated[
-        str,
-        options.option(
-            "--labels",
-            "--label-set",
-            metavar="COLUMN",
-            help='Column with the labels of the bag, as "a;b"; empty where nothing is known.',
-        ),
-    ],
     output: Annotated[
         Path,
         options.output_option("FILE", "The instances with their labels, .parquet, .csv or .tsv."),
     ],
-    bag: options.Bag = None,
+    columns: options.Columns,
     background: Annotated[
         bool, options.flag("--background", "Some instances belong to none of the labels.")
     ] = False,
@@ -52,9 +44,6 @@ def annotate(
         ),
     ] = False,
     review: Annotated[int, typer.Option(metavar="N", help="Show the N least certain.", min=0)] = 10,
-    features: options.Features = None,
-    exclude: options.Exclude = None,
-    separator: options.Separator = ";",
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
     corrections: options.Corrections = None,
@@ -70,8 +59,8 @@ def annotate(
     list, and two more columns tell how likely the set of the bag is wrong, and in which label.
 
     ```
-    bagwise annotate words.csv --labels label_set -o annotated.parquet
-    bagwise annotate words.csv --labels label_set --set reg=0.1 --review 3 --json -o annotated.csv
+    bagwise annotate words.csv --label-set label_set -o annotated.parquet
+    bagwise annotate words.csv --set reg=0.1 --review 3 --json -o annotated.csv
     ```
     """
     from bagwise.io.write_table import file_beside, write_columns
@@ -81,7 +70,7 @@ def annotate(
 
     from bagwise._validation import check_bags
     from bagwise.base._pipelines import fit_arguments
-    from bagwise.cli.reading import read_columns
+    from bagwise.cli.reading import label_sets_of, note_labels, read_columns
     from bagwise.inspection import doubted_bags
     from bagwise.inspection._tables import annotation_table
 
@@ -91,16 +80,14 @@ def annotate(
         values["background"] = True
     if noisy_sets:
         values = {"missing": "learn", "spurious": "learn", "random_state": 0} | values
-    columns = options.Columns(
-        bag=bag, label_set=labels, features=features, exclude=exclude, separator=separator
-    )
+    columns = _with_old_spelling(columns)
     if background_above is not None and values.get("background", False) is False:
         raise InputError("--background-above needs --background.")
     corrected = read_known(corrections, method.make(values), method.name)
     data = read_columns(file, columns)
     check_bags(None, data.bags, reset=True)  # gaps are refused before they are scaled
-    bags, label_sets = data.bags, data.label_sets
-    assert label_sets is not None
+    note_labels(data, columns)
+    bags, label_sets = data.bags, label_sets_of(data)
     sets = label_sets.tolist()
     model = make_model(method, values, scale=not no_scale, sparse=bags.is_sparse)
     written = dict(zip(label_sets.names, label_sets.classes.tolist(), strict=True))
@@ -135,6 +122,15 @@ def annotate(
         print_table(shown, title=f"The {min(review, len(order))} least certain")
         if noisy_sets:
             print_table(doubted, title=f"The {len(doubted['bag'])} label sets most in doubt")
+
+
+def _with_old_spelling(columns: options.Columns) -> options.Columns:
+    """Take ``--labels COLUMN``, as in version 0.1, for ``--label-set COLUMN``."""
+    name = columns.labels
+    if name is None or columns.label_set is not None or name.suffix or name.exists():
+        return columns
+    note(f"--labels names a table: for a column of the file, write --label-set {name}.")
+    return replace(columns, labels=None, label_set=str(name))
 
 
 def _doubt_columns(doubts: dict[str, Any], bag: Any) -> dict[str, Any]:

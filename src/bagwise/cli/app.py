@@ -43,6 +43,7 @@ _interrupts: list[int] = []  # signals that came
 # Messages of the library name arguments; the command line has options.
 _NAMES = [field.name for field in fields(Columns)]
 _NAMES += ["group", "pos_label", "memory_limit", "checkpoint", "force", "wheel", "background_above"]
+_CHOICE = re.compile(rf"\b({'|'.join(_NAMES)})='(\w+)'")
 _ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(\[\.\.\.\]|\.\.\.|True)?(?![\w'\"])")
 
 
@@ -93,6 +94,7 @@ def _print_error(error: Exception, *, debug: bool) -> int:
 
 
 def _as_options(message: str) -> str:
+    message = _CHOICE.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2]}", message)
     return _ARGUMENT.sub(lambda m: f"--{m[1].replace('_', '-')}", message)
 
 

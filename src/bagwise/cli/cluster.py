@@ -51,7 +51,7 @@ def cluster(
 
     from bagwise._methods.ready_made import instance_scaler
     from bagwise._validation import check_bags
-    from bagwise.cli.reading import read_columns
+    from bagwise.cli.reading import note_labels, read_columns
     from bagwise.extras import import_extra
     from bagwise.report._clusters import cluster_page, cluster_summary, clustered_instances
 
@@ -60,6 +60,7 @@ def cluster(
             import_extra(module, extra="report")
     model = CSP.make({**options.parse_parameters(parameters), "n_clusters": n_clusters})
     data = read_columns(file, columns)
+    note_labels(data, columns)
     check_bags(None, data.bags, reset=True)  # gaps are refused before they are scaled
     labels_of_bags = data.labels if data.label_sets is None else data.label_sets
     known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()

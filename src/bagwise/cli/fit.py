@@ -100,7 +100,7 @@ def fit(
         "method": chosen.name,
         "parameters": values,
         "classes": classes if coded else None,
-        "columns": {k: v for k, v in vars(columns).items() if k != "labels"},
+        "columns": {k: v for k, v in vars(columns).items() if k not in ("labels", "missing")},
         "corrections": sum(label is not None for label in known or ()),
     }
     if len(bags) <= MOST_BAGS:

@@ -150,6 +150,15 @@ Labels = Annotated[
     Path | None,
     column("Labels kept elsewhere: a table with the columns --bag and --label.", "TABLE"),
 ]
+Missing = Annotated[
+    str | None,
+    column(
+        "Bags that the TABLE of --labels does not mention are `unlabelled`, which is the default; "
+        "`drop` leaves them out, `error` refuses them.",
+        "WHAT",
+        autocompletion=lambda: ["unlabelled", "drop", "error"],
+    ),
+]
 IdColumn = Annotated[
     str | None,
     column("Column of the TABLE of --labels with the ids of the bags; --bag by default."),
@@ -286,6 +295,7 @@ class Columns:
     label: Label = None
     label_set: LabelSet = None
     labels: Labels = None
+    missing: Missing = None
     id_column: IdColumn = None
     merge: Merge = None
     features: Features = None
@@ -300,6 +310,8 @@ class Columns:
             raise InputError(
                 "label= and label_set= exclude each other: a bag has one or the other."
             )
+        if self.missing is not None and self.labels is None:
+            raise InputError("missing= is about bags that a table of labels= does not mention.")
         if not self.separator:
             raise InputError("separator= is empty: give what stands between the labels of a set.")
 

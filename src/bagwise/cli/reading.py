@@ -41,7 +41,7 @@ def read_columns(path: Path, chosen: Columns) -> Contents:
     -------
     Contents
     """
-    return _read(path, Request(**vars(chosen)))
+    return _read(path, _request(chosen))
 
 
 def read_labelled(
@@ -75,11 +75,13 @@ def read_labelled(
     groups : ndarray of shape (n_bags,) or None
         Their groups.
     """
-    data = _read(path, Request(**vars(chosen), group=group, memory_limit=memory_limit))
+    data = _read(path, _request(chosen, group=group, memory_limit=memory_limit))
     labels = _chosen_labels(data, chosen)
     known = labels.known
     if not known.all():
-        note(f"{(~known).sum()} of {len(known)} bags have no label and are left out.")
+        why = _why_unknown(data, int((~known).sum()), chosen)
+        note(f"{(~known).sum()} of {len(known)} bags have no label and are left out{why}.")
+    note_label_sets(labels)
     if not known.any():
         raise LabelError("no bag has a label.")
     labels = _positive_last(labels[known], positive)
@@ -87,6 +89,50 @@ def read_labelled(
     bags = data.bags[known]
     check_bags(None, bags, reset=True)  # gaps are refused before they are scaled
     return bags, labels, groups
+
+
+def note_label_sets(labels: Labels | None) -> None:
+    """Say how many label sets are empty, which is not the same as unknown.
+
+    Parameters
+    ----------
+    labels : Labels or None
+        What is known about bags.
+    """
+    if labels is None or not labels.has_sets:
+        return
+    n_empty = int((labels.known & (labels.indicator == 0).all(axis=1)).sum())
+    n_unknown = int((~labels.known).sum())
+    if n_empty:
+        unknown = f" (nothing is known of {n_unknown} others)" if n_unknown else ""
+        note(f"{n_empty} of {len(labels)} bags have the empty label set{unknown}.")
+
+
+def note_labels(data: Contents, chosen: Columns) -> None:
+    """Say which bags have no label, and why, where bags without a label take part.
+
+    Parameters
+    ----------
+    data : Contents
+        What was read.
+    chosen : Columns
+        How it was read.
+    """
+    labels = data.labels if data.label_sets is None else data.label_sets
+    if labels is None:
+        return
+    n_unknown = int((~labels.known).sum())
+    if n_unknown:
+        why = _why_unknown(data, n_unknown, chosen)
+        note(f"{n_unknown} of {len(labels)} bags have no label{why}.")
+    note_label_sets(labels)
+
+
+def _why_unknown(data: Contents, n_unknown: int, chosen: Columns) -> str:
+    if chosen.labels is None:
+        return ""
+    n_absent = 0 if chosen.missing == "drop" else len(data.absent)
+    return f" (not in {chosen.labels.name}: {n_absent}, empty there: {n_unknown - n_absent})"
 
 
 def positive_note(labels: Labels) -> str:
@@ -217,9 +263,11 @@ def read_for_model(
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else list(names)
     fitted = metadata.get("columns", {})
-    columns = vars(_as_fitted(path, fitted, names, chosen, labelled))
-    request = Request(
-        **columns, group=group, memory_limit=memory_limit, extra_columns=extra_columns
+    request = _request(
+        _as_fitted(path, fitted, names, chosen, labelled),
+        group=group,
+        memory_limit=memory_limit,
+        extra_columns=extra_columns,
     )
     data = _read(path, request)
     if names is not None and data.bags.feature_names is not None:
@@ -292,9 +340,21 @@ def labels_for(model: Any, data: Contents, metadata: Mapping[str, Any]) -> Label
     return Labels.from_codes(own, labels.codes)
 
 
+def _request(chosen: Columns, **settings: Any) -> Request:
+    """What to read, by the options of a command; None stands for the default of the reader."""
+    named = {name: value for name, value in vars(chosen).items() if value is not None}
+    return Request(**named, **settings)
+
+
 def _read(path: Path, request: Request) -> Contents:
     with progress(f"Reading {path.name}"), _naming(path):
-        return read_contents(path, request)
+        data = read_contents(path, request)
+    if request.missing == "drop" and data.absent:
+        note(f"Left out, because not in {Path(request.labels).name}: {len(data.absent)} bags.")
+    if data.n_other_entries:
+        others = f"Rows of {Path(request.labels).name} about bags that are not in {path.name}"
+        note(f"{others}: {data.n_other_entries}.")
+    return data
 
 
 @contextmanager
@@ -319,6 +379,24 @@ def _chosen_labels(data: Contents, chosen: Columns) -> Labels:
         return sets
     assert single is not None
     return single
+
+
+def label_sets_of(data: Contents) -> Labels:
+    """The label sets of bags; a label is a set of one.
+
+    Parameters
+    ----------
+    data : Contents
+        What was read.
+
+    Returns
+    -------
+    Labels
+    """
+    labels = data.labels if data.label_sets is None else data.label_sets
+    if labels is None:
+        raise LabelError("the bags have no labels: name their column with label_set= or label=.")
+    return labels.as_sets()
 
 
 def _positive_last(labels: Labels, positive: str | None) -> Labels:

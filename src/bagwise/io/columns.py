@@ -45,6 +45,7 @@ class Request:
     extra_columns: Sequence[str] = ()
     clips: ClipColumns | None = None
     labels: Any = None
+    missing: str = "unlabelled"
     classes: Sequence[Any] | Array | None = None
     separator: str = ";"
     dtype: np.dtype[Any] | None = None

@@ -1,7 +1,7 @@
 """The contents of a file: bags and labels, checked for consistency."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,10 @@ class Contents:
         Further columns of a table as strings, in the order of the instances.
     clips : Clips or None
         Where in a recording each instance was cut out.
+    absent : list of str
+        The bags that a second table or dict of labels does not mention.
+    n_other_entries : int
+        How many of its entries are about none of the bags.
     """
 
     bags: Bags
@@ -57,6 +61,8 @@ class Contents:
     wholes: Array | None = None
     columns: dict[str, list[Any]] = field(default_factory=dict)
     clips: Clips | None = None
+    absent: list[str] = field(default_factory=list)
+    n_other_entries: int = 0
 
     def __post_init__(self) -> None:
         """Refuse ids that are equal as strings: labels and predictions are matched by them."""
@@ -69,6 +75,36 @@ class Contents:
                     "written the same, and labels, predictions and review decisions are matched by "
                     "the written id: give each bag its own id, or leave the ids out."
                 )
+
+    def take(self, index: Ints) -> "Contents":
+        """Select bags, with everything that is known about them.
+
+        Parameters
+        ----------
+        index : ndarray of int
+            Their positions, in increasing order.
+
+        Returns
+        -------
+        Contents
+        """
+        bags = self.bags
+        rows = np.flatnonzero(np.isin(bags.bag_index, index))
+        clips = self.clips
+        if clips is not None:
+            files = None if clips.file is None else [clips.file[row] for row in rows]
+            clips = Clips(clips.start[rows], clips.end[rows], files)
+        return replace(
+            self,
+            bags=bags[index],
+            clips=clips,
+            columns={name: [values[row] for row in rows] for name, values in self.columns.items()},
+            **{name: _part(getattr(self, name), rows) for name in ("instance_labels", "coords")},
+            **{
+                name: _part(getattr(self, name), index)
+                for name in ("labels", "label_sets", "patch_sizes", "groups", "wholes")
+            },
+        )
 
     def to_bunch(self) -> Bunch:
         """Return the contents in the form of scikit-learn's data sets."""
@@ -87,6 +123,10 @@ class Contents:
             extras=self.extras,
             clips=self.clips,
         )
+
+
+def _part(values: Any, index: Ints) -> Any:
+    return None if values is None else values[index]
 
 
 def check_contents(

@@ -42,8 +42,8 @@ class Column:
         return cls(np.array(codes, dtype=np.int64), list(position))
 
     def take(self, rows: Ints) -> Column:
-        """Select rows of the column."""
-        return Column(self.codes[rows], self.values)
+        """Select rows of the column; row -1 is missing."""
+        return Column(np.append(self.codes, -1)[rows], self.values)
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils import Bunch
 
 from bagwise._files import replacing
-from bagwise._types import Array
+from bagwise._types import Array, Ints
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import DataNotFoundError, DataWarning, InputError, LabelError
 from bagwise.io.columns import (
     ROLES,
     Request,
@@ -36,6 +37,7 @@ from bagwise.io.sources import Source
 from bagwise.io.table import open_frame, open_table, read_table
 from bagwise.io.write_table import BagTable, write_csv, write_parquet
 
+_MISSING = ("unlabelled", "drop", "error")
 _USUAL_IDS = ("bag", "slide_id")  # of a table of labels
 _SLIDE_SUFFIXES = {
     *("h5", "hdf5", "pt", "svs", "tif", "tiff", "ndpi", "mrxs", "scn", "vms", "vmu", "svslide"),
@@ -53,6 +55,7 @@ def read_bags(
     features: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] = (),
     labels: Any = None,
+    missing: str = "unlabelled",
     id_column: str | None = None,
     classes: Sequence[Any] | Array | None = None,
     separator: str = ";",
@@ -91,7 +94,10 @@ def read_bags(
     labels : dict, path or data frame, default=None
         Labels from another source: ``{bag id: label}``, or a table with a bag column and a label or
         label-set column. Bags are matched by their ids as strings; ``slide_08.svs`` is also the bag
-        ``slide_08``. None is an unknown label; a bag without an entry is an error.
+        ``slide_08``. None is an unknown label.
+    missing : {"unlabelled", "drop", "error"}, default="unlabelled"
+        What becomes of bags without an entry in `labels`: bags of unknown label, with a warning;
+        left out; an error. It is an error in any case if `labels` has no entry for any bag.
     id_column : str, default=None
         The column of the table `labels` with the ids of the bags. By default `bag`, or a column
         called ``bag`` or ``slide_id``.
@@ -174,6 +180,7 @@ def read_bags(
         features=None if features is None else _names(features),
         exclude=_names(exclude),
         labels=labels,
+        missing=missing,
         id_column=id_column,
         classes=classes,
         separator=separator,
@@ -185,6 +192,13 @@ def read_bags(
         allow_external=allow_external,
     )
     contents = read_contents(source, request)
+    if contents.absent and missing == "unlabelled":
+        n, some = len(contents.absent), contents.absent[0]
+        warn_user(
+            f"labels= has nothing about {n} of {len(contents.bags)} bags, such as {some!r}: they "
+            "are unlabelled. Leave them out with missing='drop'.",
+            DataWarning,
+        )
     if client is not None and type(contents.bags) is Bags:
         contents.bags = contents.bags.distribute(client, npartitions=npartitions)
     return contents.to_bunch()
@@ -194,6 +208,10 @@ def read_contents(source: Any, request: Request) -> Contents:
     """Read bags, labels, groups and further columns of a file in one pass."""
     workspace = make_workspace(request.memory_limit, request.scratch)
     inside = request
+    if request.missing not in _MISSING:
+        raise InputError(f"missing={request.missing!r}: expected one of {', '.join(_MISSING)}.")
+    if isinstance(request.labels, str | os.PathLike) and not Path(request.labels).exists():
+        raise DataNotFoundError(f"no file {os.fspath(request.labels)!r} (asked for with labels=).")
     if request.labels is not None:  # these columns are in another table
         inside = replace(request, label=None, label_set=None, group=None, merge=None)
     if isinstance(source, str | os.PathLike):
@@ -201,7 +219,7 @@ def read_contents(source: Any, request: Request) -> Contents:
     else:
         contents = read_table(open_frame(source), inside, workspace)
     if request.labels is not None:
-        _relabel(contents, request)
+        contents = _relabel(contents, request)
     elif request.id_column is not None:
         raise InputError("id_column= names a column of the table labels=: give that table.")
     if request.merge is not None:
@@ -355,11 +373,11 @@ def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
 # Labels from another source
 
 
-def _relabel(contents: Contents, request: Request) -> None:
+def _relabel(contents: Contents, request: Request) -> Contents:
     """Replace the labels of bags by those of a dict or a table, matched by the ids as strings."""
     labels = request.labels
     if isinstance(labels, Mapping):
-        columns = _mapped_labels(labels, contents.bags)
+        columns, entries = _mapped_labels(labels, contents.bags)
     elif isinstance(labels, str | os.PathLike):
         path = Path(labels)
         with format_errors(path):
@@ -368,13 +386,39 @@ def _relabel(contents: Contents, request: Request) -> None:
                 raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
             ids = [*_USUAL_IDS, request.id_column or "bag"]  # read as strings
             table = open_table(path, format, replace(request, extra_columns=ids))
-            columns, request = _tabled_labels(table, request, contents.bags)
+            columns, entries, request = _tabled_labels(table, request, contents.bags)
     else:
-        columns, request = _tabled_labels(open_frame(labels), request, contents.bags)
+        columns, entries, request = _tabled_labels(open_frame(labels), request, contents.bags)
+    absent = np.flatnonzero(entries.rows < 0)
+    names = [str(name) for name in contents.bags.names[absent].tolist()]
+    if names and request.missing == "error":
+        raise LabelError(
+            f"labels= has nothing about {len(names)} of {len(contents.bags)} bags, such as "
+            f"{names[0]!r}: add them, or choose missing='unlabelled' or missing='drop'."
+        )
+    if names and request.missing == "drop":
+        present = np.flatnonzero(entries.rows >= 0)
+        contents = contents.take(present)
+        columns = {role: column.take(present) for role, column in columns.items()}
+    elif names and (request.group or request.merge):
+        raise LabelError(
+            f"labels= has nothing about {len(names)} of {len(contents.bags)} bags, such as "
+            f"{names[0]!r}, so their {request.group or request.merge} is unknown: add them, or "
+            "leave them out with missing='drop'."
+        )
+    contents.absent, contents.n_other_entries = names, entries.n_others
     label_bags(contents, columns, request, instances=None)
+    return contents
 
 
-def _mapped_labels(labels: Mapping[Any, Any], bags: Bags) -> dict[str, Column]:
+class _Entries(NamedTuple):
+    """The entry of each bag among the labels (-1: none), and how many are about other bags."""
+
+    rows: Ints
+    n_others: int
+
+
+def _mapped_labels(labels: Mapping[Any, Any], bags: Bags) -> tuple[dict[str, Column], _Entries]:
     by_text = {str(key): value for key, value in labels.items()}
     if len(by_text) < len(labels):
         twice = [text for text, n in Counter(map(str, labels)).items() if n > 1]
@@ -382,14 +426,16 @@ def _mapped_labels(labels: Mapping[Any, Any], bags: Bags) -> dict[str, Column]:
             f"labels= has several keys that are written {twice[0]!r}, and bags are matched by how "
             "their ids are written: keep one."
         )
-    values = [by_text[name] for name in _mentioned_ids(bags, by_text)]
+    entries = _entries(bags, list(by_text))
+    given = [*by_text.values(), None]  # row -1: unknown
+    values = [given[row] for row in entries.rows]
     has_sets = any(isinstance(v, set | frozenset | list | tuple) for v in values)
-    return {"label_set" if has_sets else "label": Column.of(values)}
+    return {"label_set" if has_sets else "label": Column.of(values)}, entries
 
 
 def _tabled_labels(
     table: Source, request: Request, bags: Bags
-) -> tuple[dict[str, Column], Request]:
+) -> tuple[dict[str, Column], _Entries, Request]:
     """The columns of a table in the order of the bags, and the request completed by its names."""
     for name, role in ((request.group, "group"), (request.merge, "merge")):
         if name is not None:
@@ -403,10 +449,10 @@ def _tabled_labels(
             f"label_set=. Its columns are {listed(table.names)}."
         )
     rows = group(table.column(request.bag, convert="integers"), request.bag)
-    place = {str(name): i for i, name in enumerate(rows.ids.tolist())}
-    wanted = np.array([place[name] for name in _mentioned_ids(bags, place)], dtype=np.int64)
+    entries = _entries(bags, [str(name) for name in rows.ids.tolist()])
     columns = bag_columns(table, request, rows)
-    return {role: column.take(wanted) for role, column in columns.items()}, request
+    taken = {role: column.take(entries.rows) for role, column in columns.items()}
+    return taken, entries, request
 
 
 def _with_id_column(table: Source, request: Request) -> Request:
@@ -426,15 +472,16 @@ def _without_suffix(name: str) -> str:
     return stem if dot and suffix.lower() in _SLIDE_SUFFIXES else name
 
 
-def _mentioned_ids(bags: Bags, known: Mapping[str, Any]) -> list[str]:
-    """The entry of each bag; all must have one, possibly with the suffix of a slide file."""
+def _entries(bags: Bags, known: Sequence[str]) -> _Entries:
+    """Find the entry of each bag by its id, possibly with the suffix of a slide file."""
+    place = {name: row for row, name in enumerate(known)}
     ids = [str(name) for name in bags.names.tolist()]
-    if not all(name in known for name in ids):
+    if not all(name in place for name in ids):
         entries: dict[str, list[str]] = {}
         for key in known:
             entries.setdefault(_without_suffix(key), []).append(key)
         found = [
-            [name] if name in known else entries.get(_without_suffix(name), []) for name in ids
+            [name] if name in place else entries.get(_without_suffix(name), []) for name in ids
         ]
         twice = next((keys for keys in found if len(keys) > 1), None)
         if twice is not None:
@@ -443,13 +490,13 @@ def _mentioned_ids(bags: Bags, known: Mapping[str, Any]) -> list[str]:
                 f"{_without_suffix(twice[0])!r}: keep one."
             )
         ids = [keys[0] if keys else name for keys, name in zip(found, ids, strict=True)]
-    absent = [name for name in ids if name not in known]
-    if absent:
+    rows = np.array([place.get(name, -1) for name in ids], dtype=np.int64)
+    if len(rows) and (rows < 0).all():
         raise LabelError(
-            f"labels= has nothing about {len(absent)} of {len(ids)} bags, such as {absent[0]!r}, "
-            f"but for {list(known)[:3]} ...: add them, with an empty label where it is unknown."
+            f"labels= has nothing about any of the {len(ids)} bags, such as {ids[0]!r}, but for "
+            f"{list(known)[:3]} ...: name the column with their ids with id_column=."
         )
-    return ids
+    return _Entries(rows, len(known) - len(np.unique(rows[rows >= 0])))
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:
