@@ -57,7 +57,7 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
         found.coords = contents.coords[rows]
     names_of_bags = bags.names[bags.bag_index]
     if contents.clips is not None:
-        found.clips = contents.clips.take(rows, names_of_bags)
+        found.clips = contents.clips.take(rows, names_of_bags.tolist())
     for name, values in contents.columns.items():
         found.columns[name] = [values[row] for row in rows]
     found.columns[part or PART] = names_of_bags[rows].tolist()
