@@ -21,6 +21,7 @@ from bagwise.engines.placement import (
     by_place,
     check_each,
     check_place,
+    each_partition,
     fold_bags,
     is_here,
     local_instances,

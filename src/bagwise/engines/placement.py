@@ -231,6 +231,26 @@ def over_partitions(function: Callable[[Bags], Any], bags: Bags) -> Any:
     )
 
 
+def each_partition(function: Callable[[Bags], Result], bags: Bags) -> list[Result]:
+    """Compute something small for each partition on its worker; once for bags in this process.
+
+    Parameters
+    ----------
+    function : callable
+        Takes bags.
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    list
+        One result per partition.
+    """
+    if bags.where == "cluster":
+        return bags.map(function)  # type: ignore[attr-defined]
+    return [function(bags)]
+
+
 def over_blocks(
     function: Callable[[Bags], Any], bags: Bags, blocks: Iterable[tuple[slice, slice]]
 ) -> Iterator[Any]:

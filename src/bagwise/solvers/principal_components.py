@@ -1,0 +1,120 @@
+"""Principal components of a table that is read once, in blocks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bagwise._memory import require_memory
+from bagwise._types import Array, Floats
+from bagwise.bags import Bags
+from bagwise.compiled import lapack
+from bagwise.engines import row_blocks
+from bagwise.engines.arrays import eigh
+
+ROUNDING = 4  # a deviation of so many units in the last place of the mean is taken for rounding
+
+
+class Moments(NamedTuple):
+    """Number, mean and scatter (sum of centred squares and products) of rows."""
+
+    n: int
+    mean: Floats
+    scatter: Floats
+
+    def merged(self, other: Moments) -> Moments:
+        """Those of two sets of rows (Chan, Golub and LeVeque 1979)."""
+        n = self.n + other.n
+        step = other.mean - self.mean
+        between = np.outer(step, step) * (self.n * other.n / n)
+        return Moments(n, self.mean + step * (other.n / n), self.scatter + other.scatter + between)
+
+
+class Components(NamedTuple):
+    """Origin and unit of each feature, and the directions of largest variance between them.
+
+    Parameters
+    ----------
+    mean, scale : ndarray of shape (n_features,)
+        Features are centred and divided by these.
+    variances : ndarray of shape (n_features,)
+        Variance along each direction, largest first.
+    directions : ndarray of shape (n_features, n_features)
+        A direction in each row; the largest entry is positive.
+    """
+
+    mean: Floats
+    scale: Floats
+    variances: Floats
+    directions: Floats
+
+
+def row_moments(bags: Bags) -> Moments:
+    """Mean and scatter of the instances, in one pass over blocks of them.
+
+    Products within a block are in the precision of the instances, sums over blocks in double.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags: dense, in this process.
+
+    Returns
+    -------
+    Moments
+    """
+    d = bags.n_features
+    require_memory(
+        4 * 8.0 * d * d,
+        purpose=f"the covariance of {d:,} features",
+        remedy="choose fewer features, for example by a random projection",
+    )
+    origin: Array | None = None
+    sums, scatter = np.zeros(d), np.zeros((d, d), order="F")
+    product = np.zeros((d, d), dtype=bags.dtype, order="F")
+    for _, block in row_blocks(bags):
+        if origin is None:  # squares about a point near the mean lose no digits
+            origin = block.mean(axis=0, dtype=np.float64).astype(bags.dtype)
+        centred = block - origin
+        sums += centred.sum(axis=0, dtype=np.float64)
+        lapack.add_product(product, centred)  # the upper triangle
+        scatter += product
+        product[:] = 0
+    assert origin is not None
+    n = bags.n_instances
+    scatter -= np.outer(sums, sums) / n
+    scatter = np.triu(scatter) + np.triu(scatter, 1).T
+    return Moments(n, origin + sums / n, scatter)
+
+
+def principal_components(moments: Moments, *, standardize: bool, dtype: Array) -> Components:
+    """Directions of largest variance: eigenvectors of the covariance or correlation matrix.
+
+    Parameters
+    ----------
+    moments : Moments
+        Of the rows.
+    standardize : bool
+        Whether each feature is divided by its standard deviation first.
+    dtype : dtype
+        The type of the instances, whose rounding is no variance.
+
+    Returns
+    -------
+    Components
+    """
+    n, mean, scatter = moments
+    scale = np.ones(len(mean))
+    if standardize:
+        deviation = np.sqrt(np.maximum(np.diagonal(scatter), 0) / n)
+        precision = np.finfo(dtype)
+        rounding = ROUNDING * precision.eps * np.abs(mean) + precision.tiny
+        scale = np.where(deviation > rounding, deviation, 1.0)
+    covariance = scatter / np.outer(scale, scale) / max(n - 1, 1)
+    variances, vectors = eigh(covariance)
+    variances, directions = np.maximum(variances[::-1], 0), vectors.T[::-1]
+    largest = np.take_along_axis(
+        directions, np.abs(directions).argmax(axis=1, keepdims=True), axis=1
+    )
+    return Components(mean, scale, variances, directions * np.where(largest < 0, -1.0, 1.0))
