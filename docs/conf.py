@@ -43,7 +43,7 @@ autosummary_generate = True
 numpydoc_show_class_members = False
 toc_object_entries_show_parents = "hide"
 autodoc_default_options = {"members": True, "inherited-members": "BaseEstimator"}
-myst_enable_extensions = ["dollarmath"]
+myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 # References inside docstrings inherited from scikit-learn lead into its own documentation.
 suppress_warnings = ["ref.ref", "ref.term"]

@@ -1,8 +1,10 @@
-"""bagwise: learning from bags when only the bags are labelled."""
+"""bagwise: multiple-instance learning (MIL) for scikit-learn."""
 
 from __future__ import annotations
 
 import importlib
+
+from bagwise._moved import missing_name
 
 TYPE_CHECKING = False  # as type checkers read it; the module typing loads many others
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"bagwise.{name}")
     if name == "Bags":
         return importlib.import_module("bagwise.bags").Bags
-    raise AttributeError(f"module 'bagwise' has no attribute {name!r}")
+    return missing_name("bagwise")(name)
 
 
 def __dir__() -> list[str]:

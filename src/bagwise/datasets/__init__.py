@@ -7,6 +7,7 @@ Each set is a :class:`~sklearn.utils.Bunch` with ``bags`` and ``y`` (or ``label_
 and ``DESCR``; ordinary data have ``X`` instead of ``bags``.
 """
 
+from bagwise._moved import missing_name
 from bagwise.datasets._bag_sets import (
     load_elephant,
     load_fox,
@@ -36,3 +37,5 @@ __all__ = [
     "make_digit_bags",
     "make_names_and_faces",
 ]
+
+__getattr__ = missing_name("bagwise.datasets")

@@ -1,5 +1,6 @@
 """Inspection of fitted models: contributions of instances, tables, and plots."""
 
+from bagwise._moved import missing_name
 from bagwise.inspection._attributions import instance_attributions
 from bagwise.inspection._cluster_displays import ClusterChoiceDisplay, ClusterMapDisplay
 from bagwise.inspection._comparison_displays import DifferenceDisplay, RankDisplay
@@ -28,3 +29,5 @@ __all__ = [
     "instance_table",
     "key_instance_table",
 ]
+
+__getattr__ = missing_name("bagwise.inspection")

@@ -1,0 +1,61 @@
+"""Names of version 0.1 that moved: the error states where they are now."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as type checkers read it; the module typing loads many others
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_LOADERS = {
+    "load_corel5k_blobs": "corel5k_blobs",
+    "load_hja_birdsong": "hja_birdsong",
+    "load_isolet": "isolet",
+    "load_letter": "letter",
+    "load_letter_carroll_redraw": "letter_carroll_redraw",
+    "load_miml_birds": "miml_birds",
+    "load_mnist": "mnist_train",
+    "load_msrcv2": "msrcv2",
+}
+MOVED = {
+    "bagwise": {
+        "kernels": "bagwise.compiled (numba functions) and bagwise.pairwise (kernels of bags)",
+        "reproduction": "the package reproduction of a checkout, beside benchmarks",
+    },
+    "bagwise.datasets": {
+        "fetch_elephant": 'fetch_dataset("elephant")',
+        "fetch_musk2": 'fetch_dataset("musk2")',
+        "load_ssl": 'load_dataset("ssl_digit1") and others',
+        "load_uci": 'load_dataset("uci_house") and others',
+        **{old: f'load_dataset("{name}")' for old, name in _LOADERS.items()},
+    },
+    "bagwise.inspection": {
+        "HeldOut": "bagwise.model_selection.HeldOut",
+        "Media": "bagwise.report.Media",
+        "Report": "bagwise.report.Report",
+    },
+}
+
+
+def missing_name(module: str) -> Callable[[str], Any]:
+    """Make the ``__getattr__`` of a module, which explains names of version 0.1.
+
+    Parameters
+    ----------
+    module : str
+        Its full name.
+
+    Returns
+    -------
+    callable
+        It raises AttributeError, and ImportError for a name that moved: ``from module import
+        name`` replaces the message of the former by its own.
+    """
+
+    def __getattr__(name: str) -> Any:  # noqa: N807
+        message = f"module {module!r} has no attribute {name!r}"
+        if name in MOVED[module]:
+            raise ImportError(f"{message}: since version 0.2 it is {MOVED[module][name]}")
+        raise AttributeError(message)
+
+    return __getattr__
