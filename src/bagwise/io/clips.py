@@ -8,11 +8,11 @@ beside the instances and are never features.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bagwise._types import Floats, Ints
+from bagwise._types import Array, Floats, Ints
 
 _FILES = (
     "file_path", "filepath", "file", "filename", "file_name", "recording", "audio_file",
@@ -47,14 +47,14 @@ class Clips:
     end: Floats
     file: list[str | None] | None = None
 
-    def take(self, rows: Ints, bags: Sequence[object]) -> Clips:
+    def take(self, rows: Ints, bags: Array) -> Clips:
         """Bring clips into another order, in other bags.
 
         Parameters
         ----------
         rows : ndarray of int
             The instances.
-        bags : sequence of length n_instances
+        bags : ndarray of shape (n_instances,)
             The bag of each instance so far: the file where `file` is None.
 
         Returns
