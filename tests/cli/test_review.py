@@ -102,7 +102,7 @@ def test_a_table_of_corrections_by_hand(run, birds, tmp_path, rows, message):
 
 
 def test_what_cannot_be_used_is_told(run, birds, tmp_path):
-    bags, sets, _, table, sidecar = birds
+    bags, _, _, table, sidecar = birds
     out = tmp_path / "model.skops"
     fit = ("fit", table, *WORDS, "-o", out)
     cases = {
@@ -115,11 +115,9 @@ def test_what_cannot_be_used_is_told(run, birds, tmp_path):
     with Corrections(tmp_path / "strange.sqlite") as strange:
         strange.decide("r999", 0, 2, "wren", guess="wren", probability=0.5)
         cases["none of the 1 corrections"] = (*fit, "-m", "orlr", "--corrections", "STRANGE")
-    lonely = next(i for i, s in enumerate(sets) if len(s) < 3)
-    missing = next(iter({"owl", "robin", "wren"} - sets[lonely]))
     with Corrections(tmp_path / "wrong.sqlite") as wrong:
-        wrong.decide(f"r{lonely}", 1, int(bags.sizes[lonely]), missing, guess="owl", probability=1)
-        cases[f"instance 1 of bag {lonely} ('r{lonely}') is given the label '{missing}'"] = (
+        wrong.decide("r3", 1, int(bags.sizes[3]), "emu", guess="owl", probability=1)
+        cases["instance 1 of bag 3 ('r3') is given the unknown label 'emu'"] = (
             *fit, "-m", "orlr", "--corrections", "WRONG",
         )  # fmt: skip
     for message, words in cases.items():
@@ -128,6 +126,26 @@ def test_what_cannot_be_used_is_told(run, birds, tmp_path):
         assert result.exit_code == 2, message
         assert message in " ".join(result.stderr.split())
         assert not out.exists()
+
+
+def test_a_label_that_somebody_heard_is_added_to_the_set(run, birds, tmp_path):
+    bags, sets, _, table, _ = birds
+    lonely = next(i for i, s in enumerate(sets) if len(s) < 3)
+    missing = min({"owl", "robin", "wren"} - sets[lonely])
+    with Corrections(tmp_path / "more.sqlite") as more:
+        more.decide(f"r{lonely}", 1, int(bags.sizes[lonely]), missing, guess="owl", probability=1)
+    out = tmp_path / "model.skops"
+    words = ("fit", table, "-m", "orlr", *WORDS, "-o", out)
+    result = run(*words, "--corrections", tmp_path / "more.sqlite")
+    assert result.exit_code == 0, result.stderr
+    assert f"{missing} is added to the label set of bag {lonely} ('r{lonely}')" in result.stderr
+    model, _ = load_model(out)
+    known = [None] * bags.n_instances
+    known[bags.offsets[lonely] + 1] = missing
+    seen, sets = model[:-1].transform(bags), list(sets)
+    sets[lonely] = sets[lonely] | {missing}
+    same = type(model[-1])().fit(seen, sets, instance_labels=known)
+    np.testing.assert_allclose(model[-1].coef_, same.coef_, rtol=1e-6, atol=1e-9)
 
 
 class TestReview:

@@ -8,7 +8,7 @@ import typer
 
 from bagwise._methods import find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.corrections import known_labels, read_known
+from bagwise.cli.corrections import known_labels, read_known, recordings, with_known
 from bagwise.cli.output import (
     as_records,
     computing,
@@ -17,6 +17,7 @@ from bagwise.cli.output import (
     print_table,
     refuse_existing,
     some_names,
+    with_places,
 )
 from bagwise.exceptions import InputError
 
@@ -43,6 +44,18 @@ def annotate(
             "doubt.",
         ),
     ] = False,
+    raven: Annotated[
+        Path | None,
+        options.option(
+            metavar="FOLDER", help="Also write selection tables for Raven, one per recording."
+        ),
+    ] = None,
+    audacity: Annotated[
+        Path | None,
+        options.option(
+            metavar="FOLDER", help="Also write labels for Audacity, one file per recording."
+        ),
+    ] = None,
     review: Annotated[int, typer.Option(metavar="N", help="Show the N least certain.", min=0)] = 10,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
@@ -58,6 +71,11 @@ def annotate(
     the first of them are shown. With --noisy-sets an instance may get a label that its bag does not
     list, and two more columns tell how likely the set of the bag is wrong, and in which label.
 
+    In a table of sound clips (file, start, end) the times are kept, and --raven or --audacity
+    write labels to look at on the recording, without background. Change a label there, or mark it
+    as right (type into Checked in Raven; remove the "? 62 %" in Audacity), and give the folder to
+    --corrections of this command or of `bagwise fit`.
+
     ```
     bagwise annotate words.csv --label-set label_set -o annotated.parquet
     bagwise annotate words.csv --set reg=0.1 --review 3 --json -o annotated.csv
@@ -69,10 +87,11 @@ def annotate(
     refuse_existing([output, beside], force=force, inputs=[file])
 
     from bagwise._validation import check_bags
-    from bagwise.base._pipelines import fit_arguments
+    from bagwise.base._pipelines import final_estimator, fit_arguments
     from bagwise.cli.reading import label_sets_of, note_labels, read_columns
     from bagwise.inspection import doubted_bags
     from bagwise.inspection._tables import annotation_table
+    from bagwise.io.selections import file_names, write_selections
 
     method = find_method("orlr")
     values = options.parse_parameters(parameters)
@@ -91,7 +110,19 @@ def annotate(
     sets = label_sets.tolist()
     model = make_model(method, values, scale=not no_scale, sparse=bags.is_sparse)
     written = dict(zip(label_sets.names, label_sets.classes.tolist(), strict=True))
+    if (raven or audacity) and data.clips is None:
+        raise InputError(
+            "--raven and --audacity need the times of clips: expected columns file, start and end."
+        )
+    programs = {"raven": raven, "audacity": audacity}
+    folders = {program: folder for program, folder in programs.items() if folder is not None}
+    for folder in folders.values():
+        names = file_names(recordings(data)).values()
+        refuse_existing([folder / f"{name}.txt" for name in names if folder.exists()], force=force)
+    if corrected is not None:
+        corrected.locate(data)
     known = known_labels(corrected, bags, written, background=values.get("background"))
+    sets = with_known(sets, known, bags, written.values())
     with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
         found = annotation_table(
@@ -105,7 +136,14 @@ def annotate(
         doubts = doubted_bags(model, bags, sets) if noisy_sets else {}
     if noisy_sets:
         found |= _doubt_columns(doubts, found["bag"])
+    found = with_places(found, data)
     write_columns(output, found, force=force)
+    for program, folder in folders.items():
+        nothing = getattr(final_estimator(model), "background_label_", None)
+        paths = write_selections(
+            folder, program, recordings(data), found, background=nothing, force=force
+        )
+        note(f"labels for {program.capitalize()}, {len(paths)} files: {folder}")
     order = found["probability"].argsort(kind="stable")
     least_certain = {name: column[order] for name, column in found.items()}
     write_columns(beside, least_certain, force=force)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,68 @@ from bagwise.cli.output import note
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
+    from bagwise._types import Bools
     from bagwise.bags import Bags
+    from bagwise.io.contents import Contents
+    from bagwise.io.selections import Selection
     from bagwise.review import Correction
 
 
-def read_known(path: Path | None, estimator: Any, method: str) -> list[Correction] | None:
+@dataclass
+class Known:
+    """What people know about instances, from ``--corrections``.
+
+    Attributes
+    ----------
+    corrections : list of Correction
+        Labels of instances, by bag and row.
+    selections : list of Selection
+        Labels of parts of recordings, from Raven or Audacity, until `locate` finds their clips.
+    """
+
+    corrections: list[Correction] = field(default_factory=list)
+    selections: list[Selection] = field(default_factory=list)
+
+    def locate(self, data: Contents) -> None:
+        """Turn selections into corrections of the clips that they are about."""
+        if not self.selections:
+            return
+        from bagwise.io.selections import match_selections
+        from bagwise.review import Correction
+
+        if data.clips is None:
+            raise InputError(
+                "--corrections of Raven or Audacity need a table with the columns file, start and "
+                "end."
+            )
+        bags = data.bags
+        found = match_selections(
+            self.selections, recordings(data), data.clips.start, data.clips.end
+        )
+        for i, label in found.items():
+            bag = int(bags.bag_index[i])
+            row, size = i - int(bags.offsets[bag]), int(bags.sizes[bag])
+            name = str(bags.names[bag : bag + 1].tolist()[0])
+            self.corrections.append(Correction(name, row, size, label))
+        self.selections = []
+
+    def about(self, data: Contents) -> Bools:
+        """Whether anything is known about an instance of each bag."""
+        import numpy as np
+
+        self.locate(data)
+        named = {correction.bag for correction in self.corrections}
+        return np.array([str(name) in named for name in data.bags.names.tolist()], dtype=bool)
+
+
+def recordings(data: Contents) -> list[str]:
+    """The recording of each instance: its file, or its bag."""
+    if data.clips is not None and data.clips.file is not None:
+        return [str(name) for name in data.clips.file]
+    return [str(name) for name in data.bags.names[data.bags.bag_index].tolist()]
+
+
+def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
     """Read corrections, if there is a file of them and the method can use it.
 
     Parameters
@@ -28,13 +86,14 @@ def read_known(path: Path | None, estimator: Any, method: str) -> list[Correctio
 
     Returns
     -------
-    list of Correction or None
+    Known or None
     """
     if path is None:
         return None
     from sklearn.utils.validation import has_fit_parameter
 
-    from bagwise.io.files import FORMATS
+    from bagwise.io.files import FORMATS, format_errors
+    from bagwise.io.selections import read_selections
     from bagwise.review import read_corrections
 
     if not has_fit_parameter(estimator, "instance_labels"):
@@ -42,9 +101,19 @@ def read_known(path: Path | None, estimator: Any, method: str) -> list[Correctio
             f"{method} cannot hold labels of instances fixed: use --corrections with -m orlr."
         )
     endings = [ending for kind in ("csv", "tsv", "parquet") for ending in FORMATS[kind]]
-    is_table = path.name.lower().endswith(tuple(endings))
-    found = _read_table(path) if is_table else read_corrections(path)
-    if not found:
+    name = path.name.lower()
+    if path.is_dir() or name.endswith(".txt"):
+        with format_errors(path):
+            selections = read_selections(path)
+        found = Known(selections=[each for each in selections if not each.is_guess])
+        n_guesses = len(selections) - len(found.selections)
+        if n_guesses:
+            note(f"{n_guesses} labels in {path} are as bagwise wrote them and do not count.")
+    elif name.endswith(tuple(endings)):
+        found = Known(_read_table(path))
+    else:
+        found = Known(read_corrections(path))
+    if not (found.corrections or found.selections):
         raise InputError(f"{path} holds no corrections yet: review some instances first.")
     return found
 
@@ -71,7 +140,7 @@ def _read_table(path: Path) -> list[Correction]:
 
 
 def known_labels(
-    corrections: list[Correction] | None,
+    known: Known | None,
     bags: Bags,
     written: Mapping[str, Any],
     *,
@@ -81,8 +150,8 @@ def known_labels(
 
     Parameters
     ----------
-    corrections : list of Correction or None
-        The corrections.
+    known : Known or None
+        What `read_known` returned, located.
     bags : Bags
         The bags to learn from.
     written : mapping of str to label
@@ -95,9 +164,11 @@ def known_labels(
     list or None
         A label or None for each instance; None without corrections.
     """
-    if corrections is None:
+    if known is None:
         return None
     from bagwise.review.store import match_corrections
+
+    corrections = known.corrections
 
     named = {} if isinstance(background, bool | None) else {str(background): background}
     labels, n_used = match_corrections(corrections, bags, {**named, **written})
@@ -112,3 +183,36 @@ def known_labels(
         + (f"; {unused} more are about bags that are not used." if unused else ".")
     )
     return labels
+
+
+def with_known(
+    sets: list[set[Any] | None], known: list[Any] | None, bags: Bags, classes: Iterable[Any]
+) -> list[set[Any] | None]:
+    """Add labels of known instances to the sets of their bags, and note where they were missing.
+
+    Parameters
+    ----------
+    sets : list of set or None
+        The label set of each bag.
+    known : list or None
+        What `known_labels` returned.
+    bags : Bags
+        The bags.
+    classes : iterable
+        The labels; others, such as the background, are not added.
+
+    Returns
+    -------
+    list of set or None
+    """
+    if known is None:
+        return sets
+    labels, found = set(classes), []
+    for i, (carried, own) in enumerate(zip(sets, bags.split(range(len(known))), strict=True)):
+        more = {known[j] for j in own} & labels
+        if carried is not None and not more <= carried:
+            missing = ", ".join(sorted(map(str, more - carried)))
+            note(f"{missing} is added to the label set of {bags.name_of(i)}: see --corrections.")
+            carried = carried | more
+        found.append(carried)
+    return found

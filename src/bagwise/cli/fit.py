@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from bagwise._methods import Method, find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.corrections import known_labels, read_known
+from bagwise.cli.corrections import known_labels, read_known, with_known
 from bagwise.cli.output import (
     computing,
     note,
@@ -80,7 +80,12 @@ def fit(
             f"--group is for auto, which compares methods on folds: {chosen.name} needs none."
         )
     bags, y, groups = read_labelled(
-        file, columns, positive=positive, group=group, memory_limit=memory_limit
+        file,
+        columns,
+        positive=positive,
+        group=group,
+        memory_limit=memory_limit,
+        corrected=corrected,
     )
     chosen.check_labels(label_sets=y.has_sets)
     model = make_model(chosen, settings, scale=not no_scale, sparse=bags.is_sparse)
@@ -91,7 +96,9 @@ def fit(
     known = known_labels(
         corrected, bags, dict(zip(y.names, names, strict=True)), background=values.get("background")
     )
-    targets: Any = y.tolist() if y.has_sets else y.codes if coded else y.values
+    targets: Any = y.codes if coded else y.values
+    if y.has_sets:
+        targets = with_known(y.tolist(), known, bags, names)
     with computing(f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, targets, **fit_arguments(model, instance_labels=known, groups=groups))
     if checkpoint is not None:  # which is gone, and of no meaning where the model is used

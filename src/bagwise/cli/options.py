@@ -264,8 +264,8 @@ Corrections = Annotated[
     Path | None,
     option(
         metavar="FILE",
-        help="Labels of instances that somebody looked at, from `bagwise review` or a table with "
-        "the columns bag, row and label; held fixed.",
+        help="Labels of instances that somebody looked at, held fixed: from `bagwise review`, a "
+        "table with the columns bag, row and label, or .txt files of Raven or Audacity.",
     ),
 ]
 BackgroundAbove = Annotated[

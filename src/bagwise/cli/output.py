@@ -17,6 +17,8 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from bagwise.io.contents import Contents
+
 _WRAPPED = 24  # a column wider than this may be wrapped
 _LEAST = 16  # what is left of it
 _GAP = 2  # between two columns
@@ -119,6 +121,34 @@ def as_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """
     rows = zip(*columns.values(), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def with_places(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
+    """Add to a table of instances where they are: coordinates, the slide, the times of a clip.
+
+    Parameters
+    ----------
+    table : mapping of str to ndarray
+        Columns with a value per instance; the first two are the bag and the row.
+    data : Contents
+        What was read.
+
+    Returns
+    -------
+    dict of str to ndarray
+    """
+    import numpy as np
+
+    bag, row, *others = table
+    places = {name: np.array(values) for name, values in data.columns.items()}
+    if data.clips is not None:
+        files = {} if data.clips.file is None else {"file": np.array(data.clips.file)}
+        places |= {**files, "start": data.clips.start, "end": data.clips.end}
+    if data.coords is not None:
+        flat = data.coords.reshape(len(data.coords), -1)
+        axes = "xyz" if flat.shape[1] <= 3 else [f"coord_{j}" for j in range(flat.shape[1])]
+        places |= {name: flat[:, j] for j, name in enumerate(axes[: flat.shape[1]])}
+    return {name: table[name] for name in (bag, row)} | places | {n: table[n] for n in others}
 
 
 def note(message: str) -> None:

@@ -1,16 +1,11 @@
 """``bagwise predict``: predictions of a saved model for the bags of a file."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 from bagwise.cli import options
-from bagwise.cli.output import note, print_json, progress, refuse_existing
-
-if TYPE_CHECKING:
-    from bagwise.io.contents import Contents
+from bagwise.cli.output import note, print_json, progress, refuse_existing, with_places
 
 
 def predict(
@@ -38,7 +33,7 @@ def predict(
     Reads a model and a file with the feature columns it was fitted on; labels are not needed.
     Writes a row per bag: the prediction, its score, the row of the instance that decided. With -o
     out.parquet and a model that scores instances, their scores go to out.instances.parquet, with
-    their coordinates x and y where the file has them.
+    their coordinates x and y, or the start and end of a clip, where the file has them.
 
     ```
     bagwise predict model.skops musk1.csv -o predicted.csv
@@ -72,7 +67,7 @@ def predict(
             instances = instance_table(
                 fitted, bags, classes=classes, background_above=background_above
             )
-            instances = _with_places(instances, data)
+            instances = with_places(instances, data)
     write_columns(output, predictions, force=force)
     note(f"{len(bags)} bags: {output}")
     if instances is not None:
@@ -83,16 +78,3 @@ def predict(
         counts = Counter(map(str, predictions["predicted"].tolist()))
         facts = {"model": model, "file": file, "bags": len(bags), "instances": bags.n_instances}
         print_json(facts | {"predicted": counts, "written": written})
-
-
-def _with_places(table: dict[str, Any], data: Contents) -> dict[str, Any]:
-    """The table of instances with their coordinates, and with the slide they are of."""
-    import numpy as np
-
-    bag, row, *others = table
-    places = {name: np.array(values) for name, values in data.columns.items()}
-    if data.coords is not None:
-        flat = data.coords.reshape(len(data.coords), -1)
-        axes = "xyz" if flat.shape[1] <= 3 else [f"coord_{j}" for j in range(flat.shape[1])]
-        places |= {name: flat[:, j] for j, name in enumerate(axes[: flat.shape[1]])}
-    return {name: table[name] for name in (bag, row)} | places | {n: table[n] for n in others}

@@ -13,6 +13,7 @@ from bagwise._types import Array
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
+from bagwise.cli.corrections import Known
 from bagwise.cli.options import Columns
 from bagwise.cli.output import note, progress
 from bagwise.exceptions import InputError, LabelError, ModelFileError
@@ -51,6 +52,7 @@ def read_labelled(
     positive: str | None = None,
     group: str | None = None,
     memory_limit: str | None = None,
+    corrected: Known | None = None,
 ) -> tuple[Bags, Labels, Array | None]:
     """Read bags to learn from: those without a label are left out, with a note.
 
@@ -65,6 +67,8 @@ def read_labelled(
         the names of the labels tell, see `positive_by_name`.
     group, memory_limit
         As in `Request`.
+    corrected : Known or None
+        What is known about instances: bags with such instances are kept without a label.
 
     Returns
     -------
@@ -78,6 +82,8 @@ def read_labelled(
     data = _read(path, _request(chosen, group=group, memory_limit=memory_limit))
     labels = _chosen_labels(data, chosen)
     known = labels.known
+    if corrected is not None:
+        known = known | corrected.about(data)
     if not known.all():
         why = _why_unknown(data, int((~known).sum()), chosen)
         note(f"{(~known).sum()} of {len(known)} bags have no label and are left out{why}.")

@@ -1,0 +1,334 @@
+"""Labels of clips for Raven and Audacity, one file per recording, and corrections back from them.
+
+Raven (Pro or Lite) opens selection tables: tab-separated text with a heading and a row per box.
+Audacity imports labels: start, end and text, separated by tabs, without a heading. A guess that
+nobody looked at is told from a correction: in Raven by the columns ``Predicted`` and ``Checked``,
+in Audacity by the probability behind the label (``wren? 62 %``).
+"""
+
+from __future__ import annotations
+
+import csv
+import posixpath
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bagwise._files import replacing
+from bagwise._types import Array, Floats, Ints
+from bagwise.exceptions import FileFormatError, InputError
+from bagwise.io.clips import clip_columns
+
+LOW, HIGH = 0, 10_000  # Hz; the clips are not cut in frequency
+LABEL, SCORE, GUESS, CHECKED = "Annotation", "Score", "Predicted", "Checked"
+_LABELS = (LABEL, "annotation", "Label", "label", "Species", "species", "Common Name")
+_HEADING = (
+    "Selection", "View", "Channel", "Begin Time (s)", "End Time (s)", "Low Freq (Hz)",
+    "High Freq (Hz)", LABEL, SCORE, GUESS, CHECKED, "Begin File",
+)  # fmt: skip
+_UNSEEN = re.compile(r"\? \d+ %$")  # a guess that nobody looked at
+_AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?|wma)$", re.IGNORECASE)
+_SAME = 0.005  # seconds, between times that are written with two or more decimals
+
+
+class Selection(NamedTuple):
+    """A part of a recording that a person labelled.
+
+    `recording` is what the file is about: its ``Begin File``, or the name of the file itself;
+    `is_guess` says that the label was left as bagwise wrote it.
+    """
+
+    recording: str
+    start: float
+    end: float
+    label: str
+    path: Path
+    is_guess: bool = False
+
+
+def file_names(recordings: Iterable[str]) -> dict[str, str]:
+    """Name a file for each recording: its own name without ending, and folders where they differ.
+
+    Parameters
+    ----------
+    recordings : iterable of str
+        Paths, or other ids.
+
+    Returns
+    -------
+    dict of str to str
+        By recording; the names are distinct and contain no separator.
+
+    Examples
+    --------
+    >>> from bagwise.io.selections import file_names
+    >>> file_names(["data/a.wav", "data/b.wav", "data/night/b.wav"])
+    {'data/a.wav': 'a', 'data/b.wav': 'b', 'data/night/b.wav': 'night_b'}
+    """
+    paths = {name: name.replace("\\", "/") for name in dict.fromkeys(recordings)}
+    folders = [posixpath.dirname(path) for path in paths.values()]
+    common = ""
+    if len({path.startswith("/") for path in paths.values()}) == 1:
+        common = posixpath.commonpath(folders)
+    inside = {name: path.removeprefix(common) for name, path in paths.items()}
+    stems = Counter(_plain(_AUDIO.sub("", path)).lower() for path in inside.values())
+    found: dict[str, str] = {}
+    taken: set[str] = set()  # in lower case: some file systems ignore case
+    for name, path in inside.items():
+        own = _plain(_AUDIO.sub("", path))
+        own = free = own if stems[own.lower()] == 1 else _plain(path)
+        while free.lower() in taken:
+            free = f"{own}_{len(taken)}"
+            own = free
+        taken.add(free.lower())
+        found[name] = free
+    return found
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^\w.-]+", "_", text).strip("._") or "recording"
+
+
+def write_selections(
+    folder: Path,
+    program: str,
+    recordings: Sequence[str],
+    table: Mapping[str, Array],
+    *,
+    background: Any = None,
+    force: bool,
+) -> list[Path]:
+    """Write the labels of clips, a file per recording.
+
+    Parameters
+    ----------
+    folder : Path
+        Where; made where it does not exist.
+    program : {"raven", "audacity"}
+        What will open them.
+    recordings : sequence of str
+        The recording of each instance.
+    table : mapping of str to ndarray
+        ``start``, ``end``, ``label`` and ``probability`` of each instance.
+    background : object, default=None
+        The label of clips that are left out.
+    force : bool
+        Whether files may be overwritten.
+
+    Returns
+    -------
+    list of Path
+    """
+    start, end = (np.asarray(table[name], dtype=np.float64) for name in ("start", "end"))
+    odd = np.flatnonzero(~(np.isfinite(start) & (start <= end) & np.isfinite(end)))
+    if len(odd):
+        i = int(odd[0])
+        raise InputError(
+            f"a clip of {recordings[i]!r} goes from {start[i]} to {end[i]} seconds: expected two "
+            "times in order."
+        )
+    rows: dict[str, list[int]] = {name: [] for name in recordings}
+    labels = table["label"].tolist()
+    for i in np.lexsort((end, start)).tolist():
+        if background is None or labels[i] != background:
+            rows[recordings[i]].append(i)
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    write = _write_raven if program == "raven" else _write_audacity
+    names = file_names(rows)
+    for recording, chosen in rows.items():
+        path = folder / f"{names[recording]}.txt"
+        clips = [
+            (start[i], end[i], _one_line(labels[i]), float(table["probability"][i])) for i in chosen
+        ]
+        with (
+            replacing(path, force=force) as temporary,
+            open(temporary, "w", encoding="utf-8", newline="") as file,
+        ):
+            write(file, clips, recording)
+        written.append(path)
+    return written
+
+
+def _write_raven(file: Any, clips: list[tuple[float, float, str, float]], recording: str) -> None:
+    file.write("\t".join(_HEADING) + "\n")
+    name = _one_line(recording.replace("\\", "/").rpartition("/")[2])
+    for i, (start, end, label, probability) in enumerate(clips):
+        cells = (
+            i + 1, "Spectrogram 1", 1, f"{start:.6f}", f"{end:.6f}", LOW, HIGH, label,
+            f"{probability:.4f}", label, "", name,
+        )  # fmt: skip
+        file.write("\t".join(map(str, cells)) + "\n")
+
+
+def _write_audacity(file: Any, clips: list[tuple[float, float, str, float]], _: str) -> None:
+    for start, end, label, probability in clips:
+        file.write(f"{start:.6f}\t{end:.6f}\t{label}? {100 * probability:.0f} %\n")
+
+
+def _one_line(label: Any) -> str:
+    return " ".join(str(label).split())
+
+
+def read_selections(path: Path) -> list[Selection]:
+    """Read what a person labelled in Raven or Audacity, and which guesses were left as they were.
+
+    Parameters
+    ----------
+    path : Path
+        A .txt file, or a folder of them.
+
+    Returns
+    -------
+    list of Selection
+
+    Raises
+    ------
+    FileFormatError
+        When a file is neither a selection table nor a file of labels.
+    """
+    paths = sorted(path.glob("*.txt")) if path.is_dir() else [path]
+    if not paths:
+        raise InputError(f"{path} holds no .txt files of Raven or Audacity.")
+    found: dict[Selection, None] = {}  # Raven writes a selection once for each of its views
+    for each in paths:
+        try:
+            with open(each, encoding="utf-8-sig", newline="") as file:
+                heading = file.readline()
+                file.seek(0)
+                is_raven = "Begin Time (s)" in heading
+                rows = _read_raven(file, each) if is_raven else _read_audacity(file, each)
+                found |= dict.fromkeys(rows)
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise FileFormatError(f"{each} is not a text file of Raven or Audacity.") from error
+    return list(found)
+
+
+def _read_raven(file: Any, path: Path) -> Iterator[Selection]:
+    reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    names = list(reader.fieldnames or ())
+    clips = clip_columns(names)
+    label = next((name for name in _LABELS if name in names), names[7] if len(names) > 7 else None)
+    if clips is None or label is None:
+        raise FileFormatError(
+            f"{path} has the columns {names[:10]}: expected those of a selection table, and one "
+            f"with labels, called {LABEL}."
+        )
+    for row in reader:
+        text = (row[label] or "").strip()
+        is_guess = text == row.get(GUESS) and not (row.get(CHECKED) or "").strip()
+        where = (row[clips.file] if clips.file else None) or path.name
+        found = _selection(where, row[clips.start], row[clips.end], text, path, reader.line_num)
+        if text:
+            yield found._replace(is_guess=is_guess)
+
+
+def _read_audacity(file: Any, path: Path) -> Iterator[Selection]:
+    for number, line in enumerate(file, start=1):
+        if not line.strip() or line.startswith("\\"):  # the range of frequencies
+            continue
+        start, end, *rest = [*line.rstrip("\r\n").split("\t", 2), "", ""][:3]
+        text = rest[0].partition("\t")[0].strip()
+        found = _selection(path.name, start, end, text, path, number)
+        if text:
+            yield found._replace(is_guess=_UNSEEN.search(text) is not None)
+
+
+def _selection(
+    recording: str, start: str | None, end: str | None, label: str, path: Path, line: int
+) -> Selection:
+    try:
+        # A comma as in 2,5: Audacity writes numbers as the language of the system does.
+        begin, stop = (float((text or "").replace(",", ".")) for text in (start, end))
+    except ValueError as error:
+        raise FileFormatError(
+            f"line {line} of {path} begins with {start!r} and {end!r}: expected two times in "
+            "seconds, as Raven and Audacity write them."
+        ) from error
+    return Selection(recording, begin, stop, label, path)
+
+
+def match_selections(
+    selections: Iterable[Selection], recordings: Sequence[str], start: Floats, end: Floats
+) -> dict[int, str]:
+    """Find the clips that selections are about.
+
+    A selection with the times of a clip is about that clip; any other about the clips that it
+    covers, or that cover it, by half at least.
+
+    Parameters
+    ----------
+    selections : iterable of Selection
+        What a person labelled.
+    recordings : sequence of str
+        The recording of each instance.
+    start, end : ndarray of shape (n_instances,)
+        Its times.
+
+    Returns
+    -------
+    dict of int to str
+        The label of each instance that is known.
+
+    Raises
+    ------
+    InputError
+        When there is no such recording or clip, or a clip gets two labels.
+    """
+    names = file_names(recordings)
+    rows: dict[str, list[int]] = {}
+    for i, name in enumerate(recordings):
+        rows.setdefault(name, []).append(i)
+    clips_of: dict[tuple[str, Path], Ints] = {}
+    known: dict[int, str] = {}
+    for selection in selections:
+        place = selection.recording, selection.path
+        if place not in clips_of:
+            clips_of[place] = np.array(rows[_recording_of(selection, names)], dtype=np.int64)
+        own = clips_of[place]
+        chosen = _clips_of(selection, start[own], end[own])
+        if not len(chosen):
+            raise InputError(
+                f"{selection.path} labels {selection.start:g} to {selection.end:g} s as "
+                f"{selection.label!r}, where {selection.recording!r} has no clip."
+            )
+        for i in own[chosen].tolist():
+            if known.setdefault(i, selection.label) != selection.label:
+                raise InputError(
+                    f"{selection.path} labels the clip from {start[i]:g} to {end[i]:g} s as "
+                    f"{known[i]!r} and {selection.label!r}: a clip has one label."
+                )
+    return known
+
+
+def _recording_of(selection: Selection, names: Mapping[str, str]) -> str:
+    """The recording of a selection: by its path, by its file name, or by the name of the table."""
+    if selection.recording in names:
+        return selection.recording
+    last = selection.recording.replace("\\", "/").rpartition("/")[2]
+    same = [name for name in names if name.replace("\\", "/").rpartition("/")[2] == last]
+    if len(same) == 1:
+        return same[0]
+    # Raven writes a.txt back as a.Table.1.selections.txt; the longest name wins.
+    table = selection.path.name
+    fitting = [name for name, own in names.items() if table.startswith(f"{own}.")]
+    if not fitting:
+        example = next(iter(names.items()), ("", ""))
+        raise InputError(
+            f"{selection.path} is about {selection.recording!r}, and there is no such recording: "
+            f"call it {example[1]}.txt if it is about {example[0]!r}."
+        )
+    return max(fitting, key=lambda name: len(names[name]))
+
+
+def _clips_of(selection: Selection, start: Floats, end: Floats) -> Ints:
+    exact = (abs(start - selection.start) < _SAME) & (abs(end - selection.end) < _SAME)
+    if exact.any():
+        return np.flatnonzero(exact)
+    shared = np.minimum(end, selection.end) - np.maximum(start, selection.start)
+    shorter = np.minimum(end - start, selection.end - selection.start)
+    return np.flatnonzero((shared > 0) & (shared >= 0.5 * shorter))

@@ -1,0 +1,126 @@
+"""Sound clips on the command line: times, Raven, Audacity, and corrections on the way back."""
+
+import numpy as np
+import pytest
+from cli.tables import read_rows, write_rows
+
+from bagwise.persistence import load_model
+
+BIRDS = ["wren", "robin", "owl"]
+
+
+@pytest.fixture
+def clips(tmp_path):
+    """Embeddings of overlapping clips as BirdNET writes them; two recordings are unlabelled."""
+    pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    rows, labels = [["file_path", "start", "end", "embedding"]], [["file_path", "species"]]
+    heard = []
+    for i in range(20):
+        kinds = rng.integers(3, size=rng.integers(2, 5))
+        for j, k in enumerate(kinds):
+            values = 4 * np.eye(3)[k] + rng.normal(size=3)
+            rows.append([f"day/r{i}.wav", 1.5 * j, 1.5 * j + 3, ",".join(map(str, values))])
+            heard.append(BIRDS[k])
+        known = ";".join(sorted({BIRDS[k] for k in kinds})) if i < 18 else ""
+        labels.append([f"day/r{i}.wav", known])
+    write_rows(tmp_path / "labels.csv", labels)
+    return write_rows(tmp_path / "clips.csv", rows), tmp_path / "labels.csv", heard
+
+
+def joined(clips):
+    """The same table with the labels beside the clips."""
+    table, labels, _ = clips
+    species = {row["file_path"]: row["species"] for row in read_rows(labels)}
+    rows = read_rows(table)
+    names = [*rows[0], "species"]
+    cells = [[*row.values(), species[row["file_path"]]] for row in rows]
+    return write_rows(table.with_name("joined.csv"), [names, *cells])
+
+
+def test_times_travel_and_come_back(run, clips, tmp_path):
+    table, out = joined(clips), tmp_path / "annotated.csv"
+    words = ("annotate", table, "--label-set", "species", "-o", out)
+    result = run(*words, "--raven", tmp_path / "raven", "--audacity", tmp_path / "audacity")
+    assert result.exit_code == 0, result.stderr
+    given, found = read_rows(table), read_rows(out)
+    assert [(r["bag"], float(r["start"]), float(r["end"])) for r in found] == [
+        (r["file_path"], float(r["start"]), float(r["end"])) for r in given
+    ]
+    assert "features: 3 (embedding_0" in result.stderr
+    path = tmp_path / "raven" / "r3.txt"
+    lines = path.read_text().splitlines()
+    own = [row for row in found if row["bag"] == "day/r3.wav"]
+    assert [line.split("\t")[7] for line in lines[1:]] == [row["label"] for row in own]
+    again = (*words, "--force", "--corrections")
+    untouched = run(*again, tmp_path / "raven")
+    assert untouched.exit_code == 2
+    assert f"{len(found)} labels in" in untouched.stderr
+    assert "holds no corrections yet" in untouched.stderr
+    # A person changes the first clip of r3 in Raven, and of r4 in Audacity.
+    for folder, name in (("raven", "r3"), ("audacity", "r4")):
+        path = tmp_path / folder / f"{name}.txt"
+        own = [row for row in found if row["bag"] == f"day/{name}.wav"]
+        other = own[0]["runner_up"]
+        text = path.read_text()
+        old = own[0]["label"]
+        path.write_text(text.replace(f"\t{old}", f"\t{other}", 1) if folder == "raven" else other)
+        if folder == "audacity":
+            path.write_text(f"{own[0]['start']}\t{own[0]['end']}\t{other}\n")
+        corrected = run(*again, tmp_path / folder)
+        assert corrected.exit_code == 0, corrected.stderr
+        assert "1 instances are known from corrections" in corrected.stderr
+        now = [row for row in read_rows(out) if row["bag"] == f"day/{name}.wav"]
+        assert (now[0]["label"], float(now[0]["probability"])) == (other, 1)
+    assert (
+        "exists already"
+        in run(*words[:-1], tmp_path / "b.csv", "--raven", tmp_path / "raven").stderr
+    )
+
+
+def test_a_fit_learns_from_corrections_of_unlabelled_recordings(run, clips, tmp_path):
+    pytest.importorskip("skops")
+    table, heard = joined(clips), clips[2]
+    places = [(row["file_path"], i) for i, row in enumerate(read_rows(table))]
+    corrections = [["bag", "row", "label"]]
+    for name in ("day/r18.wav", "day/r19.wav"):
+        own = [i for bag, i in places if bag == name]
+        corrections += [[name, row, heard[i]] for row, i in enumerate(own)]
+    write_rows(tmp_path / "corrections.csv", corrections)
+    words = ("fit", table, "-m", "orlr", "--label-set", "species")
+    plain = run(*words, "-o", tmp_path / "plain.skops")
+    assert "2 of 20 bags have no label and are left out" in plain.stderr
+    words += ("--corrections", tmp_path / "corrections.csv", "-o", tmp_path / "model.skops")
+    result = run(*words)
+    assert result.exit_code == 0, result.stderr
+    assert "left out" not in result.stderr
+    assert f"{len(corrections) - 1} instances are known" in result.stderr
+    model, facts = load_model(tmp_path / "model.skops")
+    assert facts["corrections"] == len(corrections) - 1
+    # The same fit by hand.
+    from bagwise.annotation import ORedLogisticRegression
+    from bagwise.io import read_bags
+
+    data = read_bags(table, label_set="species")
+    seen = model[:-1].transform(data.bags)
+    known = [heard[i] if bag in ("day/r18.wav", "day/r19.wav") else None for bag, i in places]
+    sets = [None if (row < 0).any() else set(data.classes[row == 1]) for row in data.label_sets]
+    same = ORedLogisticRegression().fit(seen, sets, instance_labels=known)
+    np.testing.assert_allclose(model[-1].coef_, same.coef_, rtol=1e-6, atol=1e-9)
+    predicted = run("predict", tmp_path / "model.skops", clips[0], "-o", tmp_path / "p.csv")
+    assert predicted.exit_code == 0, predicted.stderr
+    assert float(read_rows(tmp_path / "p.instances.csv")[1]["start"]) == 1.5
+
+
+def test_what_needs_times_says_so(run, clips, tmp_path):
+    table = joined(clips)
+    rows = [list(row.values()) for row in read_rows(table)]
+    plain = write_rows(
+        tmp_path / "plain.csv",
+        [["bag", "embedding", "species"]] + [[r[0], r[3], r[4]] for r in rows],
+    )
+    words = ("annotate", plain, "--label-set", "species", "-o", tmp_path / "o.csv")
+    assert "need the times of clips" in run(*words, "--raven", tmp_path / "r").stderr
+    (tmp_path / "a.txt").write_text("0.0\t3.0\twren\n")
+    told = run(*words, "--corrections", tmp_path / "a.txt").stderr
+    assert "need a table with the columns file, start and end" in " ".join(told.split())
