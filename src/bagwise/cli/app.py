@@ -29,6 +29,7 @@ from bagwise.cli.demo import demo
 from bagwise.cli.doctor import doctor
 from bagwise.cli.evaluate import evaluate
 from bagwise.cli.fit import fit
+from bagwise.cli.heatmap import heatmap
 from bagwise.cli.info import info
 from bagwise.cli.list_methods import methods
 from bagwise.cli.options import Columns, flag
@@ -156,7 +157,7 @@ app.add_typer(datasets, rich_help_panel="Data")
 for _panel, _commands in {
     "Data": (info,),
     "Models": (methods, evaluate, audit, fit, predict, annotate, cluster),
-    "Look": (report, review, demo),
+    "Look": (report, heatmap, review, demo),
     "Project": (doctor,),
 }.items():
     for _command in _commands:

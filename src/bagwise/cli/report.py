@@ -101,7 +101,7 @@ def report(
         media=_media(file, data, shown, edges, per_bag=per_bag, budget=byte_count(budget)),
         groups=data.groups,
         held_out=_held_out(fitted, data, y, folds=folds, seed=seed) if folds else None,
-        seen=_seen(data, metadata.get("training")),
+        seen=seen_in_training(data, metadata.get("training")),
         classes=metadata.get("classes"),
         facts={name: value for name, value in facts.items() if value is not None}
         | {"written by": f"bagwise {metadata['bagwise_version']}"},
@@ -118,7 +118,7 @@ def report(
         typer.echo(output.resolve())
 
 
-def _seen(data: Contents, training: list[str] | None) -> list[bool] | None:
+def seen_in_training(data: Contents, training: list[str] | None) -> list[bool] | None:
     """Which bags the model was fitted on, where its file lists them."""
     from bagwise.persistence._fingerprints import fingerprints
 

@@ -6,6 +6,7 @@ from bagwise.inspection._cluster_displays import ClusterChoiceDisplay, ClusterMa
 from bagwise.inspection._comparison_displays import DifferenceDisplay, RankDisplay
 from bagwise.inspection._doubts import doubted_bags
 from bagwise.inspection._fit_displays import ComparisonDisplay, ObjectiveDisplay
+from bagwise.inspection._heat_maps import HeatMapDisplay
 from bagwise.inspection._instance_displays import (
     InstanceScoreDisplay,
     KeyInstanceDisplay,
@@ -18,6 +19,7 @@ __all__ = [
     "ClusterMapDisplay",
     "ComparisonDisplay",
     "DifferenceDisplay",
+    "HeatMapDisplay",
     "InstanceScoreDisplay",
     "KeyInstanceDisplay",
     "ObjectiveDisplay",

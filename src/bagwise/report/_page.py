@@ -83,6 +83,30 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """A picture of a page.
+
+    Attributes
+    ----------
+    png : bytes
+        The content of a PNG file.
+    alt : str
+        What it shows, for those who cannot see it.
+    caption : str
+        What to look at.
+    """
+
+    png: bytes
+    alt: str
+    caption: str = ""
+
+    @property
+    def source(self) -> str:
+        """The picture as the address of an image that needs no network."""
+        return f"data:image/png;base64,{base64.b64encode(self.png).decode()}"
+
+
+@dataclass(frozen=True)
 class Code:
     """Lines to be typed.
 
@@ -135,6 +159,25 @@ class SideBySide:
 
 
 @dataclass(frozen=True)
+class Card:
+    """What a page shows about one bag, below its name.
+
+    Attributes
+    ----------
+    bag : int
+        The place of the bag, to which the rows of a `Table` lead.
+    title : str
+        Its name.
+    parts : list
+        As in a section.
+    """
+
+    bag: int
+    title: str
+    parts: list[Any]
+
+
+@dataclass(frozen=True)
 class Numbers:
     """A few numbers to be seen at a glance.
 
@@ -178,7 +221,7 @@ class Section:
     ----------
     title : str
         Its heading.
-    parts : tuple of str, Table, Figure, Drawing, SideBySide, Numbers, Code or Explorer
+    parts : tuple of str, Table, Figure, Picture, Drawing, SideBySide, Card, Numbers, Code, Explorer
         What it shows, in order; a str is a paragraph of plain text.
     """
 

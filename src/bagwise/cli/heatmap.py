@@ -1,0 +1,156 @@
+"""``bagwise heatmap``: which patches of a slide decided, as pictures, GeoJSON and a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bagwise.cli import options
+from bagwise.cli.output import computing, note, print_json
+from bagwise.exceptions import InputError
+
+if TYPE_CHECKING:
+    from bagwise._types import Floats
+    from bagwise.io.contents import Contents
+
+
+def heatmap(
+    model: options.ModelFile,
+    file: options.File,
+    output: Annotated[Path, options.output_option("FOLDER", "Where the maps go.")],
+    columns: options.Columns,
+    class_name: Annotated[
+        str | None,
+        options.option(
+            "--class",
+            metavar="NAME",
+            help="The class to map: by default the last of two, else the class predicted for a "
+            "slide.",
+        ),
+    ] = None,
+    attribution: Annotated[
+        str | None,
+        options.option(
+            metavar="METHOD",
+            help="What the value of a patch is: score, single, one_removed or sampled. By default "
+            "score if the model's own scores make the score of a slide, else sampled, for large "
+            "slides single.",
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="Patches framed and listed.")] = 10,
+    coords: Annotated[
+        str | None,
+        options.column("Two columns with the place of a row, for tables without `coords`.", "X,Y"),
+    ] = None,
+    patch_size: Annotated[
+        float | None,
+        options.option(
+            metavar="N",
+            help="Edge of a patch, in pixels of the full resolution; as stored in the file, or the "
+            "distance of the grid, by default.",
+        ),
+    ] = None,
+    title: Annotated[str | None, options.option(help="Title of the page.")] = None,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Seed of the subsets of --attribution sampled.")
+    ] = 0,
+    memory_limit: options.MemoryLimit = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Map the patches of slides by their values for a class: PNG, GeoJSON and a page.
+
+    Reads a model and a folder of HDF5 files with `features` and `coords`, as TRIDENT and CLAM write
+    them, or another file with --coords. Writes, for each slide, a heat map (.png) and its patches
+    as tiles with measurements, which QuPath opens (.geojson); the top patches of all slides
+    (top_patches.csv); and a page of all slides, the highest first (index.html). Labels are shown
+    where --labels names a table of them.
+
+    ```
+    bagwise heatmap model.skops slides/ -o maps
+    bagwise heatmap model.skops slides/ --labels labels.csv --id-column slide_id -o named
+    bagwise heatmap model.skops slides/ --class tumour --attribution single -o single
+    ```
+    """
+    if columns.merge is not None:
+        raise InputError("--merge has no meaning here: a heat map is of one slide.")
+    from bagwise.cli.reading import labels_for, open_model, read_for_model
+    from bagwise.cli.report import seen_in_training
+    from bagwise.extras import import_extra
+    from bagwise.inspection._attributions import METHODS
+    from bagwise.report import HeatMaps
+    from bagwise.report._heat_maps import check_folder
+
+    check_folder(output, force=force)
+    import_extra("matplotlib.figure", extra="plot")
+    import_extra("jinja2", extra="report")
+    if attribution is not None and attribution not in METHODS:
+        raise InputError(f"--attribution {attribution}: expected one of {', '.join(METHODS)}.")
+    fitted, metadata = open_model(model)
+    chosen = _class(class_name, fitted, metadata.get("classes"))
+    axes = [] if coords is None else [name.strip() for name in coords.split(",")]
+    if coords is not None and len(axes) != 2:
+        raise InputError(f"--coords {coords}: expected two columns, as x,y.")
+    kept = {name: v for name, v in metadata.get("columns", {}).items() if name != "merge"}
+    data = read_for_model(
+        file,
+        fitted,
+        {**metadata, "columns": kept},
+        columns,
+        memory_limit=memory_limit,
+        extra_columns=axes,
+    )
+    maps = HeatMaps(
+        fitted,
+        data.bags,
+        _places(data, axes, file),
+        labels_for(fitted, data, metadata),
+        patch_size=data.patch_sizes if patch_size is None else patch_size,
+        label=chosen,
+        method=attribution,
+        top=top,
+        title=title or f"Heat maps of {file.name}",
+        seen=seen_in_training(data, metadata.get("training")),
+        classes=metadata.get("classes"),
+        random_state=seed,
+    )
+    n_slides = len(data.bags)
+    with computing(f"Mapping {n_slides} slides", total=n_slides) as step:
+        page = maps.save(output, force=force, after_slide=step)
+    note(f"{n_slides} slides in {output}. Open this page in a browser, the .geojson in QuPath:")
+    if json:
+        counts = {"slides": n_slides, "patches": data.bags.n_instances}
+        print_json({"model": model, "file": file, **counts, "written": [output]})
+    else:
+        typer.echo(page.resolve())
+
+
+def _class(name: str | None, model: Any, names: list[Any] | None) -> Any:
+    """The class of the model that a name stands for; None where none is given."""
+    if name is None:
+        return None
+    classes = list(getattr(model, "classes_", ()))
+    for label, shown in zip(classes, classes if names is None else names, strict=True):
+        if str(shown) == name:
+            return label
+    known = ", ".join(map(str, classes if names is None else names))
+    raise InputError(f"--class {name}: the classes of the model are {known}.")
+
+
+def _places(data: Contents, axes: list[str], file: Path) -> Floats:
+    """The place of each patch, from the file or from two columns of a table."""
+    import numpy as np
+
+    if not axes:
+        if data.coords is None:
+            raise InputError(
+                f"{file} has no coords: a heat map needs the place of each patch. Name two columns "
+                "of a table with --coords X,Y, or write `coords` into the HDF5 files."
+            )
+        return data.coords
+    try:
+        return np.array([[float(v) for v in data.columns[name]] for name in axes]).T
+    except (TypeError, ValueError) as error:
+        raise InputError(f"--coords {','.join(axes)}: these columns hold no numbers.") from error

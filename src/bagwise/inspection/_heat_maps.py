@@ -1,0 +1,357 @@
+"""Heat maps: scores of instances at their places, such as the patches of a slide."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bagwise._types import Array, Floats, Ints
+from bagwise._validation import check_bags, check_label
+from bagwise.bags import Bags
+from bagwise.base._pipelines import instance_model
+from bagwise.exceptions import InputError
+from bagwise.extras import import_extra
+from bagwise.inspection._attributions import instance_attributions
+from bagwise.inspection._axes import AxesDisplay
+
+N_SUBSETS = 50  # of a bag
+MOST_SCORED = 300_000  # instances of the subsets of one bag
+MOST_EXTREME = 0.005  # share of values beyond the ends of the colour scale
+MAP_INCHES = 6.0  # longer side of a map
+
+
+@dataclass(frozen=True)
+class PlacedScores:
+    """The value of each instance of a bag for one class.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_instances,)
+        Positive values support the class.
+    label : object
+        The class.
+    method : str
+        How they were found, see `instance_attributions`.
+    """
+
+    values: Floats
+    label: Any
+    method: str
+
+    @property
+    def name(self) -> str:
+        """What a value is."""
+        return f"{'score for' if self.method == 'score' else 'contribution to'} {self.label}"
+
+
+def placed_scores(
+    model: Any, bag: Bags, *, label: Any = None, method: str | None = None, random_state: Any = 0
+) -> PlacedScores:
+    """Compute the value of each instance of one bag for a class.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier of bags.
+    bag : Bags
+        One bag.
+    label : object, default=None
+        The class; by default the last of two, else the class predicted for the bag.
+    method : str, default=None
+        As in `instance_attributions`; see `usual_method`.
+    random_state : int, RandomState instance or None, default=0
+        Seed of random subsets.
+
+    Returns
+    -------
+    PlacedScores
+    """
+    method = usual_method(model, bag) if method is None else method
+    found = instance_attributions(
+        model, bag, method=method, n_samples=N_SUBSETS, random_state=random_state
+    )
+    classes = np.asarray(model.classes_)
+    if found.ndim == 1:
+        column = 1 if label is None else check_label(label, classes)
+        return PlacedScores(found if column else -found, classes[column], method)
+    if label is None:
+        predicted = model.predict(bag)
+        if predicted.ndim == 2:
+            raise InputError("the model predicts label sets: choose the label to map.")
+        label = predicted[0]
+    column = check_label(label, classes)
+    return PlacedScores(found[:, column], classes[column], method)
+
+
+def usual_method(model: Any, bag: Bags) -> str:
+    """The model's own scores if they pool to the score of a bag, else sampled subsets.
+
+    "single" where the bag is too large for subsets.
+    """
+    one = Bags(bag.instances[:1], [0, 1], feature_names=bag.feature_names)
+    estimator, seen = instance_model(model, one)
+    has_scores = seen is not None and hasattr(estimator, "score_instances")
+    if has_scores and getattr(estimator, "instance_pooling", None) is not None:
+        return "score"
+    return "sampled" if bag.n_instances * N_SUBSETS / 2 <= MOST_SCORED else "single"
+
+
+def patch_edge(coords: Array) -> float:
+    """The edge of patches by their grid: the least distance between columns or rows.
+
+    Parameters
+    ----------
+    coords : ndarray of shape (n_instances, 2)
+        Upper left corners.
+
+    Returns
+    -------
+    float
+        NaN where all patches are at one place.
+    """
+    steps = np.concatenate([np.diff(np.unique(coords[:, axis])) for axis in (0, 1)])
+    return float(steps.min()) if len(steps) else np.nan
+
+
+def squares(coords: Array, edge: float) -> Floats:
+    """The corners of the squares of patches, the first one repeated at the end.
+
+    Parameters
+    ----------
+    coords : ndarray of shape (n_instances, 2)
+        Upper left corners.
+    edge : float
+        Length of an edge.
+
+    Returns
+    -------
+    ndarray of shape (n_instances, 5, 2)
+    """
+    corners = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]]) * edge
+    return np.asarray(coords)[:, None, :] + corners
+
+
+def colour_limits(values: Floats) -> tuple[float, float]:
+    """Ends of a colour scale: symmetric about 0 where there are values on both sides.
+
+    A few extreme values are beyond the ends.
+
+    Parameters
+    ----------
+    values : ndarray
+        All values that share the scale.
+
+    Returns
+    -------
+    tuple (float, float)
+    """
+    low, high = np.quantile(values, [MOST_EXTREME, 1 - MOST_EXTREME])
+    if low < 0 < high:
+        low, high = -max(-low, high), max(-low, high)
+    return (float(low), float(high)) if high > low else (float(low) - 0.5, float(low) + 0.5)
+
+
+def colours(values: Floats, limits: tuple[float, float]) -> Ints:
+    """The colours of values on a scale, as red, green and blue from 0 to 255.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        The values.
+    limits : tuple (float, float)
+        Ends of the scale.
+
+    Returns
+    -------
+    ndarray of shape (n, 3)
+    """
+    matplotlib = import_extra("matplotlib", extra="plot")
+    low, high = limits
+    shares = np.clip((values - low) / (high - low), 0, 1)
+    return matplotlib.colormaps[_scale(limits)](shares, bytes=True)[:, :3].astype(np.int64)
+
+
+def _scale(limits: tuple[float, float]) -> str:
+    return "coolwarm" if limits[0] < 0 < limits[1] else "viridis"
+
+
+@dataclass(eq=False)
+class HeatMapDisplay(AxesDisplay):
+    """Show the scores of the instances of a bag at their places: a heat map of a slide.
+
+    Make one with `from_estimator` or `from_predictions`. Where squares overlap, the higher score is
+    on top.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_instances,)
+        The score of each instance.
+    coords : ndarray of shape (n_instances, 2)
+        The upper left corner of each instance; y grows downwards, as in an image.
+    patch_size : float
+        Edge of the square that an instance covers.
+    value_name : str, default="score"
+        What a score means, for the colour bar.
+    limits : tuple (float, float), default=None
+        Ends of the colour scale; by default those of the values.
+    top : int, default=0
+        How many of the highest scores are framed.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes with the plot.
+    figure_ : matplotlib Figure
+        The figure with the axes.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SingleInstanceClassifier
+    >>> from bagwise.inspection import HeatMapDisplay
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = SingleInstanceClassifier().fit(bags, ["no", "no", "yes", "yes"])
+    >>> places = [[0, 0], [256, 0]]
+    >>> display = HeatMapDisplay.from_estimator(model, bags[2], places)  # doctest: +SKIP
+    """
+
+    values: Array
+    coords: Array
+    patch_size: float
+    value_name: str = field(default="score", kw_only=True)
+    limits: tuple[float, float] | None = field(default=None, kw_only=True)
+    top: int = field(default=0, kw_only=True)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        coords: ArrayLike,
+        *,
+        patch_size: float | None = None,
+        label: Any = None,
+        method: str | None = None,
+        top: int = 0,
+        random_state: Any = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Score the instances of one bag and plot them at their places.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted classifier of bags.
+        X : array-like of shape (n_instances, n_features)
+            The instances of the bag.
+        coords : array-like of shape (n_instances, 2)
+            The upper left corner of each instance.
+        patch_size : float, default=None
+            Edge of the square that an instance covers; by default the distance of the grid.
+        label : object, default=None
+            The class; by default the last of two, else the class predicted for the bag.
+        method : {"score", "single", "one_removed", "sampled"}, default=None
+            As in `instance_attributions`. By default "score" if the model's own scores of
+            instances pool to the score of the bag, else "sampled", for large bags "single".
+        top : int, default=0
+            How many of the highest scores are framed.
+        random_state : int, RandomState instance or None, default=0
+            Seed of random subsets.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        HeatMapDisplay
+        """
+        bag = check_bags(None, [X], reset=True, allow_nan=True)
+        found = placed_scores(estimator, bag, label=label, method=method, random_state=random_state)
+        return cls.from_predictions(
+            found.values, coords, patch_size=patch_size, value_name=found.name, top=top, ax=ax
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        values: ArrayLike,
+        coords: ArrayLike,
+        *,
+        patch_size: float | None = None,
+        value_name: str = "score",
+        limits: tuple[float, float] | None = None,
+        top: int = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Plot scores that are known already.
+
+        Parameters
+        ----------
+        values : array-like of shape (n_instances,)
+            The score of each instance.
+        coords : array-like of shape (n_instances, 2)
+            The upper left corner of each instance.
+        patch_size : float, default=None
+            Edge of the square that an instance covers; by default the distance of the grid.
+        value_name : str, default="score"
+            What a score means, for the colour bar.
+        limits : tuple (float, float), default=None
+            Ends of the colour scale; by default those of the values.
+        top : int, default=0
+            How many of the highest scores are framed.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        HeatMapDisplay
+        """
+        scores, places = np.asarray(values, dtype=float), np.asarray(coords, dtype=float)
+        if scores.ndim != 1 or places.shape != (len(scores), 2) or not len(scores):
+            raise InputError(
+                f"values have shape {scores.shape} and coords {places.shape}: expected a value and "
+                "the place (x, y) of each instance."
+            )
+        if not (np.isfinite(scores).all() and np.isfinite(places).all()):
+            raise InputError("values and coords must be finite numbers: leave the others out.")
+        edge = patch_edge(places) if patch_size is None else float(patch_size)
+        edge = 1.0 if np.isnan(edge) else edge  # one instance: any size
+        if not 0 < edge < np.inf:
+            raise InputError(f"patch_size is {patch_size!r}: expected a positive number.")
+        display = cls(scores, places, edge, value_name=value_name, limits=limits, top=top)
+        return display.plot(ax=ax)
+
+    def _size(self) -> tuple[float, float]:
+        extent = np.ptp(self.coords, axis=0) + self.patch_size
+        width, height = MAP_INCHES * np.maximum(extent / extent.max(), 0.2)
+        return float(width) + 1.4, float(height) + 0.4  # the colour bar, a margin
+
+    def _draw(self, ax: Any) -> None:
+        collections = import_extra("matplotlib.collections", extra="plot")
+        limits = colour_limits(self.values) if self.limits is None else self.limits
+        order = np.argsort(self.values, kind="stable")
+        cells = collections.PolyCollection(
+            squares(self.coords, self.patch_size)[order],
+            array=self.values[order],
+            cmap=_scale(limits),
+            clim=limits,
+            antialiaseds=False,  # no seams between neighbours
+            linewidths=0,
+        )
+        ax.add_collection(cells)
+        if self.top > 0:
+            best = squares(self.coords[order[::-1][: self.top]], self.patch_size)
+            frames = collections.PolyCollection(
+                best, facecolors="none", edgecolors="black", linewidths=1.2
+            )
+            ax.add_collection(frames)
+        low, high = self.coords.min(axis=0), self.coords.max(axis=0) + self.patch_size
+        margin = 0.02 * (high - low).max()
+        ax.set_xlim(low[0] - margin, high[0] + margin)
+        ax.set_ylim(high[1] + margin, low[1] - margin)  # y grows downwards
+        ax.set_aspect("equal")
+        ax.set_axis_off()
+        beyond = self.values.min() < limits[0], self.values.max() > limits[1]
+        extend = {(True, True): "both", (True, False): "min", (False, True): "max"}
+        bar = ax.figure.colorbar(cells, ax=ax, extend=extend.get(beyond, "neither"), shrink=0.8)
+        bar.set_label(self.value_name, parse_math=False)
+        bar.outline.set_visible(False)
