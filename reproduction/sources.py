@@ -74,6 +74,7 @@ def from_data_home(file: str, n_classes: int | None = None) -> Bunch:
 
 def make_overlapping_calls(
     overlap: float,
+    silent: float = 0.0,
     n_bags: int = 150,
     n_species: int = 8,
     n_bands: int = 24,
@@ -90,6 +91,8 @@ def make_overlapping_calls(
     ----------
     overlap : float
         Probability that an instance has two calls, where the recording has two species.
+    silent : float, default=0.0
+        Probability that an instance is a gust of wind: it has one bump, anywhere, and no label.
     n_bags, n_species, n_bands : int
         Recordings, species and frequency bands.
     random_state : int, RandomState or None, default=None
@@ -111,13 +114,18 @@ def make_overlapping_calls(
         for _ in range(size):
             n_calls = 1 + int(len(present) > 1 and rng.uniform() < overlap)
             calling = rng.choice(present, n_calls, replace=False)
-            calls = template[calling] + rng.normal(scale=3, size=(n_calls, 1))
+            calls = template[calling]
+            if rng.uniform() < silent:
+                calling = calling[:0]
+                wind = (band - rng.uniform(0, n_bands)) / rng.uniform(1, 4)
+                calls = 20 * np.exp(-0.5 * wind[None] ** 2)
+            calls = calls + rng.normal(scale=3, size=(len(calls), 1))
             calls += rng.normal(scale=4, size=calls.shape)
             rows.append(10 * np.log10(1 + (10 ** (calls / 10)).sum(axis=0)))
             shown.append(np.isin(np.arange(n_species), calling))
     bags = Bags(np.array(rows), np.concatenate([[0], np.cumsum(sizes)]))
     sets = np.maximum.reduceat(np.array(shown, int), bags.offsets[:-1])
-    return Bunch(
+    return Bunch(  # a recording may have no label at all
         bags=bags, label_sets=sets, instance_label_sets=np.array(shown, int),
         classes=np.arange(n_species),
     )  # fmt: skip

@@ -102,14 +102,17 @@ def annotate_overlaps(unit: Unit) -> dict[str, Any]:
     in_test = np.isin(data.bags.bag_index, test)
     new, known = fitted.scale(data.bags[test]), fitted.scale(data.bags[train])
     labelled = shown[in_test].any(axis=1)
-    proba, model = fitted.model.predict_proba_instances(new), fitted.model
-    ranked = label_ranking_average_precision_score(shown[in_test][labelled], proba[labelled])
+    n_labels, model = shown.shape[1], fitted.model
+    proba = model.predict_proba_instances(new)
+    ranked = label_ranking_average_precision_score(
+        shown[in_test][labelled], proba[labelled, :n_labels]
+    )
     if hasattr(model, "annotate_sets"):
         found = model.predict_instance_sets(new)
         given = model.annotate_sets(known, data.label_sets[train])
     else:
-        found = _likely(proba)
-        given = _likely(model.annotate_proba(known, data.label_sets[train]))
+        found = _likely(proba)[:, :n_labels]
+        given = _likely(model.annotate_proba(known, data.label_sets[train]))[:, :n_labels]
     return {
         "average_precision": float(ranked),
         "f1": float(f1_score(shown[in_test], found, average="micro")),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 from sklearn.base import clone
+from sklearn.metrics import f1_score
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 from sklearn.utils import Bunch
@@ -24,7 +25,7 @@ MLCA = "bagwise.metric_learning:MLCA"  # learns from named faces in every scenar
 
 
 def bag_annotation(unit: Unit) -> dict[str, Any]:
-    """Fit on bags with label sets, and rank the labels of test bags.
+    """Fit on bags with label sets, and rank the labels of test bags, or predict their sets.
 
     The test bags are those of a fold, or those the data set itself calls ``is_test``.
     """
@@ -32,8 +33,14 @@ def bag_annotation(unit: Unit) -> dict[str, Any]:
     train, test = _split(unit, data)
     fitted = _fit(unit, data.bags[train], data.label_sets[train])
     bags = fitted.scale(data.bags[test])
-    rank = getattr(fitted.model, "predict_proba", None) or fitted.model.decision_function
-    return scores(unit, data.label_sets[test], rank(bags)) | {"fit_seconds": fitted.seconds}
+    rank, truth = getattr(fitted.model, "predict_proba", None), data.label_sets[test]
+    found = scores(unit, truth, (rank or fitted.model.decision_function)(bags))
+    if "micro_f1" in unit.settings["metrics"]:
+        predicted = fitted.model.predict(bags)
+        found["micro_f1"] = float(f1_score(truth, predicted, average="micro"))
+        # Labels that no test bag carries, and none is said to, do not count.
+        found["macro_f1"] = float(f1_score(truth, predicted, average="macro", zero_division=np.nan))
+    return found | {"fit_seconds": fitted.seconds}
 
 
 def instance_assignment(unit: Unit) -> dict[str, Any]:

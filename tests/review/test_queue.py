@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bagwise.annotation import ORedLogisticRegression, RankLossSIM
+from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression, RankLossSIM
 from bagwise.exceptions import InputError
 from bagwise.review import Correction, ReviewQueue
 from syllables import BIRDS, fitted, recordings
@@ -107,6 +107,8 @@ def test_a_model_that_does_not_say_how_sure_it_is():
     _, bags, sets, _ = fitted()
     with pytest.raises(InputError, match="RankLossSIM does not say how sure"):
         ReviewQueue(RankLossSIM().fit(bags, sets), bags, sets)
+    with pytest.raises(InputError, match="NoisyOrLogisticRegression cannot hold labels"):
+        ReviewQueue(NoisyOrLogisticRegression().fit(bags, sets), bags, sets)
 
 
 def test_a_label_outside_the_set_is_no_choice():

@@ -60,6 +60,12 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
         Score above which a label belongs to the set of a bag.
     {n_features_in_}
 
+    Notes
+    -----
+    `fit` has no `sample_weight`: the second stage weighs instances by the probability of their
+    label, and the landmarks of the first are drawn from all bags alike. Repeat the bags that should
+    count more.
+
     Examples
     --------
     >>> from bagwise.annotation import ORedClassifier

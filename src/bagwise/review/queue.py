@@ -4,10 +4,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import has_fit_parameter
 
 from bagwise._types import Floats, Ints
 from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
+from bagwise.base._pipelines import final_estimator
 from bagwise.exceptions import InputError
 from bagwise.review.store import Correction, match_corrections, written_names
 
@@ -73,6 +75,11 @@ class ReviewQueue:
             raise InputError(
                 f"{type(model).__name__} does not say how sure it is of an instance: review with "
                 "an annotator such as ORedLogisticRegression (-m orlr)."
+            )
+        if not has_fit_parameter(final_estimator(model), "instance_labels"):
+            raise InputError(
+                f"{type(final_estimator(model)).__name__} cannot hold labels of instances fixed: "
+                "review with ORedLogisticRegression (-m orlr)."
             )
         self._model, self._bags = model, bags
         labels = model.classes_.tolist()
