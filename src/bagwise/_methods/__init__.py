@@ -168,8 +168,15 @@ def find_method(name: str) -> Method:
     raise InputError(f"no method is called {name!r}.{hint} There are {', '.join(METHODS)}.")
 
 
-def make_model(method: Method, parameters: Mapping[str, Any], *, scale: bool, sparse: bool) -> Any:
-    """Make the estimator, after a step that standardises the instances.
+def make_model(
+    method: Method,
+    parameters: Mapping[str, Any],
+    *,
+    scale: bool,
+    sparse: bool,
+    pca: int | str | None = None,
+) -> Any:
+    """Make the estimator, after steps that project and standardise the instances.
 
     Parameters
     ----------
@@ -181,12 +188,13 @@ def make_model(method: Method, parameters: Mapping[str, Any], *, scale: bool, sp
         Whether instances are standardised.
     sparse : bool
         Whether instances are sparse: they are divided by their deviation then, not centred.
+    pca : int, "auto" or None, default=None
+        Number of principal components of the instances that the method sees; None for the features.
 
     Returns
     -------
     estimator
     """
-    from bagwise._methods.ready_made import standardised
+    from bagwise._methods.ready_made import prepared
 
-    model = method.make(parameters)
-    return standardised(model, sparse=sparse) if scale else model
+    return prepared(method.make(parameters), scale=scale, sparse=sparse, pca=pca)

@@ -22,7 +22,7 @@ from bagwise.classification import CitationKNN, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity, BagStatistics
 from bagwise.exceptions import DataWarning, InputError, NotEnoughMemoryError
 from bagwise.metric_learning import MIMLCA
-from bagwise.preprocessing import BagPipeline, InstanceTransformer
+from bagwise.preprocessing import BagPipeline, InstancePCA, InstanceTransformer
 
 CLIP = 10.0  # standard deviations: one rare value must not decide all distances
 
@@ -126,6 +126,41 @@ def metric_citation_knn(
         checkpoint=checkpoint,
     )
     return make_pipeline(metric, CitationKNN(n_references, n_citers, kind=kind))
+
+
+def prepared(model: Any, *, scale: bool, sparse: bool, pca: int | str | None = None) -> Any:
+    """Put steps before a model that project the instances and standardise them.
+
+    Parameters
+    ----------
+    model : estimator
+        A model of bags.
+    scale : bool
+        Whether features are standardised, and the components after them.
+    sparse : bool
+        Whether instances are sparse: they are not centred then, and have no `pca`.
+    pca : int, "auto" or None, default=None
+        Number of principal components, see `InstancePCA`.
+
+    Returns
+    -------
+    estimator
+        The model alone, or a `BagPipeline`; its steps are called "pca", "scale" and "model".
+    """
+    steps = instance_steps(scale=scale, sparse=sparse, pca=pca)
+    return BagPipeline([*steps, ("model", model)]) if steps else model
+
+
+def instance_steps(
+    *, scale: bool, sparse: bool, pca: int | str | None = None
+) -> list[tuple[str, Any]]:
+    """Make the steps of `prepared`."""
+    if pca is not None and sparse:
+        raise InputError(
+            "pca= needs dense features, and these are sparse: leave it out, or store them dense."
+        )
+    projection = [] if pca is None else [("pca", InstancePCA(pca, standardize=scale))]
+    return projection + ([("scale", instance_scaler(sparse=sparse))] if scale else [])
 
 
 def standardised(model: Any, *, sparse: bool = False) -> BagPipeline:

@@ -57,8 +57,10 @@ def annotate(
         ),
     ] = None,
     review: Annotated[int, typer.Option(metavar="N", help="Show the N least certain.", min=0)] = 10,
+    pca: options.Pca = None,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
+    memory_limit: options.MemoryLimit = None,
     corrections: options.Corrections = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -88,12 +90,13 @@ def annotate(
 
     from bagwise._validation import check_bags
     from bagwise.base._pipelines import final_estimator, fit_arguments
-    from bagwise.cli.reading import label_sets_of, note_labels, read_columns
+    from bagwise.cli.reading import label_sets_of, note_labels, note_width, read_columns
     from bagwise.inspection import doubted_bags
     from bagwise.inspection._tables import annotation_table
     from bagwise.io.selections import file_names, write_selections
 
     method = find_method("orlr")
+    components = options.n_components(pca)
     values = options.parse_parameters(parameters)
     if background:
         values["background"] = True
@@ -103,12 +106,13 @@ def annotate(
     if background_above is not None and values.get("background", False) is False:
         raise InputError("--background-above needs --background.")
     corrected = read_known(corrections, method.make(values), method.name)
-    data = read_columns(file, columns)
+    data = read_columns(file, columns, memory_limit)
     check_bags(None, data.bags, reset=True)  # gaps are refused before they are scaled
     note_labels(data, columns)
     bags, label_sets = data.bags, label_sets_of(data)
+    note_width(bags, components)
     sets = label_sets.tolist()
-    model = make_model(method, values, scale=not no_scale, sparse=bags.is_sparse)
+    model = make_model(method, values, scale=not no_scale, sparse=bags.is_sparse, pca=components)
     written = dict(zip(label_sets.names, label_sets.classes.tolist(), strict=True))
     if (raven or audacity) and data.clips is None:
         raise InputError(

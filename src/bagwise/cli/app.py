@@ -43,7 +43,8 @@ _interrupts: list[int] = []  # signals that came
 
 # Messages of the library name arguments; the command line has options.
 _NAMES = [field.name for field in fields(Columns)]
-_NAMES += ["group", "pos_label", "memory_limit", "checkpoint", "force", "wheel", "background_above"]
+_NAMES += ["group", "pos_label", "memory_limit", "pca", "checkpoint", "force", "wheel"]
+_NAMES += ["background_above"]
 _CHOICE = re.compile(rf"\b({'|'.join(_NAMES)})='(\w+)'")
 _ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(\[\.\.\.\]|\.\.\.|True)?(?![\w'\"])")
 

@@ -22,11 +22,13 @@ def cluster(
         ),
     ],
     columns: options.Columns,
+    pca: options.Pca = None,
     no_scale: options.NoScale = False,
     no_report: Annotated[
         bool, options.flag("--no-report", "Write no page with tables and maps.")
     ] = False,
     parameters: options.Parameters = None,
+    memory_limit: options.MemoryLimit = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -49,24 +51,26 @@ def cluster(
     page = output.with_suffix(".html")
     refuse_existing([output, *[page][no_report:]], force=force, inputs=[file])
 
-    from bagwise._methods.ready_made import instance_scaler
+    from bagwise._methods.ready_made import instance_steps
     from bagwise._validation import check_bags
-    from bagwise.cli.reading import note_labels, read_columns
+    from bagwise.cli.reading import note_labels, note_width, read_columns
     from bagwise.extras import import_extra
     from bagwise.report._clusters import cluster_page, cluster_summary, clustered_instances
 
     if not no_report:
         for module in ("jinja2", "matplotlib"):
             import_extra(module, extra="report")
+    components = options.n_components(pca)
     model = CSP.make({**options.parse_parameters(parameters), "n_clusters": n_clusters})
-    data = read_columns(file, columns)
+    data = read_columns(file, columns, memory_limit)
     note_labels(data, columns)
     check_bags(None, data.bags, reset=True)  # gaps are refused before they are scaled
     labels_of_bags = data.labels if data.label_sets is None else data.label_sets
     known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()
     bags = data.bags
-    if not no_scale:
-        bags = instance_scaler(sparse=bags.is_sparse).fit_transform(bags)
+    note_width(bags, components)
+    for _, step in instance_steps(scale=not no_scale, sparse=bags.is_sparse, pca=components):
+        bags = step.fit_transform(bags)
     with progress(f"Clustering {bags.n_instances} instances"):
         model.fit(bags, known)
     instances = clustered_instances(model, data.bags, known)

@@ -41,8 +41,10 @@ def evaluate(
     scoring: options.Scoring = None,
     baseline: options.Baselines = None,
     no_baseline: options.NoBaseline = False,
+    pca: options.Pca = None,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
+    memory_limit: options.MemoryLimit = None,
     output: Annotated[
         Path | None,
         options.output_option(
@@ -56,12 +58,13 @@ def evaluate(
 
     Reads a file of labelled bags. All methods and baselines have the same folds, stratified by
     label; with --group, bags of one group stay together, such as the slides of a patient. Instances
-    are standardised inside the folds. Each score is shown as its mean and standard deviation over
-    the folds, then each difference to the first method with its interval (corrected resampled
-    t-test) and probabilities. AUC of more than two classes is the mean of each against all others.
-    Baselines: the commonest label, and trees on pooled statistics (mean, min, max and std of each
-    feature), with a warning where a method is not better than these trees. With -o scores.csv the
-    table is written too, and the scores of each fold to scores.folds.csv.
+    are standardised inside the folds; with --pca the methods, but not the baselines, see their
+    principal components. Each score is shown as its mean and standard deviation over the folds,
+    then each difference to the first method with its interval (corrected resampled t-test) and
+    probabilities. AUC of more than two classes is the mean of each against all others. Baselines:
+    the commonest label, and trees on pooled statistics (mean, min, max and std of each feature),
+    with a warning where a method is not better than these trees. With -o scores.csv the table is
+    written too, and the scores of each fold to scores.folds.csv.
 
     ```
     bagwise evaluate musk1.csv
@@ -70,12 +73,13 @@ def evaluate(
     bagwise evaluate musk1.csv -m citation-knn --folds 3 --baseline sil --json
     bagwise evaluate musk1.csv -m nsk --scoring AUC --scoring f1 --no-baseline -o scores.csv
     bagwise evaluate words.csv --label-set label_set -m citation-knn
+    bagwise evaluate musk1.csv -m pdmisvm --pca auto
     ```
     """
     written = _outputs(output)
     refuse_existing(written, force=force, inputs=[file])
     from bagwise._methods.ready_made import BASELINES, affordable_baselines, baselines
-    from bagwise.cli.reading import has_chosen_order, positive_note, read_labelled
+    from bagwise.cli.reading import has_chosen_order, note_width, positive_note, read_labelled
     from bagwise.model_selection import compare
     from bagwise.model_selection._folds import make_folds
     from bagwise.model_selection._measures import check_scoring
@@ -87,7 +91,12 @@ def evaluate(
     baselines(label_sets=False, names=beside)
     for name, found in chosen.items():  # wrong names and parameters are refused before reading
         found.make(settings[name])
-    bags, known, groups = read_labelled(file, columns, positive=positive, group=group)
+    components = options.n_components(pca)
+    bags, known, groups = read_labelled(
+        file, columns, positive=positive, group=group, memory_limit=memory_limit
+    )
+    if set(chosen) != {"pooled-trees"}:
+        note_width(bags, components)
     has_sets, sparse = known.has_sets, bags.is_sparse
     scores = check_scoring(scoring or None, label_sets=has_sets)
     # Scorers of scikit-learn take the label 1 for the positive one of two.
@@ -97,7 +106,7 @@ def evaluate(
         found.check_labels(label_sets=has_sets)
     splits = make_folds(y, n_folds=folds, n_repeats=repeats, seed=seed, groups=groups)
     models = {
-        name: make_model(found, settings[name], scale=not no_scale, sparse=sparse)
+        name: make_model(found, settings[name], scale=not no_scale, sparse=sparse, pca=components)
         for name, found in chosen.items()
     }
     names = affordable_baselines(bags, beside)
@@ -123,7 +132,8 @@ def evaluate(
     if json:
         facts = {"file": str(file), "bags": len(bags), "classes": known.classes.tolist()}
         facts |= {"group": group, "folds": folds, "repeats": repeats, "seed": seed}
-        facts |= {"parameters": values, "methods": [found.summary() for found in comparison]}
+        facts |= {"pca": components, "parameters": values}
+        facts |= {"methods": [found.summary() for found in comparison]}
         facts |= {"differences": [difference.summary() for difference in differences]}
         print_json(facts | {"warnings": warnings, "written": written})
     else:

@@ -36,6 +36,7 @@ def fit(
             metavar="N", min=0, help="Seed of the folds, and of a method that draws at random."
         ),
     ] = None,
+    pca: options.Pca = None,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
@@ -63,7 +64,7 @@ def fit(
     refuse_existing([output], force=force, inputs=[file])
 
     from bagwise.base._pipelines import final_estimator, fit_arguments
-    from bagwise.cli.reading import has_chosen_order, positive_note, read_labelled
+    from bagwise.cli.reading import has_chosen_order, note_width, positive_note, read_labelled
     from bagwise.extras import import_extra
     from bagwise.persistence import save_model
     from bagwise.persistence._fingerprints import MOST_BAGS, fingerprints
@@ -71,6 +72,7 @@ def fit(
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
     chosen = find_method(method)
+    components = options.n_components(pca)
     values = options.parse_parameters(parameters) | _drawn(chosen, folds, seed)
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
     estimator = chosen.make(settings)  # a wrong parameter is refused before a long reading
@@ -88,7 +90,9 @@ def fit(
         corrected=corrected,
     )
     chosen.check_labels(label_sets=y.has_sets)
-    model = make_model(chosen, settings, scale=not no_scale, sparse=bags.is_sparse)
+    if chosen.name != "pooled-trees":
+        note_width(bags, components)
+    model = make_model(chosen, settings, scale=not no_scale, sparse=bags.is_sparse, pca=components)
     classes = y.classes.tolist()
     # With --pos-label the model learns 0 and 1: it sorts its classes.
     coded = has_chosen_order(y, positive)

@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 _SHOWN = 20  # labels in the table
 
 
-def info(file: options.File, columns: options.Columns, json: options.Json = False) -> None:
+def info(
+    file: options.File,
+    columns: options.Columns,
+    memory_limit: options.MemoryLimit = None,
+    json: options.Json = False,
+) -> None:
     """Show what is in a file: bags, instances, features, labels, gaps.
 
     Reads a file of bags as the other commands do, and writes nothing: see here whether your columns
@@ -29,7 +34,7 @@ def info(file: options.File, columns: options.Columns, json: options.Json = Fals
     from bagwise.cli.reading import read_columns
     from bagwise.inspection._tables import summarise
 
-    data = read_columns(file, columns)
+    data = read_columns(file, columns, memory_limit)
     facts = {"file": str(file), **summarise(data.bags)}
     counts = _label_counts(data)
     if json:

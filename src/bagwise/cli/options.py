@@ -69,6 +69,25 @@ def parse_parameters(texts: Iterable[str] | None) -> dict[str, Any]:
     return parameters
 
 
+def n_components(pca: str | None) -> int | str | None:
+    """Read ``--pca``: a number of components, "auto", or None where it is not given.
+
+    Parameters
+    ----------
+    pca : str or None
+        What was given to ``--pca``.
+
+    Returns
+    -------
+    int, "auto" or None
+    """
+    if pca is None or pca == "auto":
+        return pca
+    if not pca.isdecimal() or int(pca) < 1:
+        raise InputError(f"--pca {pca}: expected a number of components, such as 32, or auto.")
+    return int(pca)
+
+
 def parameters_by_method(values: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Any]:
     """Give each method its parameters: ``nsk.C`` is that of one method, ``C`` that of all.
 
@@ -242,6 +261,15 @@ Parameters = Annotated[
     ),
 ]
 NoScale = Annotated[bool, flag("--no-scale", "Take features as they are: no standardisation.")]
+Pca = Annotated[
+    str | None,
+    option(
+        "--pca",
+        metavar="N",
+        help="Project instances to their N first principal components; auto chooses N. For many "
+        "columns and few bags, such as features of foundation models.",
+    ),
+]
 Folds = Annotated[int, typer.Option("--folds", metavar="N", min=2, help="Number of folds.")]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the folds.")]
 MemoryLimit = Annotated[

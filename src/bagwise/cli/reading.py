@@ -15,7 +15,7 @@ from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
 from bagwise.cli.corrections import Known
 from bagwise.cli.options import Columns
-from bagwise.cli.output import note, progress
+from bagwise.cli.output import note, progress, warning
 from bagwise.exceptions import InputError, LabelError, ModelFileError
 from bagwise.io.columns import Request
 from bagwise.io.contents import Contents
@@ -25,10 +25,11 @@ from bagwise.io.table import open_table
 from bagwise.labels import Labels, positive_by_name, sorted_labels
 from bagwise.persistence import load_model
 
+_WIDE = 200  # features from which --pca is recommended
 _ROLES = ("bag", "label", "label_set", "id_column", "merge")
 
 
-def read_columns(path: Path, chosen: Columns) -> Contents:
+def read_columns(path: Path, chosen: Columns, memory_limit: str | None = None) -> Contents:
     """Read the columns of a file that the options of a command name.
 
     Parameters
@@ -37,12 +38,31 @@ def read_columns(path: Path, chosen: Columns) -> Contents:
         The file of bags.
     chosen : Columns
         The columns; None stands for those of the usual names.
+    memory_limit : str or None, default=None
+        As in `Request`.
 
     Returns
     -------
     Contents
     """
-    return _read(path, _request(chosen))
+    return _read(path, _request(chosen, memory_limit=memory_limit))
+
+
+def note_width(bags: Bags, pca: int | str | None) -> None:
+    """Warn where features are many for so few bags, and no projection is asked for.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags to learn from.
+    pca : int, "auto" or None
+        What was given to ``--pca``.
+    """
+    if pca is None and not bags.is_sparse and bags.n_features > max(_WIDE, 2 * len(bags)):
+        warning(
+            f"{bags.n_features} features are many for {len(bags)} bags, and a method may learn "
+            "their noise: try --pca auto."
+        )
 
 
 def read_labelled(

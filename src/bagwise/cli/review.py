@@ -48,6 +48,7 @@ def review(
             help="Write the corrections made so far as .parquet, .csv or .tsv, and stop.",
         ),
     ] = None,
+    memory_limit: options.MemoryLimit = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -85,7 +86,14 @@ def review(
     if len(shown) > 1:
         raise InputError("--image, --audio and --text exclude each other: show one of them.")
     chosen = options.Columns(bag=bag, labels=labels)
-    data = read_for_model(file, fitted, facts, chosen, extra_columns=[name for _, name in shown])
+    data = read_for_model(
+        file,
+        fitted,
+        facts,
+        chosen,
+        memory_limit=memory_limit,
+        extra_columns=[name for _, name in shown],
+    )
     media = None
     for kind, name in shown:
         media = _served(file, kind, data.columns[name])

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from bagwise._types import Array, Bools, Ints
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator, instance_model
+from bagwise.engines import row_blocks
 from bagwise.exceptions import InputError
 
 Columns = dict[str, Array]
@@ -286,15 +286,21 @@ def summarise(bags: Bags) -> dict[str, Any]:
     dict
         Plain values, by name.
     """
-    sizes, values, names = bags.sizes, bags.instances, bags.feature_names
-    if sparse.issparse(values):
+    sizes, names = bags.sizes, bags.feature_names
+    if bags.is_sparse:
+        values = bags.instances
         missing = int(np.isnan(values.data).sum())
         spread = values.max(axis=0).toarray() - values.min(axis=0).toarray()
         constant = np.flatnonzero(spread.ravel() == 0)
     else:
-        gaps = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
-        missing = int(gaps.sum())
-        constant = np.flatnonzero((values == values[:1]).all(axis=0) | gaps.all(axis=0))
+        first = bags.rows(slice(0, 1))
+        missing, equal, empty = 0, np.ones(bags.n_features, bool), np.ones(bags.n_features, bool)
+        for _, block in row_blocks(bags):
+            gaps = np.isnan(block) if block.dtype.kind == "f" else np.zeros(block.shape, bool)
+            missing += int(gaps.sum())
+            equal &= (block == first).all(axis=0)
+            empty &= gaps.all(axis=0)
+        constant = np.flatnonzero(equal | empty)
     return {
         "bags": len(bags),
         "instances": bags.n_instances,
@@ -304,7 +310,7 @@ def summarise(bags: Bags) -> dict[str, Any]:
         "median_bag": float(np.median(sizes)) if len(sizes) else 0.0,
         "largest_bag": int(sizes.max(initial=0)),
         "empty_bags": int((sizes == 0).sum()),
-        "values": f"{'sparse ' if sparse.issparse(values) else ''}{values.dtype}",
+        "values": f"{'sparse ' if bags.is_sparse else ''}{bags.dtype}",
         "missing_values": missing,
         "constant_features": [int(j) if names is None else names[j] for j in constant],
     }
