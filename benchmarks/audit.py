@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import StandardScaler
 
@@ -26,6 +25,8 @@ from bagwise.assumptions._check import Row
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cli.audit import audited_model, overview
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
+
+from .peers import peers
 
 ROOT = Path(__file__).parent.parent
 KEPT = ROOT / "results" / "audit"
@@ -43,35 +44,6 @@ VARIANTS = {
         PrimalDualMISVM(**STANDARD),
     ),
 }
-
-
-class Peer:
-    """A model of another package, which takes a list of standardised arrays and labels -1, 1."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    def fit(self, bags: list[Any], y: Any) -> "Peer":
-        self.scaler = StandardScaler().fit(np.concatenate(bags))
-        self.model.fit(self._scaled(bags), np.where(y == 1, 1.0, -1.0))
-        return self
-
-    def decision_function(self, bags: list[Any]) -> Any:
-        return self.model.decision_function(self._scaled(bags))
-
-    def _scaled(self, bags: list[Any]) -> list[Any]:
-        return [self.scaler.transform(bag) for bag in bags]
-
-
-def peers() -> dict[str, Callable[[], Any]]:
-    """Models of sawmil (`pip install "sawmil[osqp]"`), where it is installed."""
-    try:
-        from sawmil import NSK, RBF, sMIL
-    except ImportError:
-        return {}
-    kinds = {"sawmil NSK": NSK, "sawmil sMIL": sMIL}
-    settings = {"kernel": RBF(gamma=1 / 16), "solver": "osqp"}
-    return {name: lambda kind=kind: Peer(kind(**settings)) for name, kind in kinds.items()}
 
 
 def models() -> dict[str, Callable[[], Any]]:

@@ -1,0 +1,108 @@
+"""Other packages beside bagwise, in the same folds: `python -m benchmarks.peers`.
+
+Prints accuracy, AUC and CPU seconds of five folds, for models of bagwise, of scikit-learn alone and
+of sawmil (`pip install "sawmil[osqp]"`) where it is installed.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+
+from bagwise._methods import find_method, make_model
+from bagwise.base._selections import bag_scores, undecided_score
+from bagwise.datasets import load_elephant, load_musk1
+from bagwise.exceptions import DataNotFoundError
+
+
+class Peer:
+    """A model of another package, which takes a list of standardised arrays and labels -1, 1."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def fit(self, bags: list[Any], y: Any) -> "Peer":
+        self.scaler = StandardScaler().fit(np.concatenate(bags))
+        self.model.fit(self._scaled(bags), np.where(y == 1, 1.0, -1.0))
+        return self
+
+    def decision_function(self, bags: list[Any]) -> Any:
+        return self.model.decision_function(self._scaled(bags))
+
+    def _scaled(self, bags: list[Any]) -> list[Any]:
+        return [self.scaler.transform(bag) for bag in bags]
+
+
+def peers() -> dict[str, Callable[[], Any]]:
+    """Models of sawmil (`pip install "sawmil[osqp]"`), where it is installed.
+
+    C is the cost of a bag, as in bagwise: divided by the number of bags, which is the default, they
+    stay near chance on Musk1.
+    """
+    try:
+        from sawmil import NSK, RBF, sMIL
+    except ImportError:
+        return {}
+    kinds = {"sawmil NSK": NSK, "sawmil sMIL": sMIL}
+    settings = {"solver": "osqp", "scale_C": False}
+    return {
+        name: lambda kind=kind: Peer(kind(kernel=RBF(), **settings)) for name, kind in kinds.items()
+    }
+
+
+class Means:
+    """Three lines of scikit-learn: the mean of each bag, and trees."""
+
+    def fit(self, bags: list[Any], y: Any) -> "Means":
+        self.trees = ExtraTreesClassifier(300, random_state=0).fit(self._rows(bags), y)
+        return self
+
+    def predict_proba(self, bags: list[Any]) -> Any:
+        return self.trees.predict_proba(self._rows(bags))
+
+    def _rows(self, bags: list[Any]) -> Any:
+        return np.array([bag.mean(axis=0) for bag in bags])
+
+
+def compared() -> dict[str, Callable[[], Any]]:
+    """The models, by name."""
+    ours = {
+        f"bagwise {name}": lambda name=name: make_model(
+            find_method(name), {}, scale=True, sparse=False
+        )
+        for name in ("nsk", "smil", "auto")
+    }
+    return {"scikit-learn, trees on bag means": Means} | peers() | ours
+
+
+def main() -> None:
+    for name, load in {"Musk1": load_musk1, "Elephant": load_elephant}.items():
+        try:
+            data = load()
+        except DataNotFoundError as error:
+            print(f"{name}: {error}")
+            continue
+        bags = [np.asarray(bag, dtype=float) for bag in data.bags]
+        folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(bags, data.y))
+        print(f"| {name} | accuracy | AUC | CPU seconds |\n|---|---:|---:|---:|")
+        for what, make in compared().items():
+            start, scores = time.process_time(), np.zeros(len(bags))
+            right = np.zeros(len(bags))
+            for train, test in folds:
+                model = clone(make(), safe=False).fit([bags[i] for i in train], data.y[train])
+                found = bag_scores(model, [bags[i] for i in test]).reshape(len(test), -1)[:, -1]
+                scores[test] = found - undecided_score(model, 1)
+                right[test] = scores[test] > 0
+            accuracy, auc = accuracy_score(data.y, right), roc_auc_score(data.y, scores)
+            seconds = time.process_time() - start
+            print(f"| {what} | {accuracy:.3f} | {auc:.3f} | {seconds:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
