@@ -209,3 +209,17 @@ def test_any_text_is_read_or_refused(tmp_path_factory, text, kind):
 def test_the_file_of_a_clip_is_where_the_name_is_missing(tmp_path):
     (tmp_path / "x.txt").write_text(f"{TABLE}1\tS\t1\t0\t3\t0\t1\tWren\tw\t0.5\t\t\n")
     assert open_birdnet(tmp_path / "x.txt").read(["file"]).to_pylist() == [{"file": "x"}]
+
+
+@pytest.mark.parametrize("written", ["site 1/a.wav", "site 1/a", "a.wav", "a"])
+def test_labels_of_recordings_are_found_with_and_without_folder_and_ending(clips, written):
+    frame = pd.DataFrame([clip[:3] for clip in clips], columns=["file", "start", "end"])
+    frame["e"] = [clip[3][0] for clip in clips]
+    names = [written, "c.flac", "b"]
+    labels = pd.DataFrame({"file": names, "label_set": ["wren", "owl", None]})
+    data = read_bags(frame, labels=labels)
+    assert data.classes.tolist() == ["owl", "wren"]
+    assert data.label_sets.tolist() == [[0, 1], [-1, -1], [1, 0]]
+    twice = pd.DataFrame({"file": ["x/a.wav", "y/a.wav"], "label_set": ["wren", "owl"]})
+    with pytest.raises(BagwiseError, match="both the bag 'a'"):
+        read_bags(frame, labels=twice)

@@ -38,10 +38,11 @@ from bagwise.io.table import open_frame, open_table, read_table
 from bagwise.io.write_table import BagTable, write_csv, write_parquet
 
 _MISSING = ("unlabelled", "drop", "error")
-_USUAL_IDS = ("bag", "slide_id")  # of a table of labels
-_SLIDE_SUFFIXES = {
+_USUAL_IDS = ("bag", "slide_id", "file", "file_path", "filename", "recording")  # of labels
+_SUFFIXES = {  # of slides and recordings
     *("h5", "hdf5", "pt", "svs", "tif", "tiff", "ndpi", "mrxs", "scn", "vms", "vmu", "svslide"),
     *("bif", "czi", "dcm", "vsi", "isyntax", "sdpc", "zarr", "png", "jpg", "jpeg"),
+    *("wav", "flac", "mp3", "ogg", "opus", "m4a", "aac", "aif", "aiff", "wma"),
 }
 
 
@@ -467,29 +468,35 @@ def _with_id_column(table: Source, request: Request) -> Request:
 
 
 def _without_suffix(name: str) -> str:
-    """A name without the suffix of a slide or of its features."""
+    """A name without the suffix of a slide, of its features, or of a recording."""
     stem, dot, suffix = name.rpartition(".")
-    return stem if dot and suffix.lower() in _SLIDE_SUFFIXES else name
+    return stem if dot and suffix.lower() in _SUFFIXES else name
+
+
+def _file_name(name: str) -> str:
+    """A name without folders and suffix: BirdNET and others write whole paths of recordings."""
+    return _without_suffix(name.replace("\\", "/").rpartition("/")[2])
 
 
 def _entries(bags: Bags, known: Sequence[str]) -> _Entries:
-    """Find the entry of each bag by its id, possibly with the suffix of a slide file."""
+    """Find the entry of each bag by its id; else without its suffix, else without its folder."""
     place = {name: row for row, name in enumerate(known)}
     ids = [str(name) for name in bags.names.tolist()]
-    if not all(name in place for name in ids):
+    for fold in (_without_suffix, _file_name):
+        absent = {name for name in ids if name not in place}
+        if not absent:
+            break
         entries: dict[str, list[str]] = {}
         for key in known:
-            entries.setdefault(_without_suffix(key), []).append(key)
-        found = [
-            [name] if name in place else entries.get(_without_suffix(name), []) for name in ids
-        ]
-        twice = next((keys for keys in found if len(keys) > 1), None)
+            entries.setdefault(fold(key), []).append(key)
+        found = {name: entries.get(fold(name), []) for name in absent}
+        twice = next((keys for keys in found.values() if len(keys) > 1), None)
         if twice is not None:
             raise LabelError(
                 f"labels= has {twice[0]!r} and {twice[1]!r}, which are both the bag "
-                f"{_without_suffix(twice[0])!r}: keep one."
+                f"{fold(twice[0])!r}: keep one."
             )
-        ids = [keys[0] if keys else name for keys, name in zip(found, ids, strict=True)]
+        ids = [found[name][0] if found.get(name) else name for name in ids]
     rows = np.array([place.get(name, -1) for name in ids], dtype=np.int64)
     if len(rows) and (rows < 0).all():
         raise LabelError(
