@@ -4,7 +4,10 @@ import json
 import subprocess
 import sys
 
-HEAVY = ("numba", "pyarrow", "matplotlib", "polars", "typer", "skops", "h5py", "jinja2", "torch")
+HEAVY = (
+    *("numba", "pyarrow", "matplotlib", "polars", "typer", "skops", "h5py", "jinja2", "torch"),
+    "triton",
+)
 
 
 ROOMS = (

@@ -166,6 +166,13 @@ class Labels:
                 f"the label sets have shape {array.shape}, {array.shape[-1]} columns for "
                 f"{len(classes)} classes: {short_list(classes)}."
             )
+        if (
+            array.dtype.kind in ("b", "i", "u")
+            and array.size
+            and array.min() >= 0
+            and array.max() <= 1
+        ):
+            return cls("sets", classes, indicator=array.astype(np.int8))
         unknown = (array == UNLABELLED).all(axis=1)
         odd = np.flatnonzero(~unknown & ~((array == 0) | (array == 1)).all(axis=1))
         if len(odd):

@@ -1,7 +1,7 @@
 import pytest
 
 from bagwise.engines import connection
-from engine_examples import mapped, start_workers_quickly
+from engine_examples import DEVICE, mapped, start_workers_quickly
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +38,7 @@ def mover(engine, request):
         return lambda bags: bags.distribute(client, npartitions=2)
     if engine == "tensor":
         pytest.importorskip("torch")
-        return lambda bags: bags.to("cpu")
+        return lambda bags: bags.to(DEVICE)
     if engine == "mapped":
         folder = request.getfixturevalue("tmp_path")
         return lambda bags: mapped(bags, folder)

@@ -11,6 +11,9 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.metric_learning import MIMLCA, MultiInstancePLDA
 from bagwise.solvers.margin.primal_dual import LinearSpace, primal_dual
 
+# Where tests put tensors: `BAGWISE_TEST_DEVICE=cuda pytest tests/engines -k "tensor"` on a GPU.
+DEVICE = os.environ.get("BAGWISE_TEST_DEVICE", "cpu")
+
 
 def mapped(bags, folder):
     path = folder / f"{id(bags)}.npy"

@@ -1,15 +1,21 @@
 """Bags as torch tensors."""
 
+import importlib.util
+from functools import cache
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bagwise import Bags
 from bagwise.compiled import segments
+from bagwise.engines import arrays, codes_by_bag, jit, tensors, to_numpy
 from bagwise.solvers.annotation import orlr_parts
 from bagwise.solvers.annotation.orlr_parts import BagLabelSets
 from checks import example
-from engine_examples import with_label_sets
+from engine_examples import DEVICE, with_label_sets
 
 
 def test_tensors_come_back_as_they_went():
@@ -31,25 +37,71 @@ def test_orlr_on_tensors_hands_hard_bags_to_the_kernel(monkeypatch):
     how = BagLabelSets(bags.offsets, sets, background=False, max_operations=300.0).how
     assert len(np.unique(how)) == 2  # some bags are approximated
     theta = 100 * np.random.default_rng(0).normal(size=(5, 7))  # and some underflow
-    options = {
-        "background": False, "fit_intercept": True, "max_operations": 300.0
-    }  # fmt: skip
+    options = {"background": False, "fit_intercept": True, "max_operations": 300.0}
     arguments = sets.astype(np.int8), np.linspace(1, 2, len(bags))
     expected = orlr_parts.ORLRPart(bags, *arguments, **options).loss(theta)
     for table in (orlr_parts.TENSOR_TABLE, 200):  # all bags at once, and a few at a time
         monkeypatch.setattr(orlr_parts, "TENSOR_TABLE", table)
-        part = orlr_parts.TensorORLRPart(bags.to("cpu"), *arguments, **options)
+        part = orlr_parts.TensorORLRPart(bags.to(DEVICE), *arguments, **options)
         value, gradient = part.loss(theta)
         assert value == pytest.approx(expected[0], rel=1e-12)
         np.testing.assert_allclose(gradient, expected[1], atol=1e-10)
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("rates", [(0.0, 0.0), (0.1, 0.0), (0.1, 0.05)])
+@pytest.mark.parametrize("codes", [False, True])
+def test_orlr_on_tensors_is_that_on_arrays(background, rates, codes, rng):
+    pytest.importorskip("torch")
+    n_labels, sizes = 14, rng.integers(1, 17, 30)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    X = rng.normal(size=(offsets[-1], 4))
+    sets = np.zeros((len(sizes), n_labels), np.int8)
+    for i, size in enumerate(sizes):  # up to 14 labels: some sets are too large for the device
+        sets[i, rng.permutation(n_labels)[: rng.integers(1, size + 1)]] = 1
+    known = []
+    if codes:
+        instance_codes = np.full(len(X), -1)
+        instance_codes[offsets[:-1:2]] = sets[::2].argmax(axis=1)
+        known = [codes_by_bag(instance_codes, offsets)]
+    options = {"background": background, "fit_intercept": True, "max_operations": 1e9}
+    arguments = sets, rng.uniform(0.5, 2, len(sizes)), *known
+    theta = rng.normal(size=(n_labels + background, 5))
+    for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 1e-5)):
+        bags = Bags(X.astype(dtype), offsets)
+        here = orlr_parts.ORLRPart(bags, *arguments, **options, rates=rates)
+        there = orlr_parts.TensorORLRPart(bags.to(DEVICE), *arguments, **options, rates=rates)
+        assert len(there.groups) == 4
+        assert 0 < len(there.others) < 10
+        (value, gradient), (other, found) = here.loss(theta, rates), there.loss(theta, rates)
+        assert other == pytest.approx(value, rel=tolerance)
+        np.testing.assert_allclose(found, gradient, atol=tolerance * np.abs(gradient).max())
+        here.expect(theta, rates)
+        there.expect(theta, rates)
+        np.testing.assert_allclose(to_numpy(there.posterior), here.posterior, atol=tolerance)
+
+
+def test_where_triton_fails_plain_torch_is_used(monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(tensors, "_triton_works", cache(tensors._triton_works.__wrapped__))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    tensor = SimpleNamespace(is_cuda=True, device=torch.device("cpu"))
+
+    class Broken:
+        def __getitem__(self, grid):
+            raise RuntimeError("no C compiler")
+
+    monkeypatch.setattr(jit, "probe", Broken())
+    with pytest.warns(UserWarning, match=r"Triton cannot compile.*no C compiler.*plain torch"):
+        assert not tensors.has_kernels(tensor)
+    assert not tensors.has_kernels(tensor)  # and warns once
+    assert not tensors.has_kernels(torch.zeros(1))
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(0, 1000))
 @settings(deadline=None, max_examples=15)
 def test_reductions_on_tensors_are_those_on_arrays(sizes, seed):
     torch = pytest.importorskip("torch")
-    from bagwise.engines import arrays, tensors
-
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     values = np.random.default_rng(seed).integers(0, 4, (offsets[-1], 2)).astype(float)
     bag = torch.as_tensor(np.repeat(np.arange(len(sizes)), sizes))

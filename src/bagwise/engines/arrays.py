@@ -70,6 +70,47 @@ def like(array: Any, other: Any) -> Any:
     return np.asarray(array, dtype=other.dtype)
 
 
+def as_numpy(array: Any, dtype: Any) -> Array:
+    """Bring an array here in another precision, converted where it is.
+
+    Parameters
+    ----------
+    array : ndarray or tensor
+        The values.
+    dtype : numpy dtype
+        The precision.
+
+    Returns
+    -------
+    ndarray
+        Contiguous.
+    """
+    if is_tensor(array):
+        torch = import_extra("torch", extra="torch")
+        array = to_numpy(array.to(getattr(torch, np.dtype(dtype).name)).contiguous())
+    return np.ascontiguousarray(array, dtype)
+
+
+def identity(n: int, other: Any) -> Any:
+    """The identity matrix, where another array is and in its precision.
+
+    Parameters
+    ----------
+    n : int
+        Rows and columns.
+    other : ndarray or tensor
+        Shows where and in which type.
+
+    Returns
+    -------
+    ndarray or tensor of shape (n, n)
+    """
+    if is_tensor(other):
+        torch = import_extra("torch", extra="torch")
+        return torch.eye(n, dtype=other.dtype, device=other.device)
+    return np.eye(n, dtype=other.dtype)
+
+
 def beside(array: Array, other: Any) -> Any:
     """Bring a numpy array to where another one is, in its own type, to be written into.
 
@@ -172,7 +213,8 @@ def extremes(table: Any) -> tuple[float, float]:
     if 0 in values.shape:
         return 0.0, 0.0
     if is_tensor(values):
-        return float(values.min()), float(values.max())
+        low, high = values.aminmax()
+        return float(low), float(high)
     if values.ndim == 2 and values.flags.f_contiguous:
         values = values.T
     step = max(1, BLOCK // max(1, values[0].size))
@@ -243,6 +285,23 @@ def empty(X: Any, shape: tuple[int, ...]) -> Any:
     ndarray or tensor
     """
     return X.new_empty(shape) if is_tensor(X) else empty_beside(X, shape, X.dtype)
+
+
+def zeros(X: Any, shape: tuple[int, ...]) -> Any:
+    """An array of zeros, of the type of X and where X is.
+
+    Parameters
+    ----------
+    X : ndarray, CSR or tensor
+        Shows where and in which type.
+    shape : tuple of int
+        The shape of the new array.
+
+    Returns
+    -------
+    ndarray or tensor
+    """
+    return X.new_zeros(shape) if is_tensor(X) else np.zeros(shape, X.dtype)
 
 
 def centred_blocks(
@@ -316,9 +375,10 @@ def gram(X: Any, mean: Floats | None = None) -> Any:
     ndarray or tensor of shape (n_columns, n_columns)
     """
     if is_tensor(X):
-        blocks = centred_blocks(X, mean, double=True)
-        start = float64(X.new_zeros((X.shape[1], X.shape[1])))
-        return sum((block.T @ block for _, block in blocks), start)
+        total = float64(zeros(X, (X.shape[1], X.shape[1])))
+        for _, block in centred_blocks(X, mean, double=True):
+            total.addmm_(block.T, block)
+        return total
     upper = upper_gram(X, np.zeros(X.shape[1]) if mean is None else mean)
     return upper + np.triu(upper, 1).T
 
@@ -394,7 +454,7 @@ def cholesky(matrix: Any) -> tuple[Any, float]:
             factor = lapack.cholesky(float64(matrix))
         except np.linalg.LinAlgError:
             return matrix, 0.0
-    inverse = solve_upper(factor, like(np.eye(len(factor)), factor))
+    inverse = solve_upper(factor, identity(len(factor), factor))
     return factor, 1.0 / float((matrix**2).sum() ** 0.5 * (inverse**2).sum())
 
 

@@ -1,6 +1,9 @@
 """torch: bags on a device, and reductions per bag there."""
 
+import importlib.util
+import os
 import warnings
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -72,6 +75,43 @@ def free_memory(device: Any) -> float | None:
         None where the device shares the memory of this process, or does not tell.
     """
     return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else None
+
+
+def has_kernels(tensor: Any) -> bool:
+    """Tell whether Triton kernels can be launched on a tensor.
+
+    Parameters
+    ----------
+    tensor : tensor
+        Any.
+
+    Returns
+    -------
+    bool
+        True on a CUDA device where Triton works; plain torch does the same elsewhere. Also True
+        where Triton interprets its kernels (TRITON_INTERPRET=1), for tests.
+    """
+    if not (tensor.is_cuda or os.environ.get("TRITON_INTERPRET") == "1"):
+        return False
+    return importlib.util.find_spec("triton") is not None and _triton_works(tensor.device)
+
+
+@cache
+def _triton_works(device: Any) -> bool:
+    from bagwise.engines.jit import probe
+
+    out = torch.zeros(1, dtype=torch.float64, device=device)
+    try:
+        probe[(1,)](out)
+        return float(out) == 2
+    except Exception as error:  # no C compiler, an old Triton, a device it does not know
+        message = " ".join(str(error).split())[:200]
+        warnings.warn(
+            f"Triton cannot compile kernels here ({type(error).__name__}: {message}): plain torch "
+            "is used, which is slower.",
+            stacklevel=2,
+        )
+        return False
 
 
 def segment_max(values: Any, bag: Any, n_bags: int) -> Any:

@@ -323,7 +323,8 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         checkpoint = self._checkpoint(bags, labels)
         instances = local_instances(bags)
         if instances is None:
-            result, state = self._learn_elsewhere(bags, labels, checkpoint)
+            result, state = self._learn_elsewhere(bags, candidates, checkpoint)
+            state["classes_"] = labels.classes
         else:
             classes = labels.classes
             del labels  # one byte per bag and class: the candidates hold the same
@@ -353,24 +354,22 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
         )
 
     def _learn_elsewhere(
-        self, bags: Bags, labels: Labels, checkpoint: Checkpoint | None
+        self, bags: Bags, candidates: Candidates, checkpoint: Checkpoint | None
     ) -> tuple[SolverResult, dict[str, Any]]:
         if self.kernel != "linear":
             raise InputError(
                 "bags on a device or a cluster are fitted with kernel='linear'; for other kernels "
                 "use Nystroem features."
             )
-        result, state = mimlca_by_parts(
+        return mimlca_by_parts(
             bags,
-            labels.indicator,
-            one_each=self.instances_per_label == 1,
+            candidates,
             center=self.center,
             n_components=self.n_components,
             ridge=self.ridge,
             **self._search(),
             checkpoint=checkpoint,
         )
-        return result, {"classes_": labels.classes, **state}
 
 
 @with_parameters

@@ -1,16 +1,16 @@
 """ORLR on a block of bags: label sets, posterior labels, and the likelihood with its gradient.
 
 The posterior labels of numpy arrays are found by ``bagwise.compiled.label_subsets``. For torch
-tensors the same recursion runs on many bags at once: bags with equally many labels go side by side,
-one instance of each per step. Bags in which it underflows, or that are approximated, are few; the
-compiled code does them.
+tensors the same recursion runs on many bags at once: bags with about equally many labels go side by
+side, one instance of each per step; on a GPU as one kernel (``orlr_kernels``). Bags in which it
+underflows, or that are approximated, are few; the compiled code does them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -23,12 +23,13 @@ from bagwise.compiled.arguments import read_only
 from bagwise.compiled.threads import SMALL, block_bounds, n_threads, run_blocks
 from bagwise.engines import Part, codes_of_instances, digest, to_numpy
 from bagwise.engines.arrays import beside, column_sums, exp, float64, like, log_softmax, product
-from bagwise.engines.tensors import torch
+from bagwise.engines.tensors import has_kernels, torch
 
 BLOCK = 2**23  # scores held at once
 LARGEST_TABLE = 2**29  # bytes that exact inference on one bag may hold
 TENSOR_TABLE = 2**27  # values of the forward table of a group of bags
-LARGEST_SET = 12  # labels; the compiled code needs less memory for larger sets
+# Labels per bag of the groups; the compiled code needs less memory for larger sets.
+SET_SIZES = 3, 6, 9, 12
 UNDERFLOW = 1e-250
 
 Rates = tuple[float, float]  # probabilities that a label is missing, and that it is spurious
@@ -404,104 +405,147 @@ class _Part(LinearPart):
 
 @dataclass(frozen=True)
 class _Group:
-    """Bags with k labels each, the longest first."""
+    """Bags with at most k labels each, the longest first, as one padded batch.
+
+    A padding label is a member of the subset from the start. Rows are those of the group, bag by
+    bag; the last of the k + 1 columns is the background.
+    """
 
     k: int
-    bags: Ints
-    rows: Any  # (n_steps, n_bags) row of the j-th instance; the first n_running[j] are valid
-    n_running: list[int]
-    columns: Any  # (n_bags, k or k + 1 with background)
+    bags: Any  # (n_bags,)
+    sizes: Any  # (n_bags,)
+    first: Any  # (n_bags,) first row of each bag
+    start: Any  # (n_bags,) the padding labels, as a bit mask
+    n_unlisted: Any  # (n_bags,) labels that are not in the set
+    n_running: list[int]  # bags with a j-th row
+    rows: Any  # (n_rows,) among all instances
+    place: Any  # (n_rows, k + 1) of a label among all scores; any of the row for padding
+    allowed: Any  # (n_rows, k + 1) whether the row may have the label
 
 
 class TensorORLRPart(_Part):
-    """All bags on a device, in groups of bags with equally many labels."""
+    """All bags on a device, in groups of bags with about equally many labels.
+
+    An evaluation waits for the device once, when its result is copied. Whether the recursion
+    underflowed somewhere is known only then; such bags are few, and the compiled code does them.
+    """
 
     def __init__(self, bags: Bags, *per_bag: Any, **options: Any) -> None:
         super().__init__(bags, *per_bag, **options)
-        device, subsets = self.X.device, compiled.label_subsets
-        self.instance_codes = torch.as_tensor(self.bag_sets.instance_codes, device=device)
+        self.instance_codes = beside(self.bag_sets.instance_codes, self.X)
+        self.bag_weights = beside(self.weights, self.X)
         n_labels = (self.indicator == 1).sum(axis=1)
-        fast = (self.bag_sets.how == subsets.EXACT) & (n_labels <= LARGEST_SET)
+        fast = (self.bag_sets.how == compiled.label_subsets.EXACT) & (n_labels <= SET_SIZES[-1])
         self.others = np.flatnonzero(~fast)
-        self.groups: list[_Group] = []
-        for k in np.unique(n_labels[fast]):
-            mine = np.flatnonzero(fast & (n_labels == k))
-            mine = mine[np.argsort(-bags.sizes[mine], kind="stable")]
-            self.groups += self._groups_of(int(k), mine)
+        size = np.searchsorted(SET_SIZES, n_labels)
+        self._recursion: Any = subset_recursion
+        if has_kernels(self.X):
+            from bagwise.solvers.annotation import orlr_kernels
+
+            self._recursion = orlr_kernels.subset_recursion
+        self._ends: dict[tuple[int, float], Any] = {}
+        self.groups = [
+            self._group(k, some)
+            for i, k in enumerate(SET_SIZES)
+            for some in self._cut(k, np.flatnonzero(fast & (size == i)))
+        ]
 
     def expect(self, theta: Floats, rates: Rates = CORRECT) -> None:
         """The E-step: keep the posterior labels of all instances."""
         self._at(rates)
-        self.posterior = self._posteriors(self._scores(theta, slice(None)))[0]
+        scores = self._scores(theta, slice(None))
+        norm = torch.logsumexp(scores, dim=1)
+        self.posterior, _, failed = self._posteriors(scores, norm, self.others)
+        if bool(failed.any()):
+            self.posterior = self._posteriors(scores, norm, self._hard(failed))[0]
+
+    def loss(self, theta: Floats, rates: Rates = CORRECT) -> tuple[float, Floats]:
+        """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
+        self._at(rates)
+        scores = self._scores(theta, slice(None))
+        norm = torch.logsumexp(scores, dim=1)
+        found, failed = self._loss(scores, norm, self.others)
+        if found[1] > 0:
+            found, _ = self._loss(scores, norm, self._hard(failed))
+        return float(found[0]), found[2:].reshape(theta.shape)
+
+    def _loss(self, scores: Any, norm: Any, hard: Ints) -> tuple[Floats, Any]:
+        """Value, number of bags that failed and gradient, as one array; which bags failed."""
+        posterior, log_likelihood, failed = self._posteriors(scores, norm, hard)
+        residual = (scores - norm[:, None]).exp_().sub_(posterior).mul_(self._row_weights)
+        of_b = residual.sum(dim=0) if self.fit_intercept else torch.zeros_like(residual[0])
+        of_W = float64(residual.to(self.X.dtype).T @ self.X)
+        value = -(self.bag_weights @ log_likelihood)
+        head = torch.stack([value, failed.sum().to(value.dtype)])
+        gradient = torch.cat([of_W, of_b[:, None]], dim=1)
+        return to_numpy(torch.cat([head, gradient.ravel()])), failed
+
+    def _hard(self, failed: Any) -> Ints:
+        return np.union1d(self.others, np.flatnonzero(to_numpy(failed)))
+
+    @cached_property
+    def _instance_weights(self) -> Any:
+        return beside(np.repeat(self.weights, self.bags.sizes) * self.bag_sets.is_counted, self.X)
+
+    @property
+    def _row_weights(self) -> Any:
+        return self._instance_weights[:, None]
+
+    def _scores(self, theta: Floats, rows: slice) -> Any:
+        """X W' + b, in float64."""
+        there = beside(theta, self.X)  # copied to the device once
+        scores = float64(self.X[rows] @ there[:, :-1].to(self.X.dtype).T)
+        return scores + there[:, -1]
 
     def _blocks(self) -> Iterator[tuple[slice, slice]]:
         yield slice(None), slice(None)
 
-    def _residual(self, bags: slice, scores: Any) -> tuple[Any, Floats]:
-        posterior, log_likelihood = self._posteriors(scores)
-        each = like(self._instance_weights[:, None], scores)
-        return (exp(log_softmax(scores)) - posterior) * each, to_numpy(log_likelihood)
+    def _posteriors(self, scores: Any, norm: Any, hard: Ints) -> tuple[Any, Any, Any]:
+        """Posterior of every instance, log P(Y | X) of every bag, and where that underflowed.
 
-    def _posteriors(self, scores: Any) -> tuple[Any, Any]:
-        """Posterior of every instance, and log P(Y | X) of every bag."""
+        The compiled code does the `hard` bags.
+        """
         posterior = torch.zeros_like(scores)
-        norm = torch.logsumexp(scores, dim=1)
         log_likelihood = scores.new_zeros(len(self.bags))
-        slow = [torch.as_tensor(self.others, device=scores.device)]
+        failed = torch.zeros(len(self.bags), dtype=torch.bool, device=scores.device)
         for group in self.groups:
-            slow.append(self._expect_group(group, scores, norm, posterior, log_likelihood))
-        chosen = np.sort(to_numpy(torch.cat(slow)))
-        if len(chosen):
-            self._expect_compiled(chosen, scores, posterior, log_likelihood)
-        return posterior, log_likelihood
+            self._expect_group(group, scores, norm, posterior, log_likelihood, failed)
+        if len(hard):
+            self._expect_compiled(hard, scores, posterior, log_likelihood)
+            failed[beside(hard, scores)] = False
+        return posterior, log_likelihood, failed
 
     def _expect_group(
-        self, group: _Group, scores: Any, norm: Any, posterior: Any, log_likelihood: Any
-    ) -> Any:
-        """Fill in the bags of a group; returns those in which it underflowed."""
-        k, n_steps, n_bags = group.k, len(group.n_running), len(group.bags)
+        self, group: _Group, scores: Any, norm: Any, posterior: Any, log_likelihood: Any,
+        failed: Any,
+    ) -> None:  # fmt: skip
+        """Fill in the bags of a group."""
+        k, rows = group.k, group.rows
         missing, spurious = self.bag_sets.missing, self.bag_sets.spurious
-        bags = torch.as_tensor(group.bags, device=scores.device)
-        inside = scores.new_zeros(n_bags)
-        qs = []
-        for rows, m in zip(group.rows, group.n_running, strict=True):
-            log_q = scores[rows[:m, None], group.columns[:m]]
-            if len(self.instance_codes):
-                label = self.instance_codes[rows[:m], None]
-                log_q = log_q.where((label < 0) | (label == group.columns[:m]), -torch.inf)
-            if not self.bag_sets.background:
-                log_q = torch.cat([log_q, log_q.new_full((m, 1), -torch.inf)], dim=1)
-            if missing > 0:
-                log_q = log_q + np.log1p(-missing)
-                silent = self._log_mass(rows[:m], scores, norm) + np.log(missing)
-                log_q[:, k] = torch.logaddexp(log_q[:, k], silent)
-            total = torch.logsumexp(log_q, dim=1)
-            inside[:m] += total - norm[rows[:m]]
-            qs.append((log_q - total[:, None]).exp())
-        table = scores.new_zeros(n_steps + 1, n_bags, 1 << k)
-        table[0, :, 0] = 1.0
-        for j, (q, m) in enumerate(zip(qs, group.n_running, strict=True)):
-            table[j + 1, m:] = table[j, m:]
-            table[j + 1, :m] = _forward(table[j, :m], q, k)
-        after = torch.zeros_like(table[0])
-        after[:, -1] = 1.0
-        if spurious > 0:
-            absent = [k - state.bit_count() for state in range(1 << k)]
-            after[:] = spurious ** scores.new_tensor(absent)
-        total = (table[-1] * after).sum(dim=1)
-        for j in range(n_steps - 1, -1, -1):
-            m, rows = group.n_running[j], group.rows[j]
-            joint, after[:m] = _backward(table[j, :m], after[:m], qs[j], k)
-            joint = joint / joint.sum(dim=1, keepdim=True)
-            if missing > 0:
-                posterior[rows[:m]] = self._silent(rows[:m], scores, norm) * joint[:, k, None]
-                width = k
-            else:
-                width = k + self.bag_sets.background
-            posterior[rows[:m, None], group.columns[:m, :width]] += joint[:, :width]
-        log_likelihood[bags] = inside + total.log()
-        log_likelihood[bags] += (self.indicator.shape[1] - k) * np.log1p(-spurious)
-        return bags[~(total > UNDERFLOW)]
+        log_q = scores.take(group.place).masked_fill_(~group.allowed, -torch.inf)
+        if missing > 0:
+            log_q += np.log1p(-missing)
+            silent = self._log_mass(rows, scores, norm) + np.log(missing)
+            log_q[:, k] = torch.logaddexp(log_q[:, k], silent)
+        inside = torch.logsumexp(log_q, dim=1)
+        q = (log_q - inside[:, None]).exp_()
+        joint, total, sums = self._recursion(q, inside - norm[rows], group, self._end(k))
+        joint /= joint.sum(dim=1, keepdim=True)
+        if missing > 0:
+            posterior[rows] = self._silent(rows, scores, norm) * joint[:, k, None]
+            joint[:, k] = 0.0
+        # Padding adds zeros.
+        posterior.view(-1).scatter_add_(0, group.place.view(-1), joint.view(-1))
+        log_likelihood[group.bags] = sums + total.log() + group.n_unlisted * np.log1p(-spurious)
+        failed[group.bags] = ~(total > UNDERFLOW)
+
+    def _end(self, k: int) -> Any:
+        """Weight of each subset after the last instance: labels that it lacks are spurious."""
+        key = k, float(self.bag_sets.spurious)
+        if key not in self._ends:
+            lacking = np.array([k - subset.bit_count() for subset in range(1 << k)])
+            self._ends[key] = beside(key[1] ** lacking, self.X)
+        return self._ends[key]
 
     def _log_mass(self, rows: Any, scores: Any, norm: Any) -> Any:
         """Logarithm of the chance of any label, or of the known one."""
@@ -541,27 +585,42 @@ class TensorORLRPart(_Part):
             value, device=scores.device
         )
 
-    def _groups_of(self, k: int, mine: Ints) -> list[_Group]:
-        """Cut bags of k labels, the longest first, so that the table of each group fits."""
-        groups, start = [], 0
-        while start < len(mine):
-            longest = int(self.bags.sizes[mine[start]])
-            stop = start + max(1, TENSOR_TABLE // ((longest + 1) << k))
-            groups.append(self._group(k, mine[start:stop]))
-            start = stop
-        return groups
+    def _cut(self, k: int, mine: Ints) -> list[Ints]:
+        """Cut bags, the longest first, so that the table of each group fits."""
+        mine = mine[np.argsort(-self.bags.sizes[mine], kind="stable")]
+        part = np.cumsum(self.bags.sizes[mine] << k) // TENSOR_TABLE
+        return np.split(mine, np.flatnonzero(np.diff(part)) + 1) if len(mine) else []
 
     def _group(self, k: int, mine: Ints) -> _Group:
-        sizes = self.bags.sizes[mine]
-        steps = np.arange(sizes[0])
-        rows = self.bags.offsets[:-1][mine][None, :] + steps[:, None]
-        rows = np.minimum(rows, self.bags.n_instances - 1)  # those past the end are not read
-        n_running = [int(np.count_nonzero(sizes > j)) for j in steps]
-        columns = np.nonzero(self.indicator[mine] == 1)[1].reshape(len(mine), k)
+        sizes, n_classes = self.bags.sizes[mine], self.n_classes
+        first = offsets_of(sizes)
+        bag = np.repeat(np.arange(len(mine)), sizes)
+        rows = self.bags.offsets[:-1][mine][bag] + np.arange(first[-1]) - first[bag]
+        columns = np.full((len(mine), k + 1), -1)
+        of, label = np.nonzero(self.indicator[mine] == 1)
+        n_labels = np.bincount(of, minlength=len(mine))
+        columns[of, np.arange(len(of)) - offsets_of(n_labels)[of]] = label
         if self.bag_sets.background:
-            last = np.full((len(mine), 1), self.indicator.shape[1])
-            columns = np.hstack([columns, last])
-        return _Group(k, mine, beside(rows, self.X), n_running, beside(columns, self.X))
+            columns[:, k] = n_classes - 1
+        start = (1 << k) - (1 << n_labels)  # bits of the padding labels
+        allowed = columns[bag] >= 0
+        if len(self.bag_sets.instance_codes):
+            code = self.bag_sets.instance_codes[rows, None]
+            allowed &= (code < 0) | (code == columns[bag])
+        place = rows[:, None] * n_classes + np.maximum(columns[bag], 0)
+        move = partial(beside, other=self.X)
+        return _Group(
+            k=k,
+            bags=move(mine),
+            sizes=move(sizes),
+            first=move(first[:-1]),
+            start=move(start),
+            n_unlisted=move(float64(self.indicator.shape[1] - n_labels)),
+            n_running=np.searchsorted(-sizes, -np.arange(sizes[0])).tolist(),
+            rows=move(rows),
+            place=move(place),
+            allowed=move(allowed),
+        )
 
 
 class ORLRPart(_Part):
@@ -583,6 +642,27 @@ class ORLRPart(_Part):
 
     def _residual(self, bags: slice, scores: Array) -> tuple[Array, Floats]:
         return loss_residuals(self.bag_sets, bags, scores, self.weights[bags])
+
+
+def subset_recursion(q: Any, inside: Any, group: _Group, end: Any) -> tuple[Any, Any, Any]:
+    """The recursion over subsets of all bags of a group; see ``orlr_kernels``."""
+    k, n_bags = group.k, len(group.sizes)
+    joint, bag = torch.empty_like(q), torch.arange(n_bags, device=q.device)
+    a, sums = q.new_zeros(n_bags, 1 << k), q.new_zeros(n_bags)
+    a[bag, group.start] = 1.0
+    table = []
+    for j, m in enumerate(group.n_running):
+        table.append(a[:m])
+        rows = group.first[:m] + j
+        sums[:m] += inside[rows]
+        a = torch.cat([_forward(a[:m], q[rows], k), a[m:]])
+    total = a @ end
+    b = end.repeat(n_bags, 1)
+    for j in range(len(table) - 1, -1, -1):
+        m = group.n_running[j]
+        rows = group.first[:m] + j
+        joint[rows], b[:m] = _backward(table[j], b[:m], q[rows], k)
+    return joint, total, sums
 
 
 def _halves(table: Any, c: int) -> tuple[Any, Any]:

@@ -15,7 +15,7 @@ from bagwise._types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.compiled.threads import even_bounds, over_bags, run_blocks
 from bagwise.engines import digest, to_numpy
-from bagwise.engines.arrays import like
+from bagwise.engines.arrays import beside, like
 from bagwise.engines.tensors import segment_argmax, segment_max, torch
 from bagwise.solvers.margin.primal_dual_parts import (
     BasePart,
@@ -81,6 +81,10 @@ class TensorOneSidedPart(_OneSided, TensorPrimalDualPart):
 
     STATE = _OneSided.STATE
 
+    def __init__(self, bags: Bags, signs: Floats, weights: Floats, *, cost: float) -> None:
+        super().__init__(bags, signs, weights, cost=cost)
+        self.column_signs = beside(np.ascontiguousarray(signs, np.float64), self.X)
+
     def _begin_residual(self) -> None:
         """The residual takes the place of the last change of the scores."""
 
@@ -93,10 +97,16 @@ class TensorOneSidedPart(_OneSided, TensorPrimalDualPart):
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Floats, Any, Floats]:
         """The updates q, t and duals, then `project`."""
+        if self._kernels:
+            from bagwise.solvers.margin import one_sided_kernels
+
+            settings = self._settings(factor, shift, mu, next_mu)
+            found = to_numpy(one_sided_kernels.update_bags(self, settings))
+            return found[:3].sum(axis=1), self.changed.T @ self.X, found[3]
         self.scores += self.changed * like(factor, self.scores)
         self.scores += like(shift, self.scores)
         scores, bag = self.scores.double(), self.bag
-        signs = like(self.signs, scores)
+        signs = self.column_signs
         phi = scores - self.theta.double() / mu
         highest = segment_max(phi, bag, len(self.bags))
         at_rest = self.max_t - self.sigma / mu

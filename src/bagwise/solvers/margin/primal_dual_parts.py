@@ -17,8 +17,10 @@ from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.threads import bag_bounds, over_bags, run_blocks
 from bagwise.engines import Part, digest, to_numpy
-from bagwise.engines.arrays import beside, like, product
-from bagwise.engines.tensors import segment_argmax, segment_max, top_three, torch
+from bagwise.engines.arrays import beside, like, product, zeros
+from bagwise.engines.tensors import has_kernels, segment_argmax, segment_max, top_three, torch
+
+LARGEST_WITH_KERNELS = 256  # classes of a bag that fit in the registers of a GPU
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ class BasePart(Part):
         group = np.repeat(groups, self.bags.sizes)
         root = np.sqrt(np.repeat(p.weights, self.bags.sizes))
         n_features = X.shape[1]
-        grams = like(np.zeros((1 if p.shared else p.n_classes, n_features, n_features)), X)
+        grams = zeros(X, (1 if p.shared else p.n_classes, n_features, n_features))
         # Blocks keep the weighted copy of the rows small; each row enters one product only.
         step = max(n_features, 8192)
         for start in range(0, X.shape[0], step):
@@ -246,15 +248,20 @@ class TensorPrimalDualPart(BasePart):
         self.bag = torch.as_tensor(bags.bag_index, dtype=torch.int64, device=device)
         self.classes = torch.arange(self.problem.n_classes, device=device)
         self.is_own = self.codes[:, None] == self.classes  # (n_bags, n_classes)
-        times = self.weights * (1.0 + self.problem.extra * self.is_own)  # D_m, per bag
-        self.times = times.to(self.X.dtype)
+        self.times = self.weights * (1.0 + self.problem.extra * self.is_own)  # D_m, per bag
+        self.offsets = torch.as_tensor(bags.offsets, dtype=torch.int64, device=device)
+        self._kernels: Any = None
+        if has_kernels(self.X) and self.problem.n_classes <= LARGEST_WITH_KERNELS:
+            from bagwise.solvers.margin import primal_dual_kernels
+
+            self._kernels = primal_dual_kernels
 
     def feature_ranges(self) -> tuple[Any, Any]:
         """Smallest and largest value of each feature."""
         return self.X.amin(dim=0), self.X.amax(dim=0)
 
     def _first_scores(self, W: Any) -> tuple[Any, Any, Any]:
-        scores = self.X @ W.T
+        scores = (self.X @ W.T).contiguous()
         largest = segment_max(scores, self.bag, len(self.bags))
         return scores, segment_argmax(scores, largest, self.bag), largest.double()
 
@@ -268,16 +275,28 @@ class TensorPrimalDualPart(BasePart):
 
     def change(self, step: Any) -> tuple[Floats, Floats]:
         """How the scores change with a step of W: sums and sums of squares, per class."""
-        self.changed = self.X @ step.T
-        weighted = self.changed * self.times[self.bag]
-        both = torch.stack([weighted, weighted * self.changed]).sum(dim=1, dtype=torch.float64)
+        self.changed = (self.X @ step.T).contiguous()
+        if self._kernels:
+            both = (self._kernels.moments(self.offsets, self.changed) * self.times).sum(dim=1)
+        else:
+            weighted = self.changed * self.times[self.bag].to(self.X.dtype)
+            both = torch.stack([weighted, weighted * self.changed]).sum(dim=1, dtype=torch.float64)
         first, second = to_numpy(both)
         return first, second
+
+    def _settings(self, factor: Floats, shift: Floats, mu: float, next_mu: float) -> Any:
+        """What a kernel reads besides the state, copied to the device once."""
+        return beside(np.concatenate([factor, shift, [self.cost, mu, next_mu]]), self.X)
 
     def update(
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Floats, Any, Floats]:
         """Lines 9 to 16 of Algorithm 1, then `project`."""
+        if self._kernels:
+            found = self._kernels.update_bags(self, self._settings(factor, shift, mu, next_mu))
+            self.residual_sums = found[3:]
+            report = to_numpy(found)  # before the product begins, so as not to wait for it
+            return report[:3], self.residual.T @ self.X, report[3:]
         self.scores += self.changed * like(factor, self.scores)
         self.scores += like(shift, self.scores)
         n_bags, K = self.is_own.shape

@@ -13,11 +13,20 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines import Checkpoint, Part, Parts, arrays, digest, place, retry_on_new_parts
-from bagwise.engines.arrays import float64, like, solve_upper, sums_by, to_numpy
+from bagwise.engines.arrays import (
+    as_numpy,
+    float64,
+    identity,
+    like,
+    solve_upper,
+    sums_by,
+    to_numpy,
+)
 from bagwise.engines.tensors import torch
 from bagwise.exceptions import InputError
 from bagwise.solvers.metric.column_span import RANK_TOLERANCE, shortest_basis
@@ -37,8 +46,8 @@ class MIMLCAPart(Part):
     ----------
     bags : Bags
         The bags.
-    indicator : ndarray of shape (n_bags, n_labels)
-        Their label sets.
+    sets : csr_array of shape (n_bags, n_labels)
+        Their label sets, by `Candidates.as_sets`.
     one_each : bool
         Whether a label has at most one row of a bag.
 
@@ -51,15 +60,15 @@ class MIMLCAPart(Part):
         The label of each row, -1 for none: those of the last assignment, and of the best start.
     """
 
-    def __init__(self, bags: Bags, indicator: Ints, *, one_each: bool) -> None:
-        self.bags, self.X, self.indicator = bags, bags.instances, indicator
-        self.candidates = Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
+    def __init__(self, bags: Bags, sets: sparse.csr_array, *, one_each: bool) -> None:
+        self.bags, self.X = bags, bags.instances
+        self.candidates = Candidates.from_sets(bags.offsets, sets, one_each=one_each)
         self.U: Any = None
         self.labels = self.kept = np.full(bags.n_instances, -2, dtype=np.int64)
 
     def identity(self) -> str:
         """Which bags these are."""
-        return digest(self.bags, self.indicator)
+        return digest(self.bags, self.candidates.labels, self.candidates.label_offsets)
 
     def sums(self) -> Any:
         """Sum of the rows of X."""
@@ -162,8 +171,8 @@ class TensorMIMLCAPart(MIMLCAPart):
     costs, one per instance and candidate label, are all that leaves the device.
     """
 
-    def __init__(self, bags: Bags, indicator: Ints, *, one_each: bool) -> None:
-        super().__init__(bags, indicator, one_each=one_each)
+    def __init__(self, bags: Bags, sets: sparse.csr_array, *, one_each: bool) -> None:
+        super().__init__(bags, sets, one_each=one_each)
         c = self.candidates
         n_candidates = np.diff(c.label_offsets)[bags.bag_index]  # of each row
         row = np.repeat(np.arange(bags.n_instances), n_candidates)
@@ -188,9 +197,8 @@ MIMLCAPart.tensor_part = TensorMIMLCAPart
 
 def mimlca_by_parts(
     bags: Bags,
-    indicator: Ints,
+    candidates: Candidates,
     *,
-    one_each: bool,
     center: bool,
     n_components: int | None,
     ridge: float,
@@ -206,10 +214,8 @@ def mimlca_by_parts(
     ----------
     bags : Bags
         The bags.
-    indicator : ndarray of shape (n_bags, n_labels)
+    candidates : Candidates
         Their label sets.
-    one_each : bool
-        Whether a label has at most one row of a bag.
     center : bool
         Whether features are centred.
     n_components : int or None
@@ -256,20 +262,19 @@ def mimlca_by_parts(
             L = to_columns(right)
         else:
             L = _metric_map(parts, to_columns, right, ridge)
-        features = parts.total("feature_sums")
-        sizes = to_numpy(counts)
+        centroids = parts.total("feature_sums") / (counts + (counts == 0))[:, None]
         assigned = np.concatenate(parts.each("assignments"))
         dtype = np.dtype(str(bags.dtype).removeprefix("torch."))
         state = {
-            "components_": np.ascontiguousarray(to_numpy(L).T.astype(dtype)),
+            "components_": as_numpy(L.T, dtype),
             "mean_": mean.astype(dtype),
-            "centroids_": (to_numpy(features) / np.maximum(sizes, 1)[:, None]).astype(dtype),
-            "category_sizes_": sizes.astype(np.int64),
+            "centroids_": as_numpy(centroids, dtype),
+            "category_sizes_": as_numpy(counts, np.int64),
             "assignments_": assigned,
         }
         return replace(result, solution=(assigned,)), state
 
-    with place(bags, MIMLCAPart, indicator, one_each=one_each) as parts:
+    with place(bags, MIMLCAPart, candidates.as_sets(), one_each=candidates.one_each) as parts:
         return retry_on_new_parts(parts, lambda: learn(parts), checkpoint)
 
 
@@ -307,11 +312,11 @@ def _metric_map(parts: Parts, to_columns: Callable[[Any], Any], right: Any, ridg
     """L = T (U_a'U_a)^-1 right, where rows are left out or there is a ridge."""
     if ridge > 0:
         G = parts.total("gram_of", True)
-        T = to_columns(like(np.eye(G.shape[0]), G))
+        T = to_columns(identity(G.shape[0], G))
         G = G + ridge * (T.T @ T)
     else:
         lost = parts.total("gram_of", False)
-        G = like(np.eye(lost.shape[0]), lost) - lost
+        G = identity(lost.shape[0], lost) - lost
     factor, rcond = arrays.cholesky(G)
     if rcond >= SMALLEST_LEFT:
         return to_columns(solve_upper(factor, solve_upper(factor, right, transposed=True)))

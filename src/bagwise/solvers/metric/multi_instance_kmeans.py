@@ -53,12 +53,23 @@ class Candidates:
     @classmethod
     def from_indicator(cls, offsets: Ints, indicator: Ints, *, one_each: bool) -> Self:
         """Read the candidates off a 0/1 array; a row of -1 (nothing known) has none."""
-        bag, label = np.nonzero(indicator == 1)
-        counts = np.bincount(bag, minlength=len(indicator))
-        label_offsets = offsets_of(counts)
-        return cls(
-            offsets, np.ascontiguousarray(label), label_offsets, indicator.shape[1], one_each
-        )
+        # Several times faster than numpy's search in two dimensions, for thousands of labels.
+        places = np.flatnonzero(np.ravel(indicator == 1))
+        bag, label = np.divmod(places, indicator.shape[1])
+        label_offsets = offsets_of(np.bincount(bag, minlength=len(indicator)))
+        return cls(offsets, label, label_offsets, indicator.shape[1], one_each)
+
+    @classmethod
+    def from_sets(cls, offsets: Ints, sets: sparse.csr_array, *, one_each: bool) -> Self:
+        """Read the candidates off the rows of a CSR array: what `as_sets` gave, or some of it."""
+        labels, label_offsets = (a.astype(np.int64) for a in (sets.indices, sets.indptr))
+        return cls(offsets, labels, label_offsets, sets.shape[1], one_each)
+
+    def as_sets(self) -> sparse.csr_array:
+        """The candidates with a row per bag, which `place` cuts like the bags."""
+        ones = np.ones(len(self.labels), np.int8)
+        shape = len(self.offsets) - 1, self.n_labels
+        return sparse.csr_array((ones, self.labels, self.label_offsets), shape=shape)
 
     @property
     def n_costs(self) -> int:
