@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils.validation import check_is_fitted
 
 from bagwise import Bags
@@ -20,6 +20,14 @@ def example(n_bags=24, n_classes=2, seed=0, dtype=np.float64):
     for array, label in zip(arrays, y, strict=True):
         array[rng.integers(len(array)), 0] += 5 * label
     return Bags.from_arrays(arrays, ids=[f"b{i}" for i in range(n_bags)]), np.array(list("pqr"))[y]
+
+
+def example_for(model, n_bags=24, n_classes=2, seed=0, dtype=np.float64):
+    """The example for a model: a regressor has numbers as y, the sum of the first feature."""
+    bags, y = example(n_bags, n_classes, seed, dtype)
+    if is_regressor(model):
+        y = np.array([bag[:, 0].sum() for bag in bags], dtype=np.float64)
+    return bags, y
 
 
 def answers(model, bags):
@@ -46,8 +54,8 @@ def assert_same_answers(found, expected):
 
 
 def check_order_of_bags_is_irrelevant(model):
-    bags, y = example()
-    test = example(seed=1)[0]
+    bags, y = example_for(model)
+    test = example_for(model, seed=1)[0]
     order = np.random.default_rng(2).permutation(len(bags))
     plain = clone(model).fit(bags, y)
     mixed = clone(model).fit(bags[order], y[order])
@@ -59,8 +67,8 @@ def check_order_of_bags_is_irrelevant(model):
 
 
 def check_order_of_instances_is_irrelevant(model):
-    bags, y = example()
-    test = example(seed=1)[0]
+    bags, y = example_for(model)
+    test = example_for(model, seed=1)[0]
     rng = np.random.default_rng(2)
     shuffle = [rng.permutation(size) for size in test.sizes]
     mixed_train = Bags.from_arrays([bag[rng.permutation(len(bag))] for bag in bags])
@@ -121,7 +129,7 @@ def vars_of(table):
 
 def check_inputs_are_untouched(model):
     """What `fit` and the answers are given is the user's own memory, and stays as it was."""
-    bags, y = example()
+    bags, y = example_for(model)
     for mine, arrays in own_tables(bags, model):
         assert np.shares_memory(mine.instances.data, arrays[0])  # bags are no copy
         labels = y.copy()
@@ -140,7 +148,7 @@ def check_inputs_are_untouched(model):
 
 
 def check_pickles(model):
-    bags, y = example()
+    bags, y = example_for(model)
     fitted = clone(model).fit(bags, y)
     assert_same_answers(answers(pickle.loads(pickle.dumps(fitted)), bags), answers(fitted, bags))
 
@@ -172,11 +180,14 @@ def check_pooled_instance_scores_are_the_bag_scores(model):
         return
     pool = POOLS[model.instance_pooling]
     for n_classes in (2, 3):
-        bags, y = example(n_classes=n_classes)
+        bags, y = example_for(model, n_classes=n_classes)
         fitted = clone(model).fit(bags, y)
         scores = fitted.score_instances(bags)
         assert scores.shape in ((bags.n_instances,), (bags.n_instances, n_classes))
         pooled = np.array([pool(of_bag) for of_bag in bags.split(scores)])
+        if is_regressor(model):
+            np.testing.assert_allclose(pooled, fitted.predict(bags), rtol=1e-9, atol=1e-10)
+            continue
         if pooled.ndim == 2 and n_classes == 2:  # one score per class, one decision
             pooled = pooled[:, 1] - pooled[:, 0]
         np.testing.assert_allclose(pooled, fitted.decision_function(bags), rtol=1e-9, atol=1e-10)
@@ -187,11 +198,15 @@ def check_key_instances_decide(model):
     if not hasattr(model, "key_instances"):
         return
     for n_classes in (2, 3):
-        bags, y = example(n_classes=n_classes)
+        bags, y = example_for(model, n_classes=n_classes)
         fitted = clone(model).fit(bags, y)
         rows = fitted.key_instances(bags)
         assert rows.shape == (len(bags),)
         assert ((rows >= 0) & (rows < bags.sizes)).all()
+        if is_regressor(model):
+            best = [values.argmax() for values in bags.split(fitted.score_instances(bags))]
+            np.testing.assert_array_equal(rows, best)
+            continue
         keys = {label: fitted.key_instances(bags, label=label) for label in fitted.classes_}
         scores = fitted.score_instances(bags) if hasattr(model, "score_instances") else None
         if scores is not None and scores.ndim == 1:  # one score: that of the second class
@@ -214,7 +229,7 @@ def check_key_instances_decide(model):
 
 def check_single_precision(model):
     """Answers of float32 instances agree with those of float64, as far as single digits go."""
-    bags, y = example(dtype=np.float32)
+    bags, y = example_for(model, dtype=np.float32)
     double = bags.with_instances(bags.instances.astype(np.float64))
     assert double.instances.dtype == np.float64
     single = answers(clone(model).fit(bags, y), bags)
@@ -233,7 +248,7 @@ def check_single_precision(model):
 
 
 def check_fitted_state_is_complete(model):
-    bags, y = example()
+    bags, y = example_for(model)
     fitted = clone(model).fit(bags, y)
     check_is_fitted(fitted)
     assert fitted.n_features_in_ == 4

@@ -14,7 +14,10 @@ NEEDS = {"MINet": "torch"}
 
 
 # Parameters with which the common checks take seconds, not minutes.
-QUICK = {"AutoBagClassifier": {"candidates": ["nsk", "mind"], "cv": 2}}
+QUICK = {
+    "AutoBagClassifier": {"candidates": ["nsk", "mind"], "cv": 2},
+    "AutoBagRegressor": {"candidates": ["nsk", "mind"], "cv": 2},
+}
 
 
 def quick(cls):

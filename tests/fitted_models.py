@@ -18,6 +18,7 @@ from bagwise import (
     cluster,
     metric_learning,
     preprocessing,
+    regression,
     semi_supervised,
 )
 from bagwise.base import RowEstimator
@@ -43,6 +44,7 @@ VARIANTS = [
     cluster.KernelKMeans(3, kernel="linear"),
     cluster.WellSVMClustering(4),
     metric_learning.MIMLCA(kernel="rbf", gamma=0.5, n_components=5),
+    regression.SetKernelRegressor(n_landmarks=8),
     preprocessing.InstanceTransformer(StandardScaler(with_mean=False)),
     semi_supervised.GradientS3VM(kernel="linear"),
     semi_supervised.GradientS3VM(n_landmarks=8),

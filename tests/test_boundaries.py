@@ -48,6 +48,7 @@ PACKAGES = {
     "embedding": FOUNDATION,
     "preprocessing": FOUNDATION,
     "classification": FOUNDATION | {"embedding"},
+    "regression": FOUNDATION,
     "cluster": FOUNDATION | {"annotation"},
     "semi_supervised": FOUNDATION,
     "annotation": FOUNDATION,
@@ -60,9 +61,10 @@ PACKAGES = {
     "model_selection": FOUNDATION | {"metrics"},
     "_methods": FOUNDATION
     | {"annotation", "classification", "cluster", "metric_learning", "semi_supervised"}
-    | {"embedding", "preprocessing"},
+    | {"embedding", "preprocessing", "regression"},
     "auto": FOUNDATION
-    | {"annotation", "classification", "embedding", "preprocessing", "_methods", "model_selection"},
+    | {"annotation", "classification", "regression", "embedding", "preprocessing"}
+    | {"_methods", "model_selection"},
     "assumptions": FOUNDATION | {"datasets"},
     "inspection": FOUNDATION | {"_moved", "metrics", "model_selection"},
     "report": FOUNDATION | {"_files", "metrics", "inspection", "model_selection"},

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.utils.estimator_checks import check_estimator
 
 from bagwise.base._fitted_state import fitted_state_problem
-from bagwise.base._trees import RandomisedTrees
+from bagwise.base._trees import RandomisedTrees, RandomisedTreesRegressor
 from bagwise.compiled import forests
 from bagwise.exceptions import ModelFileError
 
@@ -26,6 +26,16 @@ def test_the_trees_are_those_of_scikit_learn(rows, settings):
     expected = theirs.predict_proba(X)
     np.testing.assert_allclose(ours.predict_proba(X), expected, rtol=1e-12, atol=1e-15)
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+@pytest.mark.parametrize("settings", [{}, {"min_samples_leaf": 3, "max_features": None}])
+def test_the_trees_of_numbers_are_those_of_scikit_learn(rows, settings):
+    X, _ = rows
+    y = X[:, 0] + X[:, 1] ** 2
+    ours = RandomisedTreesRegressor(12, random_state=0, **settings).fit(X[:40], y[:40])
+    theirs = ExtraTreesRegressor(12, random_state=0, **{"max_features": 1 / 3} | settings)
+    expected = theirs.fit(X[:40], y[:40]).predict(X)
+    np.testing.assert_allclose(ours.predict(X), expected, rtol=1e-12)
 
 
 def test_the_mean_is_that_of_walks_down_the_trees(rng):
@@ -58,8 +68,9 @@ def test_a_single_class(rows):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")  # without pandas
-def test_scikit_learn_accepts_it():
-    check_estimator(RandomisedTrees(5, random_state=0))
+@pytest.mark.parametrize("cls", [RandomisedTrees, RandomisedTreesRegressor])
+def test_scikit_learn_accepts_it(cls):
+    check_estimator(cls(5, random_state=0))
 
 
 @pytest.mark.parametrize(

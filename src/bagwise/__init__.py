@@ -31,6 +31,7 @@ _PACKAGES = (
     "pairwise",
     "persistence",
     "preprocessing",
+    "regression",
     "report",
     "review",
     "semi_supervised",

@@ -8,7 +8,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bagwise import Bags
-from bagwise.classification import SetKernelSVM, _set_kernel
+from bagwise.base import _set_kernel
+from bagwise.classification import SetKernelSVM
 from bagwise.datasets import load_musk1
 from bagwise.exceptions import InputError, LabelError
 from bagwise.solvers.margin import libsvm

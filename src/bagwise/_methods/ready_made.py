@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -17,7 +18,7 @@ from bagwise.bags import Bags
 from bagwise.base._fitted_state import Classes, FittedState, ListOf, Model
 from bagwise.base._fitted_state import Floats as FloatsOf
 from bagwise.base._pipelines import kept_assumption
-from bagwise.base._trees import RandomisedTrees
+from bagwise.base._trees import RandomisedTrees, RandomisedTreesRegressor
 from bagwise.classification import CitationKNN, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity, BagStatistics
 from bagwise.exceptions import DataWarning, InputError, NotEnoughMemoryError
@@ -87,6 +88,32 @@ def pooled_trees(n_estimators: int = 300) -> Any:
     Pipeline
     """
     return make_pipeline(BagStatistics(), RandomisedTrees(n_estimators, random_state=0))
+
+
+def ridge_cv() -> Any:
+    """Ridge regression on standardised columns; its penalty by leave-one-out errors.
+
+    Returns
+    -------
+    Pipeline
+    """
+    return make_pipeline(StandardScaler(), RidgeCV(alphas=np.logspace(-2, 5, 15)))
+
+
+def pooled_trees_regressor(n_estimators: int = 300) -> Any:
+    """Extremely randomised trees on pooled statistics, for a number per bag.
+
+    Parameters
+    ----------
+    n_estimators : int, default=300
+        Number of trees.
+
+    Returns
+    -------
+    Pipeline
+    """
+    trees = RandomisedTreesRegressor(n_estimators, random_state=0)
+    return make_pipeline(BagStatistics(), trees)
 
 
 def metric_citation_knn(

@@ -8,6 +8,7 @@ from bagwise._validation.labels import (
     check_label,
     check_label_sets,
     check_length,
+    check_numbers,
     check_partial_labels,
     check_sample_weight,
 )
@@ -23,6 +24,7 @@ __all__ = [
     "check_label",
     "check_label_sets",
     "check_length",
+    "check_numbers",
     "check_partial_labels",
     "check_rows",
     "check_sample_weight",

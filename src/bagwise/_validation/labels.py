@@ -16,6 +16,7 @@ from bagwise.labels import Labels, is_missing, is_unlabelled, short_list
 
 LARGEST_WHOLE = 2**53  # floats beyond it cannot tell neighbouring whole numbers apart
 NO_CLASS = -2  # code of a label that is not among the classes
+LARGEST_NUMBER = 1e100  # sums of squares stay finite
 LARGEST_WEIGHT = 1e70  # products with weights and squared values stay finite
 
 
@@ -44,6 +45,44 @@ def check_bag_labels(y: Any, bags: Bags, *, min_classes: int = 1) -> Labels:
             "out or label it."
         )
     return Labels("single", *_classes_of(column, min_classes))
+
+
+def check_numbers(y: Any, bags: Bags) -> Floats:
+    """Check one number per bag, the target of a regression.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_bags,)
+        The numbers.
+    bags : Bags
+        The bags they belong to.
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_bags,)
+        Finite, and not so large that their squares overflow.
+    """
+    column = _label_column(y)
+    check_length(column, bags)
+    for i, what in _first_missing(column):
+        raise LabelError(
+            f"Input y contains {what}: {bags.name_of(i)} has no number ({column[i]!r}). Leave it "
+            "out."
+        )
+    try:
+        numbers = column.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise LabelError(
+            f"y holds {short_list(column[:3])}, which are not all numbers: a regressor learns a "
+            "number per bag, a classifier a label."
+        ) from error
+    largest = np.abs(numbers).max(initial=0)
+    if not largest <= LARGEST_NUMBER:
+        raise LabelError(
+            f"y holds the number {largest:.3g}: expected at most {LARGEST_NUMBER:.0e}, so that its "
+            "square is finite. Give it in a larger unit, or as a logarithm."
+        )
+    return numbers
 
 
 def check_partial_labels(y: Any, n_rows: int, *, min_classes: int = 2) -> Labels:

@@ -14,11 +14,13 @@ from bagwise.model_selection._measures import (
     label_measures,
     label_set_log_loss,
     mean_area_under_roc,
+    number_measures,
 )
 
-LOWER_IS_BETTER = {"log_loss"}
+LOWER_IS_BETTER = {"log_loss", "mae"}
 LABEL_METRICS = ("log_loss", "accuracy", "balanced_accuracy", "roc_auc")
 SET_METRICS = ("log_loss", "average_precision")
+NUMBER_METRICS = {"r2": "R2", "mae": "MAE", "spearman": "Spearman"}
 
 
 @dataclass
@@ -92,7 +94,18 @@ def out_of_fold_score(
     -------
     score, error : float
     """
-    values = [_score(metric, logits[fold], targets[fold], exclusive) for fold in folds]
+    return _over_folds([_score(metric, logits[f], targets[f], exclusive) for f in folds])
+
+
+def out_of_fold_number_score(
+    metric: str, predicted: Floats, targets: Floats, folds: list[Ints]
+) -> tuple[float, float]:
+    """Mean of a metric of numbers over folds, and its standard error; see `NUMBER_METRICS`."""
+    name = NUMBER_METRICS[metric]
+    return _over_folds([number_measures(targets[f], predicted[f])[name] for f in folds])
+
+
+def _over_folds(values: list[float]) -> tuple[float, float]:
     defined = np.array([value for value in values if not np.isnan(value)])
     if not len(defined):
         return float("nan"), float("nan")

@@ -1,4 +1,4 @@
-"""The methods that AutoBagClassifier combines: what each is, what it costs, what replaces it."""
+"""The methods that the ensembles combine: what each is, what it costs, what replaces it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_regressor
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -15,12 +15,12 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from bagwise._methods import find_method
-from bagwise._methods.ready_made import OnePerLabel
+from bagwise._methods.ready_made import OnePerLabel, ridge_cv
 from bagwise._types import Array, Floats, Ints
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.bags import Bags
 from bagwise.base._pipelines import kept_assumption
-from bagwise.base._trees import RandomisedTrees
+from bagwise.base._trees import RandomisedTrees, RandomisedTreesRegressor
 from bagwise.classification import (
     MILES,
     BagMarginSVM,
@@ -36,8 +36,10 @@ from bagwise.embedding import (
     InstanceSimilarity,
     RandomFourierEmbedding,
 )
+from bagwise.exceptions import InputError
 from bagwise.pairwise import kernel_between, kernel_width
 from bagwise.preprocessing import BagPipeline, InstanceTransformer, make_bag_pipeline
+from bagwise.regression import SetKernelRegressor
 
 MOST_BAGS = 3_000  # beyond, methods that compare all pairs of bags are replaced
 MOST_INSTANCES = 30_000  # the same of instances
@@ -159,8 +161,11 @@ def column_scores(model: Any, X: Any, sets: bool, n_columns: int) -> Floats:
     """Scores of bags by a fitted model, of shape (n_bags, n_columns).
 
     One column for two classes, else one per class or label. Probabilities become log-odds. A class
-    that was not among the training bags has the lowest score.
+    that was not among the training bags has the lowest score. The score by a regressor is its
+    prediction.
     """
+    if is_regressor(model):
+        return np.asarray(model.predict(X), dtype=np.float64).reshape(-1, 1)
     if hasattr(model, "decision_function"):
         scores = np.asarray(model.decision_function(X), dtype=np.float64)
     else:
@@ -345,3 +350,57 @@ def _listed(name: str, sets: bool) -> Member:
     method = find_method(name)
     model = method.make({})
     return Member(name, OnePerLabel(model) if sets and not method.label_sets else model)
+
+
+def default_regressors() -> list[Member]:
+    """The default candidates for a number per bag, the most often useful first."""
+    pooled = _pooled_trees(_Models(sets=False, n_columns=1)).held
+    fourier = Member("nsk (random Fourier)", ridge_cv(), RandomFourierEmbedding())
+    few = Member("mind (200 prototypes)", ridge_cv(), BagDissimilarity(n_prototypes=200))
+    extremes = Member("minimax (linear)", ridge_cv(), BagStatistics(statistics=("min", "max")))
+
+    def kernel(name: str, *replacements: Member, **options: Any) -> Member:
+        model = SetKernelRegressor(**options)
+        return Member(
+            name, model, growth=2.0, held=_pairs_of_bags, replacements=tuple(replacements)
+        )
+
+    return [
+        Member("pooled-trees", RandomisedTreesRegressor(), BagStatistics(), held=pooled),
+        Member("pooled-ridge", ridge_cv(), BagStatistics(), held=pooled),
+        kernel("nsk", fourier),
+        kernel("nsk-svr", loss="epsilon_insensitive"),
+        kernel("minimax", extremes, bag_kernel="minimax"),
+        Member(
+            "mind",
+            ridge_cv(),
+            BagDissimilarity(),
+            by_bag=True,
+            growth=2.0,
+            held=_pairs_of_bags,
+            replacements=(few,),
+        ),
+        Member("fisher-vectors", ridge_cv(), FisherVector(), shared=False),
+    ]
+
+
+def chosen_regressors(candidates: Any) -> list[Member]:
+    """The candidates as the user gave them: "default", names, or regressors by name."""
+    known = {member.name: member for member in default_regressors()}
+    if isinstance(candidates, str) and candidates == "default":
+        return [*known.values()]
+    if isinstance(candidates, Mapping):
+        for name, model in candidates.items():
+            if not is_regressor(model):
+                raise InputError(
+                    f"the candidate {name!r} is {type(model).__name__}: expected a regressor of "
+                    "bags, such as an embedding and a regressor of scikit-learn in a pipeline."
+                )
+        return [Member(name, model) for name, model in candidates.items()]
+    for name in candidates:
+        if name not in known:
+            raise InputError(
+                f"no regressor is called {name!r}: there are {', '.join(known)}, or give "
+                "regressors by name in a dict."
+            )
+    return [known[name] for name in candidates]

@@ -7,6 +7,7 @@ from bagwise.base._estimator import (
     in_canonical_order,
     with_known_labels,
 )
+from bagwise.base._regression import BagRegressorMixin
 from bagwise.base._scoring import (
     BagClassifierMixin,
     OneVsRestMixin,

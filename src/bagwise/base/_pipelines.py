@@ -3,6 +3,7 @@
 from typing import Any
 
 from sklearn import get_config
+from sklearn.base import is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import has_fit_parameter
@@ -88,6 +89,11 @@ def fit_arguments(model: Any, **given: Any) -> dict[str, Any]:
         name, model = model.steps[-1]
         prefix += f"{name}__"
     return {f"{prefix}{n}": value for n, value in given.items() if has_fit_parameter(model, n)}
+
+
+def predicts_numbers(model: Any) -> bool:
+    """Whether a model is a regressor, alone or in a pipeline: it predicts a number per bag."""
+    return hasattr(model, "__sklearn_tags__") and bool(is_regressor(model))
 
 
 def is_search(model: Any) -> bool:

@@ -3,8 +3,8 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bagwise import compiled
@@ -15,8 +15,8 @@ from bagwise.base._fitted_state import Classes, FittedState, Floats, Integers, W
 _LARGEST = np.finfo(np.float32).max  # trees compare values in single precision
 
 
-class RandomisedTrees(ClassifierMixin, BaseEstimator):
-    """Extremely randomised trees on rows: scikit-learn's `ExtraTreesClassifier`, kept as arrays.
+class _Forest(BaseEstimator):
+    """Extremely randomised trees as arrays; a subclass names the forest of scikit-learn.
 
     A model file with trees of scikit-learn is not trusted, because they index memory unchecked.
     The arrays of this class are compared with their declaration when a file is loaded.
@@ -38,16 +38,16 @@ class RandomisedTrees(ClassifierMixin, BaseEstimator):
     ----------
     n_features_in_ : int
         Number of columns.
-    classes_ : ndarray of shape (n_classes,)
-        The classes.
     left_, right_, features_, thresholds_ : ndarray of shape (n_nodes,)
         The nodes of all trees: a row goes left where its feature is not above the threshold. The
         children of a leaf are 0.
-    values_ : ndarray of shape (n_nodes, n_classes)
-        The shares of the classes among the training rows of each node.
+    values_ : ndarray of shape (n_nodes, n_outputs)
+        The values of each node.
     roots_ : ndarray of shape (n_estimators,)
         The first node of each tree.
     """
+
+    _forest: Any  # the class of scikit-learn
 
     def __init__(
         self,
@@ -68,12 +68,11 @@ class RandomisedTrees(ClassifierMixin, BaseEstimator):
         nodes = Integers("n_nodes", low=0, below="n_nodes")
         return {
             "n_features_in_": Whole(low=1),
-            "classes_": Classes(),
             "left_": nodes,
             "right_": nodes,
             "features_": Integers("n_nodes", low=0, below="n_features_in_"),
             "thresholds_": Floats("n_nodes"),
-            "values_": Floats("n_nodes", "n_classes"),
+            "values_": Floats("n_nodes", "n_outputs"),
             "roots_": Integers("n_trees", low=0, below="n_nodes"),
         }
 
@@ -85,7 +84,7 @@ class RandomisedTrees(ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_rows, n_features)
             The rows.
         y : array-like of shape (n_rows,)
-            Their labels.
+            Their labels, or their numbers.
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows.
 
@@ -93,8 +92,9 @@ class RandomisedTrees(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        forest = ExtraTreesClassifier(**self.get_params()).fit(_single(X), y, sample_weight)
+        numbers = is_regressor(self)
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=numbers)
+        forest = self._forest(**self.get_params()).fit(_single(X), y, sample_weight)
         trees = [estimator.tree_ for estimator in forest.estimators_]
         sizes = np.array([tree.node_count for tree in trees])
         self.roots_ = np.cumsum(sizes) - sizes
@@ -103,25 +103,80 @@ class RandomisedTrees(ClassifierMixin, BaseEstimator):
         self.features_ = np.concatenate([tree.feature for tree in trees]).clip(min=0)
         self.thresholds_ = np.concatenate([tree.threshold for tree in trees])
         self.values_ = np.concatenate([tree.value[:, 0] for tree in trees])
-        self.classes_ = forest.classes_
+        if not numbers:
+            self.classes_ = forest.classes_
         return self
 
-    def predict_proba(self, X: Any) -> FloatArray:
-        """Mean shares of the classes over the trees, of shape (n_rows, n_classes)."""
+    def _mean_values(self, X: Any) -> FloatArray:
+        """Mean over the trees of the values of the leaves, of shape (n_rows, n_outputs)."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         nodes = (self.left_, self.right_, self.features_, self.thresholds_, self.values_)
         return compiled.forests.mean_values(_single(X), self.roots_, *nodes)
+
+    def _join(self, children: list[Array]) -> Array:
+        """Count the children of each tree on from its root; -1, of a leaf, becomes 0."""
+        moved = zip(children, self.roots_, strict=True)
+        return np.concatenate([np.where(c < 0, 0, c + root) for c, root in moved])
+
+
+class RandomisedTrees(ClassifierMixin, _Forest):
+    """Extremely randomised trees on rows: scikit-learn's `ExtraTreesClassifier`, kept as arrays.
+
+    Parameters and attributes as in `_Forest`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes; ``values_`` holds their shares among the training rows of each node.
+    """
+
+    _forest = ExtraTreesClassifier
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {
+            "classes_": Classes(),
+            "values_": Floats("n_nodes", "n_classes"),
+        }
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Mean shares of the classes over the trees, of shape (n_rows, n_classes)."""
+        return self._mean_values(X)
 
     def predict(self, X: Any) -> Array:
         """Predict the class of each row, of shape (n_rows,)."""
         places = self.predict_proba(X).argmax(axis=1)
         return self.classes_[places]
 
-    def _join(self, children: list[Array]) -> Array:
-        """Count the children of each tree on from its root; -1, of a leaf, becomes 0."""
-        moved = zip(children, self.roots_, strict=True)
-        return np.concatenate([np.where(c < 0, 0, c + root) for c, root in moved])
+
+class RandomisedTreesRegressor(RegressorMixin, _Forest):
+    """The same for numbers: scikit-learn's `ExtraTreesRegressor`, kept as arrays.
+
+    By default a split is chosen from a third of the columns, Breiman's choice for regression.
+    """
+
+    _forest = ExtraTreesRegressor
+
+    def __init__(
+        self,
+        n_estimators: int = 300,
+        *,
+        max_features: str | float | None = 1 / 3,
+        min_samples_leaf: float = 1,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            n_estimators,
+            max_features=max_features,
+            min_samples_leaf=min_samples_leaf,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+
+    def predict(self, X: Any) -> FloatArray:
+        """Predict the number of each row, of shape (n_rows,)."""
+        return self._mean_values(X)[:, 0]
 
 
 def _single(X: FloatArray) -> Array:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from bagwise._types import Floats
 from bagwise.exceptions import InputError
-from bagwise.model_selection._evaluation import Evaluation, cross_validate
+from bagwise.model_selection._evaluation import Evaluation, cross_validate, predict_numbers
 from bagwise.model_selection._folds import Seed, Splitter, prepare
 from bagwise.model_selection._measures import LOWER_IS_BETTER
 from bagwise.model_selection._significance import corrected_t_test, probability_of_difference
@@ -189,7 +189,7 @@ class Comparison(Sequence[Evaluation]):
     def known_measure(self, measure: str | None = None) -> str:
         """The measure that models are compared by, where none is named; refuses unknown ones."""
         if measure is None:
-            for usual in ("AUC", "average precision", "accuracy"):
+            for usual in ("AUC", "average precision", "accuracy", "R2"):
                 if any(evaluation.mean(usual) is not None for evaluation in self):
                     return usual
             return self.measures[0]
@@ -235,7 +235,10 @@ def compare(
     """
     if not models:
         raise InputError("no models were given: give at least one, by its name.")
-    prepared = prepare(X, y, cv, groups, repeats=repeats, random_state=random_state)
+    numbers = predict_numbers(models)
+    prepared = prepare(
+        X, y, cv, groups, repeats=repeats, random_state=random_state, numbers=numbers
+    )
     evaluations = cross_validate(
         models, *prepared, scoring=scoring, n_jobs=n_jobs, after_fold=after_fold
     )

@@ -12,7 +12,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from bagwise._types import Array
 from bagwise.bags import Bags
-from bagwise.base._pipelines import fit_arguments
+from bagwise.base._pipelines import fit_arguments, predicts_numbers
+from bagwise.exceptions import InputError
 from bagwise.model_selection._folds import Fold, Seed, Splitter, prepare
 from bagwise.model_selection._measures import check_scoring, chosen_measures
 
@@ -28,7 +29,8 @@ class Evaluation:
     scores : dict of str to list of float
         The scores of each measure, one per fold; NaN where a fold leaves the measure undefined.
         Labels: accuracy, balanced accuracy, AUC (for several classes the mean of each against all
-        others). Label sets: one-error, coverage and average precision. Models with
+        others). Label sets: one-error, coverage and average precision. Numbers: R2, MAE (mean
+        absolute error) and Spearman (rank correlation). Models with
         ``predict_proba`` also have the log loss, for label sets the mean over all labels. Log loss,
         one-error and coverage are better when lower. With `scoring`, the scores it names.
     seconds : list of float
@@ -81,11 +83,11 @@ def evaluate(
     Parameters
     ----------
     model : estimator
-        A classifier of bags, alone or in a pipeline; it is cloned.
+        A classifier or a regressor of bags, alone or in a pipeline; it is cloned.
     X : Bags or anything accepted as bags
         The bags.
     y : array-like of shape (n_bags,) or (n_bags, n_classes)
-        Labels, or label sets as zeros and ones.
+        Labels, or label sets as zeros and ones; for a regressor, numbers.
     cv : int, splitter or iterable of (train, test), default=5
         A number of folds, which are shuffled and, for labels, stratified; or folds as in
         scikit-learn.
@@ -120,8 +122,11 @@ def evaluate(
     >>> sorted(result.scores), len(result.scores["accuracy"])
     (['AUC', 'accuracy', 'balanced accuracy'], 4)
     """
-    prepared = prepare(X, y, cv, groups, repeats=repeats, random_state=random_state)
     models = {type(model).__name__: model}
+    numbers = predict_numbers(models)
+    prepared = prepare(
+        X, y, cv, groups, repeats=repeats, random_state=random_state, numbers=numbers
+    )
     return cross_validate(models, *prepared, scoring=scoring, n_jobs=n_jobs)[0]
 
 
@@ -137,7 +142,9 @@ def cross_validate(
     after_fold: Callable[[], None] = lambda: None,
 ) -> list[Evaluation]:
     """Fit and score every model on every fold; `after_fold` is called in this process."""
-    classes, wanted = np.unique(labels), check_scoring(scoring, label_sets=labels.ndim == 2)
+    numbers = predict_numbers(models)
+    wanted = check_scoring(scoring, label_sets=labels.ndim == 2, numbers=numbers)
+    classes = np.unique(labels)
     jobs = (
         delayed(_fit_and_score)(clone(model), bags, labels, fold, groups, classes, wanted)
         for model in models.values()
@@ -153,6 +160,18 @@ def cross_validate(
         scores = {measure: [scored[measure] for scored, _ in own] for measure in own[0][0]}
         evaluations.append(Evaluation(name, scores, [seconds for _, seconds in own]))
     return evaluations
+
+
+def predict_numbers(models: Mapping[str, Any]) -> bool:
+    """Whether models are regressors; refuses regressors and classifiers together."""
+    kinds = {name: predicts_numbers(model) for name, model in models.items()}
+    if any(kinds.values()) and not all(kinds.values()):
+        one = next(name for name, is_one in kinds.items() if is_one)
+        other = next(name for name, is_one in kinds.items() if not is_one)
+        raise InputError(
+            f"{one} is a regressor and {other} is not: compare models that predict the same."
+        )
+    return all(kinds.values())
 
 
 def _fit_and_score(

@@ -15,7 +15,7 @@ from sklearn.model_selection import (
 from sklearn.utils import check_random_state
 
 from bagwise._types import Array, Ints
-from bagwise._validation import check_bags, check_length
+from bagwise._validation import check_bags, check_length, check_numbers
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError, LabelError
@@ -26,11 +26,17 @@ Seed = int | np.random.RandomState | None
 
 
 def make_folds(
-    y: Array, *, n_folds: int, n_repeats: int = 1, seed: int = 0, groups: Array | None = None
+    y: Array,
+    *,
+    n_folds: int,
+    n_repeats: int = 1,
+    seed: int = 0,
+    groups: Array | None = None,
+    numbers: bool = False,
 ) -> list[Fold]:
     """Draw shuffled folds: stratified by label, and whole groups on one side.
 
-    Label sets are not stratified.
+    Label sets and numbers are not stratified.
 
     Parameters
     ----------
@@ -42,12 +48,16 @@ def make_folds(
         Seed of the first draw.
     groups : ndarray of shape (n_bags,), default=None
         The group of each bag.
+    numbers : bool, default=False
+        Whether y is a number per bag, not a label.
 
     Returns
     -------
     list of (train, test)
         Positions of bags, one pair per fold and repeat.
     """
+    if numbers:
+        y = y[:, None]
     _check_folds(y, n_folds, groups)
     stratified = y.ndim == 1
     if groups is not None:
@@ -74,13 +84,14 @@ def prepare(
     *,
     repeats: int = 1,
     random_state: Seed = 0,
+    numbers: bool = False,
 ) -> tuple[Bags, Array, list[Fold], Array | None]:
     """Check bags, labels and groups, and draw the folds.
 
-    `cv` may also be a splitter or the folds.
+    `cv` may also be a splitter or the folds. `numbers`: whether y is a number per bag.
     """
     bags = check_bags(None, X, reset=True, allow_nan=True, accept_sparse=True)
-    labels = check_length(np.asarray(y), bags)
+    labels = check_numbers(y, bags) if numbers else check_length(np.asarray(y), bags)
     together = None if groups is None else np.asarray(groups)
     if together is not None and together.shape != (len(bags),):
         raise InputError(
@@ -90,14 +101,16 @@ def prepare(
         seed = random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31 - 1)
-        folds = make_folds(labels, n_folds=cv, n_repeats=repeats, seed=seed, groups=together)
+        folds = make_folds(
+            labels, n_folds=cv, n_repeats=repeats, seed=seed, groups=together, numbers=numbers
+        )
         return bags, labels, folds, together
     if repeats != 1:
         raise InputError(
             f"repeats={repeats} draws the folds anew, but cv gives them: use a number of folds as "
             "cv, or a splitter that repeats, such as RepeatedStratifiedKFold."
         )
-    splitter = check_cv(cv, labels, classifier=True)
+    splitter = check_cv(cv, labels, classifier=not numbers)
     folds = list(splitter.split(np.zeros(len(labels)), labels, together))
     return bags, labels, folds, together
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from bagwise._types import Array, Bools
 from bagwise.bags import Bags
-from bagwise.base._pipelines import fit_arguments
+from bagwise.base._pipelines import fit_arguments, predicts_numbers
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.model_selection._folds import Splitter, make_folds, prepare
@@ -101,7 +101,7 @@ def held_out_predictions(
     Parameters
     ----------
     model : estimator
-        A classifier of bags; it is cloned.
+        A classifier or a regressor of bags; it is cloned.
     X, y, cv, groups
         As for `evaluate`; each bag must be in one test part.
     after_fold : callable, default: does nothing
@@ -110,10 +110,12 @@ def held_out_predictions(
     Returns
     -------
     HeldOut
-        Its classes are the sorted labels; None for label sets, whose columns are those of `y`.
+        Its classes are the sorted labels; None for label sets, whose columns are those of `y`, and
+        for numbers.
     """
-    bags, labels, folds, groups = prepare(X, y, cv, groups)
-    classes = np.unique(labels) if labels.ndim == 1 else None
+    numbers = predicts_numbers(model)
+    bags, labels, folds, groups = prepare(X, y, cv, groups, numbers=numbers)
+    classes = np.unique(labels) if labels.ndim == 1 and not numbers else None
     parts: dict[str, list[Array]] = {}
     unseen = {"predict": None, "decision_function": -np.inf, "predict_proba": 0.0}
     for train, test in folds:

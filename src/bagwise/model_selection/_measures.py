@@ -1,29 +1,36 @@
-"""The measures of bag classifiers, for labels and for label sets."""
+"""The measures of models of bags, for labels, for label sets and for numbers."""
 
 import difflib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 from sklearn.metrics import (
     accuracy_score,
     get_scorer,
     get_scorer_names,
     log_loss,
+    mean_absolute_error,
+    r2_score,
     recall_score,
     roc_auc_score,
 )
 
 from bagwise import metrics
 from bagwise._types import Array, Bools
+from bagwise.base._pipelines import predicts_numbers
 from bagwise.exceptions import InputError
 
-LOWER_IS_BETTER = {"log loss", "one-error", "coverage"}
+LOWER_IS_BETTER = {"log loss", "one-error", "coverage", "MAE"}
 OF_LABELS = ("accuracy", "balanced accuracy", "AUC", "log loss")
+OF_NUMBERS = ("R2", "MAE", "Spearman")
 OF_LABEL_SETS = ("one-error", "coverage", "average precision", "log loss")
 
 
-def check_scoring(scoring: str | Iterable[str] | None, *, label_sets: bool) -> list[str] | None:
+def check_scoring(
+    scoring: str | Iterable[str] | None, *, label_sets: bool, numbers: bool = False
+) -> list[str] | None:
     """The names of the requested scores, each once; refuses names that nothing is called by.
 
     Parameters
@@ -32,6 +39,8 @@ def check_scoring(scoring: str | Iterable[str] | None, *, label_sets: bool) -> l
         Measures of ours, or scorers of scikit-learn.
     label_sets : bool
         Whether bags have label sets.
+    numbers : bool, default=False
+        Whether they have numbers.
 
     Returns
     -------
@@ -40,7 +49,8 @@ def check_scoring(scoring: str | Iterable[str] | None, *, label_sets: bool) -> l
     if scoring is None:
         return None
     names = list(dict.fromkeys([scoring] if isinstance(scoring, str) else scoring))
-    own = OF_LABEL_SETS if label_sets else OF_LABELS
+    own = OF_NUMBERS if numbers else OF_LABEL_SETS if label_sets else OF_LABELS
+    kind = "numbers" if numbers else "label sets" if label_sets else "labels"
     known = [*own, *get_scorer_names()]
     if not names:
         raise InputError(f"scoring= is empty: name one of {', '.join(own)}, or leave it out.")
@@ -49,8 +59,8 @@ def check_scoring(scoring: str | Iterable[str] | None, *, label_sets: bool) -> l
             near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             raise InputError(
-                f"no score of {'label sets' if label_sets else 'labels'} is called {name!r}.{hint} "
-                f"There are {', '.join(own)}, and the scorers of scikit-learn, such as f1_macro."
+                f"no score of {kind} is called {name!r}.{hint} There are {', '.join(own)}, and the "
+                f"scorers of scikit-learn, such as {'neg_max_error' if numbers else 'f1_macro'}."
             )
     return names
 
@@ -59,7 +69,8 @@ def chosen_measures(
     model: Any, bags: Any, y: Array, *, classes: Array, scoring: Sequence[str] | None
 ) -> dict[str, float]:
     """The scores named by `scoring` of a fitted model; all of ours where it is None."""
-    own = OF_LABELS if y.ndim == 1 else OF_LABEL_SETS
+    of_labels = OF_LABELS if y.ndim == 1 else OF_LABEL_SETS
+    own = OF_NUMBERS if predicts_numbers(model) else of_labels
     if scoring is None or any(name in own for name in scoring):
         measures = model_measures(model, bags, y, classes=classes)
     if scoring is None:
@@ -76,14 +87,29 @@ def _scikit_learn_score(name: str, model: Any, bags: Any, y: Array, classes: Arr
     try:
         return float(get_scorer(name)(model, bags, y))
     except (ValueError, TypeError, AttributeError) as error:
-        if y.ndim == 1 and len(np.unique(y)) < len(classes):
+        if y.ndim == 1 and not predicts_numbers(model) and len(np.unique(y)) < len(classes):
             return np.nan  # of this fold, as with our own measures
         final = model[-1] if hasattr(model, "steps") else model
         reason = " ".join(str(error).split()).rstrip(".")
         raise InputError(
             f"{name} cannot be computed for {type(final).__name__}: {reason}. Choose another score "
-            f"with scoring=, such as {'accuracy' if y.ndim == 1 else 'coverage'}."
+            f"with scoring=, such as {_example(model, y)}."
         ) from error
+
+
+def _example(model: Any, y: Array) -> str:
+    return "R2" if predicts_numbers(model) else "accuracy" if y.ndim == 1 else "coverage"
+
+
+def number_measures(truth: Array, predicted: Array) -> dict[str, float]:
+    """Compare predicted numbers with the true ones; NaN where a measure is undefined."""
+    varies = len(truth) > 1 and np.ptp(truth) > 0
+    ranked = varies and np.ptp(predicted) > 0
+    return {
+        "R2": float(r2_score(truth, predicted)) if varies else float("nan"),
+        "MAE": float(mean_absolute_error(truth, predicted)),
+        "Spearman": float(spearmanr(truth, predicted).statistic) if ranked else float("nan"),
+    }
 
 
 def label_measures(truth: Array, predicted: Array | None) -> dict[str, float]:
@@ -139,6 +165,8 @@ def model_measures(model: Any, bags: Any, y: Array, *, classes: Array) -> dict[s
     `classes` are the sorted labels of all folds: each fold has the same measures, also where its
     model has not seen every label.
     """
+    if predicts_numbers(model):
+        return number_measures(y, np.asarray(model.predict(bags)))
     proba = np.asarray(model.predict_proba(bags)) if hasattr(model, "predict_proba") else None
     has_scores = hasattr(model, "decision_function")
     scores = np.asarray(model.decision_function(bags)) if has_scores else proba

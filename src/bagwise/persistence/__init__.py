@@ -41,6 +41,7 @@ _HELD = (
     "bagwise._methods.ready_made.OnePerLabel",
     "bagwise.base._trees.RandomisedTrees",
     "numpy.dtype",  # of imputers; read from an empty array
+    "bagwise.base._trees.RandomisedTreesRegressor",
     "scipy.sparse._csr.csr_array",
     "scipy.sparse._csr.csr_matrix",
     "sklearn.calibration._CalibratedClassifier",

@@ -10,7 +10,7 @@ import numpy as np
 import sklearn
 from scipy import sparse
 from sklearn import config_context
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.fixes import parse_version
 
 from bagwise.bags import Bags
@@ -129,8 +129,8 @@ def _libsvm(model: Any) -> FittedState:
     """LIBSVM indexes all of these without looking."""
     state: FittedState = {}
     n_classes, n_pairs = 2, 1
-    if hasattr(model, "classes_"):
-        n_classes = len(model.classes_)
+    if is_classifier(model):
+        n_classes = len(getattr(model, "classes_", (0, 1)))
         n_pairs = n_classes * (n_classes - 1) // 2
         state["classes_"] = Classes(at_least=2)
     of_proba = n_pairs if len(model._probA) else 0

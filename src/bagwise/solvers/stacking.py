@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import minimize, nnls
 from scipy.special import expit, log_expit, log_softmax, softmax
 
 from bagwise._types import Array, Floats
@@ -161,3 +161,36 @@ def _minimum(loss: Any, start: Floats, bounds: Any) -> Floats:
     """The minimum of a smooth convex function within bounds."""
     options = {"maxiter": 1000, "ftol": 1e-12, "gtol": 1e-8}
     return minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+
+
+def fit_linear_stack(predictions: Floats, targets: Floats, *, reg: float) -> tuple[Floats, float]:
+    r"""Combine predictions of a number (Breiman, Stacked regressions).
+
+    .. math:: \min_{w \ge 0, b} \sum_i \bigl(y_i - b - \sum_m w_m f_{im}\bigr)^2
+        + \lambda \sigma^2 \sum_m (w_m - 1 / M)^2
+
+    with :math:`\sigma` the deviation of the targets.
+
+    Parameters
+    ----------
+    predictions : ndarray of shape (n_bags, n_models)
+        Predictions for bags by models that were not fitted on them.
+    targets : ndarray of shape (n_bags,)
+        The numbers.
+    reg : float
+        The penalty :math:`\lambda`, which pulls the weights to their mean, as if by as many bags.
+
+    Returns
+    -------
+    weights : ndarray of shape (n_models,)
+        None is negative.
+    intercept : float
+    """
+    n_models = predictions.shape[1]
+    means, centre = predictions.mean(axis=0), float(targets.mean())
+    scale = float(targets.std()) or 1.0
+    pull = np.sqrt(reg)
+    table = np.vstack([(predictions - means) / scale, pull * np.eye(n_models)])
+    wanted = np.append((targets - centre) / scale, np.full(n_models, pull / n_models))
+    weights = nnls(table, wanted)[0]
+    return weights, float(centre - means @ weights)

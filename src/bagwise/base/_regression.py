@@ -1,0 +1,86 @@
+"""The template of regressors of bags: from `_score` to a number per bag."""
+
+from typing import Any
+
+from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
+
+from bagwise import compiled
+from bagwise._types import Array, Floats, Ints
+from bagwise.bags import Bags
+from bagwise.base._scoring import pool
+
+
+def _scores_instances(self: Any) -> bool:
+    return self.instance_pooling is not None
+
+
+class BagRegressorMixin(RegressorMixin):
+    """Every public method of a regressor of bags; an estimator implements `_score`.
+
+    As in `BagClassifierMixin`, ``_score(bags)`` returns a column of scores of the instances where
+    `instance_pooling` names a pooling, and of the bags where it is None.
+
+    Attributes
+    ----------
+    instance_pooling : str or None
+        How instance scores make the number of the bag: "max", "mean", "sum", "lse" or "softmax".
+    """
+
+    instance_pooling: str | None = None
+    _score: Any  # function of validated bags, see above
+
+    def predict(self, X: Any) -> Floats:
+        """Predict the number of each bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+        """
+        return self._evaluate(X, lambda bags: self._bag_scores(bags)[:, 0])
+
+    @available_if(_scores_instances)
+    def score_instances(self, X: Any) -> Floats:
+        """Score each instance; pooled by `instance_pooling` they give the number of the bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Aligned with ``bags.instances``, in units of the target.
+        """
+        return self._evaluate(X, lambda bags: self._score(bags)[:, 0])
+
+    @available_if(_scores_instances)
+    def key_instances(self, X: Any) -> Ints:
+        """Find the instance of each bag with the highest score.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            The row of the key instance inside its bag, 0-based.
+        """
+        return self._evaluate(X, self._key_rows)
+
+    def _key_rows(self, bags: Bags) -> Ints:
+        return compiled.segments.argmax(self._score(bags)[:, 0], bags.offsets)
+
+    def _bag_scores(self, bags: Bags) -> Array:
+        """Numbers of shape (n_bags, 1)."""
+        scores = self._score(bags)
+        pooling = self.instance_pooling
+        return scores if pooling is None else pool(scores, bags.offsets, pooling)

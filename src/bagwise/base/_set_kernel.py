@@ -1,0 +1,170 @@
+"""The set kernel and its approximation: what SetKernelSVM and SetKernelRegressor share."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.kernel_approximation import Nystroem
+from sklearn.utils import check_random_state, gen_batches
+
+from bagwise._memory import require_memory
+from bagwise._sklearn import StrOptions
+from bagwise._types import Array, Floats
+from bagwise.bags import Bags
+from bagwise.base._fitted_state import BagsOf, FittedState, Model, Number
+from bagwise.base._fitted_state import Floats as FloatArray
+from bagwise.base._kernel_machine import (
+    BLOCK,
+    kernel_params,
+    kernel_scores,
+    nystroem_of,
+    transformed,
+)
+from bagwise.pairwise import (
+    BAG_KERNELS,
+    kernel_between,
+    kernel_takes_long,
+    kernel_width,
+    minimax_statistics,
+    set_kernel_norms,
+)
+
+LARGEST_GRAM = 10_000  # bags; beyond, the kernel is approximated
+LANDMARKS = 300  # features of the approximation
+
+
+class SetKernelMixin:
+    """The kernel between bags of a machine: its values, what is kept of it, its scores.
+
+    A subclass offers the parameters `bag_kernel`, `kernel`, `gamma`, `degree`, `coef0`,
+    `normalization`, `n_landmarks` and `random_state`. Its ``fit`` leaves either `dual_coef_` and
+    `support_bags_`, or `coef_` and `nystroem_`; always `intercept_` and `gamma_`. It comes before
+    the scoring template among the bases.
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        "bag_kernel": [StrOptions(set(BAG_KERNELS))],
+        "normalization": [StrOptions({"feature", "average"}), None],
+    }
+    bag_kernel: str
+    kernel: Any
+    gamma: Any
+    normalization: str | None
+    n_landmarks: Any
+    random_state: Any
+    coef_: Floats
+
+    def _fitted_state(self) -> FittedState:
+        state = super()._fitted_state() | {  # type: ignore[misc]
+            "gamma_": Number(low=0),
+            "intercept_": FloatArray("n_machines"),
+        }
+        if hasattr(self, "nystroem_"):
+            coef = FloatArray("n_machines", "n_landmarks")
+            return state | {"coef_": coef, "nystroem_": Model("transform")}
+        return state | {
+            "support_bags_": BagsOf("n_support"),
+            "dual_coef_": FloatArray("n_machines", "n_support"),
+        }
+
+    def _n_landmarks_of(self, bags: Bags) -> int | None:
+        """How many features approximate the kernel; None where it is computed exactly."""
+        if self.n_landmarks != "auto":
+            return self.n_landmarks
+        # The kernel of all pairs of bags, or of their instances, may be too large.
+        pairs = self.bag_kernel == "nsk" and kernel_takes_long(self.kernel, bags)
+        return LANDMARKS if len(bags) > LARGEST_GRAM or pairs else None
+
+    def _gram(self, bags: Bags, gamma: float) -> Floats:
+        """The kernel of all pairs of bags."""
+        require_memory(
+            3 * 8.0 * len(bags) ** 2,
+            purpose=f"the kernel of {len(bags):,} bags",
+            remedy="set n_landmarks, or use fewer bags",
+        )
+        return kernel_between(bags, kind=self.bag_kernel, **self._kernel_options(gamma))
+
+    def _keep_dual(self, bags: Bags, dual: Floats, intercept: Floats, gamma: float) -> None:
+        """Keep machines as weights of training bags, of shape (n_machines, n_bags)."""
+        support = np.any(dual != 0, axis=0)
+        support[0] |= not support.any()  # with a large tol none supports; scores need a bag
+        self.gamma_, self.intercept_ = gamma, intercept
+        self.support_bags_, self.dual_coef_ = bags[support], dual[:, support]
+
+    def _approximate(self, bags: Bags, n_landmarks: int) -> Floats:
+        """Keep the approximation of the kernel; return the features of the bags."""
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self.gamma_ = self._width(bags)
+        rows = bags.instances if self.bag_kernel == "nsk" else minimax_statistics(bags)
+        self.nystroem_ = nystroem_of(self, self.gamma_, n_landmarks, seed, rows)
+        return self._features(bags)
+
+    def _features(self, bags: Bags) -> Floats:
+        """The vectors of bags whose products approximate the kernel."""
+        if self.bag_kernel == "minimax":
+            return transformed(self.nystroem_, minimax_statistics(bags))
+        sums = feature_sums(self.nystroem_, bags)
+        return sums / self._feature_norms(sums, bags)[:, None]
+
+    def _feature_norms(self, sums: Floats, bags: Bags) -> Floats:
+        """The norm of each bag, as in `set_kernel_norms`."""
+        if self.normalization == "feature":
+            bags = Bags(sums, np.arange(len(bags) + 1))
+        return set_kernel_norms(bags, kernel="linear", normalization=self.normalization)
+
+    def _width(self, bags: Bags) -> float:
+        """Gamma of the kernel, on the vectors that it compares."""
+        if self.bag_kernel == "minimax":
+            bags = Bags(minimax_statistics(bags), np.arange(len(bags) + 1))
+        return kernel_width(self.gamma, bags)
+
+    def _bag_scores(self, bags: Bags) -> Array:
+        if hasattr(self, "nystroem_"):
+            return self._features(bags) @ self.coef_.T + self.intercept_
+        options = self._kernel_options(self.gamma_)
+        gram = kernel_between(bags, self.support_bags_, kind=self.bag_kernel, **options)
+        return gram @ self.dual_coef_.T + self.intercept_
+
+    def _score(self, bags: Bags) -> Array:
+        """Shares of the instances in the score of their bag; the mean is the bag score."""
+        if hasattr(self, "nystroem_"):
+            norms = self._feature_norms(feature_sums(self.nystroem_, bags), bags)
+            sums = kernel_scores(bags.instances, self.nystroem_.transform, self.coef_)
+            return sums * (bags.sizes / norms)[bags.bag_index, None] + self.intercept_
+        options = self._kernel_options(self.gamma_)
+        norms = set_kernel_norms(bags, **options)
+        # Each instance as a bag of its own: sum over the support bags of weight x kernel sum,
+        # then the normalisation of the bag it really belongs to.
+        alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
+        plain = options | {"normalization": None}
+        weights = self.dual_coef_ / set_kernel_norms(self.support_bags_, **options)
+        sums = kernel_between(alone, self.support_bags_, **plain) @ weights.T
+        scale = (bags.sizes / norms)[bags.bag_index]
+        return sums * scale[:, None] + self.intercept_
+
+    def _kernel_options(self, gamma: float) -> dict[str, Any]:
+        shape = {"kernel": self.kernel, "normalization": self.normalization}
+        return shape | kernel_params(self, gamma)
+
+
+def feature_sums(nystroem: Nystroem, bags: Bags) -> Floats:
+    """Sum the Nystroem features of the instances of each bag, a block of instances at a time.
+
+    Parameters
+    ----------
+    nystroem : Nystroem
+        The fitted transformer.
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    ndarray of shape (n_bags, n_landmarks)
+    """
+    n_landmarks = len(nystroem.component_indices_)
+    out = np.zeros((len(bags), n_landmarks))
+    for block in gen_batches(bags.n_instances, max(1, BLOCK // n_landmarks)):
+        owners = bags.bag_index[block]
+        first = np.flatnonzero(np.diff(owners, prepend=-1))
+        features = nystroem.transform(bags.instances[block])
+        out[owners[first]] += np.add.reduceat(features, first, axis=0)
+    return out

@@ -1,0 +1,191 @@
+"""SetKernelRegressor: kernel ridge regression or support vector regression on a bag kernel."""
+
+from dataclasses import KW_ONLY
+from typing import Any, Self
+
+import numpy as np
+from sklearn.svm import SVR
+
+from bagwise._sklearn import StrOptions
+from bagwise._types import Floats
+from bagwise._validation import check_bags, check_numbers
+from bagwise.bags import Bags
+from bagwise.base import BagEstimator, BagRegressorMixin, fit_method
+from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
+from bagwise.base._set_kernel import LARGEST_GRAM, SetKernelMixin
+from bagwise.exceptions import InputError
+from bagwise.solvers.kernel_ridge import kernel_ridge, ridge
+from bagwise.solvers.margin.libsvm import fit_libsvm
+
+
+@with_parameters
+class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
+    r"""Predict a number per bag by a kernel machine on the set kernel (NSK) or minimax.
+
+    With :math:`K(A, B) = \sum_{a, b} k(a, b) / \sqrt{K(A, A) K(B, B)}`, the function f of bags and
+    the intercept b minimise
+
+    .. math:: |f|^2 + C \sum_i \bigl(z_i - f(B_i) - b\bigr)^2
+
+    (kernel ridge regression), where the targets :math:`z_i` are standardised. With
+    ``loss="epsilon_insensitive"`` it is support vector regression: errors count linearly, those
+    below `epsilon` not at all. The prediction is the mean of scores of the instances. Standardise
+    the instances first.
+
+    Parameters
+    ----------
+    C : float, default=10.0
+        Weight of the errors on the training bags.
+    loss : {"squared", "epsilon_insensitive"}, default="squared"
+        Kernel ridge regression, or support vector regression, which a few wrong targets disturb
+        less.
+    epsilon : float, default=0.1
+        Errors that cost nothing, in standard deviations of the targets; for
+        "epsilon_insensitive" only.
+    bag_kernel : {"nsk", "minimax"}, default="nsk"
+        The kernel between bags. Minimax compares the smallest and largest values of each feature,
+        and has no instance scores.
+    kernel : str or callable, default="rbf"
+        The kernel between instances (for minimax: between the minimax vectors), by scikit-learn's
+        names ("rbf", "linear", "poly", "chi2", ...) or a function of two vectors.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``, of the
+        instances (for minimax: of the minimax vectors).
+    {degree}
+    {coef0}
+    normalization : {"feature", "average"} or None, default="feature"
+        For NSK: unit length in feature space, mean instead of sum, or the plain sum.
+    n_landmarks : int, "auto" or None, default="auto"
+        Number of Nystroem features that approximate the kernel, as in `SetKernelSVM`.
+    tol : float, default=1e-6
+        Tolerance of the solver of support vector regression.
+    random_state : int, RandomState or None, default=0
+        For the Nystroem approximation.
+    {verbose}
+
+    Attributes
+    ----------
+    support_bags_ : Bags
+        The training bags that carry weight.
+    dual_coef_ : ndarray of shape (1, n_support_bags)
+        Their weights.
+    nystroem_ : Nystroem
+        The approximation of the kernel, where there is one, in place of the two above.
+    coef_ : ndarray of shape (1, n_landmarks)
+        The weights of its features.
+    intercept_ : ndarray of shape (1,)
+        The intercept.
+    gamma_ : float
+        The kernel width used.
+    {n_features_in_}
+
+    See Also
+    --------
+    bagwise.auto.AutoBagRegressor : Combines several regressors.
+    bagwise.classification.SetKernelSVM : The classifier.
+
+    Notes
+    -----
+    Cost: the kernel of all pairs of instances, computed in blocks and never held; memory for
+    n_bags x n_bags numbers. With landmarks the cost is linear in the instances. Any scikit-learn
+    regressor after an embedding is a regressor of bags, too:
+    ``make_pipeline(BagStatistics(), GradientBoostingRegressor())``.
+
+    References
+    ----------
+    Gärtner, Flach, Kowalczyk, Smola. Multi-instance kernels. ICML 2002.
+
+    Examples
+    --------
+    >>> from bagwise.regression import SetKernelRegressor
+    >>> bags = [[[0.0], [0.1]], [[1.0]], [[2.1], [1.9]], [[3.0]]]
+    >>> model = SetKernelRegressor(C=100).fit(bags, [0.0, 1.0, 2.0, 3.0])
+    >>> model.predict([[[1.5]]]).round(1)
+    array([1.5])
+    """
+
+    _parameter_constraints = {
+        "loss": [StrOptions({"squared", "epsilon_insensitive"})],
+        "epsilon": [NOT_NEGATIVE],
+    }
+
+    C: float = 10.0
+    _: KW_ONLY
+    loss: str = "squared"
+    epsilon: float = 0.1
+    bag_kernel: str = "nsk"
+    kernel: Any = "rbf"
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1.0
+    normalization: str | None = "feature"
+    n_landmarks: Any = "auto"
+    tol: float = 1e-6
+    random_state: Any = 0
+    verbose: int = 0
+
+    @property
+    def instance_pooling(self) -> str | None:  # type: ignore[override]
+        """How instance scores make the score of the bag: their mean (NSK only)."""
+        return "mean" if self.bag_kernel == "nsk" else None
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Solve the regression on the bag kernel.
+
+        Parameters
+        ----------
+        {X}
+        y : array-like of shape (n_bags,)
+            The number of each bag.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        targets = check_numbers(y, bags)
+        centre, scale = float(targets.mean()), float(targets.std()) or 1.0
+        targets = (targets - centre) / scale
+        self._drop("support_bags_", "dual_coef_", "nystroem_", "coef_")
+        n_landmarks = self._n_landmarks_of(bags)
+        if n_landmarks is None:
+            gamma = self._width(bags)
+            weights, intercept = self._solve_dual(self._gram(bags, gamma), targets)
+            level = np.array([centre + scale * intercept])
+            self._keep_dual(bags, scale * weights[None], level, gamma)
+        else:
+            weights, intercept = self._solve_features(bags, n_landmarks, targets)
+            self.coef_ = scale * weights[None]
+            self.intercept_ = np.array([centre + scale * intercept])
+        return self
+
+    def _solve_dual(self, gram: Floats, targets: Floats) -> tuple[Floats, float]:
+        """The weights of the training bags."""
+        if self.loss == "squared":
+            return kernel_ridge(gram, targets, self.C)
+        machine = self._machine("precomputed", gram, targets)
+        weights = np.zeros(len(targets))
+        weights[machine.support_] = machine.dual_coef_[0]
+        return weights, float(machine.intercept_[0])
+
+    def _solve_features(
+        self, bags: Bags, n_landmarks: int, targets: Floats
+    ) -> tuple[Floats, float]:
+        """The weights of the features that approximate the kernel."""
+        if self.loss != "squared" and len(bags) > LARGEST_GRAM:
+            raise InputError(
+                f"loss={self.loss!r} takes too long for {len(bags):,} bags: use loss='squared', or "
+                f"at most {LARGEST_GRAM:,} bags."
+            )
+        features = self._approximate(bags, n_landmarks)
+        if self.loss == "squared":
+            return ridge(features, targets, self.C)
+        machine = self._machine("linear", features, targets)
+        return machine.coef_[0], float(machine.intercept_[0])
+
+    def _machine(self, kernel: str, table: Floats, targets: Floats) -> SVR:
+        machine = SVR(C=self.C, epsilon=self.epsilon, kernel=kernel, tol=self.tol)
+        if not fit_libsvm(machine, table, targets):
+            self._warn_not_converged("raise tol, lower C, or scale the features")
+        return machine
