@@ -10,11 +10,18 @@ from sklearn.base import BaseEstimator
 import bagwise
 
 # Estimators that cannot be fitted without an extra, and the package it installs.
-NEEDS = {"MINet": "torch"}
+NEEDS = {"AttentionMIL": "torch", "MINet": "torch"}
 
 
 # Parameters with which the common checks take seconds, not minutes.
 QUICK = {
+    "AttentionMIL": {
+        "hidden_size": 16,
+        "attention_size": 8,
+        "n_models": 2,
+        "learning_rate": 0.01,
+        "tol": 0.05,
+    },
     "AutoBagClassifier": {"candidates": ["nsk", "mind"], "cv": 2},
     "AutoBagRegressor": {"candidates": ["nsk", "mind"], "cv": 2},
 }

@@ -1,5 +1,6 @@
 """Classifiers of bags, with the key instances of each bag."""
 
+from bagwise.classification._attention import AttentionMIL
 from bagwise.classification._bag_margin import BagMarginSVM
 from bagwise.classification._balanced_sparse_mil import BalancedSparseMIL
 from bagwise.classification._citation_knn import CitationKNN
@@ -19,6 +20,7 @@ from bagwise.classification._well_svm import WellMISVM
 __all__ = [
     "EMDD",
     "MILES",
+    "AttentionMIL",
     "BagMarginSVM",
     "BalancedSparseMIL",
     "CitationKNN",

@@ -1,7 +1,6 @@
-"""Training of MINet: the only module of the package that uses torch."""
+"""Training of MINet, with torch."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -12,6 +11,8 @@ from scipy import sparse
 
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
+from bagwise.classification._torch import cross_entropy, one_thread
+from bagwise.engines.batches import device_named
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.solvers.result import SolverResult
@@ -124,7 +125,7 @@ def train(
         With ``(*coefs, *intercepts)`` as the solution and the cross entropy of each epoch.
     """
     torch = import_extra("torch", extra="torch")
-    place = _place(torch, model.device)
+    place = device_named(model.device)
     n_classes = codes.max() + 1
     start = architecture.start(bags.n_features, 1 if n_classes == 2 else n_classes, rng, bags.dtype)
     coefs, intercepts = (
@@ -150,14 +151,14 @@ def train(
     # In one batch the order of the bags is irrelevant: nothing is drawn.
     whole = [batch(slice(None))] if n_batches == 1 else None
     curve: list[float] = []
-    with _one_thread(torch):
+    with one_thread():
         for _ in model._track(range(model.max_epochs), "epoch"):
             total = 0.0
             batches = whole or map(batch, np.array_split(rng.permutation(len(bags)), n_batches))
             for X, sizes, own, weight in batches:
                 step.zero_grad()
                 scores = _bag_scores(torch, architecture, X, sizes, coefs, intercepts)
-                losses = [(weight * _cross_entropy(torch, each, own)).mean() for each in scores]
+                losses = [(weight * cross_entropy(each, own)).mean() for each in scores]
                 loss = sum(losses) / len(losses)
                 (loss + model.weight_decay / 2 * sum(W.square().sum() for W in coefs)).backward()
                 step.step()
@@ -194,14 +195,6 @@ def _bag_scores(
             yield _pool(torch, architecture.pooling, layer, sizes) @ W + b
 
 
-def _cross_entropy(torch: Any, scores: Tensor, codes: Tensor) -> Tensor:
-    """-log p of the own class of each bag: logistic for one score, softmax for several."""
-    if scores.shape[1] == 1:
-        signs = 2 * codes - 1
-        return torch.nn.functional.softplus(-signs * scores[:, 0])
-    return torch.nn.functional.cross_entropy(scores, codes, reduction="none")
-
-
 def _pool(torch: Any, pooling: str, values: Tensor, sizes: Tensor) -> Tensor:
     """Maximum, mean or log-mean-exp of the rows of each bag, column by column."""
     reduce = partial(torch.segment_reduce, lengths=sizes, axis=0)
@@ -214,28 +207,6 @@ def _pool(torch: Any, pooling: str, values: Tensor, sizes: Tensor) -> Tensor:
     # Equal instances share the slope. torch's own maximum divides only slopes above 0 among them.
     winners = (short == 0).to(values.dtype)
     return largest + reduce(winners * short, "sum") / reduce(winners, "sum")
-
-
-@contextmanager
-def _one_thread(torch: Any) -> Iterator[None]:
-    """Mini-batches are small: more threads wait for each other rather than help."""
-    n_threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
-
-
-def _place(torch: Any, device: str | None) -> Any:
-    try:
-        place = torch.device("cpu" if device is None else device)
-        torch.empty(0, device=place)
-    except (RuntimeError, AssertionError) as error:  # torch built without CUDA asserts
-        raise InputError(
-            f"torch cannot work on device={device!r} here ({error}): use device='cpu'."
-        ) from error
-    return place
 
 
 def _has_stalled(curve: list[float], tol: float) -> bool:

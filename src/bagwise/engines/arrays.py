@@ -255,6 +255,36 @@ def exp(array: Any) -> Any:
     return array.exp() if is_tensor(array) else np.exp(array)
 
 
+def tanh(array: Any) -> Any:
+    """Hyperbolic tangent of each value.
+
+    Parameters
+    ----------
+    array : ndarray or tensor
+        The values.
+
+    Returns
+    -------
+    ndarray or tensor
+    """
+    return array.tanh() if is_tensor(array) else np.tanh(array)
+
+
+def dense(table: Any) -> Any:
+    """A CSR as an array; everything else is dense already.
+
+    Parameters
+    ----------
+    table : ndarray, CSR or tensor
+        The values.
+
+    Returns
+    -------
+    ndarray or tensor
+    """
+    return table.toarray() if sparse.issparse(table) else table
+
+
 def log_softmax(scores: Any) -> Any:
     """Logarithm of the softmax of each row.
 

@@ -1,0 +1,302 @@
+"""AttentionMIL: gated attention pooling with an additive head."""
+
+from dataclasses import KW_ONLY
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit
+from sklearn.utils import check_random_state, compute_sample_weight
+
+from bagwise import compiled
+from bagwise._sklearn import Interval
+from bagwise._types import Array
+from bagwise._validation import check_bag_labels, check_bags, check_label_sets
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, softmax_probabilities
+from bagwise.base._estimator import with_known_labels
+from bagwise.base._fitted_state import FittedState, Floats
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
+from bagwise.classification._attention_training import (
+    Network,
+    moments,
+    order_of_bags,
+    standardised,
+    train,
+)
+from bagwise.classification._torch import held_out_folds
+from bagwise.engines.arrays import dense, like, to_numpy
+from bagwise.engines.blocks import row_blocks
+from bagwise.exceptions import InputError
+
+BLOCK = 4096  # instances whose layers are held in memory at once when predicting
+
+
+@with_parameters
+class AttentionMIL(BagClassifierMixin, BagEstimator):
+    r"""Gated attention pooling (Ilse 2018) with an additive head (Javed 2022).
+
+    With instances :math:`x_j` of a bag, standardised and limited to 5 standard deviations, a hidden
+    layer :math:`h_j = \max(0, W x_j + b)` and the logistic function :math:`\sigma`, the logit of
+    the bag for class c is
+
+    .. math::
+
+        s_c = \sum_j a_j (v_c \cdot h_j + d_c), \qquad
+        a = \operatorname{softmax}_j \, w \cdot (\tanh(P h_j + p) \odot \sigma(Q h_j + q)).
+
+    So the logit is the sum of one term per instance: how much attention the instance receives,
+    times what it says. ``score_instances`` returns these terms, ``attention`` the weights
+    :math:`a_j`. The logit of a bag of one instance is :math:`v_c \cdot h + d_c`.
+
+    Several networks are trained at once, and their logits are averaged. Network m leaves out the
+    bags of fold m, and training ends when the cross entropy of the bags that were left out, over
+    all networks, stops falling. Training needs torch (``pip install "bagwise[torch]"``), a fitted
+    model does not.
+
+    Parameters
+    ----------
+    hidden_size : int, default=64
+        Units of the hidden layer.
+    attention_size : int, default=32
+        Units of the attention.
+    n_models : int, default=5
+        Number of networks. They differ in their first weights and in the bags they leave out.
+    learning_rate : float, default=0.001
+        Size of a step of AdamW.
+    weight_decay : float, default=1.0
+        Weight decay of AdamW, per unit of `learning_rate`; intercepts do not decay.
+    max_epochs : int, default=200
+        Budget of passes over the bags.
+    batch_size : int, default=16
+        Bags per step.
+    validation_fraction : float or None, default=0.2
+        Share of the bags that each network leaves out; None to train on all bags for `max_epochs`
+        epochs. The only bag of a class is not left out.
+    patience : int, default=20
+        Training ends after as many epochs in which the held-out cross entropy did not fall by more
+        than `tol`.
+    tol : float, default=0.005
+        See `patience`.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. Not for label sets.
+    device : str or None, default=None
+        Where to train, by torch's names ("cpu", "cuda"); None for where the instances are. They
+        are copied to the device where they take less than half of its free memory, and read from
+        main memory or a file, batch by batch, where they take more.
+    random_state : int, RandomState or None, default=None
+        For the first weights, the held-out bags and the batches. No global random state of torch
+        is touched.
+    {verbose}
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels of bags.
+    label_kind_ : {"single", "sets"}
+        Whether it was fitted on one label or on a label set per bag.
+    mean_, scale_ : ndarray of shape (n_features_in_,)
+        By which instances are standardised.
+    hidden_coef_ : ndarray of shape (n_models, n_features_in_, hidden_size)
+        Weights W of the hidden layer.
+    hidden_intercept_ : ndarray of shape (n_models, hidden_size)
+        Its intercepts b.
+    gate_coef_ : ndarray of shape (n_models, hidden_size, 2 * attention_size)
+        Weights P and Q of the gates.
+    gate_intercept_ : ndarray of shape (n_models, 2 * attention_size)
+        Their intercepts p and q.
+    attention_coef_ : ndarray of shape (n_models, attention_size, 1)
+        Weights w of the gated units.
+    head_coef_ : ndarray of shape (n_models, hidden_size, n_outputs)
+        Weights v of the head; one output for two classes, else one per class.
+    head_intercept_ : ndarray of shape (n_models, n_outputs)
+        Its intercepts d.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        Cross entropy of the training bags in each epoch, the mean over the networks.
+    held_out_curve_ : ndarray of shape (n_iterations,)
+        Cross entropy of the held-out bags in each epoch; empty where none are held out.
+    n_iter_ : int
+        Number of epochs. The weights are those of the epoch with the lowest `held_out_curve_`.
+    {n_features_in_}
+
+    Notes
+    -----
+    Attention says where the network looks, not what it sees there: an instance with a large weight
+    may speak for either class. The terms say both.
+
+    Copies of all instances of a bag do not change its score. A bag with label sets has a logit per
+    label.
+
+    Arithmetic is in the type of the instances; float32 trains about twice as fast. On one machine
+    a seed determines the model, whatever the order of the bags.
+
+    Cost of an epoch: about six times the product of the instances with the weights of the hidden
+    layers, ``n_models * hidden_size`` columns. An epoch reads each bag once.
+
+    References
+    ----------
+    Ilse, Tomczak, Welling. Attention-based deep multiple instance learning. ICML 2018.
+    Javed, Juyal, Padigela, Taylor-Weiner, Yu, Prakash. Additive MIL: intrinsically interpretable
+    multiple instance learning for pathology. NeurIPS 2022.
+
+    Examples
+    --------
+    >>> from bagwise.classification import AttentionMIL
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[0.1], [3.0]], [[2.5]]]
+    >>> model = AttentionMIL(random_state=0)
+    >>> model.fit(bags, ["no", "no", "yes", "yes"])  # doctest: +SKIP
+    AttentionMIL(random_state=0)
+    >>> model.predict([[[0.0], [2.8]]])  # doctest: +SKIP
+    array(['yes'], dtype='<U3')
+    >>> model.key_instances([[[0.0], [2.8]]])  # doctest: +SKIP
+    array([1])
+    """
+
+    instance_pooling = "sum"
+    _learns_label_sets = True
+    _runs_elsewhere = ("device",)
+
+    _parameter_constraints = {
+        "hidden_size": [COUNT],
+        "attention_size": [COUNT],
+        "n_models": [COUNT],
+        "learning_rate": [POSITIVE],
+        "weight_decay": [NOT_NEGATIVE],
+        "max_epochs": [COUNT],
+        "batch_size": [COUNT],
+        "validation_fraction": [Interval(Real, 0, 0.5, closed="right"), None],
+        "patience": [COUNT],
+        "tol": [NOT_NEGATIVE],
+        "device": [str, None],
+    }
+
+    hidden_size: int = 64
+    _: KW_ONLY
+    attention_size: int = 32
+    n_models: int = 5
+    learning_rate: float = 0.001
+    weight_decay: float = 1.0
+    max_epochs: int = 200
+    batch_size: int = 16
+    validation_fraction: float | None = 0.2
+    patience: int = 20
+    tol: float = 0.005
+    class_weight: Any = None
+    device: str | None = None
+    random_state: Any = None
+    verbose: int = 0
+
+    def _fitted_state(self) -> FittedState:
+        shapes = Network.shapes(*self._sizes(len(self.classes_)))
+        return super()._fitted_state() | {
+            "mean_": Floats("n_features_in_"),
+            "scale_": Floats("n_features_in_", low=0),
+            "held_out_curve_": Floats(None),
+            **{f"{name}_": Floats(*shape) for name, shape in shapes.items()},
+        }
+
+    def _sizes(self, n_classes: int) -> tuple[int, int, int, int, int]:
+        n_outputs = 1 if n_classes == 2 and not self._has_label_sets else n_classes
+        n_features = self.n_features_in_
+        return self.n_models, n_features, self.hidden_size, self.attention_size, n_outputs
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train the networks, with torch.
+
+        Parameters
+        ----------
+        {X}
+        y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
+            The class, or the label set, of each bag.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        labels = check_label_sets(y, bags)
+        if labels.has_sets:
+            bags, labels = with_known_labels(bags, labels)
+            codes, weights = np.zeros(len(bags), dtype=np.int64), self._no_class_weight(len(bags))
+        else:
+            labels = check_bag_labels(y, bags, min_classes=2)
+            codes = labels.codes
+            weights = compute_sample_weight(self.class_weight, labels.classes[codes])
+        rng = check_random_state(self.random_state)
+        self.label_kind_ = labels.kind
+        start = Network.draw(self._sizes(len(labels.classes)), rng)
+        order = order_of_bags(bags, codes)
+        folds = np.full(len(bags), -1)
+        if self.validation_fraction is not None:
+            n_folds = round(1 / self.validation_fraction)
+            folds[order] = held_out_folds(codes[order], n_folds, rng)
+        scaling = moments(bags)
+        result, held_out = train(self, bags, labels, weights, folds, order, scaling, start, rng)
+        self._keep_progress(result, "raise max_epochs, learning_rate or tol")
+        self.mean_, self.scale_ = scaling
+        for name, array in zip(Network._fields, result.solution, strict=True):
+            setattr(self, f"{name}_", array)
+        self.held_out_curve_ = np.array(held_out)
+        self.classes_ = labels.classes
+        return self
+
+    def attention(self, X: Any) -> Array:
+        """Attention of each instance, the mean over the networks.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Aligned with ``bags.instances``; those of a bag sum to 1.
+        """
+        return self._evaluate(X, lambda bags: self._shares(bags)[0].mean(axis=1))
+
+    def _no_class_weight(self, n_bags: int) -> Array:
+        if self.class_weight is not None:
+            raise InputError(
+                f"class_weight={self.class_weight!r} needs one label per bag: leave it out beside "
+                "label sets."
+            )
+        return np.ones(n_bags)
+
+    def _score(self, bags: Bags) -> Array:
+        """Terms of the instances, the mean over the networks; they sum to the logits of the bag."""
+        attention, heads = self._shares(bags)
+        return (attention[:, :, None] * heads).mean(axis=1)
+
+    def _shares(self, bags: Bags) -> tuple[Array, Array]:
+        """Attention (n_instances, n_models) and heads (n_instances, n_models, n_outputs)."""
+        logits, heads = self._values(bags)
+        return compiled.segments.softmax(logits, bags.offsets), heads
+
+    def _values(self, bags: Bags) -> tuple[Array, Array]:
+        """Attention logits and heads of the instances, a block at a time."""
+        arrays = [getattr(self, f"{name}_") for name in Network._fields]
+        found = []
+        for _, rows in row_blocks(bags, BLOCK * bags.n_features):
+            block = dense(rows)
+            network = Network(*(like(array, block) for array in arrays))
+            mean, scale = like(self.mean_, block), like(self.scale_, block)
+            values = network.evaluate(standardised(block, mean, scale))
+            found.append([to_numpy(array) for array in values])
+        logits, heads = zip(*found, strict=True)
+        return np.concatenate(logits, axis=1).T, np.concatenate(heads, axis=1).swapaxes(0, 1)
+
+    def _has_probabilities(self) -> bool:
+        return True
+
+    def _bag_probabilities(self, bags: Bags) -> Array:
+        return self._probabilities_of(self._bag_scores(bags))
+
+    def _instance_probabilities(self, bags: Bags) -> Array:
+        """Those of each instance as a bag of its own: it has all the attention."""
+        return self._probabilities_of(self._values(bags)[1].mean(axis=1))
+
+    def _probabilities_of(self, logits: Array) -> Array:
+        if self._has_label_sets:
+            return expit(logits)
+        return softmax_probabilities(self._one_column_for_two(logits))

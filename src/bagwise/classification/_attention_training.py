@@ -1,0 +1,364 @@
+"""Training of AttentionMIL, with torch: several networks at once, on mini-batches of bags."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bagwise._memory import available_memory, require_memory
+from bagwise._types import Floats, Ints
+from bagwise.bags import Bags
+from bagwise.classification._torch import has_stalled, one_thread
+from bagwise.compiled.threads import block_bounds
+from bagwise.engines.arrays import dense, float64, like, tanh, to_numpy
+from bagwise.engines.batches import Batches, extremes_of_bags
+from bagwise.engines.blocks import row_blocks
+from bagwise.engines.tensors import torch
+from bagwise.exceptions import InputError
+from bagwise.labels import Labels
+from bagwise.solvers.result import SolverResult
+
+LIMIT = 5.0  # of standardised values
+KEYS = 2**24  # values by which bags are ordered, at most
+SMALL = 2**28  # operations of a batch below which threads wait for each other
+TRAINED_AT_ONCE = 2**28  # bytes of layers in main memory
+
+Tensor = Any
+
+
+class Network(NamedTuple):
+    """The weights of M networks with D inputs, H hidden units, A gates and C logits.
+
+    Attributes
+    ----------
+    hidden_coef : array of shape (M, D, H)
+        Weights of the hidden layer.
+    hidden_intercept : array of shape (M, H)
+        Its intercepts.
+    gate_coef : array of shape (M, H, 2 A)
+        Weights of the gated attention: those inside tanh, then those inside the logistic function.
+    gate_intercept : array of shape (M, 2 A)
+        Its intercepts.
+    attention_coef : array of shape (M, A, 1)
+        Weights of the gated units in the attention logit.
+    head_coef : array of shape (M, H, C)
+        Weights of the head.
+    head_intercept : array of shape (M, C)
+        Its intercepts.
+    """
+
+    hidden_coef: Any
+    hidden_intercept: Any
+    gate_coef: Any
+    gate_intercept: Any
+    attention_coef: Any
+    head_coef: Any
+    head_intercept: Any
+
+    @staticmethod
+    def shapes(M: int, D: int, H: int, A: int, C: int) -> dict[str, tuple[int, ...]]:
+        """The shape of each array, by name."""
+        return {
+            "hidden_coef": (M, D, H),
+            "hidden_intercept": (M, H),
+            "gate_coef": (M, H, 2 * A),
+            "gate_intercept": (M, 2 * A),
+            "attention_coef": (M, A, 1),
+            "head_coef": (M, H, C),
+            "head_intercept": (M, C),
+        }
+
+    @classmethod
+    def draw(cls, sizes: tuple[int, int, int, int, int], rng: np.random.RandomState) -> "Network":
+        """Draw weights as Glorot and Bengio do; the head is 0, and so are all first logits."""
+        arrays = []
+        for name, shape in cls.shapes(*sizes).items():
+            if name.endswith("intercept") or name.startswith("head"):
+                arrays.append(np.zeros(shape))
+                continue
+            bound = np.sqrt(6 / (shape[1] + shape[2]))
+            arrays.append(rng.uniform(-bound, bound, shape))
+        return cls(*arrays)
+
+    def evaluate(self, X: Any) -> tuple[Any, Any]:
+        """Attention logits (M, n) and heads (M, n, C) of n standardised instances."""
+        M, D, H = self.hidden_coef.shape
+        # One product for all networks: the instances are read once.
+        hidden = X @ self.hidden_coef.swapaxes(0, 1).reshape(D, M * H)
+        hidden = (hidden + self.hidden_intercept.reshape(M * H)).clip(min=0)
+        hidden = hidden.reshape(-1, M, H).swapaxes(0, 1)
+        gates = hidden @ self.gate_coef + self.gate_intercept[:, None]
+        n_gates = gates.shape[2] // 2
+        # The logistic function as tanh, which NumPy and torch both have.
+        is_open = (1 + tanh(gates[:, :, n_gates:] / 2)) / 2
+        attention = (tanh(gates[:, :, :n_gates]) * is_open) @ self.attention_coef
+        return attention[:, :, 0], hidden @ self.head_coef + self.head_intercept[:, None]
+
+
+def bag_logits(network: Network, X: Tensor, sizes: Ints) -> Tensor:
+    """Logits of bags by each network.
+
+    Parameters
+    ----------
+    network : Network
+        Its tensors.
+    X : tensor of shape (n_instances, n_features)
+        Standardised instances.
+    sizes : ndarray of shape (n_bags,)
+        Instances of each bag.
+
+    Returns
+    -------
+    tensor of shape (n_models, n_bags, n_outputs)
+    """
+    attention, heads = network.evaluate(X)
+    M, _, C = heads.shape
+    n_bags, largest = len(sizes), int(sizes.max())
+    # Only these few values per instance are padded, not the instances.
+    bag = np.repeat(np.arange(n_bags), sizes)
+    place = np.arange(len(bag)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    at = torch.as_tensor(bag * largest + place, device=X.device)
+    logits = attention.new_full((M, n_bags * largest), -torch.inf)
+    logits = logits.index_copy(1, at, attention).reshape(M, n_bags, largest, 1)
+    values = heads.new_zeros((M, n_bags * largest, C)).index_copy(1, at, heads)
+    return (logits.softmax(dim=2) * values.reshape(M, n_bags, largest, C)).sum(dim=2)
+
+
+def losses_of(logits: Tensor, targets: Tensor, *, sets: bool) -> Tensor:
+    """-log p of the class, or of the label set, of each bag.
+
+    Parameters
+    ----------
+    logits : tensor of shape (n_models, n_bags, n_outputs)
+        Their logits.
+    targets : tensor of shape (n_bags,) or (n_bags, n_outputs)
+        Codes of classes, or label sets.
+    sets : bool
+        Whether they are label sets.
+
+    Returns
+    -------
+    tensor of shape (n_models, n_bags)
+    """
+    if sets or logits.shape[2] == 1:
+        signs = 2 * targets.reshape(logits.shape[1:]) - 1
+        return torch.nn.functional.softplus(-signs * logits).sum(dim=2)
+    own = targets.expand(len(logits), -1)[:, :, None]
+    return -logits.log_softmax(dim=2).gather(2, own)[:, :, 0]
+
+
+def moments(bags: Bags) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of each feature, a block of instances at a time.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    mean, scale : ndarray of shape (n_features,)
+        In float64. The scale of a constant feature is 1.
+    """
+    n, (mean, squares) = 0, np.zeros((2, bags.n_features))
+    for _, rows in row_blocks(bags):
+        block = float64(dense(rows))
+        own = to_numpy(block.mean(axis=0))
+        own_squares = to_numpy(((block - like(own, block)) ** 2).sum(axis=0))
+        total = n + len(block)
+        squares += own_squares + (own - mean) ** 2 * (n * len(block) / total)
+        mean += (own - mean) * (len(block) / total)
+        n = total
+    variance = squares / n
+    rounding = (n * np.finfo(np.float64).eps * mean) ** 2
+    return mean, np.sqrt(np.where(variance <= rounding, 1.0, variance))
+
+
+def standardised(rows: Any, mean: Any, scale: Any) -> Any:
+    """Standardise instances, and limit them to what training bags may hold.
+
+    A feature that was almost constant in training would otherwise decide alone where it is not.
+
+    Parameters
+    ----------
+    rows : ndarray or tensor of shape (n_instances, n_features)
+        The instances.
+    mean, scale : ndarray or tensor of shape (n_features,)
+        As `moments` gives them.
+
+    Returns
+    -------
+    ndarray or tensor
+        A new one.
+    """
+    return ((rows - mean) / scale).clip(min=-LIMIT, max=LIMIT)
+
+
+def order_of_bags(bags: Bags, codes: Ints) -> Ints:
+    """Order bags by what they hold, so that held-out bags do not depend on the user's order.
+
+    Compared are class, size, and the extremes of the features: of a bag in any order of its
+    instances, and of features in any unit, they are in the same order. Equal bags keep theirs.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    codes : ndarray of shape (n_bags,)
+        Their classes.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        Positions.
+    """
+    n_columns = min(bags.n_features, max(1, KEYS // (2 * len(bags))))
+    lowest, highest = extremes_of_bags(bags, n_columns)
+    return np.lexsort((*lowest.T[::-1], *highest.T[::-1], bags.sizes, codes))
+
+
+def train(
+    model: Any,
+    bags: Bags,
+    labels: Labels,
+    weights: Floats,
+    folds: Ints,
+    order: Ints,
+    scaling: tuple[Floats, Floats],
+    start: Network,
+    rng: np.random.RandomState,
+) -> tuple[SolverResult, list[float]]:
+    """Minimise the cross entropy of the bags by AdamW, all networks on the same mini-batches.
+
+    Network m does not learn from the bags of fold m. Their losses, over all networks, are those of
+    a cross-validation. Training ends when they have not fallen by ``tol`` in ``patience`` epochs,
+    and the weights of the best epoch are kept. They are measured where the bag is met in the epoch,
+    so that an epoch reads each bag once.
+
+    Parameters
+    ----------
+    model : AttentionMIL
+        Its parameters, and its progress bar.
+    bags : Bags
+        The training bags.
+    labels : Labels
+        Their labels.
+    weights : ndarray of shape (n_bags,)
+        How much each bag counts.
+    folds : ndarray of shape (n_bags,)
+        The fold of each bag; -1 where no network leaves it out.
+    order : ndarray of shape (n_bags,)
+        Positions of the bags, in an order from which batches are drawn.
+    scaling : tuple of two ndarrays of shape (n_features,)
+        Mean and scale of the features.
+    start : Network
+        The first weights.
+    rng : RandomState
+        Deals the bags into batches.
+
+    Returns
+    -------
+    result : SolverResult
+        With the network as the solution, and the cross entropy in training of each epoch.
+    held_out : list of float
+        The cross entropy of the held-out bags in each epoch; empty where there are none.
+    """
+    batches = Batches(bags, model.device)
+    place, dtype = batches.device, batches.dtype
+    mean, scale = (torch.tensor(a, dtype=dtype, device=place) for a in scaling)
+    network = Network(*(torch.tensor(w, dtype=dtype, device=place) for w in start))
+    for tensor in network:
+        tensor.requires_grad_()
+    coefs = [w for name, w in network._asdict().items() if name.endswith("coef")]
+    others = [w for name, w in network._asdict().items() if name.endswith("intercept")]
+    groups = [{"params": coefs}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=model.learning_rate, weight_decay=model.weight_decay)
+    blocks_of = _blocks(bags.sizes, network, batches.free)
+    sets = labels.has_sets
+    known = labels.indicator.astype(np.int64) if sets else labels.codes
+    targets = torch.tensor(known, device=place)
+    learned, held = _shares(weights, folds, start.hidden_coef.shape[0], dtype, place)
+    n_batches = -(-len(bags) // model.batch_size)
+
+    curve: list[float] = []
+    held_out: list[float] = []
+    kept, stops_early = network, bool(held.any())
+    with _threads(bags, network, n_batches):
+        for _ in model._track(range(model.max_epochs), "epoch"):
+            sums = torch.zeros(2, dtype=torch.float64, device=place)
+            # In one batch the order of the bags is irrelevant: nothing is drawn.
+            shuffled = order if n_batches == 1 else rng.permutation(order)
+            for batch in np.array_split(shuffled, n_batches):
+                optimizer.zero_grad()
+                for block in blocks_of(batch):
+                    rows, sizes = batches.read(block)
+                    X = standardised(rows, mean, scale)
+                    at = torch.as_tensor(block, device=place)
+                    losses = losses_of(bag_logits(network, X, sizes), targets[at], sets=sets)
+                    loss = (learned[:, at] * losses).sum()
+                    (loss / len(batch)).backward()
+                    sums[0] += loss.detach()
+                    sums[1] += (held[:, at] * losses.detach()).sum()
+                optimizer.step()
+            in_training, outside = sums.tolist()
+            curve.append(in_training / len(bags) / len(learned))
+            if not np.isfinite(curve[-1]):
+                raise InputError(
+                    f"the training loss is {curve[-1]} after {len(curve)} epochs: lower "
+                    f"learning_rate (now {model.learning_rate})."
+                )
+            if not stops_early:
+                continue
+            if outside < min(held_out, default=np.inf):
+                kept = Network(*(w.detach().clone() for w in network))
+            held_out.append(outside)
+            if has_stalled(held_out, model.patience, model.tol):
+                break
+    converged = not stops_early or has_stalled(held_out, model.patience, model.tol)
+    return SolverResult(Network(*map(to_numpy, kept)), curve, converged), held_out
+
+
+def _shares(
+    weights: Floats, folds: Ints, n_models: int, dtype: Any, place: Any
+) -> tuple[Tensor, Tensor]:
+    """Weights of bags in the training of each network (1 on average), and where they are held out.
+
+    The second sum to 1, so that they give the mean loss of held-out bags.
+    """
+    n_folds = max(1, folds.max(initial=-1) + 1)
+    outside = folds == (np.arange(n_models) % n_folds)[:, None]
+    learned = np.where(outside, 0.0, weights)
+    learned *= len(weights) / learned.sum(axis=1, keepdims=True)
+    held = np.where(outside, weights, 0.0)
+    held /= max(held.sum(), np.finfo(np.float64).tiny)
+    return tuple(torch.tensor(a, dtype=dtype, device=place) for a in (learned, held))
+
+
+def _blocks(sizes: Ints, network: Network, free: float | None) -> Callable[[Ints], Iterator[Ints]]:
+    """Cut a batch into runs of whole bags whose layers fit into memory."""
+    M, D, H = network.hidden_coef.shape
+    n_values = 4 * D + M * (4 * H + 6 * network.gate_coef.shape[2] + 8 * network.head_coef.shape[2])
+    row = n_values * network.hidden_coef.element_size()
+    require_memory(
+        float(row) * sizes.max(),
+        purpose=f"training on a bag of {sizes.max():,} instances",
+        remedy="split the bag, or lower n_models, hidden_size or attention_size",
+        available=free,
+    )
+    room = min(TRAINED_AT_ONCE, available_memory() / 4) if free is None else free / 3
+    n_rows = max(1, int(room / row))
+
+    def blocks_of(batch: Ints) -> Iterator[Ints]:
+        batch = np.sort(batch)  # in the order of the file
+        ends = np.cumsum(sizes[batch])
+        bounds = block_bounds(np.concatenate([[0], ends]), -(-int(ends[-1]) // n_rows))
+        return (batch[start:stop] for start, stop in pairwise(bounds))
+
+    return blocks_of
+
+
+def _threads(bags: Bags, network: Network, n_batches: int) -> AbstractContextManager[None]:
+    n_operations = bags.n_instances / n_batches * network.hidden_coef.numel()
+    return one_thread() if n_operations < SMALL else nullcontext()

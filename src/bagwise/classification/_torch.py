@@ -1,0 +1,90 @@
+"""What the classifiers that are trained with torch share: losses, held-out bags, when to stop."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from bagwise._types import Ints
+from bagwise.engines.tensors import torch
+
+Tensor = Any
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch on one thread: for small batches, several wait for each other."""
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
+
+
+def cross_entropy(scores: Tensor, codes: Tensor) -> Tensor:
+    """-log p of the own class of each bag: logistic for one score, softmax for several.
+
+    Parameters
+    ----------
+    scores : tensor of shape (n_bags, n_columns)
+        One logit for two classes, else one per class.
+    codes : tensor of int64 of shape (n_bags,)
+        The class of each bag, as a position.
+
+    Returns
+    -------
+    tensor of shape (n_bags,)
+    """
+    if scores.shape[1] == 1:
+        signs = 2 * codes - 1
+        return torch.nn.functional.softplus(-signs * scores[:, 0])
+    return torch.nn.functional.cross_entropy(scores, codes, reduction="none")
+
+
+def has_stalled(losses: list[float], patience: int, tol: float) -> bool:
+    """Tell whether the last epochs brought no progress.
+
+    Parameters
+    ----------
+    losses : list of float
+        Of the held-out bags, epoch by epoch.
+    patience : int
+        Number of epochs without progress.
+    tol : float
+        By how much a loss has to be below that of the last progress.
+
+    Returns
+    -------
+    bool
+    """
+    least, last = np.inf, 0
+    for epoch, loss in enumerate(losses):
+        if loss < least - tol:
+            least, last = loss, epoch
+    return len(losses) - 1 - last >= patience
+
+
+def held_out_folds(codes: Ints, n_folds: int, rng: np.random.RandomState) -> Ints:
+    """Deal bags into folds of equal size, each class evenly.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_bags,)
+        The class of each bag, or the number of its label set.
+    n_folds : int
+        Number of folds.
+    rng : RandomState
+        Draws the fold of a bag inside its class.
+
+    Returns
+    -------
+    ndarray of int64 of shape (n_bags,)
+        The fold of each bag; -1 for the only bag of its class, which is needed for training.
+    """
+    order = np.lexsort((rng.permutation(len(codes)), codes))
+    folds = np.empty(len(codes), dtype=np.int64)
+    folds[order] = np.arange(len(codes)) % n_folds
+    alone = np.bincount(codes)[codes] == 1
+    return np.where(alone, -1, folds)
