@@ -34,11 +34,13 @@ PACKAGES = {
     "_sklearn": set(),
     "_warnings": set(),
     "_memory": {"exceptions"},
+    "_metadata": {"_types"},
     "_files": {"exceptions"},
     "extras": {"exceptions"},
     "labels": {"_types", "exceptions"},
     # Bags.to and Bags.distribute call engines
-    "bags": {"_types", "exceptions", "_sklearn", "_memory", "labels", "engines"},
+    "bags": {"_types", "exceptions", "_sklearn", "_warnings", "_memory", "_metadata", "labels"}
+    | {"engines"},
     "compiled": {"_types", "exceptions"},
     "engines": {"_types", "exceptions", "_files", "extras", "bags", "compiled"},
     "solvers": {"_types", "exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},
@@ -55,8 +57,8 @@ PACKAGES = {
     "metric_learning": FOUNDATION,
     "metrics": {"_types", "exceptions", "bags", "_validation", "base"},
     "datasets": {"_types", "_moved", "exceptions", "_files", "_memory", "extras", "bags"},
-    "io": {"_types", "exceptions", "_files", "_warnings", "_memory", "extras", "labels"}
-    | {"bags", "engines"},
+    "io": {"_types", "exceptions", "_files", "_warnings", "_memory", "_metadata", "extras"}
+    | {"labels", "bags", "engines"},
     "persistence": {"_types", "exceptions", "base", "_memory", "extras", "bags", "_files"},
     "model_selection": FOUNDATION | {"metrics"},
     "_methods": FOUNDATION

@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from bagwise._memory import require_memory
+from bagwise._metadata import are_ids, bag_level_features, is_id_name, quoted, times_of_clips
 from bagwise._types import Array, Ints
-from bagwise.exceptions import InputError
+from bagwise._warnings import warn_user
+from bagwise.exceptions import DataWarning, InputError
 from bagwise.labels import is_missing, plain_array
 
 __all__ = ["Bags"]
@@ -211,12 +213,20 @@ class Bags:
         bag : str
             The column that says which bag a row belongs to.
         features : sequence of str, default=None
-            The feature columns; all columns but `bag` by default. Leave the label column out:
-            a label among the features would be learned from.
+            The feature columns. By default all columns but `bag`, without ids (``patch_id``,
+            ``index``) and the times of clips (``start``, ``end``), which are recognised by their
+            names and values and left out with a warning. Leave the label column out: a label among
+            the features would be learned from.
 
         Returns
         -------
         Bags
+
+        Warns
+        -----
+        DataWarning
+            Without `features`: about columns that are left out, and about columns that have one
+            value in every bag and different ones between bags, as labels have.
 
         See Also
         --------
@@ -257,9 +267,20 @@ class Bags:
             raise InputError(
                 f"no feature column is left beside {bag!r}: the columns are {columns}."
             )
-        X = table.select(nw.col(*names)).to_numpy()
         groups = table.get_column(bag).to_numpy()
-        return cls.from_groups(X, groups, feature_names=[str(c) for c in names])
+        if features is None:
+            names = _without_metadata(table, names, groups)
+        X = table.select(nw.col(*names)).to_numpy()
+        bags = cls.from_groups(X, groups, feature_names=[str(c) for c in names])
+        if features is None:
+            found = [str(names[j]) for j in bag_level_features(bags.instances, bags.offsets)]
+            if found:
+                warn_user(
+                    f"{quoted(found)}: constant within every bag, and different between bags, as "
+                    "labels are. Name the feature columns with features=[...].",
+                    DataWarning,
+                )
+        return bags
 
     @property
     def instances(self) -> Instances:
@@ -733,6 +754,27 @@ def offsets_of(sizes: ArrayLike) -> Ints:
         Starts at 0 and ends with the number of all instances.
     """
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
+
+def _without_metadata(table: Any, names: list[str], groups: Array) -> list[str]:
+    """Leave out columns of a frame that are ids or times of clips, with a warning."""
+    left_out = list(times_of_clips(str(name) for name in names) or ())
+    candidates = [name for name in names if is_id_name(str(name))]
+    if candidates:
+        order, offsets, _ = group_rows(groups)
+        bag = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        left_out += [
+            name for name in candidates if are_ids(table.get_column(name).to_numpy()[order], bag)
+        ]
+    features = [name for name in names if name not in left_out]
+    if not left_out or not features:
+        return names
+    warn_user(
+        f"{quoted([str(name) for name in left_out])}: left out as ids or times, which are no "
+        "features. Name the feature columns with features=[...] to use them.",
+        DataWarning,
+    )
+    return features
 
 
 def group_rows(groups: ArrayLike) -> tuple[Ints, Ints, Array]:

@@ -58,7 +58,7 @@ def test_labels_beside_the_slides(slides, tmp_path):
     assert read_bags(folder, labels=frame, bag="slide_id").y.tolist() == ["normal", "tumour"]
     assert read_bags(folder, labels={"slide_08": 0, "slide_17": 1}).y.tolist() == [0, 1]
     with pytest.raises(LabelError, match="'slide_17'"):
-        read_bags(folder, labels={"slide_08": 0})
+        read_bags(folder, labels={"slide_08": 0}, missing="error")
     with pytest.raises(InputError, match="labels="):
         read_bags(folder, label="label")
     with pytest.raises(InputError, match="group= names a column"):

@@ -13,10 +13,10 @@ from bagwise.cli.output import (
     as_records,
     computing,
     note,
+    note_features,
     print_json,
     print_table,
     refuse_existing,
-    some_names,
     with_places,
 )
 from bagwise.exceptions import InputError
@@ -127,6 +127,7 @@ def annotate(
         corrected.locate(data)
     known = known_labels(corrected, bags, written, background=values.get("background"))
     sets = with_known(sets, known, bags, written.values())
+    note_features(bags)
     with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
         found = annotation_table(
@@ -151,7 +152,6 @@ def annotate(
     order = found["probability"].argsort(kind="stable")
     least_certain = {name: column[order] for name, column in found.items()}
     write_columns(beside, least_certain, force=force)
-    note(f"features: {some_names(bags.feature_names, bags.n_features)}")
     note(f"{bags.n_instances} instances of {len(bags)} bags: {output}")
     note(f"least certain first: {beside}")
     shown: dict[str, Any] = {name: column[:review] for name, column in least_certain.items()}

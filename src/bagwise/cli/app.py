@@ -42,9 +42,11 @@ BAD_INPUT, BUG = 2, 1
 _interrupts: list[int] = []  # signals that came
 
 # Messages of the library name arguments; the command line has options.
+_CALLED = {"meta": "keep", "trusted": "trust"}
 _NAMES = [field.name for field in fields(Columns)]
 _NAMES += ["group", "pos_label", "memory_limit", "pca", "checkpoint", "force", "wheel"]
 _NAMES += ["background_above"]
+_NAMES += _CALLED
 _CHOICE = re.compile(rf"\b({'|'.join(_NAMES)})='(\w+)'")
 _ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(\[\.\.\.\]|\.\.\.|True)?(?![\w'\"])")
 
@@ -96,8 +98,13 @@ def _print_error(error: Exception, *, debug: bool) -> int:
 
 
 def _as_options(message: str) -> str:
-    message = _CHOICE.sub(lambda m: f"--{m[1].replace('_', '-')} {m[2]}", message)
-    return _ARGUMENT.sub(lambda m: f"--{m[1].replace('_', '-')}", message)
+    message = _CHOICE.sub(lambda m: f"{_option(m[1])} {m[2]}", message)
+    return _ARGUMENT.sub(lambda m: _option(m[1]), message)
+
+
+def _option(argument: str) -> str:
+    """The option that stands for an argument of Python."""
+    return f"--{_CALLED.get(argument, argument).replace('_', '-')}"
 
 
 def _one_line(error: BaseException) -> str:

@@ -7,7 +7,16 @@ import typer
 
 from bagwise._methods import CSP
 from bagwise.cli import options
-from bagwise.cli.output import as_records, note, print_json, print_table, progress, refuse_existing
+from bagwise.cli.output import (
+    as_records,
+    note,
+    note_features,
+    print_json,
+    print_table,
+    progress,
+    refuse_existing,
+    with_places,
+)
 
 
 def cluster(
@@ -68,12 +77,13 @@ def cluster(
     labels_of_bags = data.labels if data.label_sets is None else data.label_sets
     known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()
     bags = data.bags
+    note_features(bags)
     note_width(bags, components)
     for _, step in instance_steps(scale=not no_scale, sparse=bags.is_sparse, pca=components):
         bags = step.fit_transform(bags)
     with progress(f"Clustering {bags.n_instances} instances"):
         model.fit(bags, known)
-    instances = clustered_instances(model, data.bags, known)
+    instances = with_places(clustered_instances(model, data.bags, known), data)
     write_columns(output, instances, force=force)
     note(f"{data.bags.n_instances} instances in {n_clusters} clusters: {output}")
     summary = cluster_summary(model)

@@ -13,6 +13,7 @@ from bagwise.cli import options
 from bagwise.cli.output import (
     computing,
     note,
+    note_features,
     print_json,
     print_lines,
     print_table,
@@ -113,6 +114,7 @@ def evaluate(
     for name, model in baselines(label_sets=has_sets, sparse=sparse, names=names).items():
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model
+    note_features(bags)
     with computing("Cross-validating", total=len(models) * len(splits)) as step:
         steps = _steps(models, folds, repeats)
         comparison = compare(

@@ -9,10 +9,10 @@ from bagwise.cli.corrections import known_labels, read_known, with_known
 from bagwise.cli.output import (
     computing,
     note,
+    note_features,
     print_json,
     print_table,
     refuse_existing,
-    some_names,
 )
 from bagwise.exceptions import InputError
 
@@ -103,6 +103,7 @@ def fit(
     targets: Any = y.codes if coded else y.values
     if y.has_sets:
         targets = with_known(y.tolist(), known, bags, names)
+    note_features(bags)
     with computing(f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, targets, **fit_arguments(model, instance_labels=known, groups=groups))
     if checkpoint is not None:  # which is gone, and of no meaning where the model is used
@@ -120,7 +121,6 @@ def fit(
     leaderboard = getattr(final_estimator(model), "leaderboard_", None)
     if leaderboard is not None and not json:
         print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
-    note(f"features: {some_names(bags.feature_names, bags.n_features)}")
     note(f"{chosen.name} learned from {len(bags)} bags{positive_note(y)}: {output}")
     if json:
         size = {"bags": len(bags), "instances": bags.n_instances}

@@ -34,7 +34,7 @@ def info(
     from bagwise.cli.reading import read_columns
     from bagwise.inspection._tables import summarise
 
-    data = read_columns(file, columns, memory_limit)
+    data = read_columns(file, columns, memory_limit, learn=False)
     facts = {"file": str(file), **summarise(data.bags)}
     counts = _label_counts(data)
     if json:

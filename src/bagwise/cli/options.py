@@ -200,6 +200,10 @@ Features = Annotated[
     list[str] | None, column("Feature columns; all that are left by default.", "A,B,...")
 ]
 Exclude = Annotated[list[str] | None, column("Columns to leave out.", "A,B,...")]
+Keep = Annotated[
+    list[str] | None,
+    column("Columns to write beside the results: a patient, a file. They are no features.", "A,B"),
+]
 Separator = Annotated[str, column("What separates labels of a set.", "TEXT", show_default=True)]
 Group = Annotated[
     str | None,
@@ -328,12 +332,14 @@ class Columns:
     merge: Merge = None
     features: Features = None
     exclude: Exclude = None
+    keep: Keep = None
     separator: Separator = ";"
 
     def __post_init__(self) -> None:
         """Cut names that are separated by commas; refuse what no file can have."""
         self.features = _split(self.features) or None
         self.exclude = _split(self.exclude)
+        self.keep = _split(self.keep)
         if self.label is not None and self.label_set is not None:
             raise InputError(
                 "label= and label_set= exclude each other: a bag has one or the other."

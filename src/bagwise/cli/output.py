@@ -17,6 +17,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from bagwise.bags import Bags
     from bagwise.io.contents import Contents
 
 _WRAPPED = 24  # a column wider than this may be wrapped
@@ -123,6 +124,26 @@ def as_records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
+def refuse_taken(table: Mapping[str, Any], data: Contents) -> None:
+    """Refuse to keep a column whose name the results use.
+
+    Parameters
+    ----------
+    table : mapping of str to ndarray
+        The columns of the results.
+    data : Contents
+        What was read, with the columns to keep.
+    """
+    from bagwise.exceptions import InputError
+
+    for name in data.columns:
+        if name in table:
+            raise InputError(
+                f"the column {name!r} cannot be kept: the results have a column of that name. "
+                "Rename it in the file."
+            )
+
+
 def with_places(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
     """Add to a table of instances where they are: coordinates, the slide, the times of a clip.
 
@@ -139,8 +160,11 @@ def with_places(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
     """
     import numpy as np
 
+    from bagwise.labels import plain_array
+
+    refuse_taken(table, data)
     bag, row, *others = table
-    places = {name: np.array(values) for name, values in data.columns.items()}
+    places = {name: plain_array(values) for name, values in data.columns.items()}
     if data.clips is not None:
         files = {} if data.clips.file is None else {"file": np.array(data.clips.file)}
         places |= {**files, "start": data.clips.start, "end": data.clips.end}
@@ -319,6 +343,17 @@ def some_names(names: list[str] | None, n_features: int) -> str:
         return str(n_features)
     shown = names if len(names) <= 8 else [*names[:4], "...", *names[-3:]]
     return f"{n_features} ({', '.join(shown)})"
+
+
+def note_features(bags: Bags) -> None:
+    """Say which features a command uses, so that a column that is none shows at a glance.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    """
+    note(f"features: {some_names(bags.feature_names, bags.n_features)}")
 
 
 def _blocks(widths: Mapping[str, int], space: int) -> Iterator[list[str]]:

@@ -5,7 +5,14 @@ from pathlib import Path
 from typing import Annotated
 
 from bagwise.cli import options
-from bagwise.cli.output import note, print_json, progress, refuse_existing, with_places
+from bagwise.cli.output import (
+    note,
+    note_features,
+    print_json,
+    progress,
+    refuse_existing,
+    with_places,
+)
 
 
 def predict(
@@ -24,6 +31,7 @@ def predict(
     ] = None,
     id_column: options.IdColumn = None,
     merge: options.Merge = None,
+    keep: options.Keep = None,
     memory_limit: options.MemoryLimit = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -33,7 +41,9 @@ def predict(
     Reads a model and a file with the feature columns it was fitted on; labels are not needed.
     Writes a row per bag: the prediction, its score, the row of the instance that decided. With -o
     out.parquet and a model that scores instances, their scores go to out.instances.parquet, with
-    their coordinates x and y, or the start and end of a clip, where the file has them.
+    their coordinates x and y, or the start and end of a clip, where the file has them. Columns of
+    --keep, here or in the fit, are written beside both: those that vary inside a bag, as that of
+    its key instance (key_...).
 
     ```
     bagwise predict model.skops musk1.csv -o predicted.csv
@@ -45,21 +55,23 @@ def predict(
     beside = file_beside(output, "instances")
     refuse_existing([output, beside], force=force, inputs=[model, file])
     from bagwise.base._pipelines import final_estimator, instance_model
-    from bagwise.cli.reading import open_model, read_for_model
+    from bagwise.cli.reading import kept_of_bags, open_model, read_for_model
     from bagwise.inspection import bag_table, instance_table
     from bagwise.inspection._tables import refuse_background_above
 
     fitted, metadata = open_model(model)
     refuse_background_above(final_estimator(fitted), background_above)
-    columns = options.Columns(bag=bag, labels=labels, id_column=id_column, merge=merge)
+    columns = options.Columns(bag=bag, labels=labels, id_column=id_column, merge=merge, keep=keep)
     data = read_for_model(
         file, fitted, metadata, columns, labelled=False, memory_limit=memory_limit
     )
     bags = data.bags
     classes = metadata.get("classes")
+    note_features(bags)
     with progress(f"Predicting {len(bags)} bags"):
         separator = metadata.get("columns", {}).get("separator", ";")
         predictions = bag_table(fitted, bags, classes=classes, separator=separator)
+        predictions = kept_of_bags(predictions, data)
         estimator, seen = instance_model(fitted, bags)
         has_scores = seen is not None and hasattr(estimator, "score_instances")
         instances = None

@@ -11,25 +11,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from bagwise._types import Array
 from bagwise._validation import check_bags
+from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
 from bagwise.cli.corrections import Known
 from bagwise.cli.options import Columns
-from bagwise.cli.output import note, progress, warning
-from bagwise.exceptions import InputError, LabelError, ModelFileError
+from bagwise.cli.output import note, progress, refuse_taken, warning
+from bagwise.exceptions import DataWarning, InputError, LabelError, ModelFileError
 from bagwise.io.columns import Request
 from bagwise.io.contents import Contents
 from bagwise.io.files import TABLES, format_errors, format_of
-from bagwise.io.reading import read_contents
+from bagwise.io.reading import read_contents, suspicion
 from bagwise.io.table import open_table
-from bagwise.labels import Labels, positive_by_name, sorted_labels
+from bagwise.labels import Labels, plain_array, positive_by_name, sorted_labels
 from bagwise.persistence import load_model
 
 _WIDE = 200  # features from which --pca is recommended
 _ROLES = ("bag", "label", "label_set", "id_column", "merge")
 
 
-def read_columns(path: Path, chosen: Columns, memory_limit: str | None = None) -> Contents:
+def read_columns(
+    path: Path, chosen: Columns, memory_limit: str | None = None, *, learn: bool = True
+) -> Contents:
     """Read the columns of a file that the options of a command name.
 
     Parameters
@@ -40,12 +43,19 @@ def read_columns(path: Path, chosen: Columns, memory_limit: str | None = None) -
         The columns; None stands for those of the usual names.
     memory_limit : str or None, default=None
         As in `Request`.
+    learn : bool, default=True
+        Whether features that look like labels are refused, not only named.
 
     Returns
     -------
     Contents
     """
-    return _read(path, _request(chosen, memory_limit=memory_limit))
+    data = _read(path, _request(chosen, memory_limit=memory_limit))
+    if learn:
+        _refuse_suspects(path, data)
+    elif data.suspects:
+        warn_user(f"{path}: {suspicion(data.suspects)}", DataWarning)
+    return data
 
 
 def note_width(bags: Bags, pca: int | str | None) -> None:
@@ -100,6 +110,7 @@ def read_labelled(
         Their groups.
     """
     data = _read(path, _request(chosen, group=group, memory_limit=memory_limit))
+    _refuse_suspects(path, data)
     labels = _chosen_labels(data, chosen)
     known = labels.known
     if corrected is not None:
@@ -248,7 +259,7 @@ def _are_two_labels(value: Any) -> bool:
 def _are_columns(columns: Mapping[str, Any]) -> bool:
     named = all(isinstance(columns.get(role), str | None) for role in _ROLES)
     separator = columns.get("separator", ";")
-    listed = _are_texts(columns.get("features")) and _are_texts(columns.get("exclude"))
+    listed = all(_are_texts(columns.get(name)) for name in ("features", "exclude", "keep"))
     return named and listed and isinstance(separator, str) and separator != ""
 
 
@@ -333,6 +344,9 @@ def _as_fitted(
     found.exclude = list(
         dict.fromkeys([*(chosen.exclude or ()), *(name for name in left_out if name in present)])
     )
+    found.keep = chosen.keep or [
+        name for name in fitted.get("keep") or () if name in {*present, *beside}
+    ]
     if chosen.separator == ";":
         found.separator = fitted.get("separator", ";")
     return found
@@ -372,9 +386,17 @@ def _request(chosen: Columns, **settings: Any) -> Request:
     return Request(**named, **settings)
 
 
+def _refuse_suspects(path: Path, data: Contents) -> None:
+    """Refuse to learn from labels among the features."""
+    if data.suspects:
+        raise InputError(f"{path}: {suspicion(data.suspects)}")
+
+
 def _read(path: Path, request: Request) -> Contents:
     with progress(f"Reading {path.name}"), _naming(path):
         data = read_contents(path, request)
+    if data.left_out:
+        note(f"Not features, by their names: {', '.join(data.left_out)}.")
     if request.missing == "drop" and data.absent:
         note(f"Left out, because not in {Path(request.labels).name}: {len(data.absent)} bags.")
     if data.n_other_entries:
@@ -423,6 +445,39 @@ def label_sets_of(data: Contents) -> Labels:
     if labels is None:
         raise LabelError("the bags have no labels: name their column with label_set= or label=.")
     return labels.as_sets()
+
+
+def kept_of_bags(table: Mapping[str, Any], data: Contents) -> dict[str, Any]:
+    """Put the columns to keep beside the results of bags, after their ids.
+
+    A column that varies inside a bag shows the value of the key instance, as ``key_<name>``, where
+    the results name one; otherwise it is left to the results of instances.
+
+    Parameters
+    ----------
+    table : mapping of str to ndarray
+        The results, a row per bag.
+    data : Contents
+        What was read.
+
+    Returns
+    -------
+    dict of str to ndarray
+    """
+    refuse_taken(table, data)
+    bags, first = data.bags, data.bags.offsets[:-1]
+    if not (bags.sizes > 0).all():
+        return dict(table)
+    found: dict[str, Any] = {}
+    for name, values in data.columns.items():
+        column = plain_array(values)
+        per_bag = column[first]
+        if (column == per_bag[bags.bag_index]).all():
+            found[name] = per_bag
+        elif "key_instance" in table and f"key_{name}" not in table:
+            found[f"key_{name}"] = column[first + table["key_instance"]]
+    (bag, ids), *others = table.items()
+    return {bag: ids} | found | dict(others)
 
 
 def _positive_last(labels: Labels, positive: str | None) -> Labels:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.output import note, print_json, progress, refuse_existing
+from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
 from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ def report(
         facts={name: value for name, value in facts.items() if value is not None}
         | {"written by": f"bagwise {metadata['bagwise_version']}"},
     )
+    note_features(data.bags)
     with progress(f"Writing a page about {len(data.bags)} bags"):
         page.save(output, force=force)
     size = output.stat().st_size

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.output import note, print_json, progress, refuse_existing
+from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
 from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ def review(
     if seen is None:
         raise InputError(f"{model} says nothing about instances: review a model of -m orlr.")
     decided = read_corrections(sidecar) if sidecar.exists() else []
+    note_features(bags)
     with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         sets, names = known.as_sets().tolist(), facts.get("classes")
         queue = ReviewQueue(estimator, seen, sets, names=names, corrections=decided, limit=limit)

@@ -7,20 +7,17 @@ beside the instances and are never features.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from bagwise._metadata import plain_name, times_of_clips
 from bagwise._types import Array, Floats, Ints
 
 _FILES = (
     "file_path", "filepath", "file", "filename", "file_name", "recording", "audio_file",
     "begin_path", "begin_file", "in_file", "source_id", "source_file", "source", "path",
 )  # fmt: skip
-_STARTS = ("start", "start_time", "begin", "begin_time", "onset")
-_ENDS = ("end", "end_time", "stop", "stop_time")
-_SECONDS = re.compile(r" ?[([]s[)\]]$|[ _](s|sec|seconds)$")
 
 
 class ClipColumns(NamedTuple):
@@ -86,13 +83,8 @@ def clip_columns(names: Iterable[str]) -> ClipColumns | None:
     >>> clip_columns(["start", "label"]) is None
     True
     """
-    plain = {_plain(name): name for name in reversed(list(names))}
-    file, start, end = (
-        next((plain[name] for name in known if name in plain), None)
-        for known in (_FILES, _STARTS, _ENDS)
-    )
-    return None if start is None or end is None else ClipColumns(file, start, end)
-
-
-def _plain(name: str) -> str:
-    return _SECONDS.sub("", name.strip().lower()).replace(" ", "_")
+    names = list(names)
+    plain = {plain_name(name): name for name in reversed(names)}
+    file = next((plain[name] for name in _FILES if name in plain), None)
+    times = times_of_clips(names)
+    return None if times is None else ClipColumns(file, *times)

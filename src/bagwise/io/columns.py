@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._types import Array
+from bagwise._metadata import are_ids, is_id_name
+from bagwise._types import Array, Ints
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning, InputError
@@ -43,6 +44,7 @@ class Request:
     features: Sequence[str] | None = None
     exclude: Sequence[str] = ()
     extra_columns: Sequence[str] = ()
+    keep: Sequence[str] = ()
     clips: ClipColumns | None = None
     labels: Any = None
     missing: str = "unlabelled"
@@ -64,16 +66,29 @@ class Request:
     def beside(self) -> list[str]:
         """Columns that are read but are neither features nor labels."""
         named = [name for name in (self.group, self.merge) if name is not None]
-        return [*dict.fromkeys(named), *self.extra_columns]
+        return [*dict.fromkeys([*named, *self.extra_columns, *self.keep])]
 
 
 def find_columns(source: Source, request: Request) -> Request:
     """Complete a request by the columns of a table: those of all roles, and the features."""
+    if request.labels is not None:  # which may have the others
+        request = replace(request, keep=[name for name in request.keep if name in source.names])
     for name in [*request.exclude, *(request.features or ()), *request.beside]:
         require_column(source, name)
     found = find_roles(source, request)
     found = replace(found, clips=_clips(source, found))
     return replace(found, features=_features(source, found))
+
+
+def id_columns(source: Source, names: Iterable[str], rows: Grouping) -> list[str]:
+    """The columns that hold ids, by their names and values."""
+    candidates = [name for name in names if is_id_name(name) and source.kind(name) == "number"]
+    found = []
+    for name in candidates:
+        values = np.concatenate(list(source.blocks([name], np.dtype(np.float64)))).ravel()
+        if are_ids(values[rows.order], rows.codes[rows.order]):
+            found.append(name)
+    return found
 
 
 def _clips(source: Source, request: Request) -> ClipColumns | None:
@@ -162,6 +177,17 @@ def read_clips(source: Source, request: Request, rows: Grouping) -> Clips | None
     start, end = np.concatenate(list(blocks))[rows.order].T
     files = None if file is None else written_values(source, file)
     return Clips(start, end, None if files is None else [files[row] for row in rows.order])
+
+
+def kept_values(source: Source, name: str, rows: Ints) -> list[Any]:
+    """The values of some rows of a column that is kept beside the instances, None if missing."""
+    if "list" in source.kind(name) or source.kind(name) in ("numbers", "vector", "vectors"):
+        raise InputError(
+            f"the column {name!r} holds lists: only columns of single values are kept."
+        )
+    column = source.column(name, convert="all")
+    values = [*column.values, None]  # code -1 selects the last
+    return [values[code] for code in column.codes[rows]]
 
 
 def written_values(source: Source, name: str) -> list[Any]:

@@ -40,9 +40,14 @@ class Contents:
     wholes : ndarray of shape (n_bags,) or None
         What each bag is merged into.
     columns : dict of str to list
-        Further columns of a table as strings, in the order of the instances.
+        Further columns of a table, in the order of the instances: as strings, or as they are where
+        they are kept for results.
     clips : Clips or None
         Where in a recording each instance was cut out.
+    left_out : list of str
+        Columns that were taken for ids or times of clips and not for features.
+    suspects : list of str
+        Features that have one value in every bag and different ones between bags, as labels have.
     absent : list of str
         The bags that a second table or dict of labels does not mention.
     n_other_entries : int
@@ -61,6 +66,8 @@ class Contents:
     wholes: Array | None = None
     columns: dict[str, list[Any]] = field(default_factory=dict)
     clips: Clips | None = None
+    left_out: list[str] = field(default_factory=list)
+    suspects: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     n_other_entries: int = 0
 
@@ -122,6 +129,7 @@ class Contents:
             patch_sizes=self.patch_sizes,
             extras=self.extras,
             clips=self.clips,
+            meta={name: plain_array(values) for name, values in self.columns.items()},
         )
 
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from sklearn.utils import Bunch
 
 from bagwise._files import replacing
+from bagwise._metadata import is_id_name, quoted
 from bagwise._types import Array, Ints
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
@@ -21,6 +22,7 @@ from bagwise.io.columns import (
     Request,
     bag_columns,
     find_roles,
+    kept_values,
     label_bags,
     listed,
     require_column,
@@ -55,6 +57,7 @@ def read_bags(
     instance_label: str | None = None,
     features: str | Sequence[str] | None = None,
     exclude: str | Sequence[str] = (),
+    meta: str | Sequence[str] = (),
     labels: Any = None,
     missing: str = "unlabelled",
     id_column: str | None = None,
@@ -89,9 +92,13 @@ def read_bags(
         of these names, if they exist (npz: ``bag``, ``y``, ``Y``, ``instance_labels``).
     features : str or sequence of str, default=None
         The feature columns, in this order. By default all remaining columns that are not excluded;
-        all must be numeric. In HDF5 the name of the dataset.
+        all must be numeric. Ids (``patch_id``, ``index``) and times of clips (``start``, ``end``)
+        are recognised by their names and values and are left out. In HDF5 the name of the dataset.
     exclude : str or sequence of str, default=()
         Columns to leave out.
+    meta : str or sequence of str, default=()
+        Columns to keep beside the instances, such as the patient or a file name: they are never
+        features. Those that the table does not have are taken from the table `labels`.
     labels : dict, path or data frame, default=None
         Labels from another source: ``{bag id: label}``, or a table with a bag column and a label or
         label-set column. Bags are matched by their ids as strings; ``slide_08.svs`` is also the bag
@@ -134,7 +141,8 @@ def read_bags(
         array, bags x classes; a row of -1 where unknown), ``instance_labels`` (indices
         into ``classes``, or the integers of the file when there are no classes; -1 unknown),
         ``classes``, ``feature_names``, ``coords``, ``patch_sizes`` (of each HDF5 file, in the unit
-        of ``coords``; NaN unknown), ``extras`` (other arrays of an npz file) and ``clips``
+        of ``coords``; NaN unknown), ``meta`` (a dict with the columns of `meta`, a value per
+        instance), ``extras`` (other arrays of an npz file) and ``clips``
         (``start``, ``end`` and ``file`` of each instance, where a table has such columns: they are
         not features); None if absent.
 
@@ -152,8 +160,9 @@ def read_bags(
     Warns
     -----
     DataWarning
-        About probable mistakes: infinite values, a column without a name, labels that differ only
-        by case or spaces, ids such as "7" and "007".
+        About probable mistakes: columns that have one value in every bag, as labels have; infinite
+        values, a column without a name, labels that differ only by case or spaces, ids such as
+        "7" and "007".
 
     See Also
     --------
@@ -180,6 +189,7 @@ def read_bags(
         instance_label=instance_label,
         features=None if features is None else _names(features),
         exclude=_names(exclude),
+        keep=_names(meta),
         labels=labels,
         missing=missing,
         id_column=id_column,
@@ -193,6 +203,15 @@ def read_bags(
         allow_external=allow_external,
     )
     contents = read_contents(source, request)
+    ids = [name for name in contents.left_out if is_id_name(name)]
+    if ids:
+        warn_user(
+            f"{quoted(ids)}: left out as ids, which are no features. Name the feature columns with "
+            "features=[...] to use them, or leave them out with exclude=[...].",
+            DataWarning,
+        )
+    if contents.suspects:
+        warn_user(suspicion(contents.suspects), DataWarning)
     if contents.absent and missing == "unlabelled":
         n, some = len(contents.absent), contents.absent[0]
         warn_user(
@@ -230,6 +249,15 @@ def read_contents(source: Any, request: Request) -> Contents:
     warn_of_near_duplicates(contents)
     workspace.keep()
     return contents
+
+
+def suspicion(names: Sequence[str]) -> str:
+    """A sentence about features that look like labels or metadata of bags."""
+    return (
+        f"{quoted(names)}: constant within every bag, and different between bags, as labels and "
+        "metadata are. Leave such columns out with exclude=[...], keep them beside the results "
+        "with meta=[...], or name the feature columns with features=[...]."
+    )
 
 
 def _part_name(request: Request) -> str | None:
@@ -367,6 +395,11 @@ def _read_file(path: Path, request: Request, workspace: Workspace) -> Contents:
             )
         if request.labels is not None:
             request = replace(request, bag=None)  # a column of the labels
+        elif request.keep:
+            raise InputError(
+                f"{path.name} has no column {request.keep[0]!r} to keep: give a table of the bags "
+                "that has it with labels=."
+            )
         read = read_hdf5 if format == "hdf5" else read_npz
         return read(path, request, workspace)
 
@@ -379,6 +412,9 @@ def _relabel(contents: Contents, request: Request) -> Contents:
     labels = request.labels
     if isinstance(labels, Mapping):
         columns, entries = _mapped_labels(labels, contents.bags)
+        kept: dict[str, list[Any]] = {}
+        if not set(request.keep) <= contents.columns.keys():
+            raise InputError("labels= is a dict: columns to keep come from a table.")
     elif isinstance(labels, str | os.PathLike):
         path = Path(labels)
         with format_errors(path):
@@ -387,9 +423,11 @@ def _relabel(contents: Contents, request: Request) -> Contents:
                 raise InputError(f"labels={str(path)!r} is not a CSV or Parquet table.")
             ids = [*_USUAL_IDS, request.id_column or "bag"]  # read as strings
             table = open_table(path, format, replace(request, extra_columns=ids))
-            columns, entries, request = _tabled_labels(table, request, contents.bags)
+            columns, kept, entries, request = _tabled_labels(table, request, contents)
     else:
-        columns, entries, request = _tabled_labels(open_frame(labels), request, contents.bags)
+        columns, kept, entries, request = _tabled_labels(open_frame(labels), request, contents)
+    for name, values in kept.items():
+        contents.columns[name] = [values[bag] for bag in contents.bags.bag_index]
     absent = np.flatnonzero(entries.rows < 0)
     names = [str(name) for name in contents.bags.names[absent].tolist()]
     if names and request.missing == "error":
@@ -435,25 +473,31 @@ def _mapped_labels(labels: Mapping[Any, Any], bags: Bags) -> tuple[dict[str, Col
 
 
 def _tabled_labels(
-    table: Source, request: Request, bags: Bags
-) -> tuple[dict[str, Column], _Entries, Request]:
+    table: Source, request: Request, contents: Contents
+) -> tuple[dict[str, Column], dict[str, list[Any]], _Entries, Request]:
     """The columns of a table in the order of the bags, and the request completed by its names."""
+    others = [name for name in request.keep if name not in contents.columns]
+    for other in others:
+        require_column(table, other, " to keep")
     for name, role in ((request.group, "group"), (request.merge, "merge")):
         if name is not None:
             require_column(table, name, f" (asked for with {role}=)")
     request = _with_id_column(table, request)
     request = find_roles(table, request, ("bag", "label", "label_set"))
-    wanted_columns = request.label, request.label_set, request.group, request.merge
+    wanted_columns = request.label, request.label_set, request.group, request.merge, *others
     if request.bag is None or not any(wanted_columns):
         raise InputError(
             "labels= is a table: name the column of its bag ids with id_column=, and label= or "
             f"label_set=. Its columns are {listed(table.names)}."
         )
     rows = group(table.column(request.bag, convert="integers"), request.bag)
-    entries = _entries(bags, [str(name) for name in rows.ids.tolist()])
+    entries = _entries(contents.bags, [str(name) for name in rows.ids.tolist()])
     columns = bag_columns(table, request, rows)
     taken = {role: column.take(entries.rows) for role, column in columns.items()}
-    return taken, entries, request
+    first = rows.order[rows.offsets[:-1]]
+    own = {name: [*kept_values(table, name, first), None] for name in others}
+    kept = {name: [values[row] for row in entries.rows] for name, values in own.items()}
+    return taken, kept, entries, request
 
 
 def _with_id_column(table: Source, request: Request) -> Request:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bagwise._metadata import bag_level_features
 from bagwise._types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.exceptions import FileFormatError, InputError
@@ -21,6 +22,8 @@ from bagwise.io.columns import (
     Request,
     bag_columns,
     find_columns,
+    id_columns,
+    kept_values,
     label_bags,
     listed,
     read_clips,
@@ -94,10 +97,11 @@ def read_table(source: Source, request: Request, workspace: Workspace) -> Conten
     chosen = request.features or ()
     request = find_columns(source, request)
     features = list(request.features or ())
+    left_out: list[str] = []
     kinds = {name: source.kind(name) for name in features}
     single = [name for name, kind in kinds.items() if kind in ("number", "vector")]
     if len(single) == len(kinds):
-        bags, rows, instance_labels = _read_rows(source, request, workspace, chosen)
+        bags, rows, instance_labels, left_out = _read_rows(source, request, workspace, chosen)
     elif single:
         several = next(name for name in kinds if name not in single)
         raise FileFormatError(
@@ -112,6 +116,15 @@ def read_table(source: Source, request: Request, workspace: Workspace) -> Conten
     contents = Contents(bags, classes=source.notes.get("classes"))
     label_bags(contents, bag_columns(source, request, rows), request, instance_labels)
     contents.clips = read_clips(source, request, rows)
+    contents.left_out = [*(request.clips or ())[1:], *left_out]
+    if single and not chosen and type(bags) is Bags:
+        names = bags.feature_names or []
+        suspects = [names[j] for j in bag_level_features(bags.instances, bags.offsets) if names]
+        contents.suspects = [name for name in suspects if name in source.names]
+    for name in request.keep:
+        values = kept_values(source, name, rows.order)
+        n_times = 1 if single else bags.sizes  # in a table of lists a row is a bag
+        contents.columns[name] = np.repeat(np.array([*values, None])[:-1], n_times).tolist()
     for name in request.extra_columns:
         values = written_values(source, name)
         contents.columns[name] = [values[row] for row in rows.order]
@@ -123,8 +136,8 @@ def read_table(source: Source, request: Request, workspace: Workspace) -> Conten
 
 def _read_rows(
     source: Source, request: Request, workspace: Workspace, chosen: Sequence[str]
-) -> tuple[Bags, Grouping, Column | None]:
-    """Bags from rows in any order; warnings leave out empty columns that were `chosen`."""
+) -> tuple[Bags, Grouping, Column | None, list[str]]:
+    """Bags from rows in any order, and the ids among the columns; without those of `chosen`."""
     if request.bag is None:
         raise InputError(
             f"the bag column is unknown. Name it with bag=: the columns are {listed(source.names)}."
@@ -134,6 +147,9 @@ def _read_rows(
         raise FileFormatError("the table has no rows: there is nothing to make bags of.")
     rows = group(column, request.bag)
     features, cluster = list(request.features or ()), request.cluster
+    left_out = [] if chosen or source.notes else id_columns(source, features, rows)
+    if len(left_out) < len(features):
+        features = [name for name in features if name not in left_out]
     dtype = request.dtype or source.dtype(features)
     n_features = sum(map(source.width, features))
     names = _row_names(source, features)
@@ -159,7 +175,7 @@ def _read_rows(
     labels = None
     if request.instance_label is not None:
         labels = source.column(request.instance_label).take(rows.order)
-    return bags, rows, labels
+    return bags, rows, labels, [name for name in left_out if name not in features]
 
 
 def _scatter(

@@ -1,0 +1,142 @@
+"""Columns of a table that are probably not features: ids, times of clips, values of whole bags."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from bagwise._types import Array, Floats, Ints
+
+CHANCE = 1e-6  # how probable a feature may be that is constant within every bag by chance
+FIRST, LARGEST = 256, 2**22  # values that are compared at a time, at first and later
+
+STARTS = ("start", "start_time", "begin", "begin_time", "onset")
+ENDS = ("end", "end_time", "stop", "stop_time")
+_SECONDS = re.compile(r" ?[([]s[)\]]$|[ _](s|sec|seconds)$")
+_ID = re.compile(r"(?i:(.*[\W_])?(id|ids|idx|index|uid|uuid)|unnamed: 0)|.*[a-z](ID|Id|Index)")
+
+
+def plain_name(name: str) -> str:
+    """A column name in lower case, with underscores and without its unit, seconds.
+
+    Examples
+    --------
+    >>> from bagwise._metadata import plain_name
+    >>> plain_name("Begin Time (s)")
+    'begin_time'
+    """
+    return _SECONDS.sub("", name.strip().lower()).replace(" ", "_")
+
+
+def times_of_clips(names: Iterable[str]) -> tuple[str, str] | None:
+    """The columns with the start and the end of clips, by their names; None without both.
+
+    Examples
+    --------
+    >>> from bagwise._metadata import times_of_clips
+    >>> times_of_clips(["file", "Start (s)", "End (s)", "x0"])
+    ('Start (s)', 'End (s)')
+    """
+    plain = {plain_name(name): name for name in reversed(list(names))}
+    start, end = (
+        next((plain[name] for name in known if name in plain), None) for known in (STARTS, ENDS)
+    )
+    return None if start is None or end is None else (start, end)
+
+
+def is_id_name(name: str) -> bool:
+    """Whether a column is called as ids and row numbers are.
+
+    Examples
+    --------
+    >>> from bagwise._metadata import is_id_name
+    >>> [is_id_name(name) for name in ("patch_id", "index", "PatientID", "acid", "Unnamed: 0")]
+    [True, True, True, False, True]
+    """
+    return _ID.fullmatch(name.strip()) is not None
+
+
+def are_ids(values: Array, bags: Ints) -> bool:
+    """Whether a column holds ids: whole numbers, one per bag or different inside each bag.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_instances,)
+        The column.
+    bags : ndarray of int of shape (n_instances,)
+        The bag of each row, as a number from 0.
+
+    Returns
+    -------
+    bool
+    """
+    numbers = values.astype(float)
+    if not len(numbers) or not (np.isfinite(numbers) & (numbers == np.trunc(numbers))).all():
+        return False
+    n_pairs = len(np.unique(np.column_stack([bags, numbers]), axis=0))
+    n_bags = len(np.unique(bags))
+    return n_pairs == len(numbers) or (n_pairs == n_bags and len(np.unique(numbers)) > 1)
+
+
+def bag_level_features(instances: Any, offsets: Ints) -> list[int]:
+    """Find features that have one value in every bag and different ones between bags.
+
+    Labels, and what is known of a whole bag, look so. A feature with few values can be constant
+    within small bags by chance: of values drawn with the frequencies of the table, a bag of n is
+    constant with the probability sum_v f_v^n. Features for which the product over the bags exceeds
+    1e-6 are not reported.
+
+    Parameters
+    ----------
+    instances : ndarray of shape (n_instances, n_features)
+        The instances of all bags, bag after bag.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Returns
+    -------
+    list of int
+        Columns of `instances`.
+    """
+    sizes = np.diff(offsets)
+    left = _constant_within(instances, offsets)
+    several = np.flatnonzero(sizes > 1)  # other bags are constant in any case
+    if not len(left) or not len(several):
+        return []
+    values = np.asarray(instances[offsets[several]][:, left], dtype=float)
+    sizes = sizes[several]
+    return [
+        int(j) for j, column in zip(left, values.T, strict=True) if _is_no_chance(column, sizes)
+    ]
+
+
+def _constant_within(instances: Any, offsets: Ints) -> Ints:
+    """The features that do not vary inside any bag; missing values are equal."""
+    left = np.arange(instances.shape[1])
+    start, n_rows, n_values = 0, len(instances), FIRST
+    first_of_bag = np.zeros(n_rows + 1, dtype=bool)
+    first_of_bag[offsets] = True
+    while start < n_rows - 1 and len(left):
+        stop = min(n_rows, start + 1 + max(1, n_values // len(left)))
+        rows = np.asarray(instances[start:stop][:, left])
+        same = (rows[1:] == rows[:-1]) | ((rows[1:] != rows[1:]) & (rows[:-1] != rows[:-1]))
+        left = left[(same | first_of_bag[start + 1 : stop, None]).all(axis=0)]
+        start, n_values = stop - 1, min(LARGEST, 4 * n_values)
+    return left
+
+
+def _is_no_chance(values: Floats, sizes: Ints) -> bool:
+    _, code = np.unique(values, return_inverse=True)
+    shares = np.bincount(code, weights=sizes) / sizes.sum()
+    if len(shares) < 2:
+        return False
+    lengths, n_bags = np.unique(sizes, return_counts=True)
+    chances = np.array([(shares**length).sum() for length in lengths.tolist()])
+    return bool((n_bags * np.log(np.maximum(chances, 1e-300))).sum() < np.log(CHANCE))
+
+
+def quoted(names: Sequence[str], most: int = 10) -> str:
+    """Column names for a message, at most the first few."""
+    more = f", ... ({len(names)} in all)" if len(names) > most else ""
+    return ", ".join(repr(name) for name in names[:most]) + more

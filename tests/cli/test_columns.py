@@ -1,0 +1,108 @@
+"""Columns on the command line: what is no feature, what is kept beside the results."""
+
+import warnings
+
+import numpy as np
+import pytest
+from cli.tables import read_rows, write_rows
+
+from bagwise.persistence import load_model
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("skops")
+WORDS = ("--bag", "slide", "--label", "tumour")
+
+
+@pytest.fixture
+def patches(tmp_path):
+    """Slides with all that a table of patches has beside the features."""
+    rng = np.random.default_rng(0)
+    rows = [["slide", "tumour", "age", "patch_id", "file", "red", "green"]]
+    for i in range(24):
+        for j in range(2 + i % 3):
+            colour = rng.normal(size=2) + 4 * (i % 2 and j == 0)
+            row = [f"s{i}", "yes" if i % 2 else "no", 40 + i, j, f"{i}_{j}.png"]
+            rows.append([*row, *colour.tolist()])
+    return write_rows(tmp_path / "patches.csv", rows)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("evaluate", "-m", "sil"),
+        ("fit", "-m", "sil", "-o", "new.skops"),
+        ("cluster", "-k", "2", "-o", "new.csv", "--no-report"),
+        ("annotate", "-o", "new.csv"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_metadata_is_not_learned_from(run, patches, monkeypatch, command):
+    monkeypatch.chdir(patches.parent)
+    name, *words = command
+    result = run(name, patches, *WORDS, *words, "--exclude", "file")
+    assert result.exit_code == 2
+    line = result.stderr.splitlines()[-1]
+    assert "'age': constant within every bag" in line
+    assert "--exclude, keep them beside the results with --keep, or name" in line
+    assert sorted(path.name for path in patches.parent.iterdir()) == ["patches.csv"]
+    result = run(name, patches, *WORDS, *words, "--exclude", "file", "--keep", "age")
+    assert result.exit_code == 0, result.stderr
+    assert "Not features, by their names: patch_id." in result.stderr
+    assert "features: 2 (red, green)" in result.stderr
+
+
+def test_info_names_what_looks_like_metadata(run, patches):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        result = run("info", patches, *WORDS, "--exclude", "file")
+    assert result.exit_code == 0
+    assert "Warning: " in result.stderr
+    assert "'age': constant within every bag" in result.stderr
+
+
+def test_kept_columns_travel_from_the_fit_to_the_results(run, patches, tmp_path):
+    model, out = tmp_path / "m.skops", tmp_path / "out.csv"
+    keep = ("--keep", "age,patch_id", "--keep", "file")
+    result = run("fit", patches, *WORDS, *keep, "-m", "sil", "-o", model)
+    assert result.exit_code == 0, result.stderr
+    assert load_model(model)[1]["columns"]["keep"] == ["age", "patch_id", "file"]
+    result = run("predict", model, patches, "-o", out)
+    assert result.exit_code == 0, result.stderr
+    assert "features: 2 (red, green)" in result.stderr
+    table = read_rows(patches)
+    instances = read_rows(tmp_path / "out.instances.csv")
+    for mine, theirs in zip(instances, table, strict=True):
+        assert [mine[name] for name in ("age", "patch_id", "file")] == [
+            theirs[name] for name in ("age", "patch_id", "file")
+        ]
+    by_place = {(row["slide"], row["patch_id"]): row for row in table}
+    for row in read_rows(out):
+        assert list(row)[:5] == ["bag", "age", "key_patch_id", "key_file", "predicted"]
+        key = by_place[row["bag"], row["key_instance"]]
+        assert (row["age"], row["key_file"]) == (key["age"], key["file"])
+        assert row["key_patch_id"] == row["key_instance"]
+    # A new table needs none of them, and may have others.
+    new = tmp_path / "new.csv"
+    write_rows(new, [["slide", "site", "red", "green"], ["a", "X", 1, 2], ["a", "X", 1, 3]])
+    result = run("predict", model, new, "-o", out, "-f", "--keep", "site")
+    assert result.exit_code == 0, result.stderr
+    assert [row["site"] for row in read_rows(out)] == ["X"]
+
+
+def test_annotations_and_clusters_keep_columns(run, patches, tmp_path):
+    for command in (("annotate",), ("cluster", "-k", "3", "--no-report")):
+        out = tmp_path / f"{command[0]}.csv"
+        result = run(*command, patches, *WORDS, "--keep", "file,age", "-o", out)
+        assert result.exit_code == 0, result.stderr
+        rows = read_rows(out)
+        assert list(rows[0])[:4] == ["bag", "row", "file", "age"]
+        assert [row["file"] for row in rows] == [row["file"] for row in read_rows(patches)]
+
+
+def test_a_kept_column_has_a_name_of_its_own(run, patches, tmp_path):
+    table = tmp_path / "named.csv"
+    table.write_text(patches.read_text().replace("file", "label", 1))
+    result = run("annotate", table, *WORDS[:2], "--label-set", "tumour", "--keep", "label,age",
+                 "-o", tmp_path / "out.csv")  # fmt: skip
+    assert result.exit_code == 2
+    assert "the column 'label' cannot be kept" in result.stderr
