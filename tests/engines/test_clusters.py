@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from bagwise import Bags, _memory, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
-from bagwise.engines import connection, one_core_if_few_instances
+from bagwise.engines import connection, one_core_if_few_instances, parts
 from bagwise.engines.arrays import add
 from bagwise.engines.connection import SentFunction, aligned
 from bagwise.engines.parts import DaskParts
@@ -166,8 +166,8 @@ def test_only_what_the_mathematics_needs_crosses_the_wire(client, monkeypatch):
     away, y = bags.distribute(client, npartitions=2), np.arange(200) % 5
     real, crossed = DaskParts._call, {}
 
-    def call(self, method, arguments):
-        answers = real(self, method, arguments)
+    def call(self, method, arguments, **options):
+        answers = real(self, method, arguments, **options)
         crossed[method] = len(pickle.dumps(arguments[0])), len(pickle.dumps(answers[0]))
         return answers
 
@@ -183,6 +183,48 @@ def test_only_what_the_mathematics_needs_crosses_the_wire(client, monkeypatch):
     ]:  # fmt: skip
         assert down <= crossed[method][0] < down + small
         assert up <= crossed[method][1] < up + small
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_sums_of_many_parts_are_made_in_a_tree(client, monkeypatch):
+    monkeypatch.setattr(parts, "FAN", 2)
+    bags, sets = with_label_sets(60)
+    away = bags.distribute(client, npartitions=6)
+    real, messages = DaskParts._ask, {}
+
+    def ask(self, name, arguments, method):
+        messages.setdefault(method, set()).add(len(arguments))
+        return real(self, name, arguments, method)
+
+    monkeypatch.setattr(DaskParts, "_ask", ask)
+    there, here = (ORedLogisticRegression().fit(where, sets) for where in (away, bags))
+    np.testing.assert_allclose(there.coef_, here.coef_, rtol=1e-6, atol=1e-9)
+    assert messages["loss"] == {1}  # the others are between the workers
+    assert messages["adopt"] == {3}  # 6 parts: the first three have others below them
+
+
+class Failing:
+    """A part that fails where it has the last bag."""
+
+    def __init__(self, bags, numbers):
+        self.numbers = numbers
+
+    def number(self, last):
+        if last in self.numbers:
+            raise ZeroDivisionError("mine")
+        return float(self.numbers.sum()), np.ones(2)
+
+
+def test_a_tree_adds_all_results_and_reports_errors_of_a_part(client, monkeypatch):
+    monkeypatch.setattr(parts, "FAN", 2)
+    bags, _ = example(30)
+    away = bags.distribute(client, npartitions=7)
+    with DaskParts(away.partitions, Failing, (np.arange(30),), {}) as placed:
+        total, ones = placed.total("number", -1)
+        assert total == 29 * 15
+        np.testing.assert_array_equal(ones, [7.0, 7.0])
+        with pytest.raises(ZeroDivisionError, match="mine"):
+            placed.total("number", 29)
 
 
 def test_workers_read_their_own_files(client, tmp_path):

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cluster import BagConstrainedSpectralClustering, _placed_rows
-from bagwise.engines import Checkpoint, checkpoint, iterate
+from bagwise.engines import Checkpoint, checkpoint, iterate, parts
 from bagwise.engines.parts import DaskParts, LocalParts
 from bagwise.exceptions import WorkerLostError
 from bagwise.metric_learning import MIMLCA, MultiInstancePLDA
@@ -120,6 +120,18 @@ def test_a_fit_survives_the_loss_of_workers(client, saving, tmp_path, monkeypatc
     assert killer.seen == list(range(40))  # progress is shown once, though steps are made again
     assert steps.count("begin") == (1 if saving else 3)  # from the checkpoint, or from the start
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_sums_in_a_tree_survive_the_loss_of_a_worker(client, monkeypatch):
+    monkeypatch.setattr(parts, "FAN", 2)
+    bags, y = example(40, n_classes=3)
+    codes = np.unique(y, return_inverse=True)[1]
+    away = bags.distribute(client, npartitions=6)
+    expected = solve(away, codes)
+    found = solve(away, codes, KillAWorker(away, at=[10]))
+    np.testing.assert_array_equal(found.solution[0], expected.solution[0])
+    assert_no_actors(client)
 
 
 def test_a_loss_is_no_iteration_for_callbacks(monkeypatch):

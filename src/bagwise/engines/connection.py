@@ -217,10 +217,11 @@ def actor_results(client: Any, calls: list[Any], actors: list[Any], workers: set
     for call, actor in zip(calls, actors, strict=True):
 
         def finished(seconds: float, call: Any = call, actor: Any = actor) -> bool:
+            ended = call.done()  # before the result: it may end while this waits
             try:
                 found.append(call.result(timeout=seconds))
             except TimeoutError as error:
-                if call.done():
+                if ended:
                     raise WorkerLostError(f"a worker did not reply: {error!r}.") from error
                 if actor.status != "finished":
                     raise WorkerLostError(

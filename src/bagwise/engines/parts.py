@@ -1,5 +1,6 @@
 """Parts: blocks of whole bags with their state, in this process, on a device or on Dask workers."""
 
+import asyncio
 import hashlib
 from concurrent.futures import CancelledError
 from typing import Any, ClassVar, Protocol, Self
@@ -14,6 +15,8 @@ from bagwise.engines.arrays import add, to_numpy
 from bagwise.engines.connection import LOST, aligned, call_guarded, retry_work, unpack
 from bagwise.engines.partitions import Partitions, workers_in
 from bagwise.exceptions import WorkerLostError
+
+FAN = 8  # parts whose results one part adds to its own
 
 # What Dask raises when the worker of an actor is gone. No error of a part is among them: those
 # come back as values.
@@ -115,7 +118,9 @@ class LocalParts(Parts):
 class DaskParts(Parts):
     """One part per partition, on the worker that holds the partition.
 
-    An actor that was lost comes back without its state; a counter of calls shows that.
+    An actor that was lost comes back without its state; a counter of calls shows that. Where there
+    are many parts, sums are made in a tree: a part calls `FAN` others, which call others in turn,
+    and adds their results to its own. The client then sends and receives one message.
 
     Parameters
     ----------
@@ -148,6 +153,12 @@ class DaskParts(Parts):
             return self._call(method, [args] * len(self._actors))
         return self._call(method, [(value, *args) for value in own])
 
+    def total(self, method: str, *args: Any) -> Any:
+        """Call a method of every part and add up the results, in a tree where parts are many."""
+        if len(self._actors) <= FAN:
+            return super().total(method, *args)
+        return self._call(method, [args], through="total")[0]
+
     def rebuild(self) -> None:
         """Make all parts anew, without state, after one was lost."""
         self.release()
@@ -171,24 +182,35 @@ class DaskParts(Parts):
         self._futures = futures
         self._workers = {w for held in connection.holders_of(client, futures) for w in held}
         self._n_calls = 0
+        if len(self._actors) > FAN:
+            below = (self._actors[FAN * i + 1 : FAN * (i + 1) + 1] for i in range(len(futures)))
+            self._ask("adopt", [(actors,) for actors in below if actors], "adopt")
 
-    def _call(self, method: str, arguments: list[tuple[Any, ...]]) -> list[Any]:
+    def _call(
+        self, method: str, arguments: list[tuple[Any, ...]], *, through: str = "call"
+    ) -> list[Any]:
+        """Call a method of the first parts: of one per tuple of arguments."""
         if not self._actors:
             raise WorkerLostError("the parts were released.")
+        calls = [(self._n_calls, method, args) for args in arguments]
+        results = self._ask(through, calls, method)
+        self._n_calls += 1
+        return [unpack(result) for result in results]
+
+    def _ask(self, name: str, arguments: list[tuple[Any, ...]], method: str) -> list[Any]:
+        """Call a method of the first actors and wait; `method` is named in errors."""
         try:
             calls = [
-                actor.call(self._n_calls, method, args)
-                for actor, args in zip(self._actors, arguments, strict=True)
+                getattr(actor, name)(*args)
+                for actor, args in zip(self._actors, arguments, strict=False)
             ]
-            results = connection.actor_results(
-                self.partitions.client, calls, self._futures, self._workers
+            return connection.actor_results(
+                self.partitions.client, calls, self._futures[: len(calls)], self._workers
             )
         except WorkerLostError:
             raise
         except _ACTOR_ERRORS as error:
             raise WorkerLostError(f"a worker was lost in {method!r}: {error!r}.") from error
-        self._n_calls += 1
-        return [unpack(result) for result in results]
 
 
 class _Actor:
@@ -199,6 +221,24 @@ class _Actor:
     ) -> None:
         self.part = part(aligned(bags), *aligned(per_bag), **aligned(options))
         self.n_calls = 0
+        self.below: list[Any] = []
+
+    def adopt(self, actors: list[Any]) -> None:
+        """Keep the actors whose results this one adds to its own."""
+        self.below = actors
+
+    async def total(self, n_calls: int, method: str, args: tuple[Any, ...]) -> Any:
+        """Call the method here and below, and add the results in the order of the actors.
+
+        It waits on the event loop of the worker, so that actors of one worker can call each other.
+        """
+        calls = [actor.total(n_calls, method, args) for actor in self.below]
+        own = await asyncio.to_thread(self.call, n_calls, method, args)
+        results = [own, *[await call for call in calls]]
+        for status, value in results:
+            if status != "done":
+                return status, value
+        return call_guarded(add, [value for _, value in results])
 
     def call(self, n_calls: int, method: str, args: tuple[Any, ...]) -> Any:
         if n_calls != self.n_calls:
