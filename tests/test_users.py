@@ -1,0 +1,61 @@
+"""The commands of examples/users/*/README.md are run in an empty folder, as they stand."""
+
+import re
+import runpy
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bagwise.cli import app
+
+FOLDERS = sorted(
+    path.parent for path in (Path(__file__).parents[1] / "examples").glob("users/*/README.md")
+)
+
+
+def commands(folder):
+    """The lines of the README that begin with "$ ", without it."""
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    return [
+        shlex.split(line.removeprefix("$ "), comments=True) for line in lines if line[:2] == "$ "
+    ]
+
+
+@pytest.fixture
+def user(tmp_path, monkeypatch, few_trees, few_candidates):
+    """Runs a command in an empty folder with the scripts of the user; what it printed."""
+    for needed in ("pyarrow", "skops", "h5py", "matplotlib", "jinja2"):
+        pytest.importorskip(needed)
+    monkeypatch.chdir(tmp_path)
+
+    def run(folder, words, capsys):
+        program, *rest = words
+        if program == "bagwise":
+            done = CliRunner().invoke(app, rest, env={"COLUMNS": "80"}, prog_name="bagwise")
+            assert done.exit_code == 0, f"{shlex.join(words)}: {done.stderr}"
+            return done.stdout
+        assert program == "python", f"only bagwise and python are run: {words}"
+        shutil.copy(folder / rest[0], tmp_path)
+        monkeypatch.setattr(sys, "argv", rest)
+        capsys.readouterr()
+        runpy.run_path(rest[0], run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_a_user_reaches_the_goal(user, folder, capsys):
+    lines = commands(folder)
+    assert len(lines) >= 4
+    printed = {shlex.join(words): user(folder, words, capsys) for words in lines}
+    if folder.name == "pathology":
+        precision = printed["python precision.py maps/top_patches.csv truth.csv"]
+        assert float(re.search(r"first patch: ([\d.]+)", precision)[1]) >= 0.7
