@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 import sklearn
@@ -208,3 +210,26 @@ def test_an_imputer_before_a_model_makes_cross_validation_possible(rng):
     assert cross_val_score(filled, bags, y, cv=5).mean() > 0.8
     with pytest.raises(InputError, match="NaN"):
         CitationKNN().fit(bags, y)
+
+
+@pytest.mark.parametrize("strategy", ["mean", "median"])
+@pytest.mark.parametrize("keep_empty", [True, False])
+def test_an_imputer_reads_a_mapped_table_in_blocks(
+    rng, tmp_path, monkeypatch, strategy, keep_empty
+):
+    X = rng.normal(size=(50, 4)).astype(np.float32)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    X[:, 2] = np.nan
+    mapped = np.memmap(tmp_path / "table", np.float32, "w+", shape=X.shape)
+    mapped[:] = X
+    monkeypatch.setattr("bagwise.engines.blocks.BLOCK", 12, raising=False)
+    imputer = SimpleImputer(strategy=strategy, keep_empty_features=keep_empty)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a feature without any value
+        bags = Bags(mapped, np.arange(0, 51, 5))
+        found = InstanceTransformer(imputer).fit(bags)
+        own = clone(imputer).fit(X)
+        np.testing.assert_allclose(found.transformer_.statistics_, own.statistics_, rtol=1e-6)
+        filled, expected = found.transform(bags), own.transform(X)
+    np.testing.assert_allclose(filled.instances, expected, rtol=1e-6)
+    assert np.isnan(mapped).any()

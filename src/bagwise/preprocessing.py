@@ -8,12 +8,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from bagwise._memory import require_memory
 from bagwise._sklearn import HasMethods, Interval, RealNotInt, StrOptions
 from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_length, is_table
@@ -609,12 +611,36 @@ def make_bag_pipeline(
 
 def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:
     """Fit the transformer on the instances; those of a mapped file block by block."""
+    if isinstance(transformer, SimpleImputer) and in_blocks(bags) and not bags.is_sparse:
+        return _imputer_in_blocks(transformer, bags)
     if bags.is_sparse or not (in_blocks(bags) and hasattr(transformer, "partial_fit")):
         return transformer.fit(_rows(bags), y_instances)
     for rows, block in row_blocks(bags):
         part = None if y_instances is None else y_instances[rows]
         transformer.partial_fit(block, part)
     return transformer
+
+
+def _imputer_in_blocks(imputer: SimpleImputer, bags: Bags) -> SimpleImputer:
+    """Fit an imputer of means on blocks of rows; scikit-learn's would copy the whole table."""
+    is_plain = imputer.missing_values != imputer.missing_values  # NaN is what is missing
+    if imputer.strategy != "mean" or imputer.add_indicator or not is_plain:
+        require_memory(
+            3.0 * bags.n_instances * bags.n_features * bags.dtype.itemsize,
+            purpose=f"the {imputer.strategy} of {bags.n_features:,} features of "
+            f"{bags.n_instances:,} instances",
+            remedy="impute the mean, which is computed in blocks",
+        )
+        return imputer.fit(np.asarray(bags.instances))
+    sums, counts = np.zeros(bags.n_features), np.zeros(bags.n_features)
+    for _, block in row_blocks(bags):
+        sums += np.nansum(block, axis=0, dtype=np.float64)
+        counts += np.count_nonzero(~np.isnan(block), axis=0)
+    means = np.divide(sums, counts, out=np.full(bags.n_features, np.nan), where=counts > 0)
+    if imputer.keep_empty_features:
+        means[counts == 0] = 0.0
+    # One row of the means has these means: this sets what else an imputer keeps.
+    return imputer.fit(means[None].astype(bags.dtype))
 
 
 def _fitted_on_workers(transformer: Any, bags: Bags) -> Any:

@@ -1,12 +1,20 @@
 """Columns on the command line: what is no feature, what is kept beside the results."""
 
+import json
 import warnings
 
 import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
+from sklearn.impute import SimpleImputer
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from bagwise.classification import SetKernelSVM
+from bagwise.io import read_bags
 from bagwise.persistence import load_model
+from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("skops")
@@ -106,3 +114,68 @@ def test_a_kept_column_has_a_name_of_its_own(run, patches, tmp_path):
                  "-o", tmp_path / "out.csv")  # fmt: skip
     assert result.exit_code == 2
     assert "the column 'label' cannot be kept" in result.stderr
+
+
+@pytest.fixture
+def gaps(tmp_path):
+    """Slides with gaps in their features, one of them in a feature of few values."""
+    rng = np.random.default_rng(1)
+    rows = [["slide", "tumour", "red", "green", "blue"]]
+    for i in range(30):
+        for _ in range(3):
+            colour = (rng.normal(size=3) + 3 * (i % 2)).tolist()
+            gone = rng.random(3) < 0.2
+            values = ["" if g else c for g, c in zip(gone, colour, strict=True)]
+            rows.append([f"s{i}", "yes" if i % 2 else "no", *values])
+    return write_rows(tmp_path / "gaps.csv", rows)
+
+
+@pytest.mark.parametrize("how", ["mean", "median"])
+def test_gaps_are_filled_inside_the_folds(run, gaps, how):
+    words = ("evaluate", gaps, *WORDS, "-m", "nsk", "-m", "sil", "--folds", "3", "--json")
+    refused = run(*words)
+    assert refused.exit_code == 2
+    assert "fill the gaps with --impute mean" in refused.stderr
+    result = run(*words, "--impute", how)
+    assert result.exit_code == 0, result.stderr
+    document = json.loads(result.stdout)
+    assert document["impute"] == how
+    data = read_bags(gaps, bag="slide", label="tumour")
+    imputer = SimpleImputer(strategy=how)
+    model = make_bag_pipeline(
+        InstanceTransformer(make_pipeline(imputer, StandardScaler()), clip=10), SetKernelSVM()
+    )
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    expected = cross_val_score(model, data.bags, data.y, cv=folds)
+    assert document["methods"][0]["accuracy"]["folds"] == pytest.approx(expected.tolist())
+    names = [method["name"] for method in document["methods"]]
+    assert "baseline: pooled trees" in names
+    assert "--impute mode: expected mean or median" in run(*words, "--impute", "mode").stderr
+
+
+def test_a_model_fills_the_gaps_of_new_bags(run, gaps, tmp_path):
+    model, out = tmp_path / "m.skops", tmp_path / "out.csv"
+    fit = ("fit", gaps, *WORDS, "-m", "sil", "--impute", "median", "-o", model)
+    assert run(*fit).exit_code == 0
+    fitted, metadata = load_model(model)
+    assert metadata["impute"] == "median"
+    columns = [
+        [float(row[name]) for row in read_rows(gaps) if row[name]]
+        for name in ("red", "green", "blue")
+    ]
+    statistics = fitted.named_steps["impute"].transformer_.statistics_
+    np.testing.assert_allclose(statistics, [np.median(column) for column in columns])
+    result = run("predict", model, gaps, "-o", out)
+    assert result.exit_code == 0, result.stderr
+    assert len(read_rows(out)) == 30
+    pytest.importorskip("jinja2")
+    result = run("report", model, gaps, "--folds", "3", "-o", tmp_path / "page.html")
+    assert result.exit_code == 0, result.stderr
+
+
+def test_annotations_and_clusters_of_bags_with_gaps(run, gaps, tmp_path):
+    for command in (("annotate",), ("cluster", "-k", "2", "--no-report")):
+        words = (*command, gaps, *WORDS, "-o", tmp_path / f"{command[0]}.csv")
+        assert "--impute mean" in run(*words).stderr
+        result = run(*words, "--impute", "mean")
+        assert result.exit_code == 0, result.stderr

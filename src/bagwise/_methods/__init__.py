@@ -175,8 +175,9 @@ def make_model(
     scale: bool,
     sparse: bool,
     pca: int | str | None = None,
+    impute: str | None = None,
 ) -> Any:
-    """Make the estimator, after steps that project and standardise the instances.
+    """Make the estimator, after steps that complete, project and standardise the instances.
 
     Parameters
     ----------
@@ -190,6 +191,8 @@ def make_model(
         Whether instances are sparse: they are divided by their deviation then, not centred.
     pca : int, "auto" or None, default=None
         Number of principal components of the instances that the method sees; None for the features.
+    impute : {"mean", "median"} or None, default=None
+        What fills missing values; None refuses them.
 
     Returns
     -------
@@ -197,4 +200,5 @@ def make_model(
     """
     from bagwise._methods.ready_made import prepared
 
-    return prepared(method.make(parameters), scale=scale, sparse=sparse, pca=pca)
+    model = method.make(parameters)
+    return prepared(model, scale=scale, sparse=sparse, pca=pca, impute=impute)

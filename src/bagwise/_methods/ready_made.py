@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -155,8 +156,15 @@ def metric_citation_knn(
     return make_pipeline(metric, CitationKNN(n_references, n_citers, kind=kind))
 
 
-def prepared(model: Any, *, scale: bool, sparse: bool, pca: int | str | None = None) -> Any:
-    """Put steps before a model that project the instances and standardise them.
+def prepared(
+    model: Any,
+    *,
+    scale: bool,
+    sparse: bool,
+    pca: int | str | None = None,
+    impute: str | None = None,
+) -> Any:
+    """Put steps before a model that fill gaps, project the instances and standardise them.
 
     Parameters
     ----------
@@ -168,26 +176,39 @@ def prepared(model: Any, *, scale: bool, sparse: bool, pca: int | str | None = N
         Whether instances are sparse: they are not centred then, and have no `pca`.
     pca : int, "auto" or None, default=None
         Number of principal components, see `InstancePCA`.
+    impute : {"mean", "median"} or None, default=None
+        What fills missing values; None refuses them.
 
     Returns
     -------
     estimator
-        The model alone, or a `BagPipeline`; its steps are called "pca", "scale" and "model".
+        The model alone, or a `BagPipeline`; its steps are called "impute", "pca", "scale" and
+        "model".
     """
-    steps = instance_steps(scale=scale, sparse=sparse, pca=pca)
+    steps = instance_steps(scale=scale, sparse=sparse, pca=pca, impute=impute)
     return BagPipeline([*steps, ("model", model)]) if steps else model
 
 
 def instance_steps(
-    *, scale: bool, sparse: bool, pca: int | str | None = None
+    *, scale: bool, sparse: bool, pca: int | str | None = None, impute: str | None = None
 ) -> list[tuple[str, Any]]:
     """Make the steps of `prepared`."""
     if pca is not None and sparse:
         raise InputError(
             "pca= needs dense features, and these are sparse: leave it out, or store them dense."
         )
+    filling = [] if impute is None else [("impute", instance_imputer(impute))]
     projection = [] if pca is None else [("pca", InstancePCA(pca, standardize=scale))]
-    return projection + ([("scale", instance_scaler(sparse=sparse))] if scale else [])
+    scaling = [("scale", instance_scaler(sparse=sparse))] if scale else []
+    return [*filling, *projection, *scaling]
+
+
+def instance_imputer(strategy: str) -> InstanceTransformer:
+    """Make a transformer that fills missing values by the mean or the median of their feature.
+
+    A feature without any value becomes zero.
+    """
+    return InstanceTransformer(SimpleImputer(strategy=strategy, keep_empty_features=True))
 
 
 def standardised(model: Any, *, sparse: bool = False) -> BagPipeline:
@@ -223,7 +244,11 @@ _TREES_PER_LABEL = 50
 
 
 def baselines(
-    *, label_sets: bool, sparse: bool = False, names: Iterable[str] = BASELINES
+    *,
+    label_sets: bool,
+    sparse: bool = False,
+    names: Iterable[str] = BASELINES,
+    impute: str | None = None,
 ) -> dict[str, Any]:
     """Make the plain models that stand beside an evaluation.
 
@@ -236,6 +261,8 @@ def baselines(
         Whether instances are sparse.
     names : iterable of str, default=("majority", "pooled trees")
         Which: these, or "sil".
+    impute : {"mean", "median"} or None, default=None
+        What fills missing values, as in `prepared`.
 
     Returns
     -------
@@ -258,6 +285,13 @@ def baselines(
     for name in names:
         if name not in made:
             raise InputError(f"no baseline is called {name!r}: there are {', '.join(made)}.")
+    if impute is not None:
+        blind = made["majority"]
+        made = {
+            name: prepared(model, scale=False, sparse=sparse, impute=impute)
+            for name, model in made.items()
+        }
+        made["majority"] = blind  # which does not look at the instances
     return {
         "frequencies" if label_sets and name == "majority" else name: made[name] for name in names
     }

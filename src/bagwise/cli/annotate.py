@@ -58,6 +58,7 @@ def annotate(
     ] = None,
     review: Annotated[int, typer.Option(metavar="N", help="Show the N least certain.", min=0)] = 10,
     pca: options.Pca = None,
+    impute: options.Impute = None,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
@@ -96,7 +97,7 @@ def annotate(
     from bagwise.io.selections import file_names, write_selections
 
     method = find_method("orlr")
-    components = options.n_components(pca)
+    components, filled = options.n_components(pca), options.check_impute(impute)
     values = options.parse_parameters(parameters)
     if background:
         values["background"] = True
@@ -107,12 +108,15 @@ def annotate(
         raise InputError("--background-above needs --background.")
     corrected = read_known(corrections, method.make(values), method.name)
     data = read_columns(file, columns, memory_limit)
-    check_bags(None, data.bags, reset=True)  # gaps are refused before they are scaled
+    # Gaps are refused before they are scaled.
+    check_bags(None, data.bags, reset=True, allow_nan=filled is not None)
     note_labels(data, columns)
     bags, label_sets = data.bags, label_sets_of(data)
     note_width(bags, components)
     sets = label_sets.tolist()
-    model = make_model(method, values, scale=not no_scale, sparse=bags.is_sparse, pca=components)
+    model = make_model(
+        method, values, scale=not no_scale, sparse=bags.is_sparse, pca=components, impute=filled
+    )
     written = dict(zip(label_sets.names, label_sets.classes.tolist(), strict=True))
     if (raven or audacity) and data.clips is None:
         raise InputError(

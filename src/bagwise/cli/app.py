@@ -42,6 +42,7 @@ BAD_INPUT, BUG = 2, 1
 _interrupts: list[int] = []  # signals that came
 
 # Messages of the library name arguments; the command line has options.
+_FILL = "fill the gaps with InstanceTransformer(SimpleImputer()) in a pipeline"
 _CALLED = {"meta": "keep", "trusted": "trust"}
 _NAMES = [field.name for field in fields(Columns)]
 _NAMES += ["group", "pos_label", "memory_limit", "pca", "checkpoint", "force", "wheel"]
@@ -98,6 +99,7 @@ def _print_error(error: Exception, *, debug: bool) -> int:
 
 
 def _as_options(message: str) -> str:
+    message = message.replace(_FILL, "fill the gaps with --impute mean of fit or evaluate")
     message = _CHOICE.sub(lambda m: f"{_option(m[1])} {m[2]}", message)
     return _ARGUMENT.sub(lambda m: _option(m[1]), message)
 

@@ -43,6 +43,7 @@ def evaluate(
     baseline: options.Baselines = None,
     no_baseline: options.NoBaseline = False,
     pca: options.Pca = None,
+    impute: options.Impute = None,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
@@ -92,9 +93,14 @@ def evaluate(
     baselines(label_sets=False, names=beside)
     for name, found in chosen.items():  # wrong names and parameters are refused before reading
         found.make(settings[name])
-    components = options.n_components(pca)
+    components, filled = options.n_components(pca), options.check_impute(impute)
     bags, known, groups = read_labelled(
-        file, columns, positive=positive, group=group, memory_limit=memory_limit
+        file,
+        columns,
+        positive=positive,
+        group=group,
+        memory_limit=memory_limit,
+        allow_nan=filled is not None,
     )
     if set(chosen) != {"pooled-trees"}:
         note_width(bags, components)
@@ -107,11 +113,19 @@ def evaluate(
         found.check_labels(label_sets=has_sets)
     splits = make_folds(y, n_folds=folds, n_repeats=repeats, seed=seed, groups=groups)
     models = {
-        name: make_model(found, settings[name], scale=not no_scale, sparse=sparse, pca=components)
+        name: make_model(
+            found,
+            settings[name],
+            scale=not no_scale,
+            sparse=sparse,
+            pca=components,
+            impute=filled,
+        )
         for name, found in chosen.items()
     }
     names = affordable_baselines(bags, beside)
-    for name, model in baselines(label_sets=has_sets, sparse=sparse, names=names).items():
+    plain = baselines(label_sets=has_sets, sparse=sparse, names=names, impute=filled)
+    for name, model in plain.items():
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model
     note_features(bags)
@@ -134,7 +148,7 @@ def evaluate(
     if json:
         facts = {"file": str(file), "bags": len(bags), "classes": known.classes.tolist()}
         facts |= {"group": group, "folds": folds, "repeats": repeats, "seed": seed}
-        facts |= {"pca": components, "parameters": values}
+        facts |= {"pca": components, "impute": filled, "parameters": values}
         facts |= {"methods": [found.summary() for found in comparison]}
         facts |= {"differences": [difference.summary() for difference in differences]}
         print_json(facts | {"warnings": warnings, "written": written})

@@ -37,6 +37,7 @@ def fit(
         ),
     ] = None,
     pca: options.Pca = None,
+    impute: options.Impute = None,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
@@ -72,7 +73,7 @@ def fit(
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
     chosen = find_method(method)
-    components = options.n_components(pca)
+    components, filled = options.n_components(pca), options.check_impute(impute)
     values = options.parse_parameters(parameters) | _drawn(chosen, folds, seed)
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
     estimator = chosen.make(settings)  # a wrong parameter is refused before a long reading
@@ -88,11 +89,14 @@ def fit(
         group=group,
         memory_limit=memory_limit,
         corrected=corrected,
+        allow_nan=filled is not None,
     )
     chosen.check_labels(label_sets=y.has_sets)
     if chosen.name != "pooled-trees":
         note_width(bags, components)
-    model = make_model(chosen, settings, scale=not no_scale, sparse=bags.is_sparse, pca=components)
+    model = make_model(
+        chosen, settings, scale=not no_scale, sparse=bags.is_sparse, pca=components, impute=filled
+    )
     classes = y.classes.tolist()
     # With --pos-label the model learns 0 and 1: it sorts its classes.
     coded = has_chosen_order(y, positive)
@@ -113,6 +117,7 @@ def fit(
         "parameters": values,
         "classes": classes if coded else None,
         "columns": {k: v for k, v in vars(columns).items() if k not in ("labels", "missing")},
+        "impute": filled,
         "corrections": sum(label is not None for label in known or ()),
     }
     if len(bags) <= MOST_BAGS:

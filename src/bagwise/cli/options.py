@@ -69,6 +69,13 @@ def parse_parameters(texts: Iterable[str] | None) -> dict[str, Any]:
     return parameters
 
 
+def check_impute(impute: str | None) -> str | None:
+    """Refuse another word than mean or median after ``--impute``."""
+    if impute not in (None, "mean", "median"):
+        raise InputError(f"--impute {impute}: expected mean or median.")
+    return impute
+
+
 def n_components(pca: str | None) -> int | str | None:
     """Read ``--pca``: a number of components, "auto", or None where it is not given.
 
@@ -272,6 +279,16 @@ Pca = Annotated[
         metavar="N",
         help="Project instances to their N first principal components; auto chooses N. For many "
         "columns and few bags, such as features of foundation models.",
+    ),
+]
+Impute = Annotated[
+    str | None,
+    option(
+        "--impute",
+        metavar="HOW",
+        help="Fill missing values with the `mean` or the `median` of their feature, learned inside "
+        "the folds and kept in the model.",
+        autocompletion=lambda: ["mean", "median"],
     ),
 ]
 Folds = Annotated[int, typer.Option("--folds", metavar="N", min=2, help="Number of folds.")]

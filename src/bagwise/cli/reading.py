@@ -83,6 +83,7 @@ def read_labelled(
     group: str | None = None,
     memory_limit: str | None = None,
     corrected: Known | None = None,
+    allow_nan: bool = False,
 ) -> tuple[Bags, Labels, Array | None]:
     """Read bags to learn from: those without a label are left out, with a note.
 
@@ -99,6 +100,8 @@ def read_labelled(
         As in `Request`.
     corrected : Known or None
         What is known about instances: bags with such instances are kept without a label.
+    allow_nan : bool, default=False
+        Whether features may have gaps, for --impute.
 
     Returns
     -------
@@ -124,7 +127,8 @@ def read_labelled(
     labels = _positive_last(labels[known], positive)
     groups = None if data.groups is None else data.groups[known]
     bags = data.bags[known]
-    check_bags(None, bags, reset=True)  # gaps are refused before they are scaled
+    # Gaps are refused before they are scaled.
+    check_bags(None, bags, reset=True, allow_nan=allow_nan)
     return bags, labels, groups
 
 
@@ -234,6 +238,7 @@ def open_model(path: Path) -> tuple[Any, dict[str, Any]]:
         "columns": isinstance(columns, dict) and _are_columns(columns),
         "training": _are_texts(metadata.get("training")),
         "corrections": isinstance(metadata.get("corrections", 0), int),
+        "impute": metadata.get("impute") in (None, "mean", "median"),
     }
     for name, right in is_right.items():
         if not right:

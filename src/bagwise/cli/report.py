@@ -100,7 +100,9 @@ def report(
         title=title or f"{method or 'A model'} on {file.name}",
         media=_media(file, data, shown, edges, per_bag=per_bag, budget=byte_count(budget)),
         groups=data.groups,
-        held_out=_held_out(fitted, data, y, folds=folds, seed=seed) if folds else None,
+        held_out=_held_out(fitted, data, y, folds=folds, seed=seed, impute=metadata.get("impute"))
+        if folds
+        else None,
         seen=seen_in_training(data, metadata.get("training")),
         classes=metadata.get("classes"),
         facts={name: value for name, value in facts.items() if value is not None}
@@ -130,7 +132,13 @@ def seen_in_training(data: Contents, training: list[str] | None) -> list[bool] |
 
 
 def _held_out(
-    fitted: Any, data: Contents, labels: Labels | None, *, folds: int, seed: int
+    fitted: Any,
+    data: Contents,
+    labels: Labels | None,
+    *,
+    folds: int,
+    seed: int,
+    impute: str | None,
 ) -> HeldOut:
     """Predict each labelled bag by a model that was fitted without it; the baselines likewise."""
     from dataclasses import replace
@@ -147,7 +155,7 @@ def _held_out(
     if labels is None:
         raise LabelError("--folds needs labels: name their column with label= or label_set=.")
     sparse, names = data.bags.is_sparse, affordable_baselines(data.bags)
-    beside = baselines(label_sets=labels.has_sets, sparse=sparse, names=names)
+    beside = baselines(label_sets=labels.has_sets, sparse=sparse, names=names, impute=impute)
     with progress("Cross-validating", total=folds * (1 + len(beside))) as step:
         own, *others = predictions_of_models(
             [fitted, *beside.values()],
