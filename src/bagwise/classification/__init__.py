@@ -15,6 +15,7 @@ from bagwise.classification._primal_dual import PrimalDualMISVM
 from bagwise.classification._set_kernel import SetKernelSVM
 from bagwise.classification._single_instance import SingleInstanceClassifier
 from bagwise.classification._sparse_mil import SparseMIL
+from bagwise.classification._torch_bag import TorchBagClassifier
 from bagwise.classification._well_svm import WellMISVM
 
 __all__ = [
@@ -33,5 +34,6 @@ __all__ = [
     "SetKernelSVM",
     "SingleInstanceClassifier",
     "SparseMIL",
+    "TorchBagClassifier",
     "WellMISVM",
 ]

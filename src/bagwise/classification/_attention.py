@@ -6,15 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit
-from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils import check_random_state
 
 from bagwise import compiled
 from bagwise._sklearn import Interval
 from bagwise._types import Array
-from bagwise._validation import check_bag_labels, check_bags, check_label_sets
+from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, softmax_probabilities
-from bagwise.base._estimator import with_known_labels
 from bagwise.base._fitted_state import FittedState, Floats
 from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
 from bagwise.classification._attention_training import (
@@ -24,10 +23,9 @@ from bagwise.classification._attention_training import (
     standardised,
     train,
 )
-from bagwise.classification._torch import held_out_folds
+from bagwise.classification._torch import held_out_folds, known_bags
 from bagwise.engines.arrays import dense, like, to_numpy
 from bagwise.engines.blocks import row_blocks
-from bagwise.exceptions import InputError
 
 BLOCK = 4096  # instances whose layers are held in memory at once when predicting
 
@@ -215,14 +213,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         self
         """
         bags = check_bags(self, X, reset=True)
-        labels = check_label_sets(y, bags)
-        if labels.has_sets:
-            bags, labels = with_known_labels(bags, labels)
-            codes, weights = np.zeros(len(bags), dtype=np.int64), self._no_class_weight(len(bags))
-        else:
-            labels = check_bag_labels(y, bags, min_classes=2)
-            codes = labels.codes
-            weights = compute_sample_weight(self.class_weight, labels.classes[codes])
+        bags, labels, codes, weights = known_bags(bags, y, self.class_weight)
         rng = check_random_state(self.random_state)
         self.label_kind_ = labels.kind
         start = Network.draw(self._sizes(len(labels.classes)), rng)
@@ -254,14 +245,6 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
             Aligned with ``bags.instances``; those of a bag sum to 1.
         """
         return self._evaluate(X, lambda bags: self._shares(bags)[0].mean(axis=1))
-
-    def _no_class_weight(self, n_bags: int) -> Array:
-        if self.class_weight is not None:
-            raise InputError(
-                f"class_weight={self.class_weight!r} needs one label per bag: leave it out beside "
-                "label sets."
-            )
-        return np.ones(n_bags)
 
     def _score(self, bags: Bags) -> Array:
         """Terms of the instances, the mean over the networks; they sum to the logits of the bag."""

@@ -5,9 +5,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from sklearn.utils import compute_sample_weight
 
-from bagwise._types import Ints
+from bagwise._types import Floats, Ints
+from bagwise._validation import check_bag_labels, check_label_sets
+from bagwise.bags import Bags
+from bagwise.base._estimator import with_known_labels
 from bagwise.engines.tensors import torch
+from bagwise.exceptions import InputError
+from bagwise.labels import Labels
 
 Tensor = Any
 
@@ -41,6 +47,43 @@ def cross_entropy(scores: Tensor, codes: Tensor) -> Tensor:
         signs = 2 * codes - 1
         return torch.nn.functional.softplus(-signs * scores[:, 0])
     return torch.nn.functional.cross_entropy(scores, codes, reduction="none")
+
+
+def known_bags(bags: Bags, y: Any, class_weight: Any) -> tuple[Bags, Labels, Ints, Floats]:
+    """Check labels or label sets, and leave out the bags of which nothing is known.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    y : array-like or list of sets
+        The class, or the label set, of each bag.
+    class_weight : dict, "balanced" or None
+        Weights of the classes.
+
+    Returns
+    -------
+    bags : Bags
+        Those with a known label.
+    labels : Labels
+        Their labels.
+    codes : ndarray of shape (n_bags,)
+        Their classes, as positions; 0 for label sets.
+    weights : ndarray of shape (n_bags,)
+        How much each bag counts.
+    """
+    labels = check_label_sets(y, bags)
+    if not labels.has_sets:
+        labels = check_bag_labels(y, bags, min_classes=2)
+        weights = compute_sample_weight(class_weight, labels.classes[labels.codes])
+        return bags, labels, labels.codes, weights
+    if class_weight is not None:
+        raise InputError(
+            f"class_weight={class_weight!r} needs one label per bag: leave it out beside label "
+            "sets."
+        )
+    bags, labels = with_known_labels(bags, labels)
+    return bags, labels, np.zeros(len(bags), dtype=np.int64), np.ones(len(bags))
 
 
 def has_stalled(losses: list[float], patience: int, tol: float) -> bool:

@@ -27,7 +27,7 @@ from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError, DataNotFoundError, InputError, ModelFileError
 from bagwise.extras import import_extra
 from bagwise.persistence._archive import check_archive, inflates_too_much
-from bagwise.persistence._contents import forget_paths, model_problem
+from bagwise.persistence._contents import estimators_in, forget_paths, model_problem
 
 __all__ = ["load_model", "save_model", "trusted_types"]
 
@@ -138,6 +138,12 @@ def save_model(
     """
     if not isinstance(model, BaseEstimator):
         raise InputError(f"expected an estimator to save, got {type(model).__name__}.")
+    for part in estimators_in(model):
+        reason = getattr(part, "_cannot_be_saved", None)
+        if reason is not None:
+            raise ModelFileError(
+                f"{type(part).__name__} cannot be saved as a skops file: {reason}."
+            )
     notes = {
         "bagwise_version": bagwise.__version__,
         "sklearn_version": sklearn.__version__,

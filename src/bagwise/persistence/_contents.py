@@ -58,6 +58,21 @@ def forget_paths(model: Any) -> None:
                             del grid[key]
 
 
+def estimators_in(model: Any) -> list[BaseEstimator]:
+    """The model and all estimators inside it.
+
+    Parameters
+    ----------
+    model : estimator
+        A model.
+
+    Returns
+    -------
+    list of estimators
+    """
+    return [thing for thing in _parts(model) if isinstance(thing, BaseEstimator)]
+
+
 def model_problem(model: Any) -> str | None:
     """Compare all that a model holds with what its estimators declare.
 

@@ -1,0 +1,372 @@
+"""TorchBagClassifier: any torch module that maps a bag to logits."""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import KW_ONLY
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import expit
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+
+from bagwise._sklearn import Interval, StrOptions
+from bagwise._types import Array, Floats, Ints
+from bagwise._validation import check_bags
+from bagwise.bags import Bags
+from bagwise.base import BagClassifierMixin, BagEstimator, fit_method, softmax_probabilities
+from bagwise.base._fitted_state import Anything, FittedState
+from bagwise.base._fitted_state import Floats as FloatsOf
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE, with_parameters
+from bagwise.classification._attention_training import losses_of, order_of_bags
+from bagwise.classification._torch import has_stalled, held_out_folds, known_bags, one_thread
+from bagwise.engines.arrays import to_numpy
+from bagwise.engines.batches import Batches, device_named
+from bagwise.engines.tensors import torch
+from bagwise.exceptions import InputError
+from bagwise.labels import Labels
+from bagwise.solvers.result import SolverResult
+
+
+def _gives_scores(self: Any) -> bool:
+    return self.instance_output == "scores"
+
+
+def _gives_attention(self: Any) -> bool:
+    return self.instance_output == "attention"
+
+
+@with_parameters
+class TorchBagClassifier(BagClassifierMixin, BagEstimator):
+    """Train any torch module that maps the instances of a bag to logits, such as those of torchmil.
+
+    The module receives a bag as a tensor of shape (n_instances, n_features) and returns its logits:
+    one for two classes, else one per class or label. It is trained by AdamW on the cross entropy,
+    bag by bag, until held-out bags are predicted no better; the weights of the best epoch are kept.
+    The instances are not standardised: use ``make_bag_pipeline``.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or callable
+        A module is copied, and trained from its weights on; itself it stays as it is. A callable
+        is called with the number of features and of logits, and returns a new module: its weights
+        are then drawn by `random_state`.
+    batch_dimension : bool, default=False
+        Whether the module takes and returns a first axis of length 1, for a batch of one bag, as
+        those of torchmil do.
+    forward_options : dict or None, default=None
+        Further arguments for each call of the module, such as ``{"return_att": True}``.
+    instance_output : {"scores", "attention"} or None, default=None
+        What the second output of the module is, with a row per instance: logits of the instances,
+        for ``score_instances`` and ``key_instances``, or attention, for ``attention``. None where
+        there is no second output, or it is not used.
+    learning_rate : float, default=0.001
+        Size of a step of AdamW.
+    weight_decay : float, default=0.01
+        Weight decay of AdamW, per unit of `learning_rate`.
+    max_epochs : int, default=100
+        Budget of passes over the bags.
+    batch_size : int, default=8
+        Bags per step; their gradients are summed.
+    validation_fraction : float or None, default=0.2
+        Share of the bags that are held out; None to train on all bags for `max_epochs` epochs.
+    patience : int, default=20
+        Training ends after as many epochs in which the held-out cross entropy did not fall by more
+        than `tol`.
+    tol : float, default=0.005
+        See `patience`.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes. Not for label sets.
+    device : str or None, default=None
+        Where to train and predict, by torch's names ("cpu", "cuda"); None for where the instances
+        are.
+    random_state : int, RandomState or None, default=None
+        For the held-out bags, the batches, and what the module itself draws (dropout). The global
+        random state of torch is restored afterwards.
+    {verbose}
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels of bags.
+    label_kind_ : {"single", "sets"}
+        Whether it was fitted on one label or on a label set per bag.
+    module_ : torch.nn.Module
+        The trained copy, on the CPU.
+    objective_curve_ : ndarray of shape (n_iterations,)
+        Cross entropy of the training bags in each epoch.
+    held_out_curve_ : ndarray of shape (n_iterations,)
+        Cross entropy of the held-out bags after each epoch; empty where none are held out.
+    n_iter_ : int
+        Number of epochs.
+    {n_features_in_}
+
+    Notes
+    -----
+    `save_model` refuses it, because a module is code. Keep the weights by
+    ``torch.save(model.module_.state_dict(), path)``, or the whole model by pickle.
+
+    `AttentionMIL` trains gated attention several times faster: it works on many bags at once.
+
+    Examples
+    --------
+    >>> from bagwise.classification import TorchBagClassifier
+    >>> import torch  # doctest: +SKIP
+    >>> class MeanLogit(torch.nn.Linear):  # doctest: +SKIP
+    ...     def forward(self, bag):
+    ...         return super().forward(bag).mean(dim=0)
+    >>> bags = [[[0.0], [0.1]], [[0.2]], [[2.1], [3.0]], [[2.5]]]
+    >>> model = TorchBagClassifier(MeanLogit, learning_rate=0.1, random_state=0)  # doctest: +SKIP
+    >>> model.fit(bags, ["no", "no", "yes", "yes"]).predict([[[2.8]]])  # doctest: +SKIP
+    array(['yes'], dtype='<U3')
+    """
+
+    _accepts_sparse = False
+    _learns_label_sets = True
+    _runs_elsewhere = ("device",)
+    _cannot_be_saved = (
+        "a torch module is code: keep its weights with torch.save(model.module_.state_dict(), "
+        "path), or use pickle"
+    )
+
+    _parameter_constraints = {
+        "module": [callable],
+        "batch_dimension": ["boolean"],
+        "forward_options": [dict, None],
+        "instance_output": [StrOptions({"scores", "attention"}), None],
+        "learning_rate": [POSITIVE],
+        "weight_decay": [NOT_NEGATIVE],
+        "max_epochs": [COUNT],
+        "batch_size": [COUNT],
+        "validation_fraction": [Interval(Real, 0, 0.5, closed="right"), None],
+        "patience": [COUNT],
+        "tol": [NOT_NEGATIVE],
+        "device": [str, None],
+    }
+
+    module: Any
+    _: KW_ONLY
+    batch_dimension: bool = False
+    forward_options: Any = None
+    instance_output: str | None = None
+    learning_rate: float = 0.001
+    weight_decay: float = 0.01
+    max_epochs: int = 100
+    batch_size: int = 8
+    validation_fraction: float | None = 0.2
+    patience: int = 20
+    tol: float = 0.005
+    class_weight: Any = None
+    device: str | None = None
+    random_state: Any = None
+    verbose: int = 0
+
+    def _fitted_state(self) -> FittedState:
+        own: FittedState = {"module_": Anything(), "held_out_curve_": FloatsOf(None)}
+        return super()._fitted_state() | own
+
+    @fit_method
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train a copy of the module.
+
+        Parameters
+        ----------
+        {X}
+        y : array-like of shape (n_bags,), 0/1 array of shape (n_bags, n_classes) or list of sets
+            The class, or the label set, of each bag.
+
+        Returns
+        -------
+        self
+        """
+        bags = check_bags(self, X, reset=True)
+        bags, labels, codes, weights = known_bags(bags, y, self.class_weight)
+        rng = check_random_state(self.random_state)
+        order = order_of_bags(bags, codes)
+        held = np.zeros(len(bags), dtype=bool)
+        if self.validation_fraction is not None:
+            n_folds = round(1 / self.validation_fraction)
+            held[order] = held_out_folds(codes[order], n_folds, rng) == 0
+        seed = int(rng.randint(2**31 - 1))
+        with _seeded(self.device, seed), one_thread():
+            module = _fresh(self.module, bags.n_features, labels)
+            result, held_out = self._train(module, bags, labels, weights, held, order, rng)
+        self._keep_progress(result, "raise max_epochs, learning_rate or tol")
+        self.module_, self.held_out_curve_ = module.cpu(), np.array(held_out)
+        self.classes_, self.label_kind_ = labels.classes, labels.kind
+        return self
+
+    @available_if(_gives_attention)
+    def attention(self, X: Any) -> Array:
+        """Attention of each instance, as the module returns it.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        ndarray of shape (n_instances,) or (n_instances, any)
+            Aligned with ``bags.instances``.
+        """
+        return self._evaluate(X, self._score)
+
+    def _train(
+        self,
+        module: Any,
+        bags: Bags,
+        labels: Labels,
+        weights: Floats,
+        held: Array,
+        order: Ints,
+        rng: np.random.RandomState,
+    ) -> tuple[SolverResult, list[float]]:
+        """Train the module in place; return the training losses, and those of held-out bags."""
+        batches = Batches(bags, self.device)
+        module.to(batches.device)
+        sets, n_classes = labels.has_sets, len(labels.classes)
+        accepted = (1, 2) if n_classes == 2 and not sets else (n_classes,)
+        targets = labels.indicator.astype(np.int64) if sets else labels.codes
+        targets = torch.tensor(targets, device=batches.device)
+        learned = order[~held[order]]
+        weights = weights / weights[learned].mean()
+
+        def loss(i: int) -> Any:
+            rows, _ = batches.read(np.array([i]))
+            logits = _checked(self._forward(module, rows)[0], accepted)
+            return weights[i] * losses_of(logits[None, None], targets[i : i + 1], sets=sets)[0, 0]
+
+        with torch.no_grad():
+            loss(int(order[0]))  # lazy layers learn their shape, and the output is checked
+        parameters = [p for p in module.parameters() if p.requires_grad]
+        if not parameters:
+            raise InputError(f"{type(module).__name__} has no parameters to train.")
+        step = torch.optim.AdamW(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
+        n_batches = -(-len(learned) // self.batch_size)
+        curve: list[float] = []
+        held_out: list[float] = []
+        best = None
+        for _ in self._track(range(self.max_epochs), "epoch"):
+            module.train()
+            total = 0.0
+            for batch in np.array_split(rng.permutation(learned), n_batches):
+                step.zero_grad()
+                for i in batch:
+                    own = loss(i)
+                    (own / len(batch)).backward()
+                    total += float(own.detach())
+                step.step()
+            curve.append(total / len(learned))
+            if not np.isfinite(curve[-1]):
+                raise InputError(
+                    f"the training loss is {curve[-1]} after {len(curve)} epochs: standardise the "
+                    "instances with InstanceTransformer(StandardScaler()), or lower learning_rate "
+                    f"(now {self.learning_rate})."
+                )
+            if not held.any():
+                continue
+            module.eval()
+            with torch.no_grad():
+                outside = sum(float(loss(i)) for i in order[held[order]])
+            outside /= float(weights[held].sum())
+            if outside < min(held_out, default=np.inf):
+                best = copy.deepcopy(module.state_dict())
+            held_out.append(outside)
+            if has_stalled(held_out, self.patience, self.tol):
+                break
+        if best is not None:
+            module.load_state_dict(best)
+        module.eval()
+        converged = not held.any() or has_stalled(held_out, self.patience, self.tol)
+        return SolverResult((), curve, converged), held_out
+
+    def _forward(self, module: Any, rows: Any) -> tuple[Any, Any]:
+        """Logits of a bag, and what the module returns of its instances, if anything."""
+        first = next(module.parameters(), rows)
+        rows = rows.to(first.dtype) if first.is_floating_point() else rows
+        bag = rows[None] if self.batch_dimension else rows
+        out = module(bag, **(self.forward_options or {}))
+        logits, instances = out[:2] if isinstance(out, tuple) else (out, None)
+        if self.batch_dimension:
+            logits, instances = logits[0], None if instances is None else instances[0]
+        return logits.reshape(-1) if logits.ndim == 0 else logits, instances
+
+    def _outputs(self, bags: Bags, which: int) -> list[Array]:
+        """One output of the module for each bag."""
+        batches = Batches(bags, self.device)
+        module = self.module_
+        if batches.device.type != "cpu":
+            module = copy.deepcopy(module).to(batches.device)
+        with torch.no_grad():
+            found = [
+                self._forward(module, batches.read(np.array([i]))[0])[which]
+                for i in range(len(bags))
+            ]
+        return [None if out is None else to_numpy(out) for out in found]  # type: ignore[misc]
+
+    def _bag_scores(self, bags: Bags) -> Array:
+        return np.stack(self._outputs(bags, 0))
+
+    def _score(self, bags: Bags) -> Array:
+        """The second output of the module."""
+        found = self._outputs(bags, 1)
+        for i, out in enumerate(found):
+            if out is None or len(out) != bags.sizes[i]:
+                what = "nothing" if out is None else f"shape {out.shape}"
+                raise InputError(
+                    f"instance_output={self.instance_output!r}: the module returned {what} for the "
+                    f"{bags.sizes[i]} instances of {bags.name_of(i)}; expected a tuple of logits "
+                    "and values with a row per instance."
+                )
+        rows = np.concatenate(found)
+        return rows if rows.ndim == 2 or _gives_attention(self) else rows[:, None]
+
+    def _has_instance_scores(self) -> bool:
+        return _gives_scores(self)
+
+    def _pooled(self, scores: Array, bags: Bags) -> Array:
+        return self._bag_scores(bags)
+
+    def _has_probabilities(self) -> bool:
+        return True
+
+    def _bag_probabilities(self, bags: Bags) -> Array:
+        logits = self._bag_scores(bags)
+        if self._has_label_sets:
+            return expit(logits)
+        return softmax_probabilities(self._one_column_for_two(logits))
+
+
+def _fresh(module: Any, n_features: int, labels: Labels) -> Any:
+    """A module of its own: a copy, or a new one from a function."""
+    if isinstance(module, torch.nn.Module):
+        return copy.deepcopy(module)
+    two = len(labels.classes) == 2 and not labels.has_sets
+    made = module(n_features, 1 if two else len(labels.classes))
+    if not isinstance(made, torch.nn.Module):
+        raise InputError(
+            f"module={module!r} returned {type(made).__name__}: expected a torch.nn.Module, or a "
+            "function of the numbers of features and logits that makes one."
+        )
+    return made
+
+
+def _checked(logits: Any, accepted: tuple[int, ...]) -> Any:
+    if logits.ndim != 1 or len(logits) not in accepted:
+        raise InputError(
+            f"the module returned logits of shape {tuple(logits.shape)} for one bag: expected "
+            f"{' or '.join(map(str, accepted))} logits. Set batch_dimension=True if it works on "
+            "batches of bags."
+        )
+    return logits
+
+
+@contextmanager
+def _seeded(device: str | None, seed: int) -> Iterator[None]:
+    """Seed torch, and restore its random state afterwards."""
+    place = device_named(device)
+    with torch.random.fork_rng(devices=[place] if place.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
