@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bagwise import Bags, _memory, _validation, preprocessing
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.classification import PrimalDualMISVM
+from bagwise.classification import PrimalDualMISVM, SetKernelSVM
+from bagwise.embedding import BagStatistics
 from bagwise.engines import connection, one_core_if_few_instances, parts
 from bagwise.engines.arrays import add
 from bagwise.engines.connection import SentFunction, aligned
@@ -22,6 +24,8 @@ from bagwise.engines.parts import DaskParts
 from bagwise.exceptions import InputError, NotEnoughMemoryError
 from bagwise.io import read_bags, write_bags
 from bagwise.metric_learning import MIMLCA
+from bagwise.model_selection import evaluate
+from bagwise.preprocessing import InstancePCA
 from checks import example
 from engine_examples import kill_a_worker, mapped, with_label_sets
 
@@ -112,6 +116,15 @@ def test_distributed_bags_are_cross_validated(client):
     splits = StratifiedKFold(2, shuffle=True, random_state=0)
     expected = cross_val_score(model, bags, y, cv=splits)
     np.testing.assert_allclose(cross_val_score(model, away, y, cv=splits), expected)
+    folds = list(splits.split(y, y))
+    each = make_pipeline(InstancePCA(2), BagStatistics(), LogisticRegression())
+    found, known = (evaluate(each, X, y, cv=folds).scores for X in (away, bags))
+    assert found.keys() == known.keys()
+    for measure, values in known.items():
+        np.testing.assert_allclose(found[measure], values, rtol=1e-6)
+    same_bags(away.take([3, 1, 38]).collect(), bags.take([3, 1, 38]))
+    with pytest.raises(InputError, match=r"SetKernelSVM works on arrays.*bags.collect\(\)"):
+        evaluate(SetKernelSVM(), away, y, cv=folds)
     train, test = train_test_split(away, random_state=0)[:2]
     here = train_test_split(bags, random_state=0)
     same_bags(train.collect(), here[0])

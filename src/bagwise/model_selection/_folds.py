@@ -18,6 +18,7 @@ from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_length, check_numbers
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
+from bagwise.engines import is_here
 from bagwise.exceptions import DataWarning, InputError, LabelError
 
 Fold = tuple[Ints, Ints]  # positions of training bags, of test bags
@@ -90,7 +91,8 @@ def prepare(
 
     `cv` may also be a splitter or the folds. `numbers`: whether y is a number per bag.
     """
-    bags = check_bags(None, X, reset=True, allow_nan=True, accept_sparse=True)
+    elsewhere = isinstance(X, Bags) and not is_here(X)  # the model says whether it works there
+    bags = X if elsewhere else check_bags(None, X, reset=True, allow_nan=True, accept_sparse=True)
     labels = check_numbers(y, bags) if numbers else check_length(np.asarray(y), bags)
     together = None if groups is None else np.asarray(groups)
     if together is not None and together.shape != (len(bags),):
