@@ -78,7 +78,7 @@ def test_help_is_shown_where_nothing_was_asked(run):
         (["info", "{slides}"], "--bag"),
         (["info", "{slides}", "--bag", "slide"], "--exclude"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "nks"], "Did you mean nsk?"),
-        (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--set", "C=-1"], "'C' parameter"),
+        (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--set", "C=-1", "-q"], "'C' parameter"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--set", "D=1"], "no parameter 'D'"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--set", "C"], "NAME=VALUE"),
         (["evaluate", "{slides}", *COLUMNS, "-m", "nsk", "--folds", "20"], "at most 12 folds"),

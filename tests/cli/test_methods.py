@@ -27,8 +27,12 @@ def test_methods_are_listed_with_their_parameters(run):
     result = run("methods")
     assert result.exit_code == 0
     for name, method in METHODS.items():
-        assert re.search(rf"^{name}$", result.stdout, flags=re.MULTILINE)
-        assert method.title in " ".join(result.stdout.split())
+        (line,) = re.findall(rf"^{name} .*$", result.stdout, flags=re.MULTILINE)
+        assert method.paper_name in line
+        assert (method.class_name or "") in line
+        shown = run("methods", name).stdout
+        assert method.title in " ".join(shown.split())
+        assert all(f"{parameter}=" in shown for parameter in method.parameters)
 
 
 def test_methods_are_in_the_documentation():
@@ -106,6 +110,29 @@ def test_a_method_is_chosen_by_the_name_of_its_paper():
         assert name in find_method(name).aliases
     with pytest.raises(InputError, match="no method is called 'MIML'"):
         find_method("MIML")  # of several
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_found_in_any_writing(name):
+    method = METHODS[name]
+    for own in (name, method.paper_name):
+        assert find_method(own) is method
+    for text in (name.upper(), name.replace("-", "_"), name.replace("-", " ")):
+        assert find_method(text) is method
+    if method.class_name is not None:
+        assert type(find_method(method.class_name).make({})).__name__ == method.class_name
+
+
+@pytest.mark.parametrize("text", ["mi-svm", "MI-SVM", "MISVM", "MI SVM", "BagMarginSVM"])
+def test_mi_svm_is_found(text):
+    assert find_method(text).name == "misvm-bag"
+
+
+def test_an_unknown_method_names_the_nearest():
+    with pytest.raises(InputError, match=r"'mi-sv'. Did you mean misvm-bag"):
+        find_method("mi-sv")
+    with pytest.raises(InputError, match=r"'SetKernelSV'. Did you mean nsk"):
+        find_method("SetKernelSV")
 
 
 def test_every_alias_of_the_literature_is_in_the_documentation():

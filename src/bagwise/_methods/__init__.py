@@ -52,6 +52,17 @@ class Method:
     command: str | None = None
 
     @property
+    def paper_name(self) -> str:
+        """What papers call it."""
+        return self.aliases[0] if self.aliases else self.name
+
+    @property
+    def class_name(self) -> str | None:
+        """The class of its estimator in Python; None where it is made of several."""
+        name = self.target.partition(":")[2]
+        return name if name[:1].isupper() else None
+
+    @property
     def available(self) -> bool:
         """Whether the package it needs is installed."""
         return self.needs is None or importlib.util.find_spec(self.needs) is not None
@@ -147,25 +158,51 @@ def search_methods(text: str) -> list[Method]:
 
 
 def find_method(name: str) -> Method:
-    """Return a method by its name or an alias, or an error that names its neighbours.
+    """Return a method by its name, class or an alias, or an error that names its neighbours.
+
+    Capitals, hyphens, spaces and underscores do not matter where the exact name is not found:
+    "mi-svm" is MI-SVM, while "mi-SVM" is the other method of that paper.
 
     Parameters
     ----------
     name : str
-        The name of a method, or one of its aliases in the same capitals.
+        The name.
 
     Returns
     -------
     Method
+
+    Examples
+    --------
+    >>> from bagwise._methods import find_method
+    >>> [find_method(name).name for name in ("MI-SVM", "mi-svm", "BagMarginSVM", "mi-SVM")]
+    ['misvm-bag', 'misvm-bag', 'misvm-bag', 'misvm-instance']
     """
     if name in METHODS:
         return METHODS[name]
     called = [method for method in METHODS.values() if name in method.aliases]
-    if len(called) == 1:  # MI-SVM and mi-SVM differ by capitals only
+    if len(called) == 1:
         return called[0]
-    near = difflib.get_close_matches(name.lower(), METHODS, n=1, cutoff=0.5)
-    hint = f" Did you mean {near[0]}?" if near else ""
+    word, proper = _letters(name), {method.name: _own_names(method) for method in METHODS.values()}
+    own = [METHODS[key] for key, names in proper.items() if word in map(_letters, names)]
+    called = [m for m in METHODS.values() if word in map(_letters, m.aliases)]
+    if own or len(called) == 1:
+        return (own or called)[0]
+    places = {_letters(text): key for key, names in reversed(proper.items()) for text in names}
+    near = difflib.get_close_matches(word, places, n=3, cutoff=0.6)
+    hint = " or ".join(dict.fromkeys(places[text] for text in near))
+    hint = f" Did you mean {hint}?" if near else ""
     raise InputError(f"no method is called {name!r}.{hint} There are {', '.join(METHODS)}.")
+
+
+def _own_names(method: Method) -> list[str]:
+    """What one method alone is called: its name, what papers call it, its class."""
+    return [method.name, method.paper_name, *filter(None, [method.class_name])]
+
+
+def _letters(name: str) -> str:
+    """A name in lower case, letters and digits only."""
+    return "".join(filter(str.isalnum, name.lower()))
 
 
 def make_model(

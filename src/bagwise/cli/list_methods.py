@@ -6,7 +6,7 @@ import typer
 
 from bagwise._methods import METHODS, Method, find_method, search_methods
 from bagwise.cli import options
-from bagwise.cli.output import print_json, print_table
+from bagwise.cli.output import print_json, print_lines, print_table
 from bagwise.exceptions import InputError
 
 
@@ -29,8 +29,9 @@ def methods(
 ) -> None:
     """List the methods, their parameters and the papers they come from.
 
-    Names are what `--method` of `fit` and `evaluate` takes, parameters (with their defaults) what
-    `--set` takes. "keeps" is the assumption about bags that `bagwise audit` finds.
+    -m takes the name in the first column, that of the papers or the class in Python, in any
+    capitals. With NAME one method is shown, with the parameters (and defaults) that --set takes.
+    "keeps" is the assumption about bags that `bagwise audit` finds.
 
     ```
     bagwise methods
@@ -48,18 +49,30 @@ def methods(
     if json:
         print_json([_facts(method) for method in chosen])
         return
+    if len(chosen) > 1:
+        columns = {
+            "-m": [method.name for method in chosen],
+            "in papers": [method.paper_name for method in chosen],
+            "class": [method.class_name or "" for method in chosen],
+            "what it does": [method.title for method in chosen],
+        }
+        print_table(columns)
+        print_lines(["Parameters and paper of one: bagwise methods NAME"])
+        return
     for method in chosen:
         facts = _facts(method)
         shown = {
             "what": facts["title"],
+            "class": facts["class"] or "",
             "also called": ", ".join(method.aliases),
             "labels": facts["labels"],
             "keeps": facts["keeps"] or "",
             "--set": ", ".join(f"{key}={value}" for key, value in method.parameters.items()),
             "paper": facts["paper"],
         }
-        columns: dict[str, list[object]] = {"": list(shown), "value": list(shown.values())}
-        print_table(columns, title=method.name, heading=False)
+        print_table(
+            {"": list(shown), "value": list(shown.values())}, title=method.name, heading=False
+        )
 
 
 def _facts(method: Method) -> dict[str, object]:
@@ -67,6 +80,7 @@ def _facts(method: Method) -> dict[str, object]:
     return {
         "name": method.name,
         "title": method.title,
+        "class": method.class_name,
         "aliases": method.aliases,
         "command": method.command or "fit, evaluate",
         "labels": sets if method.label_sets else "one label per bag",
