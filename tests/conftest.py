@@ -43,6 +43,8 @@ def few_trees(monkeypatch):
     from bagwise._methods import ready_made
 
     monkeypatch.setattr(ready_made, "pooled_trees", partial(ready_made.pooled_trees, 20))
+    fewer = partial(ready_made.pooled_trees_regressor, 20)
+    monkeypatch.setattr(ready_made, "pooled_trees_regressor", fewer)
     monkeypatch.setattr(ready_made, "_TREES_PER_LABEL", 5)
 
 

@@ -193,7 +193,8 @@ class Labels:
             The labels. Missing values are unknown, and so is the number -1 unless it is a class.
         classes : collection, default=None
             Whether -1 is a class: where it is one of these. By default where -1 and at most one
-            other number are all labels: the two classes of an SVM.
+            other number are all labels: the two classes of an SVM. Where some labels are not whole
+            numbers, -1 is a number like the others.
 
         Returns
         -------
@@ -207,7 +208,9 @@ class Labels:
         except TypeError as error:
             raise LabelError(f"y holds values that are not labels: {error}.") from error
         if classes is None:
-            classes = found if array.dtype.kind in "iuf" and len(found) <= 2 else ()
+            numbers = array.dtype.kind in "iuf"
+            fractions = array.dtype.kind == "f" and any(v != int(v) for v in found if abs(v) < 1e15)
+            classes = found if fractions or (numbers and len(found) <= 2) else ()
         found = [v for v in found if not is_unlabelled(v, classes)]
         position = {label: code for code, label in enumerate(found)}
         codes = np.array([position.get(v, UNLABELLED) for v in listed], dtype=np.int64)

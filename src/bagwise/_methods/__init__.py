@@ -6,7 +6,7 @@ import importlib.util
 import inspect
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class Method:
         What else it is called or searched for.
     command : str or None
         The only command that has it; None for `fit` and `evaluate`.
+    regressor : str or None
+        The target for a number per bag, where there is one.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Method:
     needs: str | None = None
     aliases: list[str] = field(default_factory=list)
     command: str | None = None
+    regressor: str | None = None
 
     @property
     def paper_name(self) -> str:
@@ -96,6 +99,16 @@ class Method:
                 f"{self.name} learns from one label per bag, and these bags have label sets: use "
                 f"{able}."
             )
+
+    def for_numbers(self) -> "Method":
+        """Return the method that predicts a number per bag; refuse where there is none."""
+        if self.regressor is None:
+            able = ", ".join(method.name for method in METHODS.values() if method.regressor)
+            raise InputError(
+                f"{self.name} predicts labels, and these bags have numbers: use {able}, or "
+                "--task classification."
+            )
+        return replace(self, target=self.regressor)
 
     def make(self, parameters: Mapping[str, Any]) -> Any:
         """Make the estimator."""

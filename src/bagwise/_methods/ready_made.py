@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.dummy import DummyClassifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
@@ -74,6 +74,27 @@ def dissimilarity_svm(
     """
     distances = BagDissimilarity(kind, metric, n_prototypes, random_state=0)
     return make_pipeline(distances, SVC(C=C, kernel="linear"))
+
+
+def dissimilarity_ridge(
+    kind: str = "meanmin", metric: str = "euclidean", n_prototypes: int | None = None
+) -> Any:
+    """MInD with ridge regression on the distances, for a number per bag.
+
+    Parameters
+    ----------
+    kind : {"minmin", "maxmin", "meanmin", "hausdorff"}, default="meanmin"
+        The distance between bags.
+    metric : str, default="euclidean"
+        The distance between instances.
+    n_prototypes : int, default=None
+        How many training bags are measured against; all by default.
+
+    Returns
+    -------
+    Pipeline
+    """
+    return make_pipeline(BagDissimilarity(kind, metric, n_prototypes, random_state=0), ridge_cv())
 
 
 def pooled_trees(n_estimators: int = 300) -> Any:
@@ -295,6 +316,18 @@ def baselines(
     return {
         "frequencies" if label_sets and name == "majority" else name: made[name] for name in names
     }
+
+
+def number_baselines(
+    names: Iterable[str] = BASELINES, *, impute: str | None = None
+) -> dict[str, Any]:
+    """Make the plain models that stand beside an evaluation of numbers: mean and pooled trees."""
+    trees = prepared(pooled_trees_regressor(), scale=False, sparse=False, impute=impute)
+    made = {"majority": ("mean", DummyRegressor()), "pooled trees": ("pooled trees", trees)}
+    for name in names:
+        if name not in made:
+            raise InputError(f"the baseline {name!r} predicts labels, and these bags have numbers.")
+    return dict(made[name] for name in names)
 
 
 def affordable_baselines(bags: Bags, names: Iterable[str] = BASELINES) -> list[str]:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
-from bagwise.base._scoring import BagClassifierMixin
+from bagwise.base._estimator import BagEstimator
 
 
 def instance_model(model: Any, X: Any) -> tuple[Any, Bags | None]:
@@ -98,7 +98,7 @@ def predicts_numbers(model: Any) -> bool:
 
 def is_search(model: Any) -> bool:
     """Whether a model is a search over parameters; an ensemble also has a best estimator."""
-    return hasattr(model, "best_estimator_") and not isinstance(model, BagClassifierMixin)
+    return hasattr(model, "best_estimator_") and not isinstance(model, BagEstimator)
 
 
 def label_kind(model: Any) -> str:

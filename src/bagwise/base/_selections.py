@@ -7,7 +7,7 @@ import numpy as np
 
 from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
-from bagwise.base._pipelines import final_estimator
+from bagwise.base._pipelines import final_estimator, predicts_numbers
 from bagwise.exceptions import InputError
 
 BLOCK = 2**21  # values of instances that are given to a model at once
@@ -18,7 +18,7 @@ Selection = tuple[int, Bools]  # the number of a bag; masks of shape (n_selectio
 
 
 def bag_scores(model: Any, bags: Bags | Sequence[Array]) -> Floats:
-    """Score bags by ``decision_function``, or by ``predict_proba`` where there is none.
+    """Score bags by ``decision_function``, ``predict_proba`` or, of a regressor, ``predict``.
 
     Parameters
     ----------
@@ -37,10 +37,12 @@ def bag_scores(model: Any, bags: Bags | Sequence[Array]) -> Floats:
         scores = np.asarray(model.decision_function(bags), dtype=np.float64)
     elif hasattr(model, "predict_proba"):
         scores = _probabilities(model, bags)
+    elif predicts_numbers(model):
+        scores = np.asarray(model.predict(bags), dtype=np.float64)
     else:
         raise InputError(
             f"{type(model).__name__} has neither decision_function nor predict_proba: give a "
-            "fitted classifier of bags."
+            "fitted classifier or regressor of bags."
         )
     if scores.ndim not in (1, 2) or len(scores) != len(bags):
         raise InputError(
@@ -83,7 +85,7 @@ def without_constants(scores: Floats) -> Floats:
 def undecided_score(model: Any, n_classes: int) -> float:
     """The score between the classes: 0; for probabilities one over the number of classes.
 
-    Each label of label sets has two: carried or not.
+    0 for a regressor, too. Each label of label sets has two: carried or not.
 
     Parameters
     ----------
@@ -96,7 +98,7 @@ def undecided_score(model: Any, n_classes: int) -> float:
     -------
     float
     """
-    if hasattr(model, "decision_function"):
+    if hasattr(model, "decision_function") or predicts_numbers(model):
         return 0.0
     return 0.5 if _has_label_sets(model) else 1.0 / max(n_classes, 2)
 

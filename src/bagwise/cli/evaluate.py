@@ -10,6 +10,7 @@ import typer
 
 from bagwise._methods import METHODS, find_method, make_model
 from bagwise.cli import options
+from bagwise.cli.numbers import Task, check_task, make_for_task, numbers_of
 from bagwise.cli.output import (
     computing,
     note,
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
     from bagwise.model_selection import Comparison, Difference
 
 _TREES = ("pooled-trees", "baseline: pooled trees")  # as one of the methods, or beside them
-_UNINFORMED = ("baseline: majority", "baseline: frequencies")
+_UNINFORMED = ("baseline: majority", "baseline: frequencies", "baseline: mean")
 
 
 def evaluate(
     file: options.File,
     columns: options.Columns,
     method: options.MethodNames = None,
+    task: Task = None,
     positive: options.Positive = None,
     group: options.Group = None,
     folds: options.Folds = 5,
@@ -68,6 +70,9 @@ def evaluate(
     with a warning where a method is not better than these trees. With -o scores.csv the table is
     written too, and the scores of each fold to scores.folds.csv.
 
+    Where the label column holds many different numbers, a number per bag is predicted (--task):
+    R2, MAE (mean absolute error) and Spearman (rank correlation), beside the mean and pooled trees.
+
     ```
     bagwise evaluate musk1.csv
     bagwise evaluate musk1.csv -m nsk --set C=10
@@ -80,7 +85,12 @@ def evaluate(
     """
     written = _outputs(output)
     refuse_existing(written, force=force, inputs=[file])
-    from bagwise._methods.ready_made import BASELINES, affordable_baselines, baselines
+    from bagwise._methods.ready_made import (
+        BASELINES,
+        affordable_baselines,
+        baselines,
+        number_baselines,
+    )
     from bagwise.cli.reading import has_chosen_order, note_width, positive_note, read_labelled
     from bagwise.model_selection import compare
     from bagwise.model_selection._folds import make_folds
@@ -91,8 +101,9 @@ def evaluate(
     settings = options.parameters_by_method(values, chosen)
     beside = dict.fromkeys([*(() if no_baseline else BASELINES), *(baseline or ())])
     baselines(label_sets=False, names=beside)
+    check_task(task, positive)
     for name, found in chosen.items():  # wrong names and parameters are refused before reading
-        found.make(settings[name])
+        make_for_task(found, settings[name], task)
     components, filled = options.n_components(pca), options.check_impute(impute)
     bags, known, groups = read_labelled(
         file,
@@ -105,13 +116,24 @@ def evaluate(
     if set(chosen) != {"pooled-trees"}:
         note_width(bags, components)
     has_sets, sparse = known.has_sets, bags.is_sparse
-    scores = check_scoring(scoring or None, label_sets=has_sets)
+    numbers = numbers_of(known, task, name=columns.label) if positive is None else None
+    if numbers is not None:
+        chosen = {name: found.for_numbers() for name, found in chosen.items()}
+    scores = check_scoring(scoring or None, label_sets=has_sets, numbers=numbers is not None)
     # Scorers of scikit-learn take the label 1 for the positive one of two.
     coded = has_chosen_order(known, positive) or (scores is not None and len(known.classes) == 2)
     y = known.codes if coded and not has_sets else known.values
+    y = y if numbers is None else numbers
     for found in chosen.values():
         found.check_labels(label_sets=has_sets)
-    splits = make_folds(y, n_folds=folds, n_repeats=repeats, seed=seed, groups=groups)
+    splits = make_folds(
+        y,
+        n_folds=folds,
+        n_repeats=repeats,
+        seed=seed,
+        groups=groups,
+        numbers=numbers is not None,
+    )
     models = {
         name: make_model(
             found,
@@ -124,7 +146,10 @@ def evaluate(
         for name, found in chosen.items()
     }
     names = affordable_baselines(bags, beside)
-    plain = baselines(label_sets=has_sets, sparse=sparse, names=names, impute=filled)
+    if numbers is None:
+        plain = baselines(label_sets=has_sets, sparse=sparse, names=names, impute=filled)
+    else:
+        plain = number_baselines(names, impute=filled)
     for name, model in plain.items():
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model
@@ -146,16 +171,19 @@ def evaluate(
     if output is not None:
         _write(written, comparison, differences, folds, force=force)
     if json:
-        facts = {"file": str(file), "bags": len(bags), "classes": known.classes.tolist()}
+        classes = known.classes.tolist() if numbers is None else None
+        facts = {"file": str(file), "bags": len(bags), "classes": classes}
+        facts |= {"task": "classification" if numbers is None else "regression"}
         facts |= {"group": group, "folds": folds, "repeats": repeats, "seed": seed}
         facts |= {"pca": components, "impute": filled, "parameters": values}
         facts |= {"methods": [found.summary() for found in comparison]}
         facts |= {"differences": [difference.summary() for difference in differences]}
         print_json(facts | {"warnings": warnings, "written": written})
     else:
+        which = positive_note(known) if numbers is None else ""
         times = f", {repeats} times" if repeats > 1 else ""
         whole = f", each {group} in one fold" if group is not None else ""
-        setting = f"{len(bags)} bags{positive_note(known)}, {folds} folds{times}{whole}"
+        setting = f"{len(bags)} bags{which}, {folds} folds{times}{whole}"
         print_table(comparison.table(), title=f"{setting}: mean ± sd")
         shown = [str(found) for found in differences if found.name not in _UNINFORMED]
         print_lines(line.removeprefix("baseline: ") for line in shown)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from bagwise._methods import Method, find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.corrections import known_labels, read_known, with_known
+from bagwise.cli.numbers import Task, check_task, make_for_task, numbers_of
 from bagwise.cli.output import (
     computing,
     note,
@@ -22,6 +23,7 @@ def fit(
     output: Annotated[Path, options.output_option("MODEL", "The model, a .skops file.")],
     columns: options.Columns,
     method: options.MethodName = "auto",
+    task: Task = None,
     positive: options.Positive = None,
     group: options.Group = None,
     folds: Annotated[
@@ -52,8 +54,9 @@ def fit(
     left out. Writes the model, a .skops file that remembers its columns: `bagwise predict` uses it.
     Without -m several methods are calibrated and combined, and a table shows what each is worth;
     with --group, bags of one group are in one of the folds that they are compared on.
-    Instances are standardised unless --no-scale. With --corrections, labels of instances that
-    somebody looked at are held fixed (-m orlr).
+    Instances are standardised unless --no-scale. Where the label column holds many different
+    numbers, the model predicts a number per bag (--task). With --corrections, labels of instances
+    that somebody looked at are held fixed (-m orlr).
 
     ```
     bagwise fit musk1.csv -o auto.skops
@@ -76,7 +79,8 @@ def fit(
     components, filled = options.n_components(pca), options.check_impute(impute)
     values = options.parse_parameters(parameters) | _drawn(chosen, folds, seed)
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
-    estimator = chosen.make(settings)  # a wrong parameter is refused before a long reading
+    check_task(task, positive)
+    estimator = make_for_task(chosen, settings, task)
     corrected = read_known(corrections, estimator, chosen.name)
     if group is not None and not fit_arguments(estimator, groups=group):
         raise InputError(
@@ -92,15 +96,18 @@ def fit(
         allow_nan=filled is not None,
     )
     chosen.check_labels(label_sets=y.has_sets)
+    numbers = numbers_of(y, task, name=columns.label) if positive is None else None
+    if numbers is not None:
+        chosen = chosen.for_numbers()
     if chosen.name != "pooled-trees":
         note_width(bags, components)
     model = make_model(
         chosen, settings, scale=not no_scale, sparse=bags.is_sparse, pca=components, impute=filled
     )
-    classes = y.classes.tolist()
+    classes = y.classes.tolist() if numbers is None else []
     # With --pos-label the model learns 0 and 1: it sorts its classes.
     coded = has_chosen_order(y, positive)
-    names = range(2) if coded else classes
+    names = range(2) if coded else y.classes.tolist()
     known = known_labels(
         corrected, bags, dict(zip(y.names, names, strict=True)), background=values.get("background")
     )
@@ -108,6 +115,7 @@ def fit(
     if y.has_sets:
         targets = with_known(y.tolist(), known, bags, names)
     note_features(bags)
+    targets = targets if numbers is None else numbers
     with computing(f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, targets, **fit_arguments(model, instance_labels=known, groups=groups))
     if checkpoint is not None:  # which is gone, and of no meaning where the model is used
@@ -115,6 +123,7 @@ def fit(
     facts = {
         "method": chosen.name,
         "parameters": values,
+        "task": "classification" if numbers is None else "regression",
         "classes": classes if coded else None,
         "columns": {k: v for k, v in vars(columns).items() if k not in ("labels", "missing")},
         "impute": filled,
@@ -126,7 +135,8 @@ def fit(
     leaderboard = getattr(final_estimator(model), "leaderboard_", None)
     if leaderboard is not None and not json:
         print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
-    note(f"{chosen.name} learned from {len(bags)} bags{positive_note(y)}: {output}")
+    which = positive_note(y) if numbers is None else ""
+    note(f"{chosen.name} learned from {len(bags)} bags{which}: {output}")
     if json:
         size = {"bags": len(bags), "instances": bags.n_instances}
         named = {"features": bags.n_features, "feature_names": bags.feature_names}

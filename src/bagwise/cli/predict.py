@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from bagwise.cli import options
 from bagwise.cli.output import (
@@ -43,7 +43,8 @@ def predict(
     out.parquet and a model that scores instances, their scores go to out.instances.parquet, with
     their coordinates x and y, or the start and end of a clip, where the file has them. Columns of
     --keep, here or in the fit, are written beside both: those that vary inside a bag, as that of
-    its key instance (key_...).
+    its key instance (key_...). A model of numbers that scores no instances
+    has their contributions: the prediction less that without the instance.
 
     ```
     bagwise predict model.skops musk1.csv -o predicted.csv
@@ -54,7 +55,8 @@ def predict(
 
     beside = file_beside(output, "instances")
     refuse_existing([output, beside], force=force, inputs=[model, file])
-    from bagwise.base._pipelines import final_estimator, instance_model
+    from bagwise.base._pipelines import final_estimator, instance_model, predicts_numbers
+    from bagwise.cli.numbers import contributions
     from bagwise.cli.reading import kept_of_bags, open_model, read_for_model
     from bagwise.inspection import bag_table, instance_table
     from bagwise.inspection._tables import refuse_background_above
@@ -71,15 +73,20 @@ def predict(
     with progress(f"Predicting {len(bags)} bags"):
         separator = metadata.get("columns", {}).get("separator", ";")
         predictions = bag_table(fitted, bags, classes=classes, separator=separator)
-        predictions = kept_of_bags(predictions, data)
         estimator, seen = instance_model(fitted, bags)
         has_scores = seen is not None and hasattr(estimator, "score_instances")
         instances = None
+        if predicts_numbers(fitted) and not has_scores:
+            contributed = contributions(fitted, bags)
+            if contributed is not None:
+                predictions |= contributed[0]
+                instances = with_places(contributed[1], data)
         if has_scores:
             instances = instance_table(
                 fitted, bags, classes=classes, background_above=background_above
             )
             instances = with_places(instances, data)
+        predictions = kept_of_bags(predictions, data)
     write_columns(output, predictions, force=force)
     note(f"{len(bags)} bags: {output}")
     if instances is not None:
@@ -87,6 +94,9 @@ def predict(
         note(f"{bags.n_instances} instances: {beside}")
     if json:
         written = [output] if instances is None else [output, beside]
-        counts = Counter(map(str, predictions["predicted"].tolist()))
+        predicted = predictions["predicted"].tolist()
+        found: Any = Counter(map(str, predicted))
+        if predicts_numbers(fitted):
+            found = dict(zip(map(str, bags.names), predicted, strict=True))
         facts = {"model": model, "file": file, "bags": len(bags), "instances": bags.n_instances}
-        print_json(facts | {"predicted": counts, "written": written})
+        print_json(facts | {"predicted": found, "written": written})

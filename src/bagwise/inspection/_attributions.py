@@ -42,7 +42,8 @@ def instance_attributions(
     r"""Compute the contribution of each instance to the score of its bag, by any model of bags.
 
     The score :math:`f(B)` of a bag is the model's ``decision_function``, or ``predict_proba`` where
-    it has none. The contribution of an instance :math:`x` of a bag :math:`B` is, by `method`:
+    it has none; of a regressor, its prediction. The contribution of an instance :math:`x` of a bag
+    :math:`B` is, by `method`:
 
     - "score": the model's own ``score_instances``;
     - "single": :math:`f(\{x\})`, the score of a bag with this instance alone;
@@ -86,7 +87,8 @@ def instance_attributions(
     :math:`n = 1`; "sampled" :math:`n` + `n_samples`, or :math:`2^n - 1` where that is not more.
 
     A bag of one instance has no remainder. "one_removed" and "sampled" then subtract the undecided
-    score: 0, or for probabilities one over the number of classes (for label sets 1/2).
+    score: 0 (also for a regressor), or for probabilities one over the number of classes (for label
+    sets 1/2).
 
     "sampled" ranks the instances of a bag by their single scores (of several classes, the largest).
     A subset contains the instance of highest rank with probability 0.05, the others with

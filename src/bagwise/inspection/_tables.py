@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from bagwise._types import Array, Bools, Ints
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
-from bagwise.base._pipelines import final_estimator, instance_model
+from bagwise.base._pipelines import final_estimator, instance_model, predicts_numbers
 from bagwise.engines import row_blocks
 from bagwise.exceptions import InputError
 
@@ -41,7 +41,8 @@ def bag_table(
     dict of str to ndarray of shape (n_bags,)
         ``bag`` (its id, or its number); ``predicted``; where the model has them ``score`` (for
         ``classes_[1]``) or ``score_<class>``, ``probability_<class>``, and ``key_instance``, the
-        row of the key instance inside its bag, with its ``key_score``. For label sets the column
+        row of the key instance inside its bag, with its ``key_score``. For a regressor
+        ``predicted`` is the number, in units of the target. For label sets the column
         ``key_instances`` has ``label:row`` for each predicted label.
 
     Examples
@@ -59,6 +60,9 @@ def bag_table(
     has_keys = seen is not None and hasattr(estimator, "key_instances")
     if seen is None:
         estimator, seen = model, bags
+    if predicts_numbers(estimator):
+        numbers = {"bag": bags.names, "predicted": np.asarray(estimator.predict(seen))}
+        return numbers | (_keys_of_numbers(estimator, seen) if has_keys else {})
     names = class_names(estimator, classes)
     predicted = estimator.predict(seen)
     is_set = predicted.ndim == 2
@@ -78,6 +82,13 @@ def bag_table(
         keys = key_instance_table(estimator, seen)
         table |= {name: keys[name] for name in ("key_instance", "key_score") if name in keys}
     return table
+
+
+def _keys_of_numbers(estimator: Any, bags: Bags) -> Columns:
+    """The key instance of each bag, and its share in the number of the bag."""
+    keys = estimator.key_instances(bags)
+    scores = estimator.score_instances(bags)[bags.offsets[:-1] + keys]
+    return {"key_instance": keys, "key_score": scores}
 
 
 def instance_table(
@@ -125,6 +136,8 @@ def instance_table(
     """
     estimator, bags = scoring_model(model, X)
     table = {"bag": bags.names[bags.bag_index], "row": _rows(bags)}
+    if predicts_numbers(estimator):
+        return table | {"score": estimator.score_instances(bags), "key": _is_key(estimator, bags)}
     names = class_names(estimator, classes)
     table |= _per_class("score", estimator.score_instances(bags), names)
     shares = None
@@ -176,6 +189,12 @@ def key_instance_table(model: Any, X: Any, *, label: Any = None) -> Columns:
     estimator, bags = instance_model(model, X)
     if bags is None or not hasattr(estimator, "key_instances"):
         raise InputError(f"{type(estimator).__name__} names no key instances.")
+    if predicts_numbers(estimator):
+        if label is not None:
+            raise InputError(f"label={label!r} is for classifiers: a regressor has no labels.")
+        numbers = {"bag": bags.names, "n_instances": bags.sizes}
+        numbers |= {"predicted": estimator.predict(bags)}
+        return numbers | _keys_of_numbers(estimator, bags)
     keys = estimator.key_instances(bags, label=label)
     table = {"bag": bags.names, "n_instances": bags.sizes}
     if label is None:

@@ -1,0 +1,145 @@
+"""A number per bag instead of a label: what the labels of a file are, and what is learned."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+
+from bagwise._methods import Method
+from bagwise._types import Floats
+from bagwise.bags import Bags
+from bagwise.cli.options import option
+from bagwise.cli.output import note
+from bagwise.exceptions import InputError, LabelError
+from bagwise.labels import Labels
+
+Task = Annotated[
+    str | None,
+    option(
+        metavar="TASK",
+        help="regression: predict a number per bag; classification: predict a label. By default "
+        "what the label column holds: regression for many different numbers.",
+    ),
+]
+_TASKS = ("classification", "regression")
+_MANY, _FEW = 10, 5  # different numbers that are not all whole
+_MANY_WHOLE = 20  # different whole numbers
+MOST_SCORED = 300_000  # instances, for the contributions of instances
+
+
+def check_task(task: str | None, positive: str | None) -> None:
+    """Refuse a task that is not known, or a positive label of numbers."""
+    if task not in (None, *_TASKS):
+        raise InputError(f"--task {task}: expected one of {', '.join(_TASKS)}.")
+    if task == "regression" and positive is not None:
+        raise InputError("--pos-label chooses a label: leave it out with --task regression.")
+
+
+def make_for_task(method: Method, parameters: dict[str, Any], task: str | None) -> Any:
+    """Make the estimator before the labels are read: wrong parameters are refused at once.
+
+    Where the task is not known, parameters may be those of the classifier or of the regressor.
+    """
+    if task == "regression":
+        return method.for_numbers().make(parameters)
+    try:
+        return method.make(parameters)
+    except InputError:
+        if task == "classification" or method.regressor is None:
+            raise
+        return method.for_numbers().make(parameters)
+
+
+def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> Floats | None:
+    """The numbers of bags, where numbers are to be predicted; a note says so.
+
+    Parameters
+    ----------
+    labels : Labels
+        The labels of the file, all of them known.
+    task : {"regression", "classification"} or None
+        What was asked for; None to detect it.
+    name : str or None, default=None
+        The label column.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or None
+        None where labels are to be predicted.
+    """
+    column = f"column {name or 'label'}"
+    if labels.has_sets:
+        if task == "regression":
+            raise LabelError("--task regression needs numbers: these bags have label sets.")
+        return None
+    values = _as_numbers(labels)
+    if task == "regression":
+        if values is None:
+            some = ", ".join(labels.names[:3])
+            raise LabelError(f"--task regression needs numbers: the {column} holds {some}.")
+        return values[labels.codes]
+    if task == "classification" or values is None:
+        return None
+    n_values, n_bags = len(values), len(labels)
+    whole = bool(np.all(values == np.trunc(values)))
+    many = n_values > max(_MANY_WHOLE, n_bags / 4)
+    if not whole:
+        many = n_values >= _MANY or (n_values >= _FEW and n_values > n_bags / 2)
+    if many:
+        note(
+            f"{column}: {n_values} different numbers, from {values.min():g} to {values.max():g}: "
+            "predicting a number per bag (--task classification for labels)."
+        )
+        return values[labels.codes]
+    if n_values > _MANY_WHOLE:
+        note(f"{column}: {n_values} numbers, taken as labels (--task regression for numbers).")
+    return None
+
+
+def _as_numbers(labels: Labels) -> Floats | None:
+    """The classes as finite numbers; None where one of them is none."""
+    if labels.classes.dtype.kind == "b":
+        return None
+    try:
+        values = np.array([float(label) for label in labels.classes.tolist()])
+    except (TypeError, ValueError):
+        return None
+    return values if np.isfinite(values).all() else None
+
+
+def contributions(model: Any, bags: Bags) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """How much each instance adds to the number of its bag, where that is affordable.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted regressor of bags.
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    of_bags : dict of str to ndarray of shape (n_bags,)
+        The key instance of each bag, the one with the largest contribution, and its contribution.
+    of_instances : dict of str to ndarray of shape (n_instances,)
+        The columns bag, row, contribution and key.
+    """
+    from bagwise.inspection import instance_attributions
+
+    n_scored = int((bags.sizes.astype(float) ** 2).sum())
+    if n_scored > MOST_SCORED:
+        note(
+            f"contributions of instances are left out: the model would have to score {n_scored:,} "
+            f"instances, and the limit is {MOST_SCORED:,}."
+        )
+        return None
+    found = instance_attributions(model, bags, method="one_removed")
+    keys = np.array([part.argmax() for part in bags.split(found)])
+    first = bags.offsets[:-1]
+    is_key = np.zeros(bags.n_instances, dtype=bool)
+    is_key[first + keys] = True
+    rows = np.arange(bags.n_instances) - first[bags.bag_index]
+    of_instances = {"bag": bags.names[bags.bag_index], "row": rows}
+    of_instances |= {"contribution": found, "key": is_key}
+    return {"key_instance": keys, "key_contribution": found[first + keys]}, of_instances

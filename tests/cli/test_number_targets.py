@@ -1,0 +1,148 @@
+"""A number per bag on the command line: detected or asked for, evaluated, fitted, predicted."""
+
+import json
+
+import numpy as np
+import pytest
+from cli.tables import read_rows, write_rows
+
+from bagwise.cli.numbers import numbers_of
+from bagwise.exceptions import LabelError
+from bagwise.labels import Labels
+from bagwise.persistence import load_model
+
+COLUMNS = ("--bag", "molecule", "--label", "pki")
+QUICK = ("--folds", "3", "--no-baseline")
+
+
+def conformers(n_molecules=30, seed=0):
+    """A row per conformer; pKi is the largest first feature."""
+    rng = np.random.default_rng(seed)
+    rows = [["molecule", "scaffold", "pki", "x", "y"]]
+    for i in range(n_molecules):
+        values = rng.normal(size=(rng.integers(2, 5), 2)) + rng.normal(size=2)
+        pki = f"{values[:, 0].max():.3f}"
+        rows += [[f"m{i}", f"s{i // 3}", pki, *map(str, row)] for row in values]
+    return rows
+
+
+@pytest.fixture
+def table(tmp_path):
+    return write_rows(tmp_path / "conformers.csv", conformers())
+
+
+def test_evaluate_detects_numbers(run, table):
+    words = (*COLUMNS, "--group", "scaffold", "-m", "nsk", "-m", "pooled-trees", "--folds", "3")
+    found = run("evaluate", table, *words)
+    assert "column pki: 30 different numbers" in found.stderr
+    assert "--task classification" in found.stderr
+    for word in ("R2", "MAE", "Spearman", "baseline: mean", "each scaffold in one fold"):
+        assert word in found.stdout
+    assert "positive" not in found.stdout
+    assert "baseline: pooled trees" not in found.stdout  # it is one of the methods
+
+
+def test_evaluate_as_json_with_scores_of_scikit_learn(run, table):
+    words = (*COLUMNS, "--exclude", "scaffold", "-m", "mind", *QUICK)
+    words += ("--scoring", "R2", "--scoring", "neg_max_error", "--json")
+    facts = json.loads(run("evaluate", table, *words).stdout)
+    assert (facts["task"], facts["classes"]) == ("regression", None)
+    assert set(facts["methods"][0]) >= {"R2", "neg_max_error"}
+
+
+@pytest.mark.parametrize("method", ["nsk", "pooled-trees"])
+def test_fit_and_predict_a_number(run, table, tmp_path, method):
+    model, out = tmp_path / "m.skops", tmp_path / "out.csv"
+    found = run("fit", table, *COLUMNS, "--exclude", "scaffold", "-m", method, "-o", model)
+    assert f"{method} learned from 30 bags: " in found.stderr
+    assert load_model(model)[1]["task"] == "regression"
+    assert run("predict", model, table, "-o", out).exit_code == 0
+    rows, instances = read_rows(out), read_rows(tmp_path / "out.instances.csv")
+    truth = {row[0]: float(row[2]) for row in conformers()[1:]}
+    errors = [abs(float(row["predicted"]) - truth[row["bag"]]) for row in rows]
+    assert np.mean(errors) < 0.5
+    # nsk: instance scores, whose mean is the prediction; trees: what each instance contributes.
+    name = "score" if method == "nsk" else "contribution"
+    assert set(instances[0]) >= {"bag", "row", name, "key"}
+    if method == "nsk":
+        for row in rows:
+            own = [float(other["score"]) for other in instances if other["bag"] == row["bag"]]
+            assert np.mean(own) == pytest.approx(float(row["predicted"]), rel=1e-6)
+    facts = json.loads(run("predict", model, table, "-o", out, "--force", "--json").stdout)
+    assert facts["predicted"]["m0"] == pytest.approx(float(rows[0]["predicted"]))
+
+
+def test_the_ensemble_of_numbers(run, table, tmp_path):
+    model = tmp_path / "m.skops"
+    words = (*COLUMNS, "--group", "scaffold", "--set", "candidates=['pooled-ridge','nsk']")
+    found = run("fit", table, *words, "-o", model)
+    assert "pooled-ridge" in found.stdout
+    assert "r2" in found.stdout
+    assert run("predict", model, table, "-o", tmp_path / "out.csv").exit_code == 0
+    assert "key_contribution" in read_rows(tmp_path / "out.csv")[0]
+
+
+def test_contributions_of_too_many_instances_are_left_out(run, table, tmp_path, monkeypatch):
+    monkeypatch.setattr("bagwise.cli.numbers.MOST_SCORED", 10)
+    model = tmp_path / "m.skops"
+    run("fit", table, *COLUMNS, "--exclude", "scaffold", "-m", "pooled-trees", "-o", model)
+    found = run("predict", model, table, "-o", tmp_path / "out.csv")
+    assert "contributions of instances are left out" in found.stderr
+    assert not (tmp_path / "out.instances.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-m", "misvm-bag"), "misvm-bag predicts labels"),
+        (("-m", "nsk", "--task", "ranking"), "--task ranking"),
+        (("-m", "nsk", "--task", "regression", "--pos-label", "1"), "leave it out"),
+        (("-m", "nsk", "--task", "classification"), "each fold needs one"),
+        (("-m", "nsk", "--set", "D=3"), "no parameter 'D'"),
+        (("-m", "misvm-bag", "--task", "regression"), "misvm-bag predicts labels"),
+        (("-m", "nsk", "--baseline", "sil"), "predicts labels"),
+        (("-m", "nsk", "--scoring", "AUC"), "no score of numbers"),
+    ],
+)
+def test_what_does_not_suit_numbers_is_refused(run, table, words, message):
+    found = run("evaluate", table, *COLUMNS, "--exclude", "scaffold", *words)
+    assert found.exit_code == 2
+    assert message in found.stderr
+
+
+def test_texts_and_label_sets_are_no_numbers(run, tmp_path):
+    rows = conformers()
+    for row in rows[1:]:
+        row[2] = "high" if float(row[2]) > 0 else "low"
+    texts = write_rows(tmp_path / "t.csv", rows)
+    words = (*COLUMNS, "--exclude", "scaffold", "-m", "nsk", "--task", "regression")
+    assert "needs numbers: the column pki holds" in run("evaluate", texts, *words).stderr
+    with pytest.raises(LabelError, match="label sets"):
+        numbers_of(Labels.from_sets([{"a"}, {"b"}]), "regression")
+
+
+@pytest.mark.parametrize(
+    ("values", "n_bags", "is_number"),
+    [
+        ([0, 1], 20, False),
+        ([0.5, 1.0], 20, False),
+        ([False, True], 20, False),
+        ([1, 2, 3], 30, False),
+        (np.arange(30), 60, True),
+        (np.arange(30), 600, False),
+        (np.arange(8) + 0.5, 8, True),
+        (np.arange(4) + 0.5, 4, False),
+        (np.arange(12) + 0.5, 600, True),
+        ([str(k / 3) for k in range(12)], 24, True),
+        ([f"id{k}" for k in range(30)], 30, False),
+    ],
+)
+def test_what_numbers_are_targets(values, n_bags, is_number):
+    labels = Labels.from_values(np.resize(np.asarray(values), n_bags))
+    assert (numbers_of(labels, None) is not None) == is_number
+
+
+def test_minus_one_is_a_number_among_fractions(run, tmp_path):
+    labels = Labels.from_values(np.array([-1.0, 0.5, 2.5, 3.0]))
+    assert labels.known.all()
+    assert not Labels.from_values(np.array([-1.0, 2.0, 3.0])).known.all()
