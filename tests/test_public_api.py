@@ -30,13 +30,6 @@ def test_constructors_have_a_default_for_everything(cls):
 
 
 @pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
-def test_estimators_are_in_the_readme(cls):
-    package = cls.__module__.split(".")[1]
-    if package != "preprocessing":
-        assert re.search(rf"\b{package}\.{cls.__name__}\b", (ROOT / "README.md").read_text())
-
-
-@pytest.mark.parametrize("cls", public_estimators(), ids=lambda cls: cls.__name__)
 def test_iterative_estimators_can_show_progress_and_leave_their_curve(cls):
     if "max_iter" in inspect.signature(cls).parameters:
         assert "verbose" in inspect.signature(cls).parameters
