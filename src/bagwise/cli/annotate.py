@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bagwise import __version__
 from bagwise._methods import find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.corrections import known_labels, read_known, recordings, with_known
@@ -56,6 +57,25 @@ def annotate(
             metavar="FOLDER", help="Also write labels for Audacity, one file per recording."
         ),
     ] = None,
+    label_studio: Annotated[
+        Path | None,
+        options.option(
+            metavar="FILE",
+            help="Also write tasks for Label Studio, .json, least certain first, and the labelling "
+            "interface beside it, .xml.",
+        ),
+    ] = None,
+    image: options.Image = None,
+    audio: options.Audio = None,
+    text: options.Text = None,
+    media_url: Annotated[
+        str,
+        options.option(
+            metavar="TEXT",
+            help="What Label Studio needs before the names of images or sounds, such as "
+            "/data/local-files/?d=.",
+        ),
+    ] = "",
     review: Annotated[int, typer.Option(metavar="N", help="Show the N least certain.", min=0)] = 10,
     pca: options.Pca = None,
     impute: options.Impute = None,
@@ -77,7 +97,9 @@ def annotate(
     In a table of sound clips (file, start, end) the times are kept, and --raven or --audacity
     write labels to look at on the recording, without background. Change a label there, or mark it
     as right (type into Checked in Raven; remove the "? 62 %" in Audacity), and give the folder to
-    --corrections of this command or of `bagwise fit`.
+    --corrections of this command or of `bagwise fit`. With --label-studio the labels become
+    predictions of tasks, which show the column of --image, --audio or --text; annotate them there,
+    and give the exported JSON to --corrections.
 
     ```
     bagwise annotate words.csv --label-set label_set -o annotated.parquet
@@ -94,8 +116,15 @@ def annotate(
     from bagwise.cli.reading import label_sets_of, note_labels, note_width, read_columns
     from bagwise.inspection import doubted_bags
     from bagwise.inspection._tables import annotation_table
+    from bagwise.io.label_studio import write_interface, write_tasks
     from bagwise.io.selections import file_names, write_selections
 
+    shown_as, column = _media_column(image, audio, text, label_studio)
+    if column is not None and column not in (columns.keep or ()):
+        columns = replace(columns, keep=[*(columns.keep or ()), column])
+    if label_studio is not None:
+        interface = label_studio.with_suffix(".xml")
+        refuse_existing([label_studio, interface], force=force, inputs=[file])
     method = find_method("orlr")
     components, filled = options.n_components(pca), options.check_impute(impute)
     values = options.parse_parameters(parameters)
@@ -154,8 +183,24 @@ def annotate(
         )
         note(f"labels for {program.capitalize()}, {len(paths)} files: {folder}")
     order = found["probability"].argsort(kind="stable")
-    least_certain = {name: column[order] for name, column in found.items()}
+    least_certain = {name: values[order] for name, values in found.items()}
     write_columns(beside, least_certain, force=force)
+    if label_studio is not None:
+        places = {name: found[name] for name in with_places({"bag": 0, "row": 0}, data)}
+        places["size"] = bags.sizes[bags.bag_index]
+        write_tasks(
+            label_studio,
+            {name: values[order].tolist() for name, values in places.items() if name != column},
+            results={name: least_certain[name].tolist() for name in ("label", "probability")},
+            kind=shown_as,
+            media=None if column is None else least_certain[column].tolist(),
+            prefix=media_url,
+            model=f"bagwise {__version__} {method.name}",
+            force=force,
+        )
+        labels = dict.fromkeys([*label_sets.names, *map(str, least_certain["label"].tolist())])
+        write_interface(interface, labels, shown_as, force=force)
+        note(f"tasks for Label Studio: {label_studio}, with the interface {interface}")
     note(f"{bags.n_instances} instances of {len(bags)} bags: {output}")
     note(f"least certain first: {beside}")
     shown: dict[str, Any] = {name: column[:review] for name, column in least_certain.items()}
@@ -168,6 +213,21 @@ def annotate(
         print_table(shown, title=f"The {min(review, len(order))} least certain")
         if noisy_sets:
             print_table(doubted, title=f"The {len(doubted['bag'])} label sets most in doubt")
+
+
+def _media_column(
+    image: str | None, audio: str | None, text: str | None, tasks: Path | None
+) -> tuple[str, str | None]:
+    """What Label Studio shows of an instance, and the column that holds it."""
+    named = {"image": image, "audio": audio, "text": text}
+    shown = [(kind, name) for kind, name in named.items() if name is not None]
+    if shown and tasks is None:
+        raise InputError(f"--{shown[0][0]} needs --label-studio, which shows it.")
+    if len(shown) > 1:
+        raise InputError("--image, --audio and --text exclude each other: show one of them.")
+    if tasks is not None and tasks.suffix.lower() != ".json":
+        raise InputError(f"--label-studio {tasks}: expected the name of a .json file.")
+    return shown[0] if shown else ("text", None)
 
 
 def _with_old_spelling(columns: options.Columns) -> options.Columns:

@@ -93,8 +93,9 @@ def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
     from sklearn.utils.validation import has_fit_parameter
 
     from bagwise.io.files import FORMATS, format_errors
+    from bagwise.io.label_studio import read_annotated, read_lines
     from bagwise.io.selections import read_selections
-    from bagwise.review import read_corrections
+    from bagwise.review import Correction, read_corrections
 
     if not has_fit_parameter(estimator, "instance_labels"):
         raise InputError(
@@ -109,6 +110,10 @@ def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
         n_guesses = len(selections) - len(found.selections)
         if n_guesses:
             note(f"{n_guesses} labels in {path} are as bagwise wrote them and do not count.")
+    elif name.endswith((".json", ".jsonl")):
+        with format_errors(path):
+            entries = read_lines(path) if name.endswith("l") else read_annotated(path)
+        found = Known([Correction(*entry) for entry in entries])
     elif name.endswith(tuple(endings)):
         found = Known(_read_table(path))
     else:

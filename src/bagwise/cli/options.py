@@ -314,7 +314,8 @@ Corrections = Annotated[
     option(
         metavar="FILE",
         help="Labels of instances that somebody looked at, held fixed: from `bagwise review`, a "
-        "table with the columns bag, row and label, or .txt files of Raven or Audacity.",
+        "table with the columns bag, row and label, .jsonl, an export of Label Studio (.json), or "
+        ".txt files of Raven or Audacity.",
     ),
 ]
 BackgroundAbove = Annotated[

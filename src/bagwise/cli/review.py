@@ -45,7 +45,8 @@ def review(
         Path | None,
         options.option(
             metavar="TABLE",
-            help="Write the corrections made so far as .parquet, .csv or .tsv, and stop.",
+            help="Write the corrections made so far as .parquet, .csv, .tsv, .jsonl (a line each) "
+            "or .json (annotations for Label Studio), and stop.",
         ),
     ] = None,
     memory_limit: options.MemoryLimit = None,
@@ -165,16 +166,24 @@ def _serve(server: Any, *, show: Callable[[str], None], no_browser: bool) -> Non
 def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
     import numpy as np
 
+    from bagwise.io.label_studio import InstanceLabel, write_annotated, write_lines
     from bagwise.io.write_table import write_columns
     from bagwise.review import read_corrections
 
-    if table.suffix.lower() not in (".csv", ".tsv", ".parquet", ".pq"):
-        raise InputError(f"corrections go into .parquet, .csv or .tsv, and {table.name!r} is none.")
+    kind = table.suffix.lower()
+    if kind not in (".csv", ".tsv", ".parquet", ".pq", ".json", ".jsonl"):
+        raise InputError(
+            f"corrections go into .parquet, .csv, .tsv, .json or .jsonl, and {table.name!r} is "
+            "none."
+        )
     refuse_existing([table], force=force, inputs=[sidecar])
-    found = read_corrections(sidecar)
-    names = ("bag", "row", "size", "label")
-    columns = {name: np.array([getattr(c, name) for c in found]) for name in names}
-    write_columns(table, columns, force=force)
+    found = [InstanceLabel(c.bag, c.row, c.size, c.label) for c in read_corrections(sidecar)]
+    if kind in (".json", ".jsonl"):
+        (write_lines if kind == ".jsonl" else write_annotated)(table, found, force=force)
+    else:
+        names = InstanceLabel._fields
+        columns = {name: np.array([getattr(c, name) for c in found]) for name in names}
+        write_columns(table, columns, force=force)
     note(f"{len(found)} corrections: {table}")
     return {"corrections": len(found), "written": [table]}
 

@@ -1,0 +1,208 @@
+"""Tasks for Label Studio, annotations from it, and corrections as JSON Lines."""
+
+import contextlib
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bagwise.exceptions import BagwiseError, FileFormatError, InputError, OutputExistsError
+from bagwise.io.label_studio import (
+    InstanceLabel,
+    read_annotated,
+    read_lines,
+    write_annotated,
+    write_interface,
+    write_lines,
+    write_tasks,
+)
+
+TABLE = {"bag": ["rec1", "rec2"], "row": [3, 0], "size": [8, 1], "site": ["wood", None]}
+RESULTS = {"label": ["wren", "robin"], "probability": [0.5, 0.75]}
+KNOWN = [InstanceLabel("rec1", 3, 8, "wren"), InstanceLabel("rec2", 0, None, "Zaunk\u00f6nig")]
+
+
+def read_project(tasks, interface):
+    """Read tasks and interface as Label Studio does, and check them against its documentation.
+
+    Written from labelstud.io/guide/predictions (JSON format for pre-annotations), task_format
+    and tags/choices, not from the code under test: tasks are a list; each has ``data``, whose
+    fields the interface names as ``$field``; each result names a control tag and an object tag,
+    has the type of the control in lower case, and an id of ``A-Za-z0-9_-`` that is its own.
+    """
+    view = ElementTree.fromstring(interface.read_text(encoding="utf-8"))
+    assert view.tag == "View"
+    (choices,) = view.iter("Choices")
+    allowed = [choice.get("value") for choice in choices.iter("Choice")]
+    objects = {tag.get("name"): tag for tag in view if tag.tag in ("Image", "Audio", "Text")}
+    assert choices.get("toName") in objects
+    assert choices.get("choice") in ("single", "single-radio", "multiple")
+    ids, found = set(), []
+    for task in json.loads(tasks.read_text(encoding="utf-8")):
+        assert set(task) <= {"id", "data", "predictions", "annotations"}
+        field = objects[choices.get("toName")].get("value")
+        assert field[0] == "$"
+        assert isinstance(task["data"][field[1:]], str)
+        for answer in [*task.get("predictions", []), *task.get("annotations", [])]:
+            assert 0 <= answer.get("score", 0) <= 1
+            for result in answer["result"]:
+                assert re.fullmatch("[A-Za-z0-9_-]+", result["id"])
+                assert result["id"] not in ids
+                ids.add(result["id"])
+                assert result["type"] == choices.tag.lower() == "choices"
+                assert result["from_name"] == choices.get("name")
+                assert result["to_name"] == choices.get("toName")
+                assert set(result["value"]) == {"choices"}
+                assert set(result["value"]["choices"]) <= set(allowed)
+                found.append((task["data"], answer, result["value"]["choices"]))
+    return found
+
+
+@pytest.mark.parametrize("kind", ["image", "audio", "text"])
+def test_tasks_are_as_documented(tmp_path, kind):
+    path, interface = tmp_path / "tasks.json", tmp_path / "tasks.xml"
+    media = ["a b.wav", None]
+    write_tasks(path, TABLE, results=RESULTS, kind=kind, media=media, prefix="/d?", model="orlr")
+    write_interface(interface, ["robin", "wren", 'a < "b" & c'], kind)
+    (data, answer, chosen), (other, _, _) = read_project(path, interface)
+    assert data == {"bag": "rec1", "row": 3, "size": 8, "site": "wood", kind: "/d?a b.wav"}
+    assert (answer["model_version"], answer["score"], chosen) == ("orlr", 0.5, ["wren"])
+    assert other[kind] == ""
+    assert read_annotated(path) == []  # predictions are no corrections
+
+
+def test_without_media_the_bag_and_row_are_shown(tmp_path):
+    write_tasks(tmp_path / "tasks.json", TABLE, results=RESULTS)
+    tasks = json.loads((tmp_path / "tasks.json").read_text())
+    assert [task["data"]["text"] for task in tasks] == ["rec1, row 3", "rec2, row 0"]
+    with pytest.raises(OutputExistsError):
+        write_tasks(tmp_path / "tasks.json", TABLE, results=RESULTS)
+    with pytest.raises(InputError, match="a kept column is called 'text'"):
+        write_tasks(tmp_path / "more.json", TABLE | {"text": [1, 2]}, results=RESULTS)
+    assert not (tmp_path / "more.json").exists()
+
+
+def test_corrections_make_the_round_trip(tmp_path):
+    write_annotated(tmp_path / "done.json", KNOWN)
+    write_interface(tmp_path / "done.xml", [known.label for known in KNOWN], "text")
+    read_project(tmp_path / "done.json", tmp_path / "done.xml")
+    assert read_annotated(tmp_path / "done.json") == KNOWN
+    write_lines(tmp_path / "done.jsonl", KNOWN)
+    assert read_lines(tmp_path / "done.jsonl") == KNOWN
+    lines = (tmp_path / "done.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(lines[0]) == {"bag": "rec1", "row": 3, "size": 8, "label": "wren"}
+
+
+label = st.text(min_size=1).filter(str.strip)
+known = st.builds(
+    InstanceLabel, label, st.integers(0, 10**9), st.none() | st.integers(0, 10**9), label
+)
+
+
+@given(st.lists(known, max_size=5))
+@settings(deadline=None, max_examples=30)
+def test_any_text_makes_the_round_trip(tmp_path_factory, corrections):
+    folder = tmp_path_factory.mktemp("trip")
+    write_annotated(folder / "a.json", corrections)
+    write_lines(folder / "a.jsonl", corrections)
+    assert read_annotated(folder / "a.json") == read_lines(folder / "a.jsonl") == corrections
+
+
+def exported(*answers, **data):
+    """A task as Label Studio exports it, with the annotations of several people."""
+    annotations = [
+        {
+            "id": 1000 + i,
+            "completed_by": i,
+            "was_cancelled": answer.pop("skipped", False),
+            "ground_truth": answer.pop("truth", False),
+            "updated_at": answer.pop("at", f"2026-03-0{i + 1}T22:16:08.728378Z"),
+            "result": answer.pop("result", None)
+            or [
+                {"id": "x", "from_name": "note", "to_name": "item", "type": "textarea",
+                 "value": {"text": ["loud"]}},
+                {"id": "y", "from_name": "label", "to_name": "item", "type": "choices",
+                 "value": {"choices": answer.pop("choices")}},
+            ],
+        }
+        for i, answer in enumerate(map(dict, answers))
+    ]  # fmt: skip
+    return {"id": 7, "project": 3, "data": {"bag": "rec1", "row": 3, **data},
+            "annotations": annotations, "predictions": []}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        (exported({"choices": ["wren"]}), "wren"),
+        (exported({"choices": ["wren"]}, {"choices": ["robin"]}), "robin"),  # the last
+        (exported({"choices": ["wren"], "at": "2027"}, {"choices": ["robin"]}), "wren"),
+        (exported({"choices": ["wren"], "truth": True}, {"choices": ["robin"]}), "wren"),
+        (exported({"choices": ["wren"]}, {"choices": ["robin"], "skipped": True}), "wren"),
+        (exported({"choices": []}), None),
+        (exported(), None),
+        ({"bag": "rec1", "row": 3, "label": "wren", "id": 1, "lead_time": 2.5}, "wren"),  # JSON-MIN
+        ({"bag": "rec1", "row": "3", "label": {"choices": ["wren"]}}, "wren"),
+        ({"bag": "rec1", "row": 3, "id": 1}, None),
+    ],
+)
+def test_the_annotation_that_counts(tmp_path, task, expected):
+    path = tmp_path / "export.json"
+    path.write_text(json.dumps([task]))
+    wanted = [] if expected is None else [InstanceLabel("rec1", 3, None, expected)]
+    assert read_annotated(path) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no JSON"),
+        ("[" * 100_000, "is no JSON"),
+        ("{}", "expected a list of tasks"),
+        ("[1]", "expected a list of tasks"),
+        (json.dumps([exported({"choices": ["a", "b"]})]), "an instance has one"),
+        (json.dumps([exported({"choices": ["a"]}, row=-1)]), "row -1"),
+        (json.dumps([exported({"choices": ["a"]}, row=True)]), "row True"),
+        (json.dumps([exported({"choices": ["a"]}, bag=None)]), "the bag None"),
+        (json.dumps([exported({"choices": ["a"]}, size="many")]), "size 'many'"),
+        (json.dumps([exported({"result": "wren"})]), "its result is no list"),
+        (json.dumps([{"data": {}, "annotations": "wren"}]), "its annotations are no list"),
+        (json.dumps([exported({"choices": ["a"]}) | {"data": 3}]), "its data are no object"),
+    ],
+)
+def test_odd_exports_are_refused(tmp_path, text, message):
+    path = tmp_path / "export.json"
+    path.write_text(text)
+    with pytest.raises(FileFormatError, match=message):
+        read_annotated(path)
+
+
+@pytest.mark.parametrize("line", ["[1]", "{", "null", '{"bag": "a", "row": 1}', '{"label": "a"}'])
+def test_odd_lines_are_refused(tmp_path, line):
+    path = tmp_path / "corrections.jsonl"
+    path.write_text(f'{{"bag": "a", "row": 0, "label": "x"}}\n\n{line}\n')
+    with pytest.raises(FileFormatError, match="line 3"):
+        read_lines(path)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(["data", "annotations", "result", "value", "choices", "label", "bag", "row",
+                         "type", "from_name"]), inner, max_size=4
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(st.lists(json_values, max_size=3))
+@settings(deadline=None, max_examples=60)
+def test_only_our_errors_come_out(tmp_path_factory, tasks):
+    path = tmp_path_factory.mktemp("odd") / "export.json"
+    path.write_text(json.dumps(tasks))
+    with contextlib.suppress(BagwiseError):
+        read_annotated(path)
