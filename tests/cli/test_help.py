@@ -23,7 +23,7 @@ SLOW = {  # run by test_demo.py, test_readme.py and test_auto_command.py
     'bagwise report model.skops musk1.csv --folds 5 --title "Musk" -o held-out.html',
 }
 ASKS_A_PERSON = {  # tried by test_review.py
-    "bagwise review syllables.csv --model model.skops --audio clip",
+    "bagwise review model.skops syllables.csv --audio clip",
     "bagwise review syllables.csv --export corrections.csv",
 }
 NEEDS_SLIDES = {  # tried by test_heatmap.py

@@ -166,7 +166,7 @@ class TestReview:
         monkeypatch.setattr(ReviewServer, "serve", interrupted)
         opened = []
         monkeypatch.setattr("webbrowser.open", opened.append)
-        result = run("review", table, "--model", model, "--audio", "clip", "--limit", 5)
+        result = run("review", model, table, "--audio", "clip", "--limit", 5)
         assert result.exit_code == 0, result.stderr
         assert opened == [result.stdout.strip()]
         lines = result.stderr.splitlines()
@@ -177,7 +177,7 @@ class TestReview:
         assert again.exit_code == 0, again.stderr
         reviewed, facts = load_model(tmp_path / "model-reviewed.skops")
         assert (reviewed[-1].reg, facts["corrections"] > 0) == (2, True)
-        document = run("review", table, "--model", model, "--no-browser", "--json")
+        document = run("review", table, model, "--no-browser", "--json")  # swapped
         told = json.loads(document.stdout)
         assert told["next"] == lines[-1].removeprefix("next: ")
         assert told["written"] == [str(sidecar)]
@@ -242,6 +242,8 @@ class TestReview:
         assert run("fit", table, "-m", "m3miml", *WORDS, "-o", other).exit_code == 0
         cases = {
             "which model": (table,),
+            "which file": (model,),
+            "two models": (model, table, "--model", model),
             "no model file": (table, "--model", tmp_path / "none.skops"),
             "no file or folder": (tmp_path / "none.csv", "--model", model),
             "does not say how sure": (table, "--model", other),

@@ -57,6 +57,7 @@ def heatmap(
         int, typer.Option(metavar="N", min=0, help="Seed of the subsets of --attribution sampled.")
     ] = 0,
     memory_limit: options.MemoryLimit = None,
+    trust: options.Trust = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -74,6 +75,7 @@ def heatmap(
     bagwise heatmap model.skops slides/ --class tumour --attribution single -o single
     ```
     """
+    model, file = options.model_and_file(model, file)
     if columns.merge is not None:
         raise InputError("--merge has no meaning here: a heat map is of one slide.")
     from bagwise.cli.reading import labels_for, open_model, read_for_model
@@ -88,7 +90,7 @@ def heatmap(
     import_extra("jinja2", extra="report")
     if attribution is not None and attribution not in METHODS:
         raise InputError(f"--attribution {attribution}: expected one of {', '.join(METHODS)}.")
-    fitted, metadata = open_model(model)
+    fitted, metadata = open_model(model, trust)
     chosen = _class(class_name, fitted, metadata.get("classes"))
     axes = [] if coords is None else [name.strip() for name in coords.split(",")]
     if coords is not None and len(axes) != 2:

@@ -1,6 +1,7 @@
 """Arguments and options that several commands share."""
 
 import ast
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,8 +167,44 @@ File = Annotated[
         help="CSV, TSV, Parquet or npz file, or a folder of HDF5 files.",
     ),
 ]
+
+
+def is_model(path: Path) -> bool:
+    """Whether a file is a saved model, by its content."""
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return "schema.json" in archive.namelist()
+
+
+def model_and_file(model: Path, file: Path) -> tuple[Path, Path]:
+    """The two arguments of a command in the order MODEL FILE, also where they were swapped.
+
+    Parameters
+    ----------
+    model, file : Path
+        What was typed.
+
+    Returns
+    -------
+    model, file : Path
+    """
+    if not is_model(model) and is_model(file):
+        return file, model
+    return model, file
+
+
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", show_default=False, help="What `bagwise fit` wrote.")
+]
+Trust = Annotated[
+    list[str] | None,
+    option(
+        "--trust",
+        metavar="TYPE",
+        help="Type in the model file to trust, by the name that the error gives; repeat for more. "
+        "Only for files that you know: loading imports its module.",
+    ),
 ]
 Bag = Annotated[str | None, column("Column that names the bag of a row, `bag` by default.")]
 Label = Annotated[str | None, column("Column with the label of the bag, `label` by default.")]

@@ -33,6 +33,7 @@ def predict(
     merge: options.Merge = None,
     keep: options.Keep = None,
     memory_limit: options.MemoryLimit = None,
+    trust: options.Trust = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -53,6 +54,7 @@ def predict(
     """
     from bagwise.io.write_table import file_beside, write_columns
 
+    model, file = options.model_and_file(model, file)
     beside = file_beside(output, "instances")
     refuse_existing([output, beside], force=force, inputs=[model, file])
     from bagwise.base._pipelines import final_estimator, instance_model, predicts_numbers
@@ -61,7 +63,7 @@ def predict(
     from bagwise.inspection import bag_table, instance_table
     from bagwise.inspection._tables import refuse_background_above
 
-    fitted, metadata = open_model(model)
+    fitted, metadata = open_model(model, trust)
     refuse_background_above(final_estimator(fitted), background_above)
     columns = options.Columns(bag=bag, labels=labels, id_column=id_column, merge=merge, keep=keep)
     data = read_for_model(

@@ -15,9 +15,9 @@ from bagwise._warnings import warn_user
 from bagwise.bags import Bags
 from bagwise.base._pipelines import label_kind
 from bagwise.cli.corrections import Known
-from bagwise.cli.options import Columns
+from bagwise.cli.options import Columns, is_model
 from bagwise.cli.output import note, progress, refuse_taken, warning
-from bagwise.exceptions import DataWarning, InputError, LabelError, ModelFileError
+from bagwise.exceptions import DataWarning, FileFormatError, InputError, LabelError, ModelFileError
 from bagwise.io.columns import Request
 from bagwise.io.contents import Contents
 from bagwise.io.files import TABLES, format_errors, format_of
@@ -201,13 +201,15 @@ def has_chosen_order(labels: Labels, positive: str | None) -> bool:
     return positive is not None or (two and listed != sorted_labels(listed))
 
 
-def open_model(path: Path) -> tuple[Any, dict[str, Any]]:
+def open_model(path: Path, trusted: Sequence[str] | None = None) -> tuple[Any, dict[str, Any]]:
     """Load a fitted model and its metadata.
 
     Parameters
     ----------
     path : Path
         A file that `bagwise fit` or `save_model` wrote.
+    trusted : sequence of str or None, default=None
+        What was given to ``--trust``.
 
     Returns
     -------
@@ -223,7 +225,12 @@ def open_model(path: Path) -> tuple[Any, dict[str, Any]]:
         When the file is damaged, the model is not fitted, or what is kept beside it is of other
         types than `bagwise fit` writes.
     """
-    model, metadata = load_model(path)
+    if path.exists() and not is_model(path) and _is_data(path):
+        raise ModelFileError(
+            f"{path} cannot be loaded: it is a file of bags, and the model comes first, as in "
+            "predict MODEL FILE."
+        )
+    model, metadata = load_model(path, trusted=trusted or ())
     try:
         check_is_fitted(model)
     except (NotFittedError, TypeError, AttributeError) as error:
@@ -247,6 +254,14 @@ def open_model(path: Path) -> tuple[Any, dict[str, Any]]:
                 "writes."
             )
     return model, metadata
+
+
+def _is_data(path: Path) -> bool:
+    try:
+        format_of(path, None)
+    except FileFormatError:
+        return False
+    return True
 
 
 def _are_texts(value: Any) -> bool:
@@ -302,6 +317,7 @@ def read_for_model(
     Contents
         The features are in the order of the model.
     """
+    _refuse_model(path)
     names = getattr(model, "feature_names_in_", None)
     names = None if names is None else list(names)
     fitted = metadata.get("columns", {})
@@ -397,7 +413,13 @@ def _refuse_suspects(path: Path, data: Contents) -> None:
         raise InputError(f"{path}: {suspicion(data.suspects)}")
 
 
+def _refuse_model(path: Path) -> None:
+    if is_model(path):
+        raise InputError(f"{path} is a model: expected a file of bags.")
+
+
 def _read(path: Path, request: Request) -> Contents:
+    _refuse_model(path)
     with progress(f"Reading {path.name}"), _naming(path):
         data = read_contents(path, request)
     if data.left_out:

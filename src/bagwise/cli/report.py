@@ -55,6 +55,7 @@ def report(
     ] = "20MB",
     title: Annotated[str | None, options.option(help="Title of the page.")] = None,
     memory_limit: options.MemoryLimit = None,
+    trust: options.Trust = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -70,6 +71,7 @@ def report(
     bagwise report model.skops musk1.csv --folds 5 --title "Musk" -o held-out.html
     ```
     """
+    model, file = options.model_and_file(model, file)
     refuse_existing([output], force=force, inputs=[model, file])
     from bagwise._memory import byte_count
     from bagwise.cli.reading import labels_for, open_model, read_for_model
@@ -77,7 +79,7 @@ def report(
     from bagwise.report import Report
 
     import_extra("jinja2", extra="report")
-    fitted, metadata = open_model(model)
+    fitted, metadata = open_model(model, trust)
     edges = [] if box is None else [name.strip() for name in box.split(",")]
     if edges and (len(edges) != 4 or source is None):
         raise InputError(

@@ -19,10 +19,21 @@ if TYPE_CHECKING:
 
 
 def review(
-    file: options.File,
     model: Annotated[
-        Path | None, typer.Option(metavar="MODEL", help="What `bagwise fit -m orlr` wrote.")
+        Path,
+        typer.Argument(
+            metavar="MODEL", show_default=False, help="What `bagwise fit -m orlr` wrote."
+        ),
+    ],
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            show_default=False,
+            help="The file that it was fitted on; with --export, alone.",
+        ),
     ] = None,
+    fitted_model: Annotated[Path | None, typer.Option("--model", hidden=True)] = None,
     output: Annotated[
         Path | None,
         options.output_option(
@@ -50,6 +61,7 @@ def review(
         ),
     ] = None,
     memory_limit: options.MemoryLimit = None,
+    trust: options.Trust = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -61,18 +73,17 @@ def review(
     from the decisions, or from the table of --export.
 
     ```
-    bagwise review syllables.csv --model model.skops --audio clip
+    bagwise review model.skops syllables.csv --audio clip
     bagwise review syllables.csv --export corrections.csv
     ```
     """
+    model, file = _arguments(model, file, fitted_model, exporting=export is not None)
     sidecar = output or file.with_name(f"{file.stem}.corrections.sqlite")
     if export is not None:
         exported = _export(sidecar, export, force=force)
         if json:
             print_json(exported)
         return
-    if model is None:
-        raise InputError("which model is unsure? Give --model model.skops.")
     refuse_existing([sidecar], force=True, inputs=[file, model])  # it is continued
     from sklearn.pipeline import Pipeline
 
@@ -81,7 +92,7 @@ def review(
     from bagwise.review import Corrections, ReviewQueue, read_corrections
     from bagwise.review.server import ReviewServer
 
-    fitted, facts = open_model(model)
+    fitted, facts = open_model(model, trust)
     named = {"image": image, "audio": audio, "text": text}
     shown = [(kind, name) for kind, name in named.items() if name is not None]
     if len(shown) > 1:
@@ -130,6 +141,23 @@ def review(
     if json:
         result = {"file": file, "model": model, "decisions": counts}
         print_json(result | {"written": [sidecar], "next": following})
+
+
+def _arguments(
+    first: Path, second: Path | None, option: Path | None, *, exporting: bool
+) -> tuple[Path, Path]:
+    """The model and the file: ``MODEL FILE`` in either order, ``FILE --model MODEL``, or FILE."""
+    if option is not None:
+        if second is not None:
+            raise InputError(f"two models are given, {first} and {option}: write MODEL FILE.")
+        return option, first
+    if second is not None:
+        return options.model_and_file(first, second)
+    if options.is_model(first):
+        raise InputError(f"which file was {first} fitted on? Write: bagwise review MODEL FILE.")
+    if not exporting:
+        raise InputError("which model is unsure? Write: bagwise review MODEL FILE.")
+    return first, first  # only the file is used
 
 
 def _served(path: Path, kind: str, values: list[str | None]) -> ServedMedia:

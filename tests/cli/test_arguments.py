@@ -1,0 +1,70 @@
+"""MODEL and FILE in either order, types that are trusted by name, completion of columns."""
+
+import pytest
+from cli.tables import COLUMNS, read_rows
+from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeClassifier
+
+from bagwise.cli.options import is_model
+from bagwise.embedding import BagStatistics
+from bagwise.io import read_bags
+from bagwise.persistence import save_model
+
+pytest.importorskip("skops")
+
+
+@pytest.fixture
+def model(run, slides, tmp_path):
+    path = tmp_path / "model.skops"
+    assert run("fit", slides, *COLUMNS, "-m", "sil", "-o", path).exit_code == 0
+    return path
+
+
+def test_a_model_is_recognised_by_its_content(model, slides, tmp_path):
+    renamed = tmp_path / "renamed.csv"
+    renamed.write_bytes(model.read_bytes())
+    archive = tmp_path / "bags.npz"
+    assert is_model(model)
+    assert is_model(renamed)
+    assert not is_model(slides)
+    assert not is_model(archive)
+    assert not is_model(tmp_path)
+
+
+def test_swapped_arguments_are_accepted(run, model, slides, tmp_path):
+    outputs = []
+    for name, words in {"a": (model, slides), "b": (slides, model)}.items():
+        result = run("predict", *words, "-o", tmp_path / f"{name}.csv")
+        assert result.exit_code == 0, result.stderr
+        outputs.append(read_rows(tmp_path / f"{name}.csv"))
+    assert outputs[0] == outputs[1]
+    pytest.importorskip("jinja2")
+    result = run("report", slides, model, "-o", tmp_path / "page.html")
+    assert result.exit_code == 0, result.stderr
+    refused = run("predict", slides, model, "-o", slides, "--force")
+    assert "is what is read" in refused.stderr
+
+
+def test_a_file_of_another_kind_is_named(run, model, slides, tmp_path):
+    result = run("evaluate", model, "-m", "sil")
+    assert "model.skops is a model: expected a file of bags" in result.stderr
+    result = run("predict", slides, slides, "-o", tmp_path / "out.csv")
+    assert "it is a file of bags, and the model comes first" in result.stderr
+    result = run("predict", model, model, "-o", tmp_path / "out.csv")
+    assert "is a model: expected a file of bags" in result.stderr
+
+
+def test_types_are_trusted_by_their_names(run, slides, tmp_path):
+    data = read_bags(slides, bag="slide", label="tumour", features=["red", "green", "blue"])
+    trees = make_pipeline(BagStatistics(), DecisionTreeClassifier()).fit(data.bags, data.y)
+    path, tree = tmp_path / "trees.skops", "sklearn.tree._tree.Tree"
+    save_model(trees, path, trusted=[tree], metadata={"columns": {"bag": "slide"}})
+    words = ("predict", path, slides, "-o", tmp_path / "out.csv")
+    refused = run(*words)
+    assert refused.exit_code == 2
+    assert f"not trusted: {tree}" in refused.stderr
+    assert "pass their names with --trust" in refused.stderr
+    result = run(*words, "--trust", tree)
+    assert result.exit_code == 0, result.stderr
+    predicted = [row["predicted"] for row in read_rows(tmp_path / "out.csv")]
+    assert predicted == trees.predict(data.bags).tolist()
