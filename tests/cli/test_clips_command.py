@@ -1,10 +1,15 @@
 """Sound clips on the command line: times, Raven, Audacity, and corrections on the way back."""
 
+import shlex
+
 import numpy as np
 import pytest
 from cli.tables import read_rows, write_rows
 
 from bagwise.persistence import load_model
+from bagwise.review import read_set_corrections
+from bagwise.review.server import ReviewServer
+from syllables import write_tone
 
 BIRDS = ["wren", "robin", "owl"]
 
@@ -110,6 +115,85 @@ def test_a_fit_learns_from_corrections_of_unlabelled_recordings(run, clips, tmp_
     predicted = run("predict", tmp_path / "model.skops", clips[0], "-o", tmp_path / "p.csv")
     assert predicted.exit_code == 0, predicted.stderr
     assert float(read_rows(tmp_path / "p.instances.csv")[1]["start"]) == 1.5
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Stop a review at once; what the server was given is appended to the list."""
+    servers = []
+
+    def stopped(server):
+        servers.append(server.review)
+        if act:
+            act.pop()(server.review)
+        raise KeyboardInterrupt
+
+    act = []
+    monkeypatch.setattr(ReviewServer, "serve", stopped)
+    return servers, act
+
+
+def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
+    run, clips, serve, tmp_path
+):
+    pytest.importorskip("skops")
+    servers, act = serve
+    table, labels, _ = clips
+    model = tmp_path / "model.skops"
+    words = ("--labels", labels, "--label-set", "species")
+    noisy = ("--set", "missing=0.1", "--set", "spurious=0.1")
+    fit = ("fit", table, "-m", "orlr", *words, *noisy)
+    assert run(*fit, "-o", model).exit_code == 0
+    review = ("review", table, "--model", model, *words[:2], "--no-browser")
+    result = run(*review)
+    assert result.exit_code == 0, result.stderr
+    assert "No recording such as 'day/r0.wav' is in" in result.stderr
+    assert servers[0].media is None
+    assert servers[0].places[1] == "1.5 to 4.5 s"
+    assert "there is no sound to play" in run(*review, "--autoplay").stderr
+    (tmp_path / "audio").mkdir()
+    write_tone(tmp_path / "audio" / "r0.wav", seconds=5.0)
+
+    def judge(review):
+        row = review.doubts()["doubts"][0]
+        review.judge({"row": 0, "present": row["error"] == "missing"})
+
+    act.append(judge)
+    result = run(*review, "--media-folder", tmp_path / "audio", "--autoplay")
+    assert result.exit_code == 0, result.stderr
+    media = servers[1].media
+    assert media.described(1)["seconds"] == 3.0
+    assert media.values[-1] is None
+    assert "1 labels of bags decided" in result.stderr
+    line = result.stderr.splitlines()[-1].removeprefix("next: bagwise ")
+    sidecar = tmp_path / "clips.corrections.sqlite"
+    (said,) = read_set_corrections(sidecar)
+    exported = tmp_path / "corrections.csv"
+    assert run("review", table, "--export", exported).exit_code == 0
+    (row,) = read_rows(tmp_path / "corrections.sets.csv")
+    assert row == {"bag": said.bag, "label": said.label, "present": str(said.present)}
+    species = {row["file_path"]: set(row["species"].split(";")) for row in read_rows(labels)}
+    changed = species[said.bag] | {said.label} if said.present else species[said.bag] - {said.label}
+    assert changed != species[said.bag]
+    rows = [
+        [name, ";".join(sorted(known))] for name, known in (species | {said.bag: changed}).items()
+    ]
+    by_hand = write_rows(tmp_path / "by_hand.csv", [["file_path", "species"], *rows])
+    again = ("fit", table, "-m", "orlr", "--labels", by_hand, *words[2:], *noisy)
+    assert run(*again, "-o", tmp_path / "expected.skops").exit_code == 0
+    expected, _ = load_model(tmp_path / "expected.skops")
+    for name, command in {
+        "next": (*shlex.split(line)[:-1], tmp_path / "next.skops"),
+        "table": (*fit, "--corrections", exported, "-o", tmp_path / "table.skops"),
+    }.items():
+        result = run(*command)
+        assert result.exit_code == 0, result.stderr
+        assert "1 labels of bags are known from corrections" in result.stderr
+        found, _ = load_model(tmp_path / f"{name}.skops")
+        np.testing.assert_allclose(found[-1].coef_, expected[-1].coef_, rtol=1e-9, atol=1e-12)
+    unlabelled = run("review", table, "--model", model, "--no-browser", "-o", tmp_path / "u.sqlite")
+    assert unlabelled.exit_code == 0, unlabelled.stderr
+    assert "every label is a choice" in unlabelled.stderr
 
 
 def test_what_needs_times_says_so(run, clips, tmp_path):

@@ -1,12 +1,14 @@
 """A small annotation problem to review, as objects and as files."""
 
 import csv
+import wave
 
 import numpy as np
 
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 
+RATE = 8000  # of tones
 BIRDS = np.array(["owl", "robin", "wren"])
 
 
@@ -38,3 +40,16 @@ def write_table(path, bags, sets, **columns):
             texts = [column[i] for column in columns.values()]
             writer.writerow([bags.ids[bag], ";".join(sorted(sets[bag])), *texts, *row])
     return path
+
+
+def write_tone(path, hertz=1000.0, seconds=2.0, width=2, n_channels=1, rate=RATE):
+    """A tone; one channel is as loud as the next."""
+    time = np.arange(int(seconds * rate)) / rate
+    tone = np.sin(2 * np.pi * hertz * time) * 0.5
+    values = np.round(tone * (2 ** (8 * width - 1) - 1)).astype(np.int64)
+    values = values + 128 if width == 1 else values
+    frames = np.repeat(values, n_channels).astype("<i8").view(np.uint8).reshape(-1, 8)[:, :width]
+    with wave.open(str(path), "wb") as file:
+        file.setparams((n_channels, width, rate, 0, "NONE", ""))
+        file.writeframes(frames.tobytes())
+    return path, tone

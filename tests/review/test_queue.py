@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression, RankLossSIM
 from bagwise.exceptions import InputError
-from bagwise.review import Correction, ReviewQueue
+from bagwise.review import Correction, ReviewQueue, SetCorrection
 from syllables import BIRDS, fitted, recordings
 
 
@@ -123,3 +123,32 @@ def test_a_label_outside_the_set_is_no_choice():
         assert queue.posterior[instance].sum() == pytest.approx(1)
         queue.decide(instance, queue.guess(instance))
     assert_allclose(queue.posterior.sum(axis=1), 1)
+
+
+def test_a_changed_label_set_counts_as_if_it_had_been_given():
+    model, bags, sets, _ = fitted()
+    one = next(i for i, s in enumerate(sets) if len(s) == 2 and bags.sizes[i] > 2)
+    (missing,) = set(BIRDS.tolist()) - sets[one]
+    listed = min(sets[one])
+    queue = ReviewQueue(model, bags, sets)
+    before = queue.posterior.copy()
+    for label, present in ((missing, True), (listed, False)):
+        changed = list(sets)
+        changed[one] = sets[one] | {label} if present else sets[one] - {label}
+        queue.change_set(one, label, present)
+        assert queue.changed(one, label) is present
+        assert queue.labels_of(one) == sorted(changed[one])
+        fresh = ReviewQueue(model, bags, changed)
+        assert_allclose(queue.posterior, fresh.posterior, rtol=1e-12)
+        assert_array_equal(np.sort(queue.chosen), np.sort(fresh.chosen))
+        said = [SetCorrection(bags.ids[one], label, present)]
+        again = ReviewQueue(model, bags, sets, set_corrections=said)
+        assert_allclose(again.posterior, fresh.posterior, rtol=1e-12)
+        queue.change_set(one, label, None)
+        assert queue.changed(one, label) is None
+        assert_allclose(queue.posterior, before, rtol=1e-12)
+    shares = model.predict_proba_instances(bags[one : one + 1])
+    row = shares[:, BIRDS.tolist().index(missing)].argmax()
+    assert queue.likeliest(one, missing) == bags.offsets[one] + row
+    strangers = [SetCorrection("nobody", "wren", True), SetCorrection(bags.ids[0], "emu", True)]
+    ReviewQueue(model, bags, sets, set_corrections=strangers)

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from contextlib import closing, contextmanager
+from functools import partial
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -20,17 +21,20 @@ import pytest
 from bagwise import Bags
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.exceptions import InputError
+from bagwise.inspection import doubted_bags
 from bagwise.persistence import save_model
 from bagwise.review import (
     Corrections,
     ReviewQueue,
+    SetCorrection,
     read_corrections,
+    read_set_corrections,
     server,
 )
 from bagwise.review.card import ServedMedia
 from bagwise.review.server import ReviewServer
 from bagwise.review.store import match_corrections
-from syllables import BIRDS, fitted, recordings, write_table
+from syllables import BIRDS, fitted, recordings, write_table, write_tone
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360f8ff"
@@ -124,6 +128,8 @@ class TestDoor:
             ("skip", '{"instance": 100000}', 400),
             ("decide", " " * 100_000, 400),
             ("delete", "{}", 404),
+            ("judge", '{"row": 0, "present": true}', 400),
+            ("judge", '{"row": "0"}', 400),
         ],
     )
     def test_strange_requests_change_nothing(self, sidecar, what, body, status):
@@ -422,8 +428,18 @@ class TestPage:
             decide(page, "ArrowRight")
             decide(page, "ArrowLeft")
             assert page.evaluate("card.instance") == second["instance"]
-            decide(page, " ")
+            for focus in ("main", "#choices button >> nth=0", "#skip", "#undo"):
+                page.focus(focus)
+                page.keyboard.press(" ")  # never decides
+            page.wait_for_timeout(100)
+            assert page.evaluate("card.instance") == second["instance"]
+            assert len(read_corrections(sidecar)) == 1
+            page.focus("#main")
+            decide(page, "Enter")
             assert len(read_corrections(sidecar)) == 2
+            page.reload()
+            page.wait_for_selector("#choices button")
+            assert "2 of" in page.inner_text("#count")
 
     def test_mouse_help_and_the_end(self, open_page, sidecar):
         with serving(sidecar, limit=2) as (address, _), closing(open_page(address)) as page:
@@ -502,6 +518,103 @@ class TestPage:
                 until(page, "document.querySelector('#media img').naturalWidth === 1")
             else:
                 assert page.inner_text("#media") == "<b>chirp</b>"
+
+    @pytest.fixture
+    def sounds(self, tmp_path):
+        """A tone for each recording, of which each instance is a second."""
+        _, bags, _, _ = fitted()
+        for i in range(len(bags)):
+            write_tone(tmp_path / f"r{i}.wav", 400.0 + 100 * i, seconds=6.0)
+        rows = np.arange(bags.n_instances) - bags.offsets[:-1][bags.bag_index]
+        names = [f"r{i}.wav" for i in bags.bag_index]
+        return ServedMedia("audio", names, tmp_path, rows.astype(float), rows + 1.0)
+
+    def test_space_plays_the_clip_and_decides_nothing(self, open_page, sidecar, sounds):
+        with (
+            serving(sidecar, media=sounds) as (address, _),
+            closing(open_page(address)) as page,
+        ):
+            page.wait_for_selector("#choices button")
+            until(page, "sound().duration === 1")  # the clip, not the recording
+            assert page.evaluate("sound().paused")
+            first = page.evaluate("card.instance")
+            for focus in ("#main", "#choices button >> nth=1"):
+                page.focus(focus)
+                page.keyboard.press(" ")
+                until(page, "sound().currentTime > 0 && !sound().paused")
+                page.keyboard.press("p")
+                until(page, "sound().paused")
+            assert page.evaluate("card.instance") == first
+            assert read_corrections(sidecar) == []
+            page.focus("#main")
+            page.keyboard.press("a")
+            decide(page, "Enter")
+            until(page, "sound().currentTime > 0")  # at once
+            assert page.is_checked("#autoplay")
+            if page.query_selector("#media figure") is not None:  # with matplotlib
+                until(page, "document.querySelector('#media img').naturalHeight === 257")
+                assert "0 to 4 kHz" in page.inner_text("#media figcaption")
+            assert len(read_corrections(sidecar)) == 1
+
+    def test_label_sets_in_doubt_are_listed_and_judged(self, open_page, sidecar):
+        bags, sets, _ = recordings()
+        model = ORedLogisticRegression(0.1, missing=0.2, spurious=0.2).fit(bags, sets)
+        find = partial(doubted_bags, model, bags, sets)
+        table = find()
+        with (
+            reviewing(model, bags, sets, sidecar, find_doubts=find) as address,
+            closing(open_page(address)) as page,
+        ):
+            page.wait_for_selector("#choices button")
+            page.keyboard.press("d")
+            page.wait_for_selector("#doubt-list li")
+            assert not page.is_visible("#card")
+            text = page.inner_text("#doubt-list li >> nth=0")
+            assert text.startswith(f"{table['bag'][0]}:")
+            error = "may be missing" if table["error"][0] == "missing" else "may be wrong"
+            assert f"{table['label'][0]} {error}" in text
+            page.keyboard.press("Enter")  # decides nothing here
+            page.click("#doubt-list li >> nth=0 >> button >> nth=1")
+            page.wait_for_selector("#doubt-list li.judged")
+            said = SetCorrection(table["bag"][0], table["label"][0], False)
+            assert read_set_corrections(sidecar) == [said]
+            page.click("#doubt-list li >> nth=0 >> button >> nth=1")  # takes it back
+            until(page, "!document.querySelector('#doubt-list li.judged')")
+            assert read_set_corrections(sidecar) == []
+            page.click("#doubt-list li >> nth=1 >> button >> nth=2")
+            page.wait_for_selector("#card:not([hidden])")
+            assert page.evaluate("card.bag") == table["bag"][1]
+            page.keyboard.press("d")
+            page.wait_for_selector("#doubts:not([hidden])")
+            page.click("#see-instances")
+            page.wait_for_selector("#card:not([hidden])")
+        assert read_corrections(sidecar) == []
+
+    def test_a_model_that_doubts_nothing_says_how_to_fit_one(self, open_page, sidecar):
+        with serving(sidecar) as (address, _), closing(open_page(address)) as page:
+            page.wait_for_selector("#choices button")
+            page.keyboard.press("d")
+            page.wait_for_selector("#doubts:not([hidden])")
+            assert "--set missing=learn" in page.inner_text("#doubts-text")
+
+    def test_ten_thousand_instances(self, open_page, sidecar):
+        bags, sets, _ = recordings(n_bags=2900)
+        assert bags.n_instances > 10_000
+        model = ORedLogisticRegression(max_iter=5, tol=1).fit(bags[:200], sets[:200])
+        with (
+            reviewing(model, bags, sets, sidecar) as address,
+            closing(open_page(address)) as page,
+        ):
+            page.wait_for_selector("#choices button")
+            first = page.evaluate("card.instance")
+            for key in ("Enter", "1", "s"):
+                decide(page, key)
+            decide(page, "u")  # the skip
+            page.reload()
+            page.wait_for_selector("#choices button")
+            assert "2 of" in page.inner_text("#count")
+            assert page.evaluate("card.instance") != first
+        assert len(read_corrections(sidecar)) == 2
 
     def test_it_says_when_the_server_has_ended(self, chromium, sidecar):
         # The browser itself complains about the lost connection, so this page is not watched.

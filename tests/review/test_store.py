@@ -1,5 +1,6 @@
 """The file of corrections: what was said stays said."""
 
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -11,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
-from bagwise.review import Correction, Corrections, read_corrections
+from bagwise.review import (
+    Correction,
+    Corrections,
+    SetCorrection,
+    read_corrections,
+    read_set_corrections,
+)
 from bagwise.review.store import match_corrections
 from syllables import recordings
 
@@ -148,3 +155,33 @@ class TestMatch:
         bags, _, _ = recordings()
         with pytest.raises(InputError, match=r"bag 0 \('r0'\) had 99 instances .* has"):
             match_corrections([Correction("r0", 1, 99, "wren")], bags, {})
+
+
+class TestLabelSets:
+    def test_the_last_decision_about_a_label_holds(self, tmp_path):
+        path = tmp_path / "birds.corrections.sqlite"
+        with Corrections(path) as corrections:
+            corrections.decide_set("r1", "wren", False, doubt=0.9)
+            corrections.decide_set("r2", "owl", True, doubt=0.5)
+            corrections.decide_set("r1", "wren", True, doubt=0.9)
+            corrections.decide_set("r1", "owl", True, doubt=0.1)
+            corrections.decide_set("r1", "owl", None, doubt=0.1)
+            found = corrections.sets()
+        assert found == [SetCorrection("r2", "owl", True), SetCorrection("r1", "wren", True)]
+        assert read_set_corrections(path) == found
+        assert read_corrections(path) == []
+
+    def test_a_file_of_version_1_is_continued(self, tmp_path):
+        path = tmp_path / "birds.corrections.sqlite"
+        with Corrections(path) as corrections:
+            corrections.decide("r1", 0, 2, "wren", guess="owl", probability=0.5)
+        with contextlib.closing(sqlite3.connect(path)) as file:
+            file.executescript(
+                "DROP VIEW set_corrections; DROP TABLE set_decisions; PRAGMA user_version = 1;"
+            )
+        assert len(read_corrections(path)) == 1
+        assert read_set_corrections(path) == []
+        with Corrections(path) as corrections:
+            corrections.decide_set("r1", "wren", False, doubt=0.9)
+            assert len(corrections.all()) == 1
+        assert read_set_corrections(path) == [SetCorrection("r1", "wren", False)]

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from bagwise.bags import Bags
     from bagwise.io.contents import Contents
     from bagwise.io.selections import Selection
-    from bagwise.review import Correction
+    from bagwise.labels import Labels
+    from bagwise.review import Correction, SetCorrection
 
 
 @dataclass
@@ -28,10 +29,34 @@ class Known:
         Labels of instances, by bag and row.
     selections : list of Selection
         Labels of parts of recordings, from Raven or Audacity, until `locate` finds their clips.
+    sets : list of SetCorrection
+        Labels that bags have or do not have.
     """
 
     corrections: list[Correction] = field(default_factory=list)
     selections: list[Selection] = field(default_factory=list)
+    sets: list[SetCorrection] = field(default_factory=list)
+
+    def correct_sets(self, labels: Labels, bags: Bags) -> Labels:
+        """Put into label sets what people know about them; unknown sets stay unknown."""
+        if not self.sets:
+            return labels
+        from bagwise.labels import Labels
+
+        if not labels.has_sets:
+            raise InputError(
+                "--corrections holds decisions about label sets, and these bags have one label "
+                "each: name the column of their sets with --label-set."
+            )
+        place = {str(name): i for i, name in enumerate(bags.names.tolist())}
+        indicator, names = labels.indicator.copy(), list(labels.names)
+        used = [c for c in self.sets if c.bag in place and c.label in names]
+        for correction in used:
+            row = indicator[place[correction.bag]]
+            if row.min() >= 0:
+                row[names.index(correction.label)] = int(correction.present)
+        note(f"{len(used)} labels of bags are known from corrections.")
+        return Labels("sets", labels.classes, indicator=indicator, names=labels.names)
 
     def locate(self, data: Contents) -> None:
         """Turn selections into corrections of the clips that they are about."""
@@ -95,7 +120,7 @@ def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
     from bagwise.io.files import FORMATS, format_errors
     from bagwise.io.label_studio import read_annotated, read_lines
     from bagwise.io.selections import read_selections
-    from bagwise.review import Correction, read_corrections
+    from bagwise.review import Correction, read_corrections, read_set_corrections
 
     if not has_fit_parameter(estimator, "instance_labels"):
         raise InputError(
@@ -115,10 +140,10 @@ def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
             entries = read_lines(path) if name.endswith("l") else read_annotated(path)
         found = Known([Correction(*entry) for entry in entries])
     elif name.endswith(tuple(endings)):
-        found = Known(_read_table(path))
+        found = Known(_read_table(path), sets=_read_sets(path))
     else:
-        found = Known(read_corrections(path))
-    if not (found.corrections or found.selections):
+        found = Known(read_corrections(path), sets=read_set_corrections(path))
+    if not (found.corrections or found.selections or found.sets):
         raise InputError(f"{path} holds no corrections yet: review some instances first.")
     return found
 
@@ -142,6 +167,23 @@ def _read_table(path: Path) -> list[Correction]:
         n_instances = None if size is None else int(size)
         found.append(Correction(str(bag), int(row), n_instances, str(label)))
     return found
+
+
+def _read_sets(path: Path) -> list[SetCorrection]:
+    """What ``bagwise review --export`` wrote about label sets, beside the other corrections."""
+    from bagwise.io.table import read_written
+    from bagwise.review import SetCorrection
+
+    beside = path.with_name(f"{path.stem}.sets{path.suffix}")
+    if not beside.is_file():
+        return []
+    columns = read_written(beside, ["bag", "label", "present"])
+    texts = [str(value).lower() for value in columns["present"]]
+    odd = next((text for text in texts if text not in ("true", "false")), None)
+    if odd is not None:
+        raise InputError(f"{beside} says {odd!r} about a label: expected true or false.")
+    rows = zip(columns["bag"], columns["label"], texts, strict=True)
+    return [SetCorrection(str(bag), str(label), text == "true") for bag, label, text in rows]
 
 
 def known_labels(
@@ -169,7 +211,7 @@ def known_labels(
     list or None
         A label or None for each instance; None without corrections.
     """
-    if known is None:
+    if known is None or not known.corrections:
         return None
     from bagwise.review.store import match_corrections
 

@@ -115,6 +115,8 @@ def read_labelled(
     data = _read(path, _request(chosen, group=group, memory_limit=memory_limit))
     _refuse_suspects(path, data)
     labels = _chosen_labels(data, chosen)
+    if corrected is not None:
+        labels = corrected.correct_sets(labels, data.bags)
     known = labels.known
     if corrected is not None:
         known = known | corrected.about(data)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bagwise.cli import options
+from bagwise.cli.corrections import recordings
 from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
-from bagwise.exceptions import InputError, LabelError
+from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
+    from bagwise.io.contents import Contents
     from bagwise.review.card import ServedMedia
 
 
@@ -43,6 +46,15 @@ def review(
     image: options.Image = None,
     audio: options.Audio = None,
     text: options.Text = None,
+    media_folder: Annotated[
+        Path | None,
+        options.option(
+            metavar="FOLDER", help="Where images and sounds are; by default the folder of FILE."
+        ),
+    ] = None,
+    autoplay: Annotated[
+        bool, options.flag("--autoplay", "Play the sound of each instance when it is shown.")
+    ] = False,
     limit: Annotated[
         int | None, typer.Option(metavar="N", help="Look at the N least certain only.", min=1)
     ] = None,
@@ -72,6 +84,10 @@ def review(
     FILE.corrections.sqlite; start again to go on. Ctrl-C ends. `bagwise fit --corrections` learns
     from the decisions, or from the table of --export.
 
+    In a table of sound clips (file, start, end) the clips are played and, with matplotlib, drawn as
+    spectrograms, where the recordings are found. Space plays and never decides. The page also lists
+    the label sets that the model doubts, if it was fitted with --set missing=learn spurious=learn.
+
     ```
     bagwise review model.skops syllables.csv --audio clip
     bagwise review syllables.csv --export corrections.csv
@@ -89,7 +105,9 @@ def review(
 
     from bagwise.base._pipelines import instance_model
     from bagwise.cli.reading import labels_for, open_model, read_for_model
-    from bagwise.review import Corrections, ReviewQueue, read_corrections
+    from bagwise.inspection import doubted_bags
+    from bagwise.io.clips import clip_texts
+    from bagwise.review import Corrections, ReviewQueue, read_corrections, read_set_corrections
     from bagwise.review.server import ReviewServer
 
     fitted, facts = open_model(model, trust)
@@ -106,32 +124,58 @@ def review(
         memory_limit=memory_limit,
         extra_columns=[name for _, name in shown],
     )
+    folder = media_folder or file.parent
     media = None
     for kind, name in shown:
-        media = _served(file, kind, data.columns[name])
+        media = _served(folder, kind, data.columns[name])
+    if data.clips is not None:
+        media = _with_clips(media, data, folder)
+    if autoplay and (media is None or media.kind != "audio"):
+        raise InputError(
+            "--autoplay: there is no sound to play. Name the column with the files (--audio), or "
+            "the folder of the recordings (--media-folder)."
+        )
     bags, known = data.bags, labels_for(fitted, data, facts)
     if known is None:
-        raise LabelError(f"{file} has no labels of bags: say where they are with --labels.")
+        note("No label of a bag is known: every label is a choice.")
     estimator, seen = instance_model(fitted, bags)
     if seen is None:
         raise InputError(f"{model} says nothing about instances: review a model of -m orlr.")
     decided = read_corrections(sidecar) if sidecar.exists() else []
+    changed = read_set_corrections(sidecar) if sidecar.exists() else []
     note_features(bags)
     with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
-        sets, names = known.as_sets().tolist(), facts.get("classes")
-        queue = ReviewQueue(estimator, seen, sets, names=names, corrections=decided, limit=limit)
+        sets = [None] * len(bags) if known is None else known.as_sets().tolist()
+        queue = ReviewQueue(
+            estimator,
+            seen,
+            sets,
+            names=facts.get("classes"),
+            corrections=decided,
+            set_corrections=changed,
+            limit=limit,
+        )
+    doubts_sets = getattr(estimator, "missing_", 0) or getattr(estimator, "spurious_", 0)
     with Corrections(sidecar) as corrections:
         with ReviewServer(
-            queue, corrections, bags, media=media, title=file.name, port=port
+            queue,
+            corrections,
+            bags,
+            media=media,
+            title=file.name,
+            places=None if data.clips is None else clip_texts(data.clips),
+            autoplay=autoplay,
+            find_doubts=partial(doubted_bags, estimator, seen, sets) if doubts_sets else None,
+            port=port,
         ) as server:
             _serve(server, show=note if json else typer.echo, no_browser=no_browser)
-        counts = corrections.counts()
+        counts = corrections.counts() | {"label_sets": len(corrections.sets())}
     note(
         f"{counts['confirmed']} confirmed, {counts['corrected']} corrected, {counts['skipped']} "
-        f"skipped: {sidecar}"
+        f"skipped, {counts['label_sets']} labels of bags decided: {sidecar}"
     )
     following = None
-    if counts["confirmed"] + counts["corrected"]:
+    if counts["confirmed"] + counts["corrected"] + counts["label_sets"]:
         words = ["--labels", str(labels)] if labels else []
         words += [] if isinstance(fitted, Pipeline) else ["--no-scale"]
         columns = facts.get("columns", {})
@@ -160,22 +204,53 @@ def _arguments(
     return first, first  # only the file is used
 
 
-def _served(path: Path, kind: str, values: list[str | None]) -> ServedMedia:
+def _served(folder: Path, kind: str, values: list[str | None]) -> ServedMedia:
     """Bring a column of images, sounds or texts together for the page.
 
-    Files are found from the folder of the table, and those outside of it are not shown.
+    Files are found from a folder, and those outside of it are not shown.
     """
     from bagwise.review.card import ServedMedia
 
-    folder = path.parent.resolve()
+    root = folder.resolve()
     names = {} if kind == "text" else dict.fromkeys(v for v in values if v is not None)
-    outside = [v for v in names if not Path(os.path.normpath(folder / v)).is_relative_to(folder)]
+    outside = [v for v in names if not Path(os.path.normpath(root / v)).is_relative_to(root)]
     if outside:
         note(
-            f"{len(outside)} files are outside of {folder} and are not shown, {outside[0]!r} among "
-            "them: copy them into that folder, and name them from there."
+            f"{len(outside)} files are outside of {root} and are not shown, {outside[0]!r} among "
+            "them: copy them into that folder, and name them from there, or name their folder with "
+            "--media-folder."
         )
-    return ServedMedia(kind, values, path.parent)
+    return ServedMedia(kind, values, folder)
+
+
+def _with_clips(media: ServedMedia | None, data: Contents, folder: Path) -> ServedMedia | None:
+    """Play the part of a recording that a clip is; where nothing else is to be shown, find them."""
+    from bagwise.review.card import ServedMedia
+
+    assert data.clips is not None
+    start, end, files = data.clips.start, data.clips.end, recordings(data)
+    if media is None:
+        found = {name: _found(folder, name) for name in dict.fromkeys(files)}
+        if not any(found.values()):
+            note(
+                f"No recording such as {files[0]!r} is in {folder}: name the folder with "
+                "--media-folder to listen to the clips."
+            )
+            return None
+        return ServedMedia("audio", [found[name] for name in files], folder, start, end)
+    # A column of its own may hold clips that are cut already.
+    if media.kind == "audio" and list(media.values) == files:
+        return ServedMedia("audio", files, folder, start, end)
+    return media
+
+
+def _found(folder: Path, name: str) -> str | None:
+    """The file of a recording: as named, with a usual ending, or by its name alone."""
+    for place in (name, name.replace("\\", "/").rpartition("/")[2]):
+        for ending in ("", ".wav", ".WAV", ".flac", ".mp3", ".ogg"):
+            if (folder / f"{place}{ending}").is_file():
+                return f"{place}{ending}"
+    return None
 
 
 def _serve(server: Any, *, show: Callable[[str], None], no_browser: bool) -> None:
@@ -196,7 +271,7 @@ def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
 
     from bagwise.io.label_studio import InstanceLabel, write_annotated, write_lines
     from bagwise.io.write_table import write_columns
-    from bagwise.review import read_corrections
+    from bagwise.review import read_corrections, read_set_corrections
 
     kind = table.suffix.lower()
     if kind not in (".csv", ".tsv", ".parquet", ".pq", ".json", ".jsonl"):
@@ -204,7 +279,11 @@ def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
             f"corrections go into .parquet, .csv, .tsv, .json or .jsonl, and {table.name!r} is "
             "none."
         )
-    refuse_existing([table], force=force, inputs=[sidecar])
+    sets = read_set_corrections(sidecar)
+    ending = ".csv" if kind in (".json", ".jsonl") else table.suffix
+    beside = table.with_name(f"{table.stem}.sets{ending}")
+    written = [table, beside] if sets else [table]
+    refuse_existing(written, force=force, inputs=[sidecar])
     found = [InstanceLabel(c.bag, c.row, c.size, c.label) for c in read_corrections(sidecar)]
     if kind in (".json", ".jsonl"):
         (write_lines if kind == ".jsonl" else write_annotated)(table, found, force=force)
@@ -213,7 +292,12 @@ def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
         columns = {name: np.array([getattr(c, name) for c in found]) for name in names}
         write_columns(table, columns, force=force)
     note(f"{len(found)} corrections: {table}")
-    return {"corrections": len(found), "written": [table]}
+    if sets:
+        about = ("bag", "label", "present")
+        columns = {name: np.array([getattr(c, name) for c in sets]) for name in about}
+        write_columns(beside, columns, force=force)
+        note(f"{len(sets)} labels of bags: {beside}")
+    return {"corrections": len(found), "label_sets": len(sets), "written": written}
 
 
 def _next_command(

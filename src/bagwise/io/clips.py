@@ -88,3 +88,17 @@ def clip_columns(names: Iterable[str]) -> ClipColumns | None:
     file = next((plain[name] for name in _FILES if name in plain), None)
     times = times_of_clips(names)
     return None if times is None else ClipColumns(file, *times)
+
+
+def clip_texts(clips: Clips) -> list[str]:
+    """Where each clip is, in words.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bagwise.io.clips import Clips, clip_texts
+    >>> clip_texts(Clips(np.array([1.5, 60.0]), np.array([4.5, 63.0])))
+    ['1.5 to 4.5 s', '60 to 63 s']
+    """
+    times = zip(clips.start.tolist(), clips.end.tolist(), strict=True)
+    return [f"{start:.7g} to {end:.7g} s" for start, end in times]

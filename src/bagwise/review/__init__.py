@@ -1,6 +1,19 @@
 """Review of uncertain instances: a page for a person, and a file that keeps every decision."""
 
 from bagwise.review.queue import ReviewQueue
-from bagwise.review.store import Correction, Corrections, read_corrections
+from bagwise.review.store import (
+    Correction,
+    Corrections,
+    SetCorrection,
+    read_corrections,
+    read_set_corrections,
+)
 
-__all__ = ["Correction", "Corrections", "ReviewQueue", "read_corrections"]
+__all__ = [
+    "Correction",
+    "Corrections",
+    "ReviewQueue",
+    "SetCorrection",
+    "read_corrections",
+    "read_set_corrections",
+]

@@ -3,10 +3,10 @@
 import mimetypes
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -14,12 +14,15 @@ from scipy import sparse
 from bagwise._types import Floats
 from bagwise.bags import Bags
 from bagwise.review.queue import DECIDED, ReviewQueue
+from bagwise.review.sounds import Sound, can_draw, draw_spectrogram, read_sound
 
 MOST_NEIGHBOURS = 60
 MOST_BARS = 128
 MOST_VALUES = 2**22  # from which the spread of the features is estimated
 UNUSUAL = 4  # features named in words
 LARGEST_FILE = 2**27  # bytes of an image or sound
+WAV_TYPES = ("audio/wav", "audio/x-wav", "audio/vnd.wave", "audio/wave")
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True)
@@ -35,14 +38,18 @@ class ServedMedia:
     folder : Path
         Where the files are. A file outside of it, also one that a link in it leads to, is not
         served.
+    start, end : ndarray of shape (n_instances,) or None
+        The part of a sound to play, in seconds; the whole of it by default.
     """
 
     kind: str
     values: Sequence[str | None]
     folder: Path = Path()
+    start: Floats | None = None
+    end: Floats | None = None
 
     def file_of(self, instance: str) -> tuple[str, bytes] | None:
-        """Read the file of an instance.
+        """Read the file of an instance; of a WAV file only the part to play.
 
         Parameters
         ----------
@@ -55,20 +62,95 @@ class ServedMedia:
             None where there is no such file, it is of another kind or larger than 128 MiB, or it
             is outside of the folder.
         """
-        if not (instance.isascii() and instance.isdecimal()) or self.kind == "text":
+        number = self._number(instance)
+        kind = None if number is None else self._type_of(number)
+        if number is None or kind is None:
             return None
-        name = self.values[int(instance)] if int(instance) < len(self.values) else None
-        kind = mimetypes.guess_type(name or "")[0] or ""
-        if name is None or not kind.startswith(f"{self.kind}/"):
-            return None
-        try:
-            found = _read_inside(self.folder, name)
-        except (OSError, ValueError, RuntimeError):  # a name with a NUL byte, a loop of links
-            return None
+        if self.start is not None and (sound := self.sound_of(number)) is not None:
+            return "audio/wav", sound.to_wav()
+        found = self._open(number, _whole)
         return None if found is None else (kind, found)
 
+    def spectrogram_of(self, instance: str) -> tuple[str, bytes] | None:
+        """Draw the spectrogram of an instance.
 
-def _read_inside(folder: Path, name: str) -> bytes | None:
+        Parameters
+        ----------
+        instance : str
+            Its number, as a page requests it.
+
+        Returns
+        -------
+        tuple (type, bytes) or None
+            None where there is no sound in a WAV file, or no matplotlib to draw it.
+        """
+        number = self._number(instance)
+        sound = None if number is None or not can_draw() else self.sound_of(number)
+        return None if sound is None else ("image/png", draw_spectrogram(sound))
+
+    def sound_of(self, instance: int) -> Sound | None:
+        """The part of a WAV file to play; None where there is none.
+
+        Parameters
+        ----------
+        instance : int
+            A row of ``bags.instances``.
+
+        Returns
+        -------
+        Sound or None
+        """
+        if self._type_of(instance) not in WAV_TYPES:
+            return None
+        return self._open(instance, lambda file, _: read_sound(file, *self._times(instance)))
+
+    def described(self, instance: int) -> dict[str, Any]:
+        """What the page needs to know to show it.
+
+        Parameters
+        ----------
+        instance : int
+            A row of ``bags.instances``.
+
+        Returns
+        -------
+        dict
+            Texts and numbers.
+        """
+        shown: dict[str, Any] = {"kind": self.kind, "text": self.values[instance]}
+        if self.kind != "audio":
+            return shown
+        sound = self.sound_of(instance)
+        start, end = self._times(instance)
+        if sound is not None:
+            drawn = can_draw()
+            return shown | {"seconds": sound.seconds, "hertz": sound.rate / 2, "drawn": drawn}
+        return shown | ({"part": [start, end]} if np.isfinite([start, end]).all() else {})
+
+    def _times(self, instance: int) -> tuple[float, float]:
+        if self.start is None or self.end is None:
+            return 0.0, np.inf
+        return float(self.start[instance]), float(self.end[instance])
+
+    def _number(self, instance: str) -> int | None:
+        if not (instance.isascii() and instance.isdecimal()) or self.kind == "text":
+            return None
+        return int(instance) if int(instance) < len(self.values) else None
+
+    def _type_of(self, instance: int) -> str | None:
+        kind = mimetypes.guess_type(self.values[instance] or "")[0] or ""
+        return kind if kind.startswith(f"{self.kind}/") else None
+
+    def _open(self, instance: int, read: Callable[[IO[bytes], int], _Read | None]) -> _Read | None:
+        try:
+            return _read_inside(self.folder, self.values[instance] or "", read)
+        except (OSError, ValueError, RuntimeError):  # a name with a NUL byte, a loop of links
+            return None
+
+
+def _read_inside(
+    folder: Path, name: str, read: Callable[[IO[bytes], int], _Read | None]
+) -> _Read | None:
     """Read a regular file of a folder; None for a device, a pipe, or what lies elsewhere."""
     root = folder.resolve()
     path = (root / name).resolve()
@@ -78,9 +160,11 @@ def _read_inside(folder: Path, name: str) -> bytes | None:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     with open(os.open(path, flags), "rb") as file:
         found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FILE:
-            return None
-        return file.read(found.st_size)
+        return read(file, found.st_size) if stat.S_ISREG(found.st_mode) else None
+
+
+def _whole(file: IO[bytes], size: int) -> bytes | None:
+    return None if size > LARGEST_FILE else file.read(size)
 
 
 class Strips:
@@ -182,7 +266,7 @@ def card(
             }
             for i, own in zip(near.tolist(), bars, strict=True)
         ],
-        "media": None if media is None else {"kind": media.kind, "text": media.values[instance]},
+        "media": None if media is None else media.described(instance),
         "bars": strips.bars([instance])[0],
         "unusual": strips.unusual(instance),
     }

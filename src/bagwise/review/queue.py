@@ -11,7 +11,7 @@ from bagwise._validation import check_label_sets
 from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator
 from bagwise.exceptions import InputError
-from bagwise.review.store import Correction, match_corrections, written_names
+from bagwise.review.store import Correction, SetCorrection, match_corrections, written_names
 
 OPEN, DECIDED, PASSED = 0, 1, 2
 TINY = 1e-300
@@ -32,6 +32,8 @@ class ReviewQueue:
         How the classes are written; as Python writes them by default.
     corrections : iterable of Correction, default=()
         What is decided already.
+    set_corrections : iterable of SetCorrection, default=()
+        What is decided already about label sets.
     limit : int, default=None
         How many instances are to be looked at, those decided already included; by default all whose
         bag leaves a choice.
@@ -69,6 +71,7 @@ class ReviewQueue:
         *,
         names: Iterable[str] | None = None,
         corrections: Iterable[Correction] = (),
+        set_corrections: Iterable[SetCorrection] = (),
         limit: int | None = None,
     ) -> None:
         if not hasattr(model, "annotate_proba"):
@@ -84,7 +87,9 @@ class ReviewQueue:
         self._model, self._bags = model, bags
         labels = model.classes_.tolist()
         sets = check_label_sets(label_sets, bags, classes=model.classes_)
-        self._sets = sets.as_sets().tolist()
+        self._given: list[set[Any] | None] = sets.as_sets().tolist()
+        self._sets = list(self._given)
+        self._limit = limit
         self.names = [str(name) for name in (labels if names is None else names)]
         background = getattr(model, "background_label_", None)
         if background is not None and background != -1:  # -1 would mean "not known"
@@ -92,11 +97,15 @@ class ReviewQueue:
         self._labels = dict(zip(self.names, labels, strict=True))
         self._names = written_names(bags)
         self._position = {name: i for i, name in enumerate(self._names)}
+        self._set_changes: dict[int, dict[Any, bool]] = {}
+        for change in set_corrections:
+            if change.bag in self._position and change.label in self._labels:
+                self._change_set(self._position[change.bag], change.label, change.present)
         self._known, _ = match_corrections(corrections, bags, self._labels)
         self.posterior = self._annotated(slice(0, len(bags)))
         self.state = np.array([OPEN if label is None else DECIDED for label in self._known])
         self._turn = np.zeros(bags.n_instances, np.int64)
-        self.chosen = self._least_certain(limit)
+        self.chosen = self._least_certain()
 
     def next(self) -> int | None:
         """Choose the instance to look at.
@@ -177,6 +186,74 @@ class ReviewQueue:
         rows = slice(self._bags.offsets[bag], self._bags.offsets[bag + 1])
         self.posterior[rows] = self._annotated(slice(bag, bag + 1))
 
+    def change_set(self, bag: int, label: str, present: bool | None) -> None:
+        """Take into account whether a bag has a label.
+
+        Parameters
+        ----------
+        bag : int
+            Its position.
+        label : str
+            The label as it is written.
+        present : bool or None
+            Whether the bag has it; None to take the decision back.
+        """
+        self._change_set(bag, label, present)
+        rows = slice(self._bags.offsets[bag], self._bags.offsets[bag + 1])
+        self.posterior[rows] = self._annotated(slice(bag, bag + 1))
+        self.chosen = self._least_certain()
+
+    def changed(self, bag: int, label: str) -> bool | None:
+        """What was decided about a label of a bag.
+
+        Parameters
+        ----------
+        bag : int
+            Its position.
+        label : str
+            The label as it is written.
+
+        Returns
+        -------
+        bool or None
+            None where nothing was decided.
+        """
+        return self._set_changes.get(bag, {}).get(self._labels[label])
+
+    def labels_of(self, bag: int) -> list[str]:
+        """The label set of a bag, as it is written and decided.
+
+        Parameters
+        ----------
+        bag : int
+            Its position.
+
+        Returns
+        -------
+        list of str
+        """
+        carried = self._sets[bag] or set()
+        return [name for name, label in self._labels.items() if label in carried]
+
+    def likeliest(self, bag: int, label: str) -> int:
+        """The instance of a bag that is likeliest to have a label, by its own features.
+
+        Parameters
+        ----------
+        bag : int
+            Its position.
+        label : str
+            The label as it is written.
+
+        Returns
+        -------
+        int
+            A row of ``bags.instances``.
+        """
+        column = self.names.index(label)
+        proba = self._model.predict_proba_instances(self._bags[bag : bag + 1])
+        return int(self._bags.offsets[bag]) + int(proba[:, column].argmax())
+
     def pass_over(self, instance: int) -> None:
         """Put an open instance behind all others.
 
@@ -237,6 +314,34 @@ class ReviewQueue:
         bag, bags = self.bag_of(instance), self._bags
         return self._names[bag], int(instance - bags.offsets[bag]), int(bags.sizes[bag])
 
+    def name_of(self, label: Any) -> str:
+        """How a label of the model is written.
+
+        Parameters
+        ----------
+        label : object
+            A value of ``classes_``.
+
+        Returns
+        -------
+        str
+        """
+        return next(name for name, value in self._labels.items() if value == label)
+
+    def position(self, bag: str) -> int | None:
+        """The position of a bag, by its id as it is written; None where there is none.
+
+        Parameters
+        ----------
+        bag : str
+            The id of the bag.
+
+        Returns
+        -------
+        int or None
+        """
+        return self._position.get(bag)
+
     def find(self, bag: str, row: int) -> int | None:
         """Find an instance by its bag, as that is written, and its row there.
 
@@ -273,8 +378,20 @@ class ReviewQueue:
                 proba[rows] /= np.maximum(proba[rows].sum(axis=1, keepdims=True), TINY)
         return proba
 
-    def _least_certain(self, limit: int | None) -> Ints:
+    def _least_certain(self) -> Ints:
         n_choices = [len(self.choices(int(first))) for first in self._bags.offsets[:-1]]
         open_bags = np.array(n_choices) > 1  # else there is nothing to choose
         order = np.lexsort((self.certainty(slice(None)), self.state != DECIDED))
-        return order[open_bags[self._bags.bag_index[order]]][:limit]
+        return order[open_bags[self._bags.bag_index[order]]][: self._limit]
+
+    def _change_set(self, bag: int, label: str, present: bool | None) -> None:
+        changes = self._set_changes.setdefault(bag, {})
+        if present is None:
+            changes.pop(self._labels[label], None)
+        else:
+            changes[self._labels[label]] = present
+        given = self._given[bag]
+        if given is not None:
+            more = {value for value, there in changes.items() if there}
+            less = {value for value, there in changes.items() if not there}
+            self._sets[bag] = (given | more) - less

@@ -25,6 +25,7 @@ CREATE VIEW corrections AS
     )
     ORDER BY id;
 CREATE INDEX by_instance ON decisions (bag, row);
+{sets}
 PRAGMA application_id = {application};
 PRAGMA user_version = {version};
 COMMIT;

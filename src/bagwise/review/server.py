@@ -16,7 +16,7 @@ import sqlite3
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -38,7 +38,9 @@ _PAGES = {
     "review.css": ("review.css", "text/css"),
     "review.js": ("review.js", "text/javascript"),
 }
-_ACTIONS = ("decide", "skip", "move", "undo")  # of `_Review`, that a page may request
+_ACTIONS = ("decide", "skip", "move", "undo", "judge")  # of `_Review`, that a page may request
+MOST_DOUBTS = 200  # bags listed
+LEAST_DOUBT = 0.01
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -69,10 +71,14 @@ class _Review:
     bags: Bags
     media: ServedMedia | None = None
     title: str = ""
+    places: Sequence[str] | None = None
+    autoplay: bool = False
+    find_doubts: Callable[[], Mapping[str, Any]] | None = None
     lock: Any = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self._strips = Strips(self.bags)
+        self._doubts: list[dict[str, Any]] | None = None
         for bag, row in self.corrections.skipped():
             instance = self.queue.find(bag, row)
             if instance is not None:
@@ -84,6 +90,10 @@ class _Review:
         shown: dict[str, Any] = {"instance": None}
         if instance is not None:
             shown = card(instance, self.queue, self.media, self._strips)
+            shown["place"] = "" if self.places is None else self.places[instance]
+            if self.places is not None and self.media is not None and self.media.kind == "audio":
+                for near in shown["neighbours"]:
+                    near["text"] = self.places[near["instance"]]
             bag, row, _ = self.queue.place_of(instance)
             # What a decision about this card will be based on: see `_conflict`.
             shown["after"] = self.corrections.last_about(bag, row)
@@ -91,7 +101,44 @@ class _Review:
         decided = int((self.queue.state[self.queue.chosen] == DECIDED).sum())
         progress = {"decided": decided, "total": len(self.queue.chosen), **counts}
         last = self.corrections.last()
-        return {**shown, "title": self.title, "progress": progress, "last": last}
+        about = {"title": self.title, "autoplay": self.autoplay}
+        return {**shown, **about, "progress": progress, "last": last}
+
+    def doubts(self) -> dict[str, Any]:
+        """The bags whose label sets the model doubts most, and what was decided about them."""
+        if self.find_doubts is None:
+            return {"doubts": None}
+        if self._doubts is None:
+            self._doubts = self._listed(self.find_doubts())
+        shown = []
+        for row in self._doubts:
+            bag, label = row["position"], row["label"]
+            state = {"labels": self.queue.labels_of(bag), "present": self.queue.changed(bag, label)}
+            shown.append(row | state)
+        return {"doubts": shown}
+
+    def _listed(self, table: Mapping[str, Any]) -> list[dict[str, Any]]:
+        rows = []
+        columns = [table[name].tolist() for name in ("bag", "label", "error", "doubt")]
+        for bag, label, error, doubt in list(zip(*columns, strict=True))[:MOST_DOUBTS]:
+            position, name = self.queue.position(str(bag)), self.queue.name_of(label)
+            if position is not None and doubt >= LEAST_DOUBT:
+                about = {"bag": str(bag), "position": position, "label": name, "error": error}
+                about |= {"doubt": float(doubt), "instance": self.queue.likeliest(position, name)}
+                rows.append(about)
+        return rows
+
+    def judge(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Keep whether a bag has a label: in the file first, then in the queue."""
+        place, present = request.get("row"), request.get("present")
+        if type(place) is not int or not 0 <= place < len(self._doubts or ()):
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"there is no doubt {place!r}")
+        if present not in (True, False, None) or type(present) is int:
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{present!r} is no decision")
+        row = (self._doubts or [])[place]
+        self.corrections.decide_set(row["bag"], row["label"], present, doubt=row["doubt"])
+        self.queue.change_set(row["position"], row["label"], present)
+        return self.doubts()
 
     def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a decision: in the file first, then in the queue."""
@@ -193,6 +240,12 @@ class ReviewServer(ThreadingHTTPServer):
         What to show of an instance instead of its features.
     title : str, default=""
         What is reviewed.
+    places : sequence of str, default=None
+        Where each instance is, such as "1.5 to 4.5 s".
+    autoplay : bool, default=False
+        Whether to play the sound of an instance when it is shown.
+    find_doubts : callable, default=None
+        Lists the label sets in doubt, as `bagwise.inspection.doubted_bags` returns them.
     port : int, default=0
         The port; 0 for any that is free.
 
@@ -213,9 +266,12 @@ class ReviewServer(ThreadingHTTPServer):
         *,
         media: ServedMedia | None = None,
         title: str = "",
+        places: Sequence[str] | None = None,
+        autoplay: bool = False,
+        find_doubts: Callable[[], Mapping[str, Any]] | None = None,
         port: int = 0,
     ) -> None:
-        self.review = _Review(queue, corrections, bags, media, title)
+        self.review = _Review(queue, corrections, bags, media, title, places, autoplay, find_doubts)
         self.token = secrets.token_urlsafe(24)
         self._since: dict[socket.socket, float] = {}  # when each connection began, oldest first
         self._guard = threading.Lock()
@@ -281,11 +337,14 @@ class _Handler(BaseHTTPRequestHandler):
             name, kind = _PAGES[what]
             page = resources.files("bagwise.review") / "pages" / name
             return f"{kind}; charset=utf-8", page.read_bytes()
-        if what == "card":
-            with self.server.review.lock:
-                return _as_json(self.server.review.show(None))
-        if what.startswith("media/") and self.server.review.media is not None:
-            found = self.server.review.media.file_of(what.removeprefix("media/"))
+        review = self.server.review
+        if what in ("card", "doubts"):
+            with review.lock:
+                return _as_json(review.show(None) if what == "card" else review.doubts())
+        where, _, instance = what.partition("/")
+        if where in ("media", "spectrogram") and review.media is not None:
+            media = review.media
+            found = (media.file_of if where == "media" else media.spectrogram_of)(instance)
             if found is not None:
                 return found
         raise _RefusedError(HTTPStatus.NOT_FOUND, "there is no such page")

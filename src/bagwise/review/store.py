@@ -1,8 +1,9 @@
 """The sidecar: every decision of a person about an instance, in a small SQLite file.
 
 Nothing in it is ever changed: a decision is a new row of ``decisions``, and so is its undoing. The
-view ``corrections`` (bag, row, size, label) is what holds now. Each row is one transaction that
-SQLite writes through to the disk, so that a crash loses nothing.
+view ``corrections`` (bag, row, size, label) is what holds now. Decisions about label sets are rows
+of ``set_decisions``, with the view ``set_corrections`` (bag, label, present). Each row is one
+transaction that SQLite writes through to the disk, so that a crash loses nothing.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from bagwise.bags import Bags
 from bagwise.exceptions import BagwiseError, DataNotFoundError, FileFormatError, InputError
 
 APPLICATION = 0x62616773  # "bags", in the header of the file
-VERSION = 1
+VERSION = 2  # version 1 has no decisions about label sets
 PATIENCE = 30.0  # seconds to wait for another process that writes
 _LAST = "SELECT id, bag, row, size FROM standing ORDER BY id DESC LIMIT 1"
 
@@ -48,6 +49,25 @@ class Correction:
     row: int
     size: int | None
     label: str
+
+
+@dataclass(frozen=True)
+class SetCorrection:
+    """What a person knows about a label of a bag.
+
+    Attributes
+    ----------
+    bag : str
+        The id of the bag, as it is written.
+    label : str
+        The label, as it is written.
+    present : bool
+        Whether the bag has it.
+    """
+
+    bag: str
+    label: str
+    present: bool
 
 
 class Corrections:
@@ -206,6 +226,39 @@ class Corrections:
         with self._lock:
             return _corrections(self._file)
 
+    def decide_set(self, bag: str, label: str, present: bool | None, *, doubt: float) -> None:
+        """Keep whether a bag has a label.
+
+        Parameters
+        ----------
+        bag, label : str
+            As in `SetCorrection`.
+        present : bool or None
+            Whether the bag has it; None takes an earlier decision back.
+        doubt : float
+            How likely the model found the label set wrong there.
+        """
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        values = (now, bag, label, None if present is None else int(present), doubt)
+        with self._lock, self._file:
+            self._file.execute("BEGIN IMMEDIATE")
+            self._file.execute(
+                "INSERT INTO set_decisions (time, bag, label, present, doubt)"
+                " VALUES (?, ?, ?, ?, ?)",
+                values,
+            )
+
+    def sets(self) -> list[SetCorrection]:
+        """List what holds now about label sets.
+
+        Returns
+        -------
+        list of SetCorrection
+            One per bag and label, in the order of the decisions.
+        """
+        with self._lock:
+            return _set_corrections(self._file)
+
     def skipped(self) -> list[tuple[str, int]]:
         """List the instances that a person skipped.
 
@@ -269,9 +322,13 @@ class Corrections:
         """Make the tables of a new file, or see that they are ours."""
         empty = self._file.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
         if empty and _header(self._file) == (0, 0):
-            schema = (resources.files("bagwise.review") / "schema.sql").read_text("utf-8")
-            self._file.executescript(schema.format(application=APPLICATION, version=VERSION))
+            schema = _script("schema.sql")
+            settings = {"application": APPLICATION, "version": VERSION, "sets": _script("sets.sql")}
+            self._file.executescript(schema.format(**settings))
         _check_header(self._file, self.path)
+        if _header(self._file)[1] < VERSION:
+            more = f"{_script('sets.sql')}PRAGMA user_version = {VERSION};"
+            self._file.executescript(f"BEGIN IMMEDIATE;{more}COMMIT;")
 
 
 def read_corrections(path: str | Path) -> list[Correction]:
@@ -292,6 +349,26 @@ def read_corrections(path: str | Path) -> list[Correction]:
     with _reading(path), contextlib.closing(_connect(path, "rw")) as file:
         _check_header(file, path)
         return _corrections(file)
+
+
+def read_set_corrections(path: str | Path) -> list[SetCorrection]:
+    """Read what holds about label sets in a file of corrections.
+
+    Parameters
+    ----------
+    path : path
+        What `Corrections` (``bagwise review``) wrote.
+
+    Returns
+    -------
+    list of SetCorrection
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataNotFoundError(f"no file of corrections {str(path)!r}: `bagwise review` makes it.")
+    with _reading(path), contextlib.closing(_connect(path, "rw")) as file:
+        _check_header(file, path)
+        return _set_corrections(file) if _header(file)[1] > 1 else []
 
 
 def match_corrections(
@@ -375,6 +452,15 @@ def _corrections(file: sqlite3.Connection) -> list[Correction]:
     return [Correction(*row) for row in file.execute("SELECT * FROM corrections")]
 
 
+def _set_corrections(file: sqlite3.Connection) -> list[SetCorrection]:
+    rows = file.execute("SELECT * FROM set_corrections")
+    return [SetCorrection(bag, label, bool(present)) for bag, label, present in rows]
+
+
+def _script(name: str) -> str:
+    return (resources.files("bagwise.review") / name).read_text("utf-8")
+
+
 def _header(file: sqlite3.Connection) -> tuple[int, int]:
     application = file.execute("PRAGMA application_id").fetchone()[0]
     return application, file.execute("PRAGMA user_version").fetchone()[0]
@@ -384,7 +470,7 @@ def _check_header(file: sqlite3.Connection, path: Path) -> None:
     application, version = _header(file)
     if application != APPLICATION:
         raise FileFormatError(f"{path} is not a file of corrections: `bagwise review` makes it.")
-    if version != VERSION:
+    if not 1 <= version <= VERSION:
         raise FileFormatError(
             f"{path} holds corrections of another version ({version}, and this is {VERSION}): "
             "install the bagwise that wrote it."

@@ -8,6 +8,9 @@ let card = null;
 let busy = false;
 const trail = []; // instances looked at, in order
 let place = -1; // where on the trail we are
+let shown = null; // the instance on the card
+let autoplay = null; // set by the first card, then by the person
+let inDoubts = false;
 
 function make(tag, properties = {}, ...children) {
   const node = Object.assign(document.createElement(tag), properties);
@@ -28,7 +31,8 @@ async function ask(action, request) {
       return;
     }
     if (!response.ok) throw new Error(found.error);
-    show(found);
+    if ("doubts" in found) showDoubts(found);
+    else show(found);
   } catch (error) {
     const gone = error instanceof TypeError;
     complain(gone ? "The server has ended. All decisions shown as made are saved." : `Error: ${error.message}`);
@@ -45,7 +49,9 @@ function complain(text) {
 function show(found) {
   card = found;
   const { progress } = card;
+  seeDoubts(false);
   at("alert").hidden = true;
+  if (autoplay === null) autoplay = at("autoplay").checked = card.autoplay;
   at("title").textContent = `Review ${card.title}`;
   at("bar").max = Math.max(progress.total, 1);
   at("bar").value = progress.decided;
@@ -54,7 +60,10 @@ function show(found) {
   at("end").hidden = !over;
   for (const id of ["card", "rest"]) at(id).hidden = over;
   document.body.dataset.instance = over ? "" : card.instance;
+  const isNew = shown !== card.instance;
+  shown = card.instance;
   if (over) {
+    at("media").replaceChildren(); // a sound that plays ends
     say(card.note || "All is decided.");
     return;
   }
@@ -62,7 +71,7 @@ function show(found) {
     trail.splice(place + 1, trail.length, card.instance);
     place = trail.length - 1;
   }
-  showInstance();
+  if (isNew) showInstance();
   showChoices();
   at("neighbours").replaceChildren(...card.neighbours.map(neighbour));
   const known = card.decided ? "decided" : "guess";
@@ -74,9 +83,11 @@ function say(text) {
 }
 
 function showInstance() {
-  at("name").textContent = `${card.bag}, instance ${card.row}`;
+  at("name").textContent = `${card.bag}, ${card.place || `instance ${card.row}`}`;
   at("others").textContent = `Its bag: ${card.size} instance${card.size === 1 ? "" : "s"}`;
   at("media").replaceChildren(picture(card, card.media, true));
+  for (const id of ["play", "auto"]) at(id).hidden = !sound();
+  if (autoplay) play();
   at("unusual").textContent = card.media ? "" : `The bars are its features, in standard deviations. Unusual: ${card.unusual.join(", ")}`;
 }
 
@@ -86,8 +97,34 @@ function picture(item, media, large) {
   if (text === null) return make("span", { className: "soft", textContent: "nothing to show" });
   const source = `media/${item.instance}`;
   if (media.kind === "image") return make("img", { src: source, alt: text, loading: "lazy" });
-  if (media.kind === "audio" && large) return make("audio", { src: source, controls: true, title: text });
+  if (media.kind === "audio" && large) return listen(item, media, source);
   return make(large ? "blockquote" : "span", { className: "text", textContent: text });
+}
+
+function listen(item, media, source) {
+  // Of a WAV file the server sends the clip alone; of others the browser plays the part.
+  const part = media.part ? `#t=${media.part.join(",")}` : "";
+  const player = make("audio", { src: source + part, controls: true, title: media.text, preload: "auto" });
+  if (!media.drawn) return player;
+  const image = make("img", { src: `spectrogram/${item.instance}`, alt: `Spectrogram of ${media.text}` });
+  const caption = make("figcaption", {}, make("span", { textContent: `0 to ${+(media.hertz / 1000).toPrecision(3)} kHz` }), make("span", { textContent: `${+media.seconds.toPrecision(3)} s` }));
+  const figure = make("div", {}, make("figure", {}, image, caption), player);
+  return figure;
+}
+
+function sound() {
+  return document.querySelector("#media audio");
+}
+
+function play() {
+  const player = sound();
+  if (!player) return;
+  if (!player.paused && !player.ended) {
+    player.pause();
+    return;
+  }
+  player.currentTime = card.media.part ? card.media.part[0] : 0;
+  player.play().catch(() => say("Press Space to play: the browser waits for a key.")); // before the first key or click
 }
 
 function strip(bars, name) {
@@ -142,33 +179,91 @@ function walk(step) {
   }
 }
 
+function seeDoubts(yes) {
+  inDoubts = yes;
+  at("doubts").hidden = !yes;
+  at("see-doubts").setAttribute("aria-pressed", String(yes));
+  at("see-instances").setAttribute("aria-pressed", String(!yes));
+  if (yes) {
+    if (sound()) sound().pause();
+    for (const id of ["card", "rest", "end"]) at(id).hidden = true;
+  }
+}
+
+function showDoubts({ doubts }) {
+  seeDoubts(true);
+  at("alert").hidden = true;
+  const none = "This model takes every label set for right. Fit one that does not: bagwise fit -m orlr --set missing=learn --set spurious=learn.";
+  const some = "The model finds these label sets unlikely. Listen or look, then decide: bagwise fit --corrections uses what you decide.";
+  const calm = "No label set is in doubt.";
+  at("doubts-text").textContent = doubts === null ? none : doubts.length ? some : calm;
+  at("doubt-list").replaceChildren(...(doubts || []).map(doubt));
+  say(doubts === null ? none : `${doubts.length} label sets in doubt.`);
+}
+
+function doubt(row, i) {
+  const missing = row.error === "missing";
+  const listed = row.labels.length ? row.labels.join(", ") : "no label";
+  const chance = make("span", { className: "chance", textContent: percent(row.doubt) });
+  const head = make("div", {}, make("span", { className: "bag", textContent: row.bag }), `: ${listed}. `, missing ? `${row.label} may be missing ` : `${row.label} may be wrong `, chance);
+  const choose = (present, text) => {
+    const chosen = row.present === present;
+    const button = make("button", { type: "button", textContent: text });
+    button.setAttribute("aria-pressed", String(chosen));
+    button.addEventListener("click", () => ask("judge", { row: i, present: chosen ? null : present }));
+    return button;
+  };
+  const look = make("button", { type: "button", textContent: "Look at the likeliest instance" });
+  look.addEventListener("click", () => ask("move", { to: row.instance }));
+  const buttons = [choose(true, `${row.label} is there`), choose(false, `${row.label} is not there`), look];
+  return make("li", { className: row.present === null ? "" : "judged" }, head, make("p", { className: "buttons" }, ...buttons));
+}
+
 const actions = {
   u: () => ask("undo", { last: card.last }),
   s: () => ask("skip", { instance: card.instance, after: card.after }),
+  p: play,
+  " ": play,
+  a: () => { autoplay = at("autoplay").checked = !autoplay; },
+  d: () => ask(inDoubts ? "card" : "doubts"),
   ArrowLeft: () => walk(-1),
   ArrowRight: () => walk(1),
   "?": () => at("keys").showModal(),
 };
 
 document.addEventListener("keydown", (event) => {
-  if (!card || event.repeat || event.ctrlKey || event.metaKey || event.altKey || at("keys").open) return;
-  const over = card.instance === null;
-  if (event.key === "Enter" || event.key === " ") {
-    if (over || event.target.closest("button, audio")) return; // they have a meaning of their own there
+  if (!card || event.ctrlKey || event.metaKey || event.altKey || at("keys").open) return;
+  if (event.key === " " && !event.target.closest("audio")) event.preventDefault(); // never presses a button
+  if (event.repeat || event.target.closest("audio")) return; // keys have a meaning of their own there
+  const over = card.instance === null || inDoubts;
+  if (event.key === "Enter") {
+    if (over || event.target.closest("button, input")) return;
     event.preventDefault();
     decide(card.guess);
   } else if (/^[1-9]$/.test(event.key)) {
     const choice = over ? undefined : card.choices[event.key - 1];
     if (choice) decide(choice.label);
-  } else if (Object.hasOwn(actions, event.key) && (!over || ["u", "?"].includes(event.key))) {
-    if (event.target.closest("audio")) return;
+  } else if (Object.hasOwn(actions, event.key) && (!over || ["u", "?", "d"].includes(event.key))) {
     event.preventDefault();
     actions[event.key]();
   }
 });
+document.addEventListener("keyup", (event) => { // where Firefox presses the button
+  if (event.key === " " && event.target.closest("button") && !at("keys").open) event.preventDefault();
+});
+document.addEventListener("click", (event) => { // Enter confirms again after a click
+  if (event.target.closest("main button")) at("main").focus({ preventScroll: true });
+});
 
-for (const [id, key] of Object.entries({ undo: "u", skip: "s", back: "ArrowLeft", forward: "ArrowRight", help: "?" })) {
+at("autoplay").addEventListener("change", () => { autoplay = at("autoplay").checked; });
+at("see-doubts").addEventListener("click", () => ask("doubts"));
+at("see-instances").addEventListener("click", () => ask("card"));
+for (const [id, key] of Object.entries({ undo: "u", skip: "s", play: "p", back: "ArrowLeft", forward: "ArrowRight", help: "?" })) {
   at(id).addEventListener("click", () => actions[key]());
 }
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => card && show(card));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  if (!card || inDoubts) return;
+  shown = null; // bars are drawn in the colours of the page
+  show(card);
+});
 ask("card");
