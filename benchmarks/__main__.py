@@ -24,6 +24,7 @@ PARTS = (
     "csp",
     "embeddings",
     "engines",
+    "large_tables",
     "margin_svms",
     "mil_rivals",
     "mimlca",

@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import bagwise.bags
 from bagwise import Bags
+from bagwise._validation import values
 from bagwise.classification import PrimalDualMISVM, SingleInstanceClassifier
 from bagwise.embedding import BagStatistics, RandomFourierEmbedding
 from bagwise.engines import arrays, blocks, in_blocks, mapped, row_blocks
@@ -143,8 +144,8 @@ def test_scores_of_folds_are_those_of_arrays(request, kind, name, tmp_path):
     request.getfixturevalue("lazy")
     there = of_kind(kind, bags, tmp_path)
     found = evaluate(model, there, y, cv=folds).scores
-    for measure, values in expected.items():
-        np.testing.assert_allclose(found[measure], values, rtol=1e-6)
+    for measure, scores in expected.items():
+        np.testing.assert_allclose(found[measure], scores, rtol=1e-6)
     accuracy = cross_val_score(model, there, y, cv=folds)
     np.testing.assert_allclose(accuracy, expected["accuracy"], rtol=1e-6)
 
@@ -225,3 +226,36 @@ def test_pages_are_released_and_read_again(tmp_path, rng):
     mapped.release_pages(changed)
     np.testing.assert_array_equal(changed, table + 1)
     mapped.release_pages(table)
+
+
+def test_a_file_is_searched_for_bad_values_once(lazy, tmp_path, monkeypatch):
+    bags, _ = example(20)
+    there, reads = in_file(bags, tmp_path), []
+    original = values._read_extremes
+    monkeypatch.setattr(values, "_read_extremes", lambda b: reads.append(b) or original(b))
+    for chosen in (there, there[::2], there[1::2], there):
+        BagStatistics().fit_transform(chosen)
+    assert [len(b) for b in reads] == [1]  # the whole table
+    del there, chosen
+    assert not values._KNOWN
+
+
+def test_bad_values_of_other_bags_do_not_matter(lazy, tmp_path):
+    bags, _ = example(20)
+    table = bags.instances.copy()
+    table[bags.offsets[7], 0] = np.inf
+    there = in_file(Bags(table, bags.offsets), tmp_path)
+    np.testing.assert_array_equal(
+        BagStatistics().fit_transform(there[::2]), BagStatistics().fit_transform(bags[::2])
+    )
+    with pytest.raises(InputError, match="infinity: bag 3, instance 0"):
+        BagStatistics().fit_transform(there[1::2])
+
+
+def test_values_too_small_for_squares_are_found_in_a_fold(lazy, tmp_path):
+    bags, _ = example(20)
+    scale = np.repeat(np.where(np.arange(20) % 2, 1.0, 1e-25), bags.sizes)[:, None]
+    there = in_file(bags.with_instances((bags.instances * scale).astype(np.float32)), tmp_path)
+    with pytest.raises(InputError, match="the largest magnitude in X"):
+        SingleInstanceClassifier().fit(there[::2], np.arange(10) % 2)
+    SingleInstanceClassifier().fit(there[1::2], np.arange(10) % 2)

@@ -1,5 +1,6 @@
 """The values of a table: finite, and neither so large nor so small that squares are lost."""
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ SINGLE_SQUARES = (1e-18, 1e18)
 # A feature whose values lie this many times its range away from 0 is computed in float64.
 FARTHEST = 100.0
 SAMPLE = 5000  # rows
+_KNOWN: dict[int, tuple[float, float]] = {}  # smallest and largest value of mapped tables, by id
 
 
 def check_values(
@@ -89,9 +91,28 @@ def check_values(
 
 
 def _extremes(bags: Bags) -> tuple[float, float]:
-    """Smallest and largest value, read in blocks; NaN where a value is NaN."""
-    if not in_blocks(bags):
-        return extremes(bags.source)
+    """Smallest and largest value, read in blocks; NaN where a value is NaN.
+
+    A file is read once: bags chosen from it later have values between those of the file, and a
+    sample shows how large they are at least.
+    """
+    table = bags.source
+    if not is_mapped(table):
+        return _read_extremes(bags) if in_blocks(bags) else extremes(table)
+    if id(table) not in _KNOWN and 2 * bags.n_instances > len(table):
+        _KNOWN[id(table)] = _read_extremes(Bags(table, [0, len(table)]))
+        weakref.finalize(table, _KNOWN.pop, id(table), None)
+    low, high = _KNOWN.get(id(table), (np.nan, np.nan))
+    if bags.is_gathered and id(table) in _KNOWN:
+        return low, high
+    if max(-low, high) <= SINGLE_RANGE[1]:  # not NaN either
+        sample = extremes(bags.rows(slice(None, None, 1 + bags.n_instances // SAMPLE)))
+        if max(-sample[0], sample[1]) >= SINGLE_RANGE[0]:
+            return sample
+    return _read_extremes(bags)
+
+
+def _read_extremes(bags: Bags) -> tuple[float, float]:
     low, high = np.inf, -np.inf
     for _, block in row_blocks(bags):
         least, most = extremes(block)

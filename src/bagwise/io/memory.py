@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 
 from bagwise._memory import byte_count
 from bagwise._types import Array, Ints
-from bagwise.engines.mapped import mapped_array
+from bagwise.engines.mapped import mapped_array, release_pages
 from bagwise.exceptions import DataNotFoundError, InputError
 
 _BLOCK = 2**22  # values copied at a time
@@ -88,3 +88,4 @@ def assign(target: Array, values: Array) -> None:
         raise InputError(
             f"values of type {values.dtype} would change as {target.dtype}: choose another dtype=."
         )
+    release_pages(target)

@@ -17,6 +17,7 @@ from scipy import sparse
 from bagwise._files import npy_header
 from bagwise._types import Array, Bools, Ints
 from bagwise.bags import Bags, group_rows, offsets_of
+from bagwise.engines.mapped import release_pages
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.io.columns import Request, listed
 from bagwise.io.contents import Contents, check_contents
@@ -144,6 +145,7 @@ class _Members:
             part = flat[start : start + step]
             data = file.read(part.nbytes)
             part[...] = np.frombuffer(data, dtype, count=part.size)
+            release_pages(array)
         file.read()  # at the end zipfile compares the checksum
         return array.T if fortran else array
 

@@ -15,6 +15,7 @@ import numpy as np
 from bagwise._metadata import bag_level_features
 from bagwise._types import Array, Ints
 from bagwise.bags import Bags, offsets_of
+from bagwise.engines.mapped import release_pages
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.extras import import_extra
 from bagwise.io.birdnet import is_result, open_birdnet
@@ -187,6 +188,7 @@ def _scatter(
         if check is not None:
             check.add(block)
         instances[positions[start : start + len(block)]] = block
+        release_pages(instances)
         start += len(block)
     if start != len(positions):
         raise FileFormatError(f"the columns have different lengths: {start} and {len(positions)}.")
