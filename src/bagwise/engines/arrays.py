@@ -10,7 +10,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from bagwise._types import Array, Floats, Ints
 from bagwise.compiled import lapack
-from bagwise.compiled.threads import interruptible
+from bagwise.compiled.threads import even_bounds, interruptible, run_blocks
 from bagwise.engines.mapped import empty_beside
 from bagwise.extras import import_extra
 
@@ -18,6 +18,7 @@ from bagwise.extras import import_extra
 # meanwhile, so that the thread that waits for it can be interrupted.
 LARGE = 1000
 BLOCK = 2**24  # values converted at once
+STAGED = 2**25  # bytes of a tensor from which on it is copied in stages
 
 
 def is_tensor(array: Any) -> bool:
@@ -47,7 +48,35 @@ def to_numpy(array: Any) -> Any:
     -------
     ndarray or object
     """
-    return array.detach().cpu().numpy() if is_tensor(array) else array
+    if not is_tensor(array):
+        return array
+    array = array.detach()
+    is_large = array.is_cuda and array.numel() * array.element_size() > STAGED
+    return (_copied_in_stages(array) if is_large else array.cpu()).numpy()
+
+
+def _copied_in_stages(tensor: Any) -> Any:
+    """Copy a large tensor from a GPU through page-locked memory, which is several times faster.
+
+    While one block comes from the device, all cores copy the one before.
+    """
+    torch = import_extra("torch", extra="torch")
+    out = torch.empty(tensor.shape, dtype=tensor.dtype)
+    source, target = tensor.contiguous().view(-1), out.view(-1)
+    size = STAGED // 2 // tensor.element_size()
+    stages = [torch.empty(size, dtype=tensor.dtype, pin_memory=True) for _ in range(2)]
+    arrived = [torch.cuda.Event() for _ in stages]
+    starts = list(range(0, len(source), size))
+    for i, start in enumerate([*starts, None]):
+        if start is not None:
+            block = source[start : start + size]
+            stages[i % 2][: len(block)].copy_(block, non_blocking=True)
+            arrived[i % 2].record()
+        if i > 0:
+            block = target[starts[i - 1] : starts[i - 1] + size]
+            arrived[(i - 1) % 2].synchronize()
+            block.copy_(stages[(i - 1) % 2][: len(block)])
+    return out
 
 
 def like(array: Any, other: Any) -> Any:
@@ -218,11 +247,16 @@ def extremes(table: Any) -> tuple[float, float]:
     if values.ndim == 2 and values.flags.f_contiguous:
         values = values.T
     step = max(1, BLOCK // max(1, values[0].size))
-    low, high = np.inf, -np.inf
-    for start in range(0, len(values), step):
-        block = values[start : start + step]
-        low, high = np.minimum(low, block.min()), np.maximum(high, block.max())  # keep NaN
-    return float(low), float(high)
+
+    def work(first: int, last: int) -> tuple[Any, Any]:
+        low, high = np.inf, -np.inf
+        for start in range(first, last, step):
+            block = values[start : min(start + step, last)]
+            low, high = np.minimum(low, block.min()), np.maximum(high, block.max())  # keep NaN
+        return low, high
+
+    lows, highs = zip(*run_blocks(work, even_bounds(len(values), values.size)), strict=True)
+    return float(np.min(lows)), float(np.max(highs))
 
 
 def float64(array: Any) -> Any:

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import warnings
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -102,7 +103,8 @@ def _triton_works(device: Any) -> bool:
 
     out = torch.zeros(1, dtype=torch.float64, device=device)
     try:
-        probe[(1,)](out)
+        with torch.cuda.device_of(out):
+            probe[(1,)](out)
         return float(out) == 2
     except Exception as error:  # no C compiler, an old Triton, a device it does not know
         message = " ".join(str(error).split())[:200]
@@ -112,6 +114,59 @@ def _triton_works(device: Any) -> bool:
             stacklevel=2,
         )
         return False
+
+
+class Replay:
+    """A recording of a function of a tensor on a GPU, made at its second call, then replayed.
+
+    A replay launches all kernels of the function at once (a CUDA graph): for small tensors most of
+    the time would be spent in launching them one by one. The first call compiles kernels and fills
+    caches.
+    """
+
+    def __init__(self) -> None:
+        self._is_warm = False
+        self._graph: Any = None
+        self._input: Any = None
+        self._output: Any = None
+
+    def run(self, function: Callable[[Any], Any], tensor: Any) -> Any:
+        """Call the function, or replay it.
+
+        Parameters
+        ----------
+        function : callable
+            The same in each call. Takes a tensor and returns tensors; never waits for the device.
+        tensor : tensor
+            Its argument.
+
+        Returns
+        -------
+        object
+            What the function returned; valid until the next call.
+        """
+        if not (tensor.is_cuda and self._is_warm):
+            self._is_warm = True
+            return function(tensor)
+        with torch.cuda.device_of(tensor):
+            if self._graph is None:
+                self._record(function, tensor)
+            self._input.copy_(tensor)
+            self._graph.replay()
+        return self._output
+
+    def _record(self, function: Callable[[Any], Any], tensor: Any) -> None:
+        self._input, graph = tensor.clone(), torch.cuda.CUDAGraph()
+        here, stream = torch.cuda.current_stream(), torch.cuda.Stream()
+        stream.wait_stream(here)
+        with torch.cuda.stream(stream):  # the default stream cannot be recorded
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                self._output = function(self._input)
+            finally:
+                graph.capture_end()
+        here.wait_stream(stream)
+        self._graph = graph
 
 
 def segment_max(values: Any, bag: Any, n_bags: int) -> Any:

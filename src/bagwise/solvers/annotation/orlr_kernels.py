@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from bagwise.engines.jit import jit, tl
+from bagwise.engines.tensors import torch
 
-TILE = 256  # subsets of all bags of a program
+TILE = 64  # subsets of all bags of a program
 LANES = 256  # subsets per warp
 
 
@@ -43,10 +44,11 @@ def subset_recursion(q: Any, inside: Any, group: Any, end: Any) -> tuple[Any, An
     total, sums = q.new_empty(n_bags), q.new_empty(n_bags)
     bags = max(1, TILE >> k)
     n_warps = max(1, min(8, (bags << k) // LANES))
-    forward_backward[(-(-n_bags // bags),)](
-        q, inside, group.first, group.sizes, group.start, end, table, joint, total, sums, n_bags,
-        K=k, BAGS=bags, num_warps=n_warps,
-    )  # fmt: skip
+    with torch.cuda.device_of(q):
+        forward_backward[(-(-n_bags // bags),)](
+            q, inside, group.first, group.sizes, group.start, end, table, joint, total, sums,
+            n_bags, K=k, BAGS=bags, num_warps=n_warps,
+        )  # fmt: skip
     return joint, total, sums
 
 

@@ -23,13 +23,14 @@ from bagwise.compiled.arguments import read_only
 from bagwise.compiled.threads import SMALL, block_bounds, n_threads, run_blocks
 from bagwise.engines import Part, codes_of_instances, digest, to_numpy
 from bagwise.engines.arrays import beside, column_sums, exp, float64, like, log_softmax, product
-from bagwise.engines.tensors import has_kernels, torch
+from bagwise.engines.tensors import Replay, has_kernels, torch
 
 BLOCK = 2**23  # scores held at once
 LARGEST_TABLE = 2**29  # bytes that exact inference on one bag may hold
 TENSOR_TABLE = 2**27  # values of the forward table of a group of bags
 # Labels per bag of the groups; the compiled code needs less memory for larger sets.
 SET_SIZES = 3, 6, 9, 12
+RECORDED = 2**22  # scores up to which launching kernels takes longer than running them
 UNDERFLOW = 1e-250
 
 Rates = tuple[float, float]  # probabilities that a label is missing, and that it is spurious
@@ -444,6 +445,7 @@ class TensorORLRPart(_Part):
 
             self._recursion = orlr_kernels.subset_recursion
         self._ends: dict[tuple[int, float], Any] = {}
+        self._recording = CORRECT, Replay()
         self.groups = [
             self._group(k, some)
             for i, k in enumerate(SET_SIZES)
@@ -462,15 +464,23 @@ class TensorORLRPart(_Part):
     def loss(self, theta: Floats, rates: Rates = CORRECT) -> tuple[float, Floats]:
         """Minus the log-likelihood of the label sets, and its gradient by theta = [W b]."""
         self._at(rates)
-        scores = self._scores(theta, slice(None))
-        norm = torch.logsumexp(scores, dim=1)
-        found, failed = self._loss(scores, norm, self.others)
+        there = beside(theta, self.X)  # copied to the device once, as the result is from it
+        evaluate = partial(self._loss, hard=self.others)
+        if len(self.others) or self.X.shape[0] * self.n_classes > RECORDED:
+            result, failed = evaluate(there)
+        else:
+            if self._recording[0] != rates:
+                self._recording = rates, Replay()
+            result, failed = self._recording[1].run(evaluate, there)
+        found = to_numpy(result)
         if found[1] > 0:
-            found, _ = self._loss(scores, norm, self._hard(failed))
+            found = to_numpy(self._loss(there, self._hard(failed))[0])
         return float(found[0]), found[2:].reshape(theta.shape)
 
-    def _loss(self, scores: Any, norm: Any, hard: Ints) -> tuple[Floats, Any]:
-        """Value, number of bags that failed and gradient, as one array; which bags failed."""
+    def _loss(self, theta: Any, hard: Ints) -> tuple[Any, Any]:
+        """Value, number of bags that failed and gradient, as one tensor; which bags failed."""
+        scores = self._scores(theta, slice(None))
+        norm = torch.logsumexp(scores, dim=1)
         posterior, log_likelihood, failed = self._posteriors(scores, norm, hard)
         residual = (scores - norm[:, None]).exp_().sub_(posterior).mul_(self._row_weights)
         of_b = residual.sum(dim=0) if self.fit_intercept else torch.zeros_like(residual[0])
@@ -478,7 +488,7 @@ class TensorORLRPart(_Part):
         value = -(self.bag_weights @ log_likelihood)
         head = torch.stack([value, failed.sum().to(value.dtype)])
         gradient = torch.cat([of_W, of_b[:, None]], dim=1)
-        return to_numpy(torch.cat([head, gradient.ravel()])), failed
+        return torch.cat([head, gradient.ravel()]), failed
 
     def _hard(self, failed: Any) -> Ints:
         return np.union1d(self.others, np.flatnonzero(to_numpy(failed)))
@@ -491,9 +501,9 @@ class TensorORLRPart(_Part):
     def _row_weights(self) -> Any:
         return self._instance_weights[:, None]
 
-    def _scores(self, theta: Floats, rows: slice) -> Any:
+    def _scores(self, theta: Any, rows: slice) -> Any:
         """X W' + b, in float64."""
-        there = beside(theta, self.X)  # copied to the device once
+        there = beside(theta, self.X)
         scores = float64(self.X[rows] @ there[:, :-1].to(self.X.dtype).T)
         return scores + there[:, -1]
 

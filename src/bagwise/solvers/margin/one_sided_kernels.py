@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from bagwise.engines.jit import jit, tl
+from bagwise.engines.tensors import torch
 
 COLUMNS = 16  # at most, of a program
 TILE = 1024  # scores that a program holds at once
@@ -31,11 +32,12 @@ def update_bags(part: Any, settings: Any) -> Any:
     n_bags, n_columns = part.max_t.shape
     report = part.max_t.new_empty(n_bags, 4, n_columns)
     columns = min(COLUMNS, max(2, 1 << (n_columns - 1).bit_length()))
-    _update_bags[(n_bags, -(-n_columns // columns))](
-        part.offsets, part.column_signs, part.weights, settings, part.scores, part.changed,
-        part.theta, part.max_t, part.sigma, report, n_columns, ROWS=TILE // columns,
-        COLUMNS=columns,
-    )  # fmt: skip
+    with torch.cuda.device_of(report):
+        _update_bags[(n_bags, -(-n_columns // columns))](
+            part.offsets, part.column_signs, part.weights, settings, part.scores, part.changed,
+            part.theta, part.max_t, part.sigma, report, n_columns, ROWS=TILE // columns,
+            COLUMNS=columns,
+        )  # fmt: skip
     return report.sum(dim=0)
 
 

@@ -49,7 +49,8 @@ def moments(offsets: Any, values: Any) -> Any:
     n_bags, n_columns = len(offsets) - 1, values.shape[1]
     out = values.new_empty((2, n_bags, n_columns), dtype=torch.float64)
     rows, columns = tile_of(n_columns)
-    _moments[(n_bags,)](offsets, values, out, n_bags, n_columns, ROWS=rows, COLUMNS=columns)
+    with torch.cuda.device_of(values):
+        _moments[(n_bags,)](offsets, values, out, n_bags, n_columns, ROWS=rows, COLUMNS=columns)
     return out
 
 
@@ -71,12 +72,13 @@ def update_bags(part: Any, settings: Any) -> Any:
     n_bags, n_classes = part.q.shape
     report = part.q.new_empty(n_bags, 3 + n_classes)
     rows, columns = tile_of(n_classes)
-    _update_bags[(n_bags,)](
-        part.offsets, part.codes, part.weights, settings, part.scores, part.changed,
-        part.place_t, part.theta, part.max_t, part.place_u, part.xi, part.max_u,
-        part.q, part.r, part.lam, part.sigma, part.omega, part.residual, report, n_classes,
-        SHARED=part.problem.shared, MASK=part.mask, ROWS=rows, COLUMNS=columns,
-    )  # fmt: skip
+    with torch.cuda.device_of(report):
+        _update_bags[(n_bags,)](
+            part.offsets, part.codes, part.weights, settings, part.scores, part.changed,
+            part.place_t, part.theta, part.max_t, part.place_u, part.xi, part.max_u,
+            part.q, part.r, part.lam, part.sigma, part.omega, part.residual, report, n_classes,
+            SHARED=part.problem.shared, MASK=part.mask, ROWS=rows, COLUMNS=columns,
+        )  # fmt: skip
     return report.sum(dim=0)
 
 
