@@ -1,5 +1,6 @@
 """Help texts: what a command does, and examples that run as they stand; completion in the shell."""
 
+import gzip
 import os
 import re
 import shlex
@@ -131,6 +132,33 @@ def complete(words):
 )
 def test_the_shell_is_offered_names(words, offered):
     assert set(complete(words)) == offered
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["fit", "birds.csv", "--bag", "re"], {"recording"}),
+        (["evaluate", "birds.csv", "--features", "pitch,le"], {"pitch,length"}),
+        (["info", "birds.tsv.gz", "--label-set", "sp"], {"species"}),
+        (["cluster", "birds.parquet", "--exclude", ""], {"recording", "species", "length"}),
+        (["fit", "slides/", "--labels", "birds.csv", "--id-column", "rec"], {"recording"}),
+        (["predict", "model.skops", "birds.csv", "--keep", "spe"], {"species"}),
+        (["fit", "absent.csv", "--bag", "re"], set()),
+        (["fit", "broken.parquet", "--bag", "re"], set()),
+        (["fit", "--bag", "re"], set()),
+    ],
+)
+def test_the_shell_is_offered_columns_of_the_file(tmp_path, monkeypatch, words, offered):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.chdir(tmp_path)
+    names = ["recording", "species", "length"]
+    Path("birds.csv").write_text(",".join(names) + "\n")
+    with gzip.open("birds.tsv.gz", "wt") as file:
+        file.write("\t".join(names) + "\n")
+    parquet.write_table(pyarrow.table({name: ["a"] for name in names}), "birds.parquet")
+    Path("broken.parquet").write_text("no parquet")
+    assert set(complete(["bagwise", *words])) == offered
 
 
 def test_the_completion_script_can_be_shown():

@@ -1,6 +1,8 @@
 """Arguments and options that several commands share."""
 
 import ast
+import csv
+import gzip
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -33,9 +35,47 @@ def output_option(metavar: str, help: str) -> Any:
 
 
 def column(help: str, metavar: str = "COLUMN", *names: str, **settings: Any) -> Any:
-    """Declare an option that names a column of the file."""
+    """Declare an option that names a column of the file, or several, which the shell completes."""
     settings = {"metavar": metavar, "rich_help_panel": "Columns of the file"} | settings
+    if "autocompletion" not in settings and metavar not in ("TABLE", "LABEL", "TEXT"):
+        settings["autocompletion"] = _matching_columns
     return option(*names, help=help, **settings)
+
+
+def _matching_columns(context: typer.Context, incomplete: str) -> list[str]:
+    """Columns of the file on the line, or of its table of labels; after a comma, one more."""
+    before, comma, last = incomplete.rpartition(",")
+    # While a value is missing, as here, arguments are not assigned to their names yet.
+    given = [*context.args, *map(context.params.get, ("file", "labels", "model"))]
+    names = [name for path in given if path is not None for name in column_names(Path(path))]
+    return [before + comma + name for name in dict.fromkeys(names) if name.startswith(last)]
+
+
+def column_names(path: Path) -> list[str]:
+    """The columns of a table, from its first line or its schema; none where it cannot be read.
+
+    Parameters
+    ----------
+    path : Path
+        A CSV, TSV or Parquet file.
+
+    Returns
+    -------
+    list of str
+    """
+    name = path.name.lower()
+    try:
+        if name.endswith((".parquet", ".pq")):
+            from pyarrow import parquet
+
+            return list(parquet.read_schema(path).names)
+        if name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
+            opened: Any = gzip.open if name.endswith(".gz") else open
+            with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+                return next(csv.reader(file, delimiter="\t" if ".tsv" in name else ","), [])
+    except (OSError, ValueError, ImportError, csv.Error):  # nothing to offer
+        pass
+    return []
 
 
 def matching_methods(incomplete: str) -> list[tuple[str, str]]:
