@@ -1,0 +1,209 @@
+"""AttentionMIL against torchmil's ABMIL, and on a GPU: `python -m benchmarks.attention`.
+
+Both in the same folds, with several seeds: accuracy, its spread over the seeds, time of a fit on
+one core. ABMIL has gated attention and a hidden layer, so that both are the same network but for
+the number of them; it is trained by `TorchBagClassifier` with its defaults, on standardised
+instances. Results are kept in results/attention; `--again` starts anew. Without torchmil
+(`pip install torchmil`) only AttentionMIL is run.
+
+The settings of AttentionMIL were chosen on Fox, on drawn bags and on digits of other seeds; the
+sets here were looked at once.
+
+`python -m benchmarks.attention --device cuda` runs a cross-validation of 500 bags of 10,000
+instances with 1,024 features instead, drawn on the device, beside the products that each epoch
+needs. `--share 0.02` reduces the sizes by that factor, for a trial on a CPU.
+"""
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from bagwise import Bags
+from bagwise._methods.ready_made import standardised
+from bagwise.classification import AttentionMIL, TorchBagClassifier
+from bagwise.datasets import load_dataset, make_bags, make_digit_bags
+from bagwise.model_selection._folds import make_folds
+
+from .harness import Fact, Row, table
+
+KEPT = Path(__file__).parent.parent / "results" / "attention"
+FOLDS, SEEDS = 5, 5
+SETS = {
+    "Musk1": lambda: load_dataset("musk1"),
+    "Elephant": lambda: load_dataset("elephant"),
+    "digits": lambda: make_digit_bags(random_state=0),
+    "drawn, 1,000 bags of 40": lambda: make_bags(
+        1000, 50, separation=4.0, bag_size=(20, 60), random_state=5
+    ),
+}
+
+
+def abmil(n_features, n_outputs):
+    """torchmil's ABMIL with a hidden layer and gated attention."""
+    import torch
+    from torchmil.models import ABMIL
+
+    hidden = torch.nn.Sequential(torch.nn.Linear(n_features, 64), torch.nn.ReLU())
+    return ABMIL(in_shape=(n_features,), att_dim=32, gated=True, feat_ext=hidden)
+
+
+MODELS = {
+    "AttentionMIL": lambda seed: AttentionMIL(random_state=seed),
+    "AttentionMIL, one network": lambda seed: AttentionMIL(n_models=1, random_state=seed),
+    "torchmil ABMIL": lambda seed: standardised(
+        TorchBagClassifier(abmil, batch_dimension=True, random_state=seed), sparse=False
+    ),
+}
+
+
+def cell(model, name):
+    """Accuracy with each seed, over all folds, and seconds of a fit."""
+    data = SETS[name]()
+    bags = data.bags.with_instances(np.asarray(data.bags.instances, dtype=np.float32))
+    codes = np.unique(data.y, return_inverse=True)[1]
+    accuracies, seconds = [], []
+    for seed in range(SEEDS):
+        right = np.empty(len(bags), dtype=bool)
+        for train, test in make_folds(codes, n_folds=FOLDS, seed=0):
+            start = time.process_time()
+            fitted = MODELS[model](seed).fit(bags[train], codes[train])
+            seconds.append(time.process_time() - start)
+            right[test] = fitted.predict(bags[test]) == codes[test]
+        accuracies.append(float(right.mean()))
+    return {"accuracies": accuracies, "seconds": float(np.mean(seconds))}
+
+
+def comparison(again=False):
+    """All models on all sets, as a Markdown table."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    lines = [
+        "| set | model | accuracy | standard deviation over seeds | CPU seconds of a fit |",
+        "|---|---|---:|---:|---:|",
+    ]
+    for name in SETS:
+        for model in MODELS:
+            file = KEPT / f"{name} - {model}.json".replace(" ", "_")
+            if again or not file.exists():
+                try:
+                    file.write_text(json.dumps(cell(model, name)), encoding="utf-8")
+                except ModuleNotFoundError as error:
+                    print(f"{model} is left out: {error}")
+                    continue
+            found = json.loads(file.read_text(encoding="utf-8"))
+            mean, spread = np.mean(found["accuracies"]), np.std(found["accuracies"], ddof=1)
+            line = f"| {name} | {model} | {mean:.3f} | {spread:.3f} | {found['seconds']:.1f} |"
+            print(line, flush=True)
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def slides(device, share):
+    """500 bags of 10,000 instances; 1 % of the instances of positive bags are shifted."""
+    import torch
+
+    n_bags = max(40, int(500 * share))
+    size, n_features = max(100, int(10_000 * share)), max(16, int(1024 * share))
+    generator = torch.Generator(device).manual_seed(0)
+    X = torch.randn((n_bags * size, n_features), device=device, generator=generator)
+    y = np.arange(n_bags) % 2
+    shift = torch.randn(n_features, device=device, generator=generator)
+    positive = torch.as_tensor(np.repeat(y, size) * (np.arange(len(X)) % size < size // 100))
+    X += 0.5 * positive.to(device, X.dtype)[:, None] * shift
+    return Bags(X, size * np.arange(n_bags + 1)), y
+
+
+def on_device(device, share):
+    """Cross-validation on a device, and what an epoch costs beside its products."""
+    import torch
+
+    bags, y = slides(device, share)
+
+    def wait():
+        if device.startswith("cuda"):
+            torch.cuda.synchronize()
+
+    def clock(work):
+        wait()
+        start = time.perf_counter()
+        work()
+        wait()
+        return time.perf_counter() - start
+
+    rows = []
+    AttentionMIL(max_epochs=1, random_state=0).fit(bags[:16], y[:16])  # warm
+    copies = min(clock(lambda: bags.instances.clone()) for _ in range(3))
+    n_bytes = 2.0 * bags.instances.nbytes
+    rows.append(Fact("copy of the instances", f"{n_bytes / copies / 1e12:.2f} TB/s", ""))
+    for precision in ("highest", "high"):
+        torch.set_float32_matmul_precision(precision)
+        name = {"highest": "float32", "high": "TF32"}[precision]
+        right, n_epochs, took, fits = 0, 0, 0.0, 0.0
+        for train, test in make_folds(y, n_folds=5, seed=0):
+            model = AttentionMIL(random_state=0)
+            parts = []
+            took += clock(lambda train=train, parts=parts: parts.append(bags[train]))
+            fits += clock(
+                lambda model=model, parts=parts, train=train: model.fit(parts[0], y[train])
+            )
+            del parts[0]
+            took += clock(
+                lambda model=model, test=test, parts=parts: parts.append(model.predict(bags[test]))
+            )
+            right += int(np.sum(parts[0] == y[test]))
+            n_epochs += model.n_iter_
+        took += fits
+        rows.append(
+            Fact(
+                f"AttentionMIL, {len(bags)} bags x {bags.sizes[0]:,} x {bags.n_features:,}, 5-fold "
+                f"cross-validation, {name}",
+                f"{took:.0f} s, {n_epochs} epochs, accuracy {right / len(bags):.3f}",
+                "<= 600 s",
+            )
+        )
+        floor = 0.8 * products(bags, clock)
+        epoch = fits / n_epochs
+        read = 0.8 * bags.instances.nbytes / epoch / 1e12
+        rows.append(
+            Row(f"an epoch, {name} (all of the fit)", epoch, "its products", floor, "<= 2 x")
+        )
+        rows.append(Fact(f"instances read once per epoch, {name}", f"{read:.2f} TB/s", ""))
+    return table(rows)
+
+
+def products(bags, clock):
+    """Seconds of the products with the instances in an epoch: layers forward, and their slopes."""
+    import torch
+
+    model = AttentionMIL()
+    X = bags.instances
+    W = torch.randn((bags.n_features, model.n_models * model.hidden_size), device=X.device)
+    step = 16 * int(bags.sizes[0])
+
+    def work():
+        for start in range(0, len(X), step):
+            rows = X[start : start + step]
+            out = rows @ W
+            rows.T @ out
+
+    return min(clock(work) for _ in range(3))
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--again", action="store_true")
+    options.add_argument("--device", help="run the cross-validation of slides there")
+    options.add_argument("--share", type=float, default=1.0)
+    given = options.parse_args()
+    warnings.simplefilter("ignore")
+    if given.device:
+        print(on_device(given.device, given.share))
+    else:
+        print(comparison(given.again))
+
+
+if __name__ == "__main__":
+    main()
