@@ -30,6 +30,7 @@ __all__ = [
     "make_overlapping_calls",
     "make_region_bags",
     "make_text_rows",
+    "merged_classes",
     "partly_labelled",
 ]
 
@@ -166,6 +167,33 @@ def partly_labelled(
     label_sets[check_random_state(random_state).permutation(len(full))[:n_hidden]] = -1
     n_clusters = round(clusters_per_class * int(full.any(axis=0).sum()))
     return Bunch(**{**data, "label_sets": label_sets, "n_clusters": n_clusters})
+
+
+def merged_classes(
+    loader: str, options: Mapping[str, Any] | None = None, random_state: Any = None
+) -> Bunch:
+    """Load bags with label sets, and merge their classes in pairs: the classes are sub-classes now.
+
+    Parameters
+    ----------
+    loader : str
+        ``"module:name"`` of the function that loads them.
+    options : mapping, default=None
+        What it is called with.
+    random_state : int, RandomState instance or None, default=None
+        Which classes are merged; one of an odd number stays alone.
+
+    Returns
+    -------
+    Bunch
+        As the loader gives it, with label sets of merged classes. ``instance_labels`` are those of
+        the sub-classes, and ``n_clusters`` is their number.
+    """
+    data = find_target(loader)(**(options or {}))
+    sets = np.asarray(data.label_sets)
+    present = check_random_state(random_state).permutation(np.flatnonzero(sets.any(axis=0)))
+    merged = [sets[:, present[i : i + 2]].max(axis=1) for i in range(0, len(present), 2)]
+    return Bunch(**{**data, "label_sets": np.column_stack(merged), "n_clusters": len(present)})
 
 
 def make_mnist_bags(n_bags: int = 200, subset: str = "train", random_state: Any = None) -> Bunch:

@@ -98,8 +98,7 @@ def test_some_label_sets_are_unknown_or_empty():
     model = posterior().fit(bags, some)
     assert adjusted_rand_score(truth, model.labels_) > 0.6
     some[1] = set()
-    with pytest.warns(UserWarning, match="left out"):
-        assert np.isfinite(posterior().fit(bags, some).embedding_).all()
+    assert np.isfinite(posterior().fit(bags, some).embedding_).all()
 
 
 def test_the_number_of_clusters_is_chosen_with_it():
@@ -124,3 +123,31 @@ def test_the_annotator_is_orlr_with_a_kernel():
     model = posterior().fit(bags, sets)
     assert isinstance(model.annotator_, ORedLogisticRegression)
     assert model.annotator_.kernel == "rbf"
+
+
+def test_posteriors_are_the_default_where_they_can_be():
+    bags, sets, _ = overlapping()
+    by_default = posterior(constraints="auto").fit(bags, sets)
+    assert adjusted_rand_score(by_default.labels_, posterior().fit(bags, sets).labels_) == 1
+    assert by_default.alpha_ == 0
+    crowded = [{0, 1, 2, "more", "labels"}] * len(bags)  # more labels than instances everywhere
+    W = rbf_kernel(bags.instances)
+    for given, options, y in (
+        (bags, {"alpha": 0.7}, sets),
+        (bags, {"affinity": "landmark", "n_landmarks": 20}, sets),
+        (Bags(W, bags.offsets), {"affinity": "precomputed"}, sets),
+        (bags, {}, [{"only"} if s else None for s in sets]),
+        (bags, {}, [{str(label) for label in s} for s in crowded]),
+    ):
+        model = posterior(constraints="auto", **options).fit(given, y)
+        assert not hasattr(model, "annotator_")
+        same = posterior(constraints="bag", **options).fit(given, y)
+        assert adjusted_rand_score(model.labels_, same.labels_) == 1
+
+
+def test_posteriors_have_no_alpha():
+    bags, sets, _ = overlapping(20)
+    with pytest.raises(InputError, match="has no alpha"):
+        posterior(alpha=0.7).fit(bags, sets)
+    with pytest.raises(InputError, match="has no alpha"):
+        choose_clusters(posterior(), bags, sets, n_clusters=[2], alphas=[0.1, 0.7])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
 
 from bagwise import Bags
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression, RankLossSIM
@@ -374,7 +375,7 @@ def test_spectral_clustering_agrees(client, options, as_sparse, monkeypatch):
     bags, sets = with_label_sets(80)
     if as_sparse:
         bags = bags.with_instances(sparse.csr_array(bags.instances))
-    model = BagConstrainedSpectralClustering(5, random_state=0, **options)
+    model = BagConstrainedSpectralClustering(5, constraints="bag", random_state=0, **options)
     here = model.fit(bags, sets)
     names = ["eigenvalues_", "embedding_", "cluster_class_shares_"]
     expected = {name: getattr(here, name) for name in names}
@@ -385,6 +386,15 @@ def test_spectral_clustering_agrees(client, options, as_sparse, monkeypatch):
         np.testing.assert_allclose(getattr(there, name), value, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(there.labels_, labels)
     np.testing.assert_array_equal(there.predict_instances(away), answers)
+
+
+def test_posteriors_for_clusters_come_from_the_workers(client):
+    bags, sets = with_label_sets(80)
+    model = BagConstrainedSpectralClustering(5, constraints="posterior", random_state=0)
+    here = model.fit(bags, sets).labels_
+    there = model.fit(bags.distribute(client, npartitions=3), sets)
+    assert adjusted_rand_score(here, there.labels_) > 0.95  # from other landmarks
+    assert there.annotator_.nystroem_.components_.shape == (300, 6)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -29,13 +29,17 @@ from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
 from bagwise.cluster._affinity import AFFINITIES, compare, compare_new, resolve_affinity
 from bagwise.cluster._label_agreement import LabelAgreement
 from bagwise.cluster._placed_rows import rows_in_order
-from bagwise.engines import over_partitions
+from bagwise.engines import local_instances, over_partitions
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.solvers.spectral.bag_constraints import CONSTRAINTS, ConstrainedSimilarity, constrain
 from bagwise.solvers.spectral.bag_spectral import embed, extension, k_means, nearest_center
 from bagwise.solvers.spectral.block_eigenvectors import leading_eigenvectors
 from bagwise.solvers.spectral.class_shares import class_shares
+
+ALPHA = 0.7  # of the paper
+NOT_WEIGHED = ("landmark", "precomputed")  # affinities without pairs of instances to be weighed
+MOST_NAMED = 100_000  # instances; beyond, ORLR takes longer than everything else
 
 
 @with_parameters
@@ -54,12 +58,15 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    alpha : float, default=0.7
-        Weight of the label sets; 0 for plain spectral clustering. See
-        :func:`bagwise.cluster.choose_clusters`.
-    constraints : str or None, default="bag"
+    alpha : float or None, default=None
+        Weight of Q, the label sets; 0 for plain spectral clustering, None for 0.7. "posterior" has
+        none. See :func:`bagwise.cluster.choose_clusters`.
+    constraints : str or None, default="auto"
         What label sets say of pairs of instances:
 
+        - "auto": "posterior", which finds classes and sub-classes best; "bag" where `alpha` is
+          given, with one label only, with the affinities "landmark" and "precomputed", beyond
+          100,000 instances, and on a cluster;
         - "bag": Q as above; only labelled bags enter;
         - "bag_as_printed": Q of the paper's Eq. 12, whose derivation has a slip;
         - "bag_only_ambiguous": Q without what must-links and cannot-links know ("w.o. clml");
@@ -68,7 +75,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         - "regularization": a penalty between bags with the same single label (Ji and Xu 2006);
         - "posterior": W is multiplied by the probability that both instances have the same label,
           by :class:`~bagwise.annotation.ORedLogisticRegression` with an RBF kernel, given the label
-          sets. Finds classes best; `alpha` is not used;
+          sets (not of the paper);
         - None: plain spectral clustering.
 
         The pairs with the same single label are not used when there are more clusters than classes.
@@ -127,12 +134,13 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         The share of each class in each cluster, by maximum likelihood, given that each instance
         bears one of the labels of its bag; zeros for a cluster without labelled instances.
     annotator_ : ORedLogisticRegression
-        The model of the labels of instances; only with "posterior" and labels.
+        The model of the labels of instances; only where "posterior" was used, and labels are known.
     affinity_ : str or callable
         The affinity used.
     alpha_ : float
         The weight of Q: `alpha` on dense similarities; on a graph it is multiplied by the ratio of
-        the mean row sums of W and Q, since only the latter grow with the number of instances.
+        the mean row sums of W and Q, since only the latter grow with the number of instances. 0
+        without Q.
     n_iter_ : int
         Number of restarts made.
     objective_curve_ : ndarray of shape (n_iterations,)
@@ -170,8 +178,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     _runs_elsewhere = ("cluster",)
 
     _parameter_constraints = {
-        "alpha": [NOT_NEGATIVE],
-        "constraints": [StrOptions({*CONSTRAINTS, "posterior"}), None],
+        "alpha": [NOT_NEGATIVE, None],
+        "constraints": [StrOptions({*CONSTRAINTS, "auto", "posterior"}), None],
         "affinity": [StrOptions(set(AFFINITIES)), callable],
         "neighbor_search": [StrOptions({"exact", "approximate"})],
         "scale_neighbor": [COUNT],
@@ -183,9 +191,9 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     }
 
     n_clusters: int = 8
-    alpha: float = 0.7
+    alpha: float | None = None
     _: KW_ONLY
-    constraints: str | None = "bag"
+    constraints: str | None = "auto"
     affinity: Any = "auto"
     n_neighbors: int = 10
     neighbor_search: str = "exact"
@@ -262,10 +270,11 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         next(stages, None)
         with rows_in_order(bags, order) as rows:
             similarity, anchors, scales = compare(self, affinity, rows, rng)
-        agreement = self._agreement(affinity, bags, labels, order, rng)
+        constraints = self._resolved(affinity, bags, labels)
+        agreement = self._agreement(constraints, bags, labels, order, rng)
         similarity = similarity if agreement is None else agreement.weigh(similarity)
         next(stages, None)
-        operator = self._constrain(similarity, bags.bag_index[order], labels)
+        operator = self._constrain(constraints, similarity, bags.bag_index[order], labels)
         result = leading_eigenvectors(
             operator, self.n_clusters, rng, tol=self.tol, max_iter=self.max_iter
         )
@@ -334,18 +343,30 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
             found[rows] = nearest_center(near, self._anchor_vectors, self.cluster_centers_)
         return found
 
-    def _agreement(
-        self, affinity: Any, bags: Any, labels: Labels | None, order: Ints, rng: Any
-    ) -> LabelAgreement | None:
-        """What weighs the similarities with "posterior"; None where no labels tell them apart."""
-        if self.constraints != "posterior":
-            return None
-        if affinity in ("landmark", "precomputed"):
+    def _resolved(self, affinity: Any, bags: Bags, labels: Labels | None) -> str | None:
+        """The constraints used, "auto" replaced."""
+        tell = _labels_tell(bags, labels)
+        if self.constraints == "auto":
+            able = affinity not in NOT_WEIGHED and bags.n_instances <= MOST_NAMED
+            able &= local_instances(bags) is not None
+            return "posterior" if tell and able and self.alpha is None else "bag"
+        if self.constraints == "posterior" and affinity in NOT_WEIGHED:
             raise InputError(
                 f"constraints='posterior' cannot be combined with affinity={affinity!r}: use "
                 "affinity='nearest_neighbors', or constraints='bag'."
             )
-        if labels is None or labels.indicator.shape[1] < 2 or not (labels.indicator == 1).any():
+        if self.constraints == "posterior" and self.alpha is not None:
+            raise InputError(
+                f"alpha={self.alpha}, but constraints='posterior' has no alpha: leave it out, or "
+                "use constraints='bag'."
+            )
+        return self.constraints if tell or self.constraints != "posterior" else None
+
+    def _agreement(
+        self, constraints: str | None, bags: Any, labels: Labels | None, order: Ints, rng: Any
+    ) -> LabelAgreement | None:
+        """What weighs the similarities; None with other constraints than "posterior"."""
+        if constraints != "posterior" or labels is None:
             return None
         return LabelAgreement.learn(bags, labels, order, rng.randint(np.iinfo(np.int32).max))
 
@@ -357,15 +378,15 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         return similarity.per_landmark(each) if hasattr(similarity, "per_landmark") else each
 
     def _constrain(
-        self, similarity: Any, bag_index: Ints, labels: Labels | None
+        self, constraints: str | None, similarity: Any, bag_index: Ints, labels: Labels | None
     ) -> ConstrainedSimilarity:
         # A dense similarity is one of all pairs, whose row sums grow with the instances as Q's do.
         return constrain(
             similarity,
             bag_index,
             None if labels is None else labels.indicator,
-            constraints=None if self.constraints == "posterior" else self.constraints,
-            alpha=self.alpha,
+            constraints=None if constraints == "posterior" else constraints,
+            alpha=ALPHA if self.alpha is None else self.alpha,
             n_clusters=self.n_clusters,
             adapt_alpha=not isinstance(similarity, np.ndarray),
             normalization=self.normalization,
@@ -383,6 +404,14 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         best = np.where(shares.any(axis=1), shares.argmax(axis=1), common)
         self.classes_, self.cluster_class_shares_ = labels.classes, shares
         self.cluster_classes_ = labels.classes[best]
+
+
+def _labels_tell(bags: Bags, labels: Labels | None) -> bool:
+    """Whether ORLR can learn: from two labels, and bags with as many instances as labels."""
+    if labels is None or labels.indicator.shape[1] < 2:
+        return False
+    n_labels = (labels.indicator == 1).sum(axis=1)
+    return bool(((n_labels > 0) & (n_labels <= bags.sizes)).any())
 
 
 def known_label_sets(y: Any, bags: Bags) -> Labels | None:

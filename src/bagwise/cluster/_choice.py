@@ -16,6 +16,7 @@ from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.cluster._affinity import compare, compare_new, resolve_affinity
 from bagwise.cluster._bag_spectral import (
+    ALPHA,
     BagConstrainedSpectralClustering,
     known_label_sets,
     own_order,
@@ -76,7 +77,7 @@ def choose_clusters(
     Parameters
     ----------
     estimator : BagConstrainedSpectralClustering
-        All other settings; it is not changed. Constraints "bag", "bag_as_printed",
+        All other settings; it is not changed. Constraints "auto", "bag", "bag_as_printed",
         "bag_only_ambiguous", "posterior" or None.
     X : Bags or anything accepted as bags
         The bags.
@@ -85,7 +86,8 @@ def choose_clusters(
     n_clusters : sequence of int
         The numbers of clusters to compare.
     alphas : sequence of float, default=None
-        The weights to compare; by default that of the estimator.
+        The weights of Q to compare; by default that of the estimator. With weights, "auto" is
+        "bag"; "posterior" has none.
     n_resamples : int, default=10
         How often bags are drawn.
     share : float, default=0.8
@@ -117,7 +119,8 @@ def choose_clusters(
     3
     """
     counts = sorted(set(n_clusters))
-    weights = [estimator.alpha] if alphas is None else sorted(set(alphas))
+    weights: list[float | None] = [estimator.alpha] if alphas is None else [*sorted(set(alphas))]
+    estimator = clone(estimator).set_params(alpha=weights[0] if weights else None)
     bags = check_bags(None, X, reset=True)
     _check_request(estimator, bags, counts, weights, n_resamples, share)
     labels = known_label_sets(y, bags)
@@ -134,7 +137,7 @@ def choose_clusters(
     last = np.array([[v[k - 1] for k in counts] for v in values])
     following = np.array([[v[k] for k in counts] for v in values])
     table = {
-        "alpha": np.repeat(weights, len(counts)),
+        "alpha": np.repeat([ALPHA if w is None else w for w in weights], len(counts)),
         "n_clusters": np.tile(counts, len(weights)),
         "eigengap": ((last - following) / np.maximum(np.abs(last), 1e-12)).ravel(),
         "stability": stability.mean(axis=0).ravel(),
@@ -149,7 +152,7 @@ def _check_request(
     estimator: Any,
     bags: Bags,
     counts: list[int],
-    weights: list[float],
+    weights: list[float | None],
     n_resamples: int,
     share: float,
 ) -> None:
@@ -180,7 +183,7 @@ class _Clusterings:
         bags: Bags,
         labels: Labels | None,
         chosen: Ints,
-        weights: list[float],
+        weights: list[float | None],
         counts: list[int],
         rng: np.random.RandomState,
     ) -> None:
@@ -197,7 +200,8 @@ class _Clusterings:
             drawn = drawn.with_instances(drawn.instances[:, self.rows])
         order = own_order(drawn, known, pairwise=pairwise)
         similarity, anchors, scales = compare(estimator, affinity, drawn.instances[order], rng)
-        agreement = estimator._agreement(affinity, drawn, known, order, rng)
+        constraints = estimator._resolved(affinity, drawn, known)
+        agreement = estimator._agreement(constraints, drawn, known, order, rng)
         similarity = similarity if agreement is None else agreement.weigh(similarity)
         near = None
         if len(self.others):
@@ -208,7 +212,7 @@ class _Clusterings:
         came = np.argsort(order)
         for i, alpha in enumerate(weights):
             model = clone(estimator).set_params(alpha=alpha)
-            operator = model._constrain(similarity, drawn.bag_index[order], known)
+            operator = model._constrain(constraints, similarity, drawn.bag_index[order], known)
             vectors, values = leading_eigenvectors(
                 operator, counts[-1] + 1, rng, tol=estimator.tol, max_iter=estimator.max_iter
             ).solution

@@ -4,6 +4,7 @@ Label sets say which labels a bag shows; ORLR's posteriors say it of each instan
 probably have different labels are then hardly tied to each other.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,8 +14,8 @@ from sklearn.utils import gen_batches
 
 from bagwise._types import Array, Floats, Ints
 from bagwise.annotation import ORedLogisticRegression
-from bagwise.bags import Bags
 from bagwise.base import in_canonical_order
+from bagwise.engines import local_instances
 from bagwise.labels import Labels
 
 # Of the agreement of all pairs: an instance none of whose neighbours can have its label stays tied.
@@ -40,11 +41,14 @@ class LabelAgreement:
     @classmethod
     def learn(cls, bags: Any, labels: Labels, order: Ints, seed: int) -> Self:
         """Fit kernel ORLR; the posteriors are those of the instances in a given order."""
-        local = isinstance(bags, Bags)
-        # So that landmarks do not depend on the order of the bags.
-        seen, sets = in_canonical_order(bags, labels) if local else (bags, labels)
+        seen, sets = bags, labels
+        if local_instances(bags) is not None:  # so that landmarks do not depend on the order
+            seen, sets = in_canonical_order(bags, labels)
         model = ORedLogisticRegression(kernel="rbf", random_state=seed)
-        model.fit(seen, sets.indicator)
+        with warnings.catch_warnings():
+            # Sets without labels, or with more than the bag has instances, say nothing here.
+            warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ bags are left out")
+            model.fit(seen, sets.indicator)
         return cls(model, model.annotate_proba(bags, labels.indicator)[order])
 
     def weigh(self, similarity: Any) -> Any:
