@@ -146,3 +146,20 @@ def test_minus_one_is_a_number_among_fractions(run, tmp_path):
     labels = Labels.from_values(np.array([-1.0, 0.5, 2.5, 3.0]))
     assert labels.known.all()
     assert not Labels.from_values(np.array([-1.0, 2.0, 3.0])).known.all()
+
+
+def test_the_report_of_a_number(run, table, tmp_path):
+    pytest.importorskip("jinja2")
+    model, page = tmp_path / "m.skops", tmp_path / "page.html"
+    run("fit", table, *COLUMNS, "--exclude", "scaffold", "-m", "pooled-trees", "-o", model)
+    words = ("--group", "scaffold", "--folds", "3", "-o", page)
+    assert run("report", model, table, *words).exit_code == 0
+    text = page.read_text()
+    assert "3-fold cross-validation, groups whole" in text
+    assert "baseline: mean" in text
+    rows = conformers()
+    for row in rows[1:]:
+        row[2] = "high"
+    other = write_rows(tmp_path / "texts.csv", rows)
+    found = run("report", model, other, "-o", tmp_path / "other.html")
+    assert "the label column holds high" in found.stderr

@@ -97,6 +97,27 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
     return None
 
 
+def known_numbers(labels: Labels | None) -> Floats | None:
+    """The numbers of bags, NaN where a bag has none; None where there are no numbers at all.
+
+    Parameters
+    ----------
+    labels : Labels or None
+        The labels of a file.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,) or None
+    """
+    if labels is None:
+        return None
+    values = _as_numbers(labels)
+    if values is None:
+        some = ", ".join(labels.names[:3])
+        raise LabelError(f"the model predicts numbers, and the label column holds {some}.")
+    return np.append(values, np.nan)[labels.codes]  # the code -1 takes the last
+
+
 def _as_numbers(labels: Labels) -> Floats | None:
     """The classes as finite numbers; None where one of them is none."""
     if labels.classes.dtype.kind == "b":

@@ -12,6 +12,7 @@ from bagwise.cli.output import note, note_features, print_json, progress, refuse
 from bagwise.exceptions import InputError, LabelError
 
 if TYPE_CHECKING:
+    from bagwise._types import Floats
     from bagwise.io.contents import Contents
     from bagwise.labels import Labels
     from bagwise.model_selection import HeldOut
@@ -64,7 +65,8 @@ def report(
     Reads a model and a file with the columns and labels it was fitted on, by name; bags need no
     labels. Writes a page that opens from disk and needs no network. Without --folds the model is
     evaluated on the bags it was not fitted on; where there are none, the page warns that its
-    metrics are too good. Columns of images, sounds or texts are shown with the instances.
+    metrics are too good. A model of numbers has its errors and a plot of predicted against observed
+    numbers. Columns of images, sounds or texts are shown with the instances.
 
     ```
     bagwise report model.skops musk1.csv -o report.html
@@ -74,6 +76,8 @@ def report(
     model, file = options.model_and_file(model, file)
     refuse_existing([output], force=force, inputs=[model, file])
     from bagwise._memory import byte_count
+    from bagwise.base._pipelines import predicts_numbers
+    from bagwise.cli.numbers import known_numbers
     from bagwise.cli.reading import labels_for, open_model, read_for_model
     from bagwise.extras import import_extra
     from bagwise.report import Report
@@ -92,7 +96,12 @@ def report(
     data = read_for_model(
         file, fitted, metadata, columns, group=group, memory_limit=memory_limit, extra_columns=extra
     )
-    y = labels_for(fitted, data, metadata)
+    numbers = predicts_numbers(fitted)
+    y = known_numbers(data.labels) if numbers else labels_for(fitted, data, metadata)
+    held_out = None
+    if folds:
+        predict: Any = _held_out_numbers if numbers else _held_out
+        held_out = predict(fitted, data, y, folds=folds, seed=seed, impute=metadata.get("impute"))
     method = metadata.get("method")
     facts = {"file": str(file), "model file": str(model), "method": method}
     page = Report(
@@ -102,9 +111,7 @@ def report(
         title=title or f"{method or 'A model'} on {file.name}",
         media=_media(file, data, shown, edges, per_bag=per_bag, budget=byte_count(budget)),
         groups=data.groups,
-        held_out=_held_out(fitted, data, y, folds=folds, seed=seed, impute=metadata.get("impute"))
-        if folds
-        else None,
+        held_out=held_out,
         seen=seen_in_training(data, metadata.get("training")),
         classes=metadata.get("classes"),
         facts={name: value for name, value in facts.items() if value is not None}
@@ -170,6 +177,42 @@ def _held_out(
             after_fold=step,
         )
     return replace(own, baselines=dict(zip(beside, others, strict=True)))
+
+
+def _held_out_numbers(
+    fitted: Any,
+    data: Contents,
+    numbers: Floats | None,
+    *,
+    folds: int,
+    seed: int,
+    impute: str | None,
+) -> HeldOut:
+    """The same for a number per bag; bags without a number are left out of the folds."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from bagwise._methods.ready_made import affordable_baselines, number_baselines
+    from bagwise.model_selection import held_out_predictions
+    from bagwise.model_selection._folds import make_folds
+
+    if numbers is None:
+        raise LabelError("--folds needs the numbers of the bags: name their column with label=.")
+    known = np.isfinite(numbers)
+    bags, targets = data.bags[known], numbers[known]
+    groups = None if data.groups is None else data.groups[known]
+    splits = make_folds(targets, n_folds=folds, seed=seed, groups=groups, numbers=True)
+    models = {"": fitted} | number_baselines(affordable_baselines(data.bags), impute=impute)
+    with progress("Cross-validating", total=folds * len(models)) as step:
+        found = {
+            name: held_out_predictions(
+                model, bags, targets, cv=splits, groups=groups, after_fold=step
+            ).expand(known)
+            for name, model in models.items()
+        }
+    own = found.pop("")
+    return replace(own, baselines=found)
 
 
 def _media(

@@ -1,4 +1,4 @@
-"""Small plots for a page, drawn in its own colours: histogram, curves, map."""
+"""Small plots for a page, drawn in its own colours: histogram, curves, scatter plot, map."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -150,6 +150,44 @@ def curves(
         axes.curve(line, f"curve coloured thin {_hue(k)}" if several else "curve")
     legend = [(_hue(k), line.name) for k, line in enumerate(lines)] if several else []
     return Drawing(WIDTH, HEIGHT, axes.marks, alt, caption, legend)
+
+
+def scatter(
+    x: Array,
+    y: Array,
+    bags: list[int],
+    titles: list[str],
+    *,
+    x_label: str,
+    y_label: str,
+    caption: str,
+    alt: str,
+) -> Drawing:
+    """Draw a point per bag, each leading to its bag, and the line where both numbers are equal.
+
+    Parameters
+    ----------
+    x, y : ndarray of shape (n_points,)
+        Two numbers of each bag.
+    bags : list of int
+        The place of the bag of each.
+    titles : list of str
+        What is shown where the pointer rests on a point.
+    x_label, y_label, caption, alt : str
+        What they are.
+
+    Returns
+    -------
+    Drawing
+    """
+    ends = _padded(np.concatenate([x, y]).astype(float), 0.05)
+    axes = _Axes(ends, ends)
+    axes.scales(x_label, y_label)
+    axes.line("guide", ends[0], ends[0], ends[1], ends[1])
+    for a, b, bag, title in zip(x.tolist(), y.tolist(), bags, titles, strict=True):
+        place = {"class": "map hue-0", "cx": axes.x(a), "cy": axes.y(b), "r": 3.5}
+        axes.marks.append(("circle", place | {"data-bag": bag, "data-title": title}, ""))
+    return Drawing(WIDTH, HEIGHT, axes.marks, alt, caption)
 
 
 def point_map(

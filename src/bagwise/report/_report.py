@@ -14,6 +14,7 @@ from bagwise._files import replacing
 from bagwise._types import Array, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import offsets_of
+from bagwise.base._pipelines import predicts_numbers
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
@@ -22,6 +23,13 @@ from bagwise.report._evaluation import evaluation_section
 from bagwise.report._map_sections import cluster_section, space_section
 from bagwise.report._media import EmbeddedMedia, Media
 from bagwise.report._model_sections import annotation_section, model_section, row_section
+from bagwise.report._numbers import (
+    as_numbers,
+    errors_of,
+    look_into_numbers,
+    number_section,
+    target_section,
+)
 from bagwise.report._page import Explorer, Section, render_page
 from bagwise.report._subject import Subject, look_into, of_labels
 
@@ -45,7 +53,8 @@ class Report:
     bags : Bags or anything accepted as bags
         The bags; rows, for models of rows.
     y : array-like of shape (n_bags,), 0/1 array or list of sets, default=None
-        Their labels, where they are known: None (or -1) for a bag whose label is not.
+        Their labels, where they are known: None (or -1) for a bag whose label is not. For a
+        regressor their numbers: None or NaN where a number is not known.
     title : str, default=None
         Title of the page; made from the model by default.
     media : Media, default=None
@@ -96,11 +105,17 @@ class Report:
         seen = None if self.seen is None else np.asarray(self.seen, dtype=bool)
         if seen is not None and seen.shape != (len(bags),):
             raise InputError(f"seen has shape {seen.shape} for {len(bags)} bags: give one each.")
-        subject = look_into(self.model, bags, self.y, self.classes)
+        numbers = predicts_numbers(self.model)
+        if numbers:
+            subject = look_into_numbers(self.model, bags, self.y)
+        else:
+            subject = look_into(self.model, bags, self.y, self.classes)
         name, unit = type(subject.estimator).__name__, subject.unit
         found = [
             data_section(subject, self.groups, seen),
+            target_section(subject),
             evaluation_section(subject, self.held_out, seen),
+            number_section(subject, self.held_out, seen),
             _explorer_section(subject, self.media, self.held_out),
             annotation_section(subject),
             row_section(subject),
@@ -147,7 +162,10 @@ def _explorer_section(subject: Subject, media: Media | None, held_out: HeldOut |
     bags, known, unit = subject.bags, subject.known, subject.unit
     rows, ranks, offsets = _ranked(subject)
     embedded = EmbeddedMedia(media, rows, ranks)
-    held_out_labels = None if held_out is None else subject.labels(held_out.predicted)
+    numbers = subject.predicted_numbers is not None
+    held_out_labels = None
+    if held_out is not None and not numbers:
+        held_out_labels = subject.labels(held_out.predicted)
     assessed = subject.predicted if held_out_labels is None else held_out_labels
     place = {int(row): j for j, row in enumerate(rows)}
     instances, predicted, proba = subject.instance_labels, subject.predicted, subject.raw_proba
@@ -185,12 +203,32 @@ def _explorer_section(subject: Subject, media: Media | None, held_out: HeldOut |
             "bagScore": subject.score_name,
         },
     }
+    if numbers:
+        data["numbers"] = True
+        data["bags"] |= _number_columns(subject, held_out)
+        data["heads"] |= {"truth": "observed"}
     if unit == "bag" and subject.instance_scores is not None:
         order = f"Instances are in the order of their scores. {subject.explanation}"
     else:
         order = "The key instance of a bag is marked." if subject.keys else subject.explanation
     texts = [text for text in (order, embedded.note) if text]
     return Section(f"All {unit}s", *texts, Explorer(data))
+
+
+def _number_columns(subject: Subject, held_out: HeldOut | None) -> dict[str, Any]:
+    """The numbers of bags as the page lists them, and their errors."""
+    found = None if held_out is None else as_numbers(held_out.predicted, subject.bags)
+    columns = {"truth": subject.true_numbers, "predicted": subject.predicted_numbers}
+    columns |= {"heldOut": found}
+    texts = {
+        name: None if values is None else [_number_text(value) for value in values.tolist()]
+        for name, values in columns.items()
+    }
+    return texts | {"error": _numbers(errors_of(subject, held_out))}
+
+
+def _number_text(value: float) -> str | None:
+    return f"{value:.4g}" if np.isfinite(value) else None
 
 
 def _texts(labels: Labels | None) -> list[str] | None:

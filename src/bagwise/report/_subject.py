@@ -57,6 +57,8 @@ class Subject:
         The labels of the bags, where they are known.
     predicted : Labels or None
         The predicted class, or label set, of each bag.
+    true_numbers, predicted_numbers : ndarray of shape (n_bags,) or None
+        Of a regressor: the number of each bag, NaN where it is not known, and its prediction.
     raw_scores, raw_proba : ndarray or None
         ``decision_function`` and ``predict_proba`` as they came.
     scores : ndarray of shape (n_bags,) or None
@@ -84,6 +86,8 @@ class Subject:
     names: list[str]
     known: Labels | None = None
     predicted: Labels | None = None
+    true_numbers: Array | None = None
+    predicted_numbers: Array | None = None
     raw_scores: Array | None = None
     raw_proba: Array | None = None
     scores: Array | None = None

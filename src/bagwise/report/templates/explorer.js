@@ -3,7 +3,7 @@
 // data becomes a text node; nothing is ever read as HTML.
 (() => {
   const byId = (id) => document.getElementById(id);
-  const { bags, offsets, instances, labels, media, heads, unit } = JSON.parse(byId("explorer-data").textContent);
+  const { bags, offsets, instances, labels, media, heads, unit, numbers } = JSON.parse(byId("explorer-data").textContent);
   const PAGE = 50, FIRST = 25;
   const SVG = "http://www.w3.org/2000/svg";
   const list = byId("list"), search = byId("search"), show = byId("show"), order = byId("order"), article = byId("bag");
@@ -34,9 +34,11 @@
   const compare = (values, sign) => (a, b) => sign * ((values[a] ?? Infinity) - (values[b] ?? Infinity)) || a - b;
   const orders = { "as in the file": null };
   if (certainty) orders["least certain first"] = compare(certainty, 1);
+  if (bags.error) orders["largest error first"] = compare(bags.error.map((value) => value ?? -Infinity), -1);
   if (bags.score) {
-    orders["highest score first"] = compare(bags.score, -1);
-    orders["lowest score first"] = compare(bags.score, 1);
+    const what = numbers ? "prediction" : "score";
+    orders[`highest ${what} first`] = compare(bags.score, -1);
+    orders[`lowest ${what} first`] = compare(bags.score, 1);
   }
   const sizes = bags.size;
   const answers = bags.heldOut ?? bags.predicted;
@@ -47,8 +49,8 @@
     filters["judged right"] = (i) => bags.wrong[i] === 0;
   }
   const among = (values) => [...new Set(values)].filter((value) => value !== null).sort().slice(0, 40);
-  if (bags.truth) for (const value of among(bags.truth)) filters[`label: ${value || "none"}`] = (i) => bags.truth[i] === value;
-  if (answers) for (const value of among(answers)) filters[`predicted: ${value || "none"}`] = (i) => answers[i] === value;
+  if (bags.truth && !numbers) for (const value of among(bags.truth)) filters[`label: ${value || "none"}`] = (i) => bags.truth[i] === value;
+  if (answers && !numbers) for (const value of among(answers)) filters[`predicted: ${value || "none"}`] = (i) => answers[i] === value;
   for (const name of Object.keys(filters)) show.append(make("option", { value: name }, name));
   for (const name of Object.keys(orders)) order.append(make("option", { value: name }, name));
 
@@ -173,10 +175,10 @@
     const values = instances.score ? rows.map((k) => instances.score[k]).filter((v) => v !== null) : [];
     const [low, high] = [Math.min(0, values.at(-1) ?? 0), Math.max(0, values[0] ?? 0)];
     const facts = make("dl", { class: "facts" });
-    if (bags.truth) facts.append(fact("label", bags.truth[i] === null ? "not known" : bags.truth[i] || "none"));
+    if (bags.truth) facts.append(fact(heads.truth ?? "label", bags.truth[i] === null ? "not known" : bags.truth[i] || "none"));
     if (bags.heldOut) facts.append(fact("held out", bags.heldOut[i] || "none", bags.wrong?.[i] === 1 ? "wrong" : ""));
     if (bags.predicted) facts.append(fact(bags.heldOut ? "by this model" : "predicted", bags.predicted[i] || "none", !bags.heldOut && bags.wrong?.[i] === 1 ? "wrong" : ""));
-    if (bags.score) facts.append(fact(heads.bagScore, number(bags.score[i])));
+    if (bags.score && !numbers) facts.append(fact(heads.bagScore, number(bags.score[i])));
     if (bags.probability) facts.append(fact("probability", number(bags.probability[i])));
     if (unit === "bag") facts.append(fact("instances", String(sizes[i])));
     else if (instances.label) facts.append(fact(heads.label, named(i)));

@@ -1,0 +1,239 @@
+"""The report on a regressor: observed and predicted numbers, their errors, and contributions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from bagwise import compiled
+from bagwise._types import Array, Bools, Floats
+from bagwise._validation import check_length
+from bagwise.bags import Bags
+from bagwise.base._pipelines import instance_model
+from bagwise.exceptions import InputError, LabelError
+from bagwise.inspection import instance_attributions
+from bagwise.model_selection import HeldOut
+from bagwise.model_selection._measures import number_measures
+from bagwise.report._charts import scatter
+from bagwise.report._page import Section, SideBySide, Table
+from bagwise.report._subject import CONTRIBUTIONS, MOST_SCORED, N_SUBSETS, Subject
+
+MOST_ERRORS = 15  # bags that are listed
+
+_OPTIMISTIC = (
+    "these errors are optimistic: they are measured on the training data. Use bags it was not "
+    "fitted on, or cross-validate (bagwise report --folds 5; held_out= in Python)."
+)
+
+
+def look_into_numbers(model: Any, bags: Bags, y: Any) -> Subject:
+    """Compute all that a page shows about a regressor.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted regressor of bags.
+    bags : Bags
+        The bags.
+    y : array-like of shape (n_bags,) or None
+        Their numbers, NaN or None where they are not known.
+
+    Returns
+    -------
+    Subject
+    """
+    estimator, transformed = instance_model(model, bags)
+    subject = Subject(model, estimator, bags, transformed, [])
+    subject.predicted_numbers = np.asarray(model.predict(bags), dtype=np.float64)
+    subject.scores, subject.score_name = subject.predicted_numbers, "prediction"
+    subject.true_numbers = _true_numbers(y, bags)
+    scores = subject.call("score_instances") if transformed is not None else None
+    if scores is not None:
+        subject.instance_scores = scores
+        subject.explanation = (
+            "The prediction of a bag is the mean of the scores of its instances. The key instance "
+            "has the highest."
+        )
+    else:
+        _attribute(subject)
+    if subject.instance_scores is not None:
+        rows = bags.offsets[:-1] + compiled.segments.argmax(subject.instance_scores, bags.offsets)
+        subject.keys = dict.fromkeys(rows.tolist(), "key instance")
+    return subject
+
+
+def _true_numbers(y: Any, bags: Bags) -> Floats | None:
+    if y is None:
+        return None
+    values = getattr(y, "tolist", lambda: list(y))()
+    check_length(values, bags)
+    try:
+        numbers = np.array([np.nan if v is None else float(v) for v in values])
+    except (TypeError, ValueError) as error:
+        raise LabelError(f"y holds values that are not numbers: {error}.") from error
+    return numbers if np.isfinite(numbers).any() else None
+
+
+def _attribute(subject: Subject) -> None:
+    """The contributions of the instances, as far as affordable."""
+    sizes = subject.bags.sizes.astype(float)
+    costs = {"sampled": sizes.sum() * N_SUBSETS / 2, "one_removed": (sizes**2).sum()}
+    method = next((name for name in CONTRIBUTIONS if costs[name] <= MOST_SCORED), None)
+    if method is None:
+        subject.explanation = (
+            f"Contributions of the instances are left out: the model would have to score "
+            f"{min(costs.values()):,.0f} instances, and the limit is {MOST_SCORED:,}."
+        )
+        return
+    subject.instance_scores = instance_attributions(
+        subject.model, subject.bags, method=method, n_samples=N_SUBSETS, random_state=0
+    )
+    subject.instance_score_name = "contribution"
+    what = CONTRIBUTIONS[method].replace("score", "prediction")
+    subject.explanation = (
+        f"The contribution of an instance to the prediction is {what}. The key instance has the "
+        "largest."
+    )
+
+
+def target_section(subject: Subject) -> Section | None:
+    """Show what the numbers are."""
+    truth = subject.true_numbers
+    if truth is None:
+        return None
+    known = truth[np.isfinite(truth)]
+    facts = {
+        "known": len(known),
+        "not known": len(truth) - len(known),
+        "mean": float(known.mean()),
+        "standard deviation": float(known.std()),
+        "smallest": float(known.min()),
+        "median": float(np.median(known)),
+        "largest": float(known.max()),
+    }
+    return Section("The numbers", Table({"": list(facts), "value": [*facts.values()]}, "Target"))
+
+
+def number_section(
+    subject: Subject, held_out: HeldOut | None, seen: Bools | None
+) -> Section | None:
+    """Show how well a regressor does, where numbers are known.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model, the bags, their numbers and the predictions.
+    held_out : HeldOut or None
+        Predictions by models that had not seen the bags; the errors are then theirs.
+    seen : ndarray of bool of shape (n_bags,) or None
+        Which bags the model was fitted on, where that is known.
+
+    Returns
+    -------
+    Section or None
+    """
+    truth, predicted = subject.true_numbers, subject.predicted_numbers
+    if truth is None or predicted is None:
+        return None
+    assessed, baselines = np.isfinite(truth), {}
+    if held_out is not None:
+        predicted = as_numbers(held_out.predicted, subject.bags)
+        assessed &= np.isfinite(predicted)
+        baselines = {
+            f"baseline: {name}": as_numbers(other.predicted, subject.bags)
+            for name, other in held_out.baselines.items()
+        }
+        how = (
+            f"Errors by {held_out.how}: each bag was predicted by a model that was not fitted on "
+            "it."
+        )
+    else:
+        assessed, how = _not_in_training(assessed, seen)
+    if not assessed.any():
+        return None
+    if not baselines:
+        baselines = {"baseline: their mean": np.full(len(truth), truth[assessed].mean())}
+    models = {"this model": predicted} | baselines
+    parts: list[Any] = [how, _measures(models, truth, assessed)]
+    own = number_measures(truth[assessed], predicted[assessed])["MAE"]
+    for name, other in baselines.items():
+        rival = number_measures(truth[assessed], other[assessed])["MAE"]
+        if rival <= own and not np.array_equal(other, predicted):
+            parts.append(
+                f"The model is not better than the {name.replace(':', '')}: mean absolute error "
+                f"{own:.3f} against {rival:.3f}."
+            )
+    bags = np.flatnonzero(assessed)
+    titles = [
+        f"{subject.bag_names[i]}: observed {truth[i]:.4g}, predicted {predicted[i]:.4g}"
+        for i in bags
+    ]
+    plot = scatter(
+        truth[bags],
+        predicted[bags],
+        bags.tolist(),
+        titles,
+        x_label="observed",
+        y_label="predicted",
+        caption="Each point is a bag; on the line the prediction is right.",
+        alt=f"Predicted against observed numbers of {len(bags):,} bags.",
+    )
+    parts.append(SideBySide([plot, _largest_errors(subject, truth, predicted, bags)]))
+    return Section("How well it does", *parts)
+
+
+def errors_of(subject: Subject, held_out: HeldOut | None) -> Floats | None:
+    """The absolute error of each bag, NaN where its number is not known."""
+    if subject.true_numbers is None or subject.predicted_numbers is None:
+        return None
+    predicted = subject.predicted_numbers
+    if held_out is not None:
+        predicted = as_numbers(held_out.predicted, subject.bags)
+    return np.abs(predicted - subject.true_numbers)
+
+
+def as_numbers(values: Array, bags: Bags) -> Floats:
+    """Held-out predictions as numbers, NaN where there is none."""
+    listed = np.asarray(values).tolist()
+    if len(listed) != len(bags):
+        raise InputError(
+            f"{len(listed)} held-out predictions were given for {len(bags)} bags: give one each."
+        )
+    return np.array([np.nan if v is None else float(v) for v in listed])
+
+
+def _not_in_training(assessed: Bools, seen: Bools | None) -> tuple[Bools, str]:
+    if seen is None:
+        return assessed, "If the model was fitted on these bags, " + _OPTIMISTIC
+    if not (assessed & ~seen).any():
+        return assessed, "The model was fitted on these bags, so " + _OPTIMISTIC
+    if not seen.any():
+        return assessed, "The model was not fitted on any of these bags."
+    new = assessed & ~seen
+    return new, (
+        f"Errors are those of the {int(new.sum()):,} bags that the model was not fitted on; "
+        f"{int(seen.sum()):,} others were in its training."
+    )
+
+
+def _measures(models: Mapping[str, Floats], truth: Floats, assessed: Bools) -> Table:
+    rows = [number_measures(truth[assessed], found[assessed]) for found in models.values()]
+    squares = [np.sqrt(np.mean((truth - found)[assessed] ** 2)) for found in models.values()]
+    columns: dict[str, list[Any]] = {"model": list(models)}
+    columns |= {name: [row[name] for row in rows] for name in rows[0]}
+    columns["RMSE"] = [float(value) for value in squares]
+    n_bags = int(assessed.sum())
+    caption = f"{n_bags:,} bags; R2 and Spearman are better when higher, MAE and RMSE when lower"
+    return Table(columns, caption)
+
+
+def _largest_errors(subject: Subject, truth: Floats, predicted: Floats, bags: Array) -> Table:
+    errors = np.abs(truth - predicted)[bags]
+    worst = bags[np.argsort(-errors, kind="stable")[:MOST_ERRORS]]
+    columns = {
+        "bag": [subject.bag_names[i] for i in worst],
+        "observed": truth[worst].tolist(),
+        "predicted": predicted[worst].tolist(),
+        "error": (predicted - truth)[worst].tolist(),
+    }
+    return Table(columns, "The largest errors", bags=worst.tolist())
