@@ -251,8 +251,9 @@ def _features(source: Source, request: Request) -> list[str]:
         kinds = ", ".join(f"{name!r} ({source.kind(name)})" for name in odd[:10])
         raise InputError(
             f"these columns are not numbers: {kinds}{', ...' if len(odd) > 10 else ''}. Name the "
-            "feature columns with features=[...], leave these out with exclude=[...], or say what "
-            "they are with bag=, label=, label_set= or instance_label=."
+            "feature columns with features=[...], leave these out with exclude=[...], keep them "
+            "beside the results with meta=[...], or say what they are with bag=, label= or "
+            "label_set=."
         )
     if not left:
         raise InputError(f"no feature column is left of {listed(source.names)}.")
