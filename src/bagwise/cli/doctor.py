@@ -119,7 +119,10 @@ def _gpu() -> dict[str, Any]:
         return {"torch": torch.__version__, "cuda": "none found"}
     devices = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
     names = [f"{device.name}, {device.total_memory / 2**30:.0f} GiB" for device in devices]
-    return {"torch": torch.__version__, "cuda": names}
+    kernels = "absent: plain torch is used, which is slower"
+    if importlib.util.find_spec("triton") is not None:
+        kernels = str(importlib.import_module("triton").__version__)
+    return {"torch": torch.__version__, "cuda": names, "triton": kernels}
 
 
 def _data(broken: list[str]) -> dict[str, Any]:
