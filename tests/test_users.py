@@ -59,3 +59,10 @@ def test_a_user_reaches_the_goal(user, folder, capsys):
     if folder.name == "pathology":
         precision = printed["python precision.py maps/top_patches.csv truth.csv"]
         assert float(re.search(r"first patch: ([\d.]+)", precision)[1]) >= 0.7
+    if folder.name == "ecologist":
+        files = ("annotated.csv", "corrected.csv", "predicted.instances.csv")
+        texts = [printed[f"python accuracy.py {name} truth.csv"] for name in files]
+        before, after, new = (float(re.search(r"right: ([\d.]+)", text)[1]) for text in texts)
+        assert before >= 0.8
+        assert after >= before
+        assert new >= 0.8

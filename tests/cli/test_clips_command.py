@@ -196,6 +196,22 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
     assert "every label is a choice" in unlabelled.stderr
 
 
+def test_a_fit_has_background_and_doubts_sets_where_asked(run, clips, tmp_path):
+    pytest.importorskip("skops")
+    out = tmp_path / "model.skops"
+    words = ("fit", joined(clips), "--label-set", "species", "-o", out, "-m")
+    result = run(*words, "orlr", "--background", "--noisy-sets", "--set", "missing=0.25")
+    assert result.exit_code == 0, result.stderr
+    model, facts = load_model(out)
+    assert model[-1].background_label_ == "background"
+    assert model[-1].missing_ == 0.25  # --set is more specific
+    assert 0 < model[-1].spurious_ < 0.5
+    assert facts["parameters"]["spurious"] == "learn"
+    for option in ("--background", "--noisy-sets"):
+        refused = run(*words, "m3miml", option, "--force")
+        assert f"{option} is not for m3miml" in refused.stderr
+
+
 def test_what_needs_times_says_so(run, clips, tmp_path):
     table = joined(clips)
     rows = [list(row.values()) for row in read_rows(table)]

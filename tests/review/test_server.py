@@ -595,7 +595,7 @@ class TestPage:
             page.wait_for_selector("#choices button")
             page.keyboard.press("d")
             page.wait_for_selector("#doubts:not([hidden])")
-            assert "--set missing=learn" in page.inner_text("#doubts-text")
+            assert "--noisy-sets" in page.inner_text("#doubts-text")
 
     def test_ten_thousand_instances(self, open_page, sidecar):
         bags, sets, _ = recordings(n_bags=2900)

@@ -30,21 +30,12 @@ def annotate(
         options.output_option("FILE", "The instances with their labels, .parquet, .csv or .tsv."),
     ],
     columns: options.Columns,
-    background: Annotated[
-        bool, options.flag("--background", "Some instances belong to none of the labels.")
-    ] = False,
+    background: options.Background = False,
     background_above: options.BackgroundAbove = None,
     probabilities: Annotated[
         bool, options.flag("--probabilities", "Add a column with the probability of each label.")
     ] = False,
-    noisy_sets: Annotated[
-        bool,
-        options.flag(
-            "--noisy-sets",
-            "Label sets may miss labels or list too many: learn how often, and list the sets in "
-            "doubt.",
-        ),
-    ] = False,
+    noisy_sets: options.NoisySets = False,
     raven: Annotated[
         Path | None,
         options.option(
@@ -127,11 +118,8 @@ def annotate(
         refuse_existing([label_studio, interface], force=force, inputs=[file])
     method = find_method("orlr")
     components, filled = options.n_components(pca), options.check_impute(impute)
-    values = options.parse_parameters(parameters)
-    if background:
-        values["background"] = True
-    if noisy_sets:
-        values = {"missing": "learn", "spurious": "learn", "random_state": 0} | values
+    flags = options.annotator_parameters(method, background=background, noisy_sets=noisy_sets)
+    values = flags | options.parse_parameters(parameters)
     columns = _with_old_spelling(columns)
     if background_above is not None and values.get("background", False) is False:
         raise InputError("--background-above needs --background.")

@@ -138,7 +138,7 @@ def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
     elif name.endswith((".json", ".jsonl")):
         with format_errors(path):
             entries = read_lines(path) if name.endswith("l") else read_annotated(path)
-        found = Known([Correction(*entry) for entry in entries])
+        found = Known([Correction(*entry) for entry in entries], sets=_read_sets(path))
     elif name.endswith(tuple(endings)):
         found = Known(_read_table(path), sets=_read_sets(path))
     else:
@@ -174,8 +174,10 @@ def _read_sets(path: Path) -> list[SetCorrection]:
     from bagwise.io.table import read_written
     from bagwise.review import SetCorrection
 
-    beside = path.with_name(f"{path.stem}.sets{path.suffix}")
-    if not beside.is_file():
+    endings = dict.fromkeys([path.suffix, ".csv"])  # JSON has no form of its own
+    places = [path.with_name(f"{path.stem}.sets{ending}") for ending in endings]
+    beside = next((place for place in places if place.is_file()), None)
+    if beside is None:
         return []
     columns = read_written(beside, ["bag", "label", "present"])
     texts = [str(value).lower() for value in columns["present"]]

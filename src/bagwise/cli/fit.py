@@ -40,6 +40,8 @@ def fit(
     ] = None,
     pca: options.Pca = None,
     impute: options.Impute = None,
+    background: options.Background = False,
+    noisy_sets: options.NoisySets = False,
     no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
@@ -77,7 +79,8 @@ def fit(
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
     chosen = find_method(method)
     components, filled = options.n_components(pca), options.check_impute(impute)
-    values = options.parse_parameters(parameters) | _drawn(chosen, folds, seed)
+    flags = options.annotator_parameters(chosen, background=background, noisy_sets=noisy_sets)
+    values = flags | options.parse_parameters(parameters) | _drawn(chosen, folds, seed)
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
     check_task(task, positive)
     estimator = make_for_task(chosen, settings, task)

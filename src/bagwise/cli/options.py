@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bagwise._methods import CSP, METHODS
+from bagwise._methods import CSP, METHODS, Method
 from bagwise.exceptions import InputError
 
 
@@ -169,6 +169,30 @@ def parameters_by_method(values: Mapping[str, Any], methods: Iterable[str]) -> d
     return found
 
 
+def annotator_parameters(method: Method, *, background: bool, noisy_sets: bool) -> dict[str, Any]:
+    """``--background`` and ``--noisy-sets`` as parameters; refused where a method has none.
+
+    Parameters
+    ----------
+    method : Method
+        What will be fitted.
+    background, noisy_sets : bool
+        Whether the options were given.
+
+    Returns
+    -------
+    dict
+    """
+    found: dict[str, Any] = {"background": True} if background else {}
+    if noisy_sets:
+        found |= {"missing": "learn", "spurious": "learn", "random_state": 0}
+    odd = [name for name in found if name not in method.parameters]
+    if odd:
+        option = "--background" if odd[0] == "background" else "--noisy-sets"
+        raise InputError(f"{option} is not for {method.name}: use it with -m orlr.")
+    return found
+
+
 def _value(text: str) -> Any:
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
@@ -204,7 +228,7 @@ File = Annotated[
     typer.Argument(
         metavar="FILE",
         show_default=False,
-        help="CSV, TSV, Parquet or npz file, or a folder of HDF5 files.",
+        help="CSV, TSV, Parquet or npz file, or a folder of HDF5 or BirdNET files.",
     ),
 ]
 
@@ -393,6 +417,14 @@ Corrections = Annotated[
         help="Labels of instances that somebody looked at, held fixed: from `bagwise review`, a "
         "table with the columns bag, row and label, .jsonl, an export of Label Studio (.json), or "
         ".txt files of Raven or Audacity.",
+    ),
+]
+Background = Annotated[bool, flag("--background", "Some instances belong to none of the labels.")]
+NoisySets = Annotated[
+    bool,
+    flag(
+        "--noisy-sets",
+        "Label sets may miss labels or list too many: learn how often, and list the sets in doubt.",
     ),
 ]
 BackgroundAbove = Annotated[

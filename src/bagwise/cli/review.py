@@ -86,7 +86,7 @@ def review(
 
     In a table of sound clips (file, start, end) the clips are played and, with matplotlib, drawn as
     spectrograms, where the recordings are found. Space plays and never decides. The page also lists
-    the label sets that the model doubts, if it was fitted with --set missing=learn spurious=learn.
+    the label sets that the model doubts, if it was fitted with --noisy-sets.
 
     ```
     bagwise review model.skops syllables.csv --audio clip

@@ -193,7 +193,7 @@ function seeDoubts(yes) {
 function showDoubts({ doubts }) {
   seeDoubts(true);
   at("alert").hidden = true;
-  const none = "This model takes every label set for right. Fit one that does not: bagwise fit -m orlr --set missing=learn --set spurious=learn.";
+  const none = "This model takes every label set for right. Fit one that does not: bagwise fit -m orlr --noisy-sets.";
   const some = "The model finds these label sets unlikely. Listen or look, then decide: bagwise fit --corrections uses what you decide.";
   const calm = "No label set is in doubt.";
   at("doubts-text").textContent = doubts === null ? none : doubts.length ? some : calm;
