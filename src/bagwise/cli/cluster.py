@@ -46,9 +46,10 @@ def cluster(
 
     Reads a file of bags; those without labels take part with their instances alone. Writes a row
     per instance: its bag, its row there, its cluster, and the class that the cluster refines. With
-    as many clusters as labels the clusters are the classes; with more, sub-classes. With -o
-    out.parquet, a page with tables and maps goes to out.html. Instances are standardised unless
-    --no-scale.
+    as many clusters as labels the clusters are the classes; with more, sub-classes. Instances that
+    probably have the same label, by ORed logistic regression, are drawn together; --set alpha=0.7
+    uses the constraints of the paper instead. With -o out.parquet, a page with tables and maps goes
+    to out.html. Instances are standardised unless --no-scale.
 
     ```
     bagwise cluster words.csv --bag bag --label-set label_set -k 24 -o clusters.parquet
@@ -63,7 +64,7 @@ def cluster(
 
     from bagwise._methods.ready_made import instance_steps
     from bagwise._validation import check_bags
-    from bagwise.cli.reading import note_labels, note_width, read_columns
+    from bagwise.cli.reading import note_labels, read_columns
     from bagwise.extras import import_extra
     from bagwise.report._clusters import cluster_page, cluster_summary, clustered_instances
 
@@ -71,7 +72,10 @@ def cluster(
         for module in ("jinja2", "matplotlib"):
             import_extra(module, extra="report")
     components, filled = options.n_components(pca), options.check_impute(impute)
-    model = CSP.make({**options.parse_parameters(parameters), "n_clusters": n_clusters})
+    values = options.parse_parameters(parameters)
+    if "alpha" not in values:  # the weight of the other constraints
+        values = {"constraints": "posterior"} | values
+    model = CSP.make({**values, "n_clusters": n_clusters})
     data = read_columns(file, columns, memory_limit)
     note_labels(data, columns)
     # Gaps are refused before they are scaled.
@@ -80,7 +84,6 @@ def cluster(
     known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()
     bags = data.bags
     note_features(bags)
-    note_width(bags, components)
     steps = instance_steps(scale=not no_scale, sparse=bags.is_sparse, pca=components, impute=filled)
     for _, step in steps:
         bags = step.fit_transform(bags)
