@@ -19,11 +19,10 @@ from typing import Any
 from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import StandardScaler
 
-from bagwise._methods import METHODS
+from bagwise._methods import METHODS, audited_model
 from bagwise.assumptions import AssumptionCheck, check_assumptions
-from bagwise.assumptions._check import Row
+from bagwise.assumptions._check import Row, overview
 from bagwise.classification import PrimalDualMISVM
-from bagwise.cli.audit import audited_model, overview
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 
 from .peers import peers

@@ -1,6 +1,6 @@
 """Fit a model on bags with a clue that its assumption forbids, then move the clue."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -343,3 +343,28 @@ def _scores(model: Any, bags: Bags) -> Floats:
 
 def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None
+
+
+def overview(checks: Mapping[str, AssumptionCheck]) -> dict[str, list[str]]:
+    """A table with a row per method, from their audits.
+
+    Parameters
+    ----------
+    checks : mapping of str to AssumptionCheck
+        The audits, by method.
+
+    Returns
+    -------
+    dict of str to list
+        A column per key.
+    """
+    columns = {"method": list(checks), "keeps": [check.keeps for check in checks.values()]}
+    return columns | {test: [_cell(check, test) for check in checks.values()] for test in TESTS}
+
+
+def _cell(check: AssumptionCheck, test: str) -> str:
+    row, passes = check.worst(test), check.passes(test)
+    if row.change:
+        return "yes" if passes else "no"
+    means = [sum(values) / len(values) for values in (row.as_trained, row.moved)]
+    return " → ".join(f"{mean:.2f}" for mean in means) + (" passes" if passes else "")

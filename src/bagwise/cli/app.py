@@ -149,7 +149,7 @@ def _options(
     ] = False,
     debug: Annotated[bool, flag("--debug", "Show where in the code an error arose.")] = False,
 ) -> None:
-    """Learn from bags when only the bags are labelled.
+    """Multiple-instance learning (MIL): learn from labelled bags of unlabelled instances.
 
     A table has one row per instance and a column that names its bag. bagwise learns to predict the
     label of bags and says which instance decided. Results go to stdout (`--json` for programs),

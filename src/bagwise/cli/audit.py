@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from bagwise._methods import METHODS, Method, find_method, make_model
+from bagwise._methods import METHODS, audited_model, find_method
 from bagwise.cli import options
 from bagwise.cli.output import as_records, computing, print_json, print_table
-
-if TYPE_CHECKING:
-    from bagwise.assumptions import AssumptionCheck
 
 
 def audit(
@@ -46,6 +42,7 @@ def audit(
     ```
     """
     from bagwise.assumptions import check_assumptions
+    from bagwise.assumptions._check import overview
     from bagwise.base._pipelines import kept_assumption
 
     available = [found.name for found in METHODS.values() if found.available]
@@ -70,54 +67,6 @@ def audit(
         print_table(_shown(check.table()), title=f"{name} keeps: {check.keeps}")
     else:
         print_table(overview(checks), title="AUC as trained → after the move (worst decoy)")
-
-
-def audited_model(method: Method, parameters: Mapping[str, Any]) -> Any:
-    """Make the model of an audit: instances standardised, the other parameters at their defaults.
-
-    No test depends on where scores become positive. The cross-validation that places the threshold
-    is therefore left out, which saves most of the time of a kernel machine.
-
-    Parameters
-    ----------
-    method : Method
-        The method.
-    parameters : mapping
-        Its parameters.
-
-    Returns
-    -------
-    estimator
-    """
-    plain = {"threshold": "zero"} if "threshold" in method.parameters else {}
-    return make_model(method, {**plain, **parameters}, scale=True, sparse=False)
-
-
-def overview(checks: Mapping[str, AssumptionCheck]) -> dict[str, list[str]]:
-    """A table with a row per method, from their audits.
-
-    Parameters
-    ----------
-    checks : mapping of str to AssumptionCheck
-        The audits, by method.
-
-    Returns
-    -------
-    dict of str to list
-        A column per key.
-    """
-    from bagwise.assumptions._check import TESTS
-
-    columns = {"method": list(checks), "keeps": [check.keeps for check in checks.values()]}
-    return columns | {test: [_cell(check, test) for check in checks.values()] for test in TESTS}
-
-
-def _cell(check: AssumptionCheck, test: str) -> str:
-    row, passes = check.worst(test), check.passes(test)
-    if row.change:
-        return "yes" if passes else "no"
-    means = [sum(values) / len(values) for values in (row.as_trained, row.moved)]
-    return " → ".join(f"{mean:.2f}" for mean in means) + (" passes" if passes else "")
 
 
 def _shown(table: dict[str, list[Any]]) -> dict[str, list[str]]:

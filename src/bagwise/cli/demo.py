@@ -61,8 +61,8 @@ def demo(
     text = render_page(
         "bagwise: a demonstration",
         sections,
-        lead="Learning from bags when only the bags are labelled, on data that came with the "
-        "package. Every number was computed just now.",
+        lead="Multiple-instance learning: bags are labelled, the instances in them are not. The "
+        "data came with the package, and every number was computed just now.",
         footer=f"Made by bagwise {__version__} with `bagwise demo`.",
     )
     page.write_text(text, encoding="utf-8")
