@@ -172,7 +172,7 @@ def test_bags_of_other_features(refused):
         ("cut.skops", "damaged"),
         ("empty.skops", "damaged"),
         ("garbage.skops", "damaged"),
-        ("slides.csv", "damaged"),
+        ("slides.csv", "the model comes first"),
         ("zip.skops", "not written by bagwise"),
         ("folder.csv", "folder.csv"),
         ("future.skops", "9.0.0"),
@@ -258,7 +258,7 @@ def test_a_value_that_cannot_be(refused, words, message):
         (("demo", "-o", "folder.csv"), "exists already"),
         (("doctor", "now"), "now"),
         (("review", "absent.csv", "--no-browser", "--model", "model.skops"), "absent.csv"),
-        (("review", "slides.csv", "--no-browser"), "--model"),
+        (("review", "slides.csv", "--no-browser"), "bagwise review MODEL FILE"),
         (
             ("review", "slides.csv", "--no-browser", "--model", "model.skops", "-o", "slides.csv"),
             "",

@@ -148,7 +148,6 @@ def annotate(
         corrected.locate(data)
     known = known_labels(corrected, bags, written, background=values.get("background"))
     sets = with_known(sets, known, bags, written.values())
-    note_features(bags)
     with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
         found = annotation_table(
@@ -163,6 +162,7 @@ def annotate(
     if noisy_sets:
         found |= _doubt_columns(doubts, found["bag"])
     found = with_places(found, data)
+    note_features(bags)
     write_columns(output, found, force=force)
     for program, folder in folders.items():
         nothing = getattr(final_estimator(model), "background_label_", None)

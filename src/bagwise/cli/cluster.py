@@ -83,7 +83,6 @@ def cluster(
     labels_of_bags = data.labels if data.label_sets is None else data.label_sets
     known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()
     bags = data.bags
-    note_features(bags)
     steps = instance_steps(scale=not no_scale, sparse=bags.is_sparse, pca=components, impute=filled)
     for _, step in steps:
         bags = step.fit_transform(bags)
@@ -91,6 +90,7 @@ def cluster(
         model.fit(bags, known)
     instances = with_places(clustered_instances(model, data.bags, known), data)
     write_columns(output, instances, force=force)
+    note_features(data.bags)
     note(f"{data.bags.n_instances} instances in {n_clusters} clusters: {output}")
     summary = cluster_summary(model)
     if not no_report:

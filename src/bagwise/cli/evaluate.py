@@ -153,9 +153,14 @@ def evaluate(
     for name, model in plain.items():
         if name.replace(" ", "-") not in chosen:
             models[f"baseline: {name}"] = model
-    note_features(bags)
     with computing("Cross-validating", total=len(models) * len(splits)) as step:
         steps = _steps(models, folds, repeats)
+
+        def after_fold() -> None:
+            if (done := next(steps)) == next(_steps(models, folds, repeats)):  # the first
+                note_features(bags)
+            step(done)
+
         comparison = compare(
             models,
             bags,
@@ -163,7 +168,7 @@ def evaluate(
             cv=splits,
             groups=groups,
             scoring=scores,
-            after_fold=lambda: step(next(steps)),
+            after_fold=after_fold,
         )
     measure = None if scores is None else scores[0]
     differences = comparison.differences(measure)

@@ -117,10 +117,10 @@ def fit(
     targets: Any = y.codes if coded else y.values
     if y.has_sets:
         targets = with_known(y.tolist(), known, bags, names)
-    note_features(bags)
     targets = targets if numbers is None else numbers
     with computing(f"Fitting {chosen.name} on {len(bags)} bags"):
         model.fit(bags, targets, **fit_arguments(model, instance_labels=known, groups=groups))
+    note_features(bags)
     if checkpoint is not None:  # which is gone, and of no meaning where the model is used
         model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
     facts = {

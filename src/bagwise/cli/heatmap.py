@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.output import computing, note, print_json
+from bagwise.cli.output import computing, note, note_features, print_json
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -121,6 +121,7 @@ def heatmap(
     n_slides = len(data.bags)
     with computing(f"Mapping {n_slides} slides", total=n_slides) as step:
         page = maps.save(output, force=force, after_slide=step)
+    note_features(data.bags)
     note(f"{n_slides} slides in {output}. Open this page in a browser, the .geojson in QuPath:")
     if json:
         counts = {"slides": n_slides, "patches": data.bags.n_instances}

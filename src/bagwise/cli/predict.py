@@ -71,7 +71,6 @@ def predict(
     )
     bags = data.bags
     classes = metadata.get("classes")
-    note_features(bags)
     with progress(f"Predicting {len(bags)} bags"):
         separator = metadata.get("columns", {}).get("separator", ";")
         predictions = bag_table(fitted, bags, classes=classes, separator=separator)
@@ -90,6 +89,7 @@ def predict(
             instances = with_places(instances, data)
         predictions = kept_of_bags(predictions, data)
     write_columns(output, predictions, force=force)
+    note_features(bags)
     note(f"{len(bags)} bags: {output}")
     if instances is not None:
         write_columns(beside, instances, force=force)

@@ -117,11 +117,11 @@ def report(
         facts={name: value for name, value in facts.items() if value is not None}
         | {"written by": f"bagwise {metadata['bagwise_version']}"},
     )
-    note_features(data.bags)
     with progress(f"Writing a page about {len(data.bags)} bags"):
         page.save(output, force=force)
     size = output.stat().st_size
     shown_size = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size / 1e3:.0f} kB"
+    note_features(data.bags)
     note(f"{len(data.bags)} bags, {shown_size}. Open this page in a browser:")
     if json:
         result = {"model": model, "file": file, "bags": len(data.bags), "bytes": size}

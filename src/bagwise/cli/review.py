@@ -143,7 +143,6 @@ def review(
         raise InputError(f"{model} says nothing about instances: review a model of -m orlr.")
     decided = read_corrections(sidecar) if sidecar.exists() else []
     changed = read_set_corrections(sidecar) if sidecar.exists() else []
-    note_features(bags)
     with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         sets = [None] * len(bags) if known is None else known.as_sets().tolist()
         queue = ReviewQueue(
@@ -155,6 +154,7 @@ def review(
             set_corrections=changed,
             limit=limit,
         )
+    note_features(bags)
     doubts_sets = getattr(estimator, "missing_", 0) or getattr(estimator, "spurious_", 0)
     with Corrections(sidecar) as corrections:
         with ReviewServer(
