@@ -9,7 +9,7 @@ from sklearn import get_config
 from bagwise.bags import Bags
 from bagwise.engines import in_blocks, row_blocks
 from bagwise.engines.arrays import extremes
-from bagwise.engines.mapped import is_mapped
+from bagwise.engines.mapped import is_mapped, release_pages
 from bagwise.exceptions import InputError
 
 # Fourth powers (products of squared norms) stay within float64.
@@ -93,8 +93,8 @@ def check_values(
 def _extremes(bags: Bags) -> tuple[float, float]:
     """Smallest and largest value, read in blocks; NaN where a value is NaN.
 
-    A file is read once: bags chosen from it later have values between those of the file, and a
-    sample shows how large they are at least.
+    A file is read once: bags chosen from it later have values between those of the file, and
+    their first rows show how large they are at least.
     """
     table = bags.source
     if not is_mapped(table):
@@ -106,7 +106,8 @@ def _extremes(bags: Bags) -> tuple[float, float]:
     if bags.is_gathered and id(table) in _KNOWN:
         return low, high
     if max(-low, high) <= SINGLE_RANGE[1]:  # not NaN either
-        sample = extremes(bags.rows(slice(None, None, 1 + bags.n_instances // SAMPLE)))
+        sample = extremes(bags.rows(slice(0, SAMPLE)))
+        release_pages(table)
         if max(-sample[0], sample[1]) >= SINGLE_RANGE[0]:
             return sample
     return _read_extremes(bags)
