@@ -152,3 +152,25 @@ def test_a_changed_label_set_counts_as_if_it_had_been_given():
     assert queue.likeliest(one, missing) == bags.offsets[one] + row
     strangers = [SetCorrection("nobody", "wren", True), SetCorrection(bags.ids[0], "emu", True)]
     ReviewQueue(model, bags, sets, set_corrections=strangers)
+
+
+def test_a_label_that_the_bag_does_not_list_is_added_to_its_set():
+    model, bags, sets, _ = fitted()
+    one = next(i for i, s in enumerate(sets) if len(s) == 1 and bags.sizes[i] > 2)
+    first = int(bags.offsets[one])
+    queue = ReviewQueue(model, bags, sets)
+    before = queue.posterior.copy()
+    shares = model.predict_proba_instances(bags[one : one + 1])[0]
+    others = sorted(set(BIRDS.tolist()) - sets[one], key=lambda name: -shares[name == BIRDS][0])
+    assert queue.other_labels(first) == others
+    assert first not in queue.chosen
+    queue.decide(first, others[0])
+    assert queue.labels_of(one) == sorted(sets[one] | {others[0]})
+    assert queue.guess(first) == others[0]
+    assert queue.other_labels(first) == others[1:]
+    said = [Correction(bags.ids[one], 0, int(bags.sizes[one]), others[0])]
+    again = ReviewQueue(model, bags, sets, corrections=said)
+    assert_allclose(again.posterior, queue.posterior, rtol=1e-12)
+    queue.decide(first, None)
+    assert queue.labels_of(one) == sorted(sets[one])
+    assert_allclose(queue.posterior, before, rtol=1e-12)

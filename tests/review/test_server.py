@@ -590,6 +590,24 @@ class TestPage:
             page.wait_for_selector("#card:not([hidden])")
         assert read_corrections(sidecar) == []
 
+    def test_a_label_that_the_bag_does_not_list(self, open_page, sidecar):
+        with serving(sidecar) as (address, _), closing(open_page(address)) as page:
+            page.wait_for_selector("#choices button")
+            while not page.evaluate("card.others.length"):
+                decide(page, "s")
+            shown = page.evaluate("card")
+            assert not page.is_visible("#others")
+            page.keyboard.press("m")
+            page.wait_for_selector("#others button")
+            page.keyboard.press(" ")  # never decides
+            decide(page, "Enter")
+            (said,) = read_corrections(sidecar)
+            assert (said.bag, said.row, said.label) == (
+                shown["bag"],
+                shown["row"],
+                shown["others"][0],
+            )
+
     def test_a_model_that_doubts_nothing_says_how_to_fit_one(self, open_page, sidecar):
         with serving(sidecar) as (address, _), closing(open_page(address)) as page:
             page.wait_for_selector("#choices button")

@@ -254,6 +254,7 @@ def card(
         "guess": queue.guess(instance),
         "decided": bool(queue.state[instance] == DECIDED),
         "choices": [{"label": name, "probability": chance[name]} for name in choices],
+        "others": queue.other_labels(instance),
         "neighbours": [
             {
                 "instance": i,

@@ -101,7 +101,10 @@ class ReviewQueue:
         for change in set_corrections:
             if change.bag in self._position and change.label in self._labels:
                 self._change_set(self._position[change.bag], change.label, change.present)
+        self._classes = set(model.classes_.tolist())
         self._known, _ = match_corrections(corrections, bags, self._labels)
+        for bag in range(len(bags)):
+            self._update_set(bag)
         self.posterior = self._annotated(slice(0, len(bags)))
         self.state = np.array([OPEN if label is None else DECIDED for label in self._known])
         self._turn = np.zeros(bags.n_instances, np.int64)
@@ -170,8 +173,29 @@ class ReviewQueue:
             if carried is None or label in carried or label not in labels
         ]
 
+    def other_labels(self, instance: int) -> list[str]:
+        """The labels that its bag does not list, the likeliest by its own features first.
+
+        Parameters
+        ----------
+        instance : int
+            A row of ``bags.instances``.
+
+        Returns
+        -------
+        list of str
+        """
+        listed = set(self.choices(instance))
+        others = [name for name in self.names if name not in listed]
+        if not others or not hasattr(self._model, "predict_proba_instances"):
+            return others
+        bag = self.bag_of(instance)
+        row = instance - int(self._bags.offsets[bag])
+        proba = self._model.predict_proba_instances(self._bags[bag : bag + 1])[row]
+        return sorted(others, key=lambda name: -proba[self.names.index(name)])
+
     def decide(self, instance: int, label: str | None) -> None:
-        """Take a decision into account.
+        """Take a decision into account; a label that the bag does not list is added to its set.
 
         Parameters
         ----------
@@ -183,6 +207,7 @@ class ReviewQueue:
         self._known[instance] = None if label is None else self._labels[label]
         self.state[instance] = OPEN if label is None else DECIDED
         bag = self.bag_of(instance)
+        self._update_set(bag)
         rows = slice(self._bags.offsets[bag], self._bags.offsets[bag + 1])
         self.posterior[rows] = self._annotated(slice(bag, bag + 1))
 
@@ -199,6 +224,7 @@ class ReviewQueue:
             Whether the bag has it; None to take the decision back.
         """
         self._change_set(bag, label, present)
+        self._update_set(bag)
         rows = slice(self._bags.offsets[bag], self._bags.offsets[bag + 1])
         self.posterior[rows] = self._annotated(slice(bag, bag + 1))
         self.chosen = self._least_certain()
@@ -390,8 +416,17 @@ class ReviewQueue:
             changes.pop(self._labels[label], None)
         else:
             changes[self._labels[label]] = present
-        given = self._given[bag]
-        if given is not None:
-            more = {value for value, there in changes.items() if there}
-            less = {value for value, there in changes.items() if not there}
-            self._sets[bag] = (given | more) - less
+
+    def _update_set(self, bag: int) -> None:
+        """The label set as given, as decided, and with the labels that instances are known to have.
+
+        An unknown set stays unknown.
+        """
+        given, changes = self._given[bag], self._set_changes.get(bag, {})
+        if given is None:
+            return
+        more = {value for value, there in changes.items() if there}
+        less = {value for value, there in changes.items() if not there}
+        known = self._known[self._bags.offsets[bag] : self._bags.offsets[bag + 1]]
+        heard = {label for label in known if label is not None} & self._classes
+        self._sets[bag] = ((given | more) - less) | heard

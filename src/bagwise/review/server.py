@@ -40,7 +40,7 @@ _PAGES = {
 }
 _ACTIONS = ("decide", "skip", "move", "undo", "judge")  # of `_Review`, that a page may request
 MOST_DOUBTS = 200  # bags listed
-LEAST_DOUBT = 0.01
+LEAST_DOUBT = 0.02
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -79,6 +79,8 @@ class _Review:
     def __post_init__(self) -> None:
         self._strips = Strips(self.bags)
         self._doubts: list[dict[str, Any]] | None = None
+        if self.media is not None and len(self.media.values):
+            self.media.spectrogram_of("0")  # the first drawing imports matplotlib
         for bag, row in self.corrections.skipped():
             instance = self.queue.find(bag, row)
             if instance is not None:
@@ -143,8 +145,8 @@ class _Review:
     def decide(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Keep a decision: in the file first, then in the queue."""
         instance, label = self._instance(request), request.get("label")
-        if label not in self.queue.choices(instance):
-            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{label!r} is no label of this bag")
+        if label not in self.queue.names:
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, f"{label!r} is no label")
         self._keep(instance, request, label)
         self.queue.decide(instance, label)
         unmet, bag = self.queue.unmet(instance), self.queue.place_of(instance)[0]

@@ -152,6 +152,13 @@ function showChoices() {
     return make("li", {}, button);
   });
   at("choices").replaceChildren(...choices);
+  at("more").open = false;
+  at("more").hidden = card.others.length === 0;
+  at("others").replaceChildren(...card.others.map((label) => {
+    const button = make("button", { type: "button" }, make("span", { className: "label", textContent: label }));
+    button.addEventListener("click", () => decide(label));
+    return make("li", {}, button);
+  }));
 }
 
 function neighbour(item) {
@@ -222,6 +229,11 @@ function doubt(row, i) {
 const actions = {
   u: () => ask("undo", { last: card.last }),
   s: () => ask("skip", { instance: card.instance, after: card.after }),
+  m: () => {
+    at("more").open = !at("more").open;
+    const first = at("others").querySelector("button");
+    if (at("more").open && first) first.focus();
+  },
   p: play,
   " ": play,
   a: () => { autoplay = at("autoplay").checked = !autoplay; },
@@ -237,7 +249,7 @@ document.addEventListener("keydown", (event) => {
   if (event.repeat || event.target.closest("audio")) return; // keys have a meaning of their own there
   const over = card.instance === null || inDoubts;
   if (event.key === "Enter") {
-    if (over || event.target.closest("button, input")) return;
+    if (over || event.target.closest("button, input, summary")) return;
     event.preventDefault();
     decide(card.guess);
   } else if (/^[1-9]$/.test(event.key)) {
