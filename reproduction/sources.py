@@ -116,7 +116,7 @@ def make_overlapping_calls(
             n_calls = 1 + int(len(present) > 1 and rng.uniform() < overlap)
             calling = rng.choice(present, n_calls, replace=False)
             calls = template[calling]
-            if rng.uniform() < silent:
+            if silent > 0 and rng.uniform() < silent:
                 calling = calling[:0]
                 wind = (band - rng.uniform(0, n_bands)) / rng.uniform(1, 4)
                 calls = 20 * np.exp(-0.5 * wind[None] ** 2)

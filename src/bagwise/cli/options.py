@@ -407,7 +407,7 @@ CheckpointFile = Annotated[
     option(
         metavar="PATH",
         help="Save the state of a long fit there now and then; the same command continues from it "
-        "after a crash (pdmisvm, orlr, mimlca).",
+        "after a crash (pdmisvm, orlr, noisy-or, mimlca, plda).",
     ),
 ]
 Corrections = Annotated[
