@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import GridSearchCV
 
 from bagwise import Bags
-from bagwise.auto import AutoBagClassifier, _race
+from bagwise.auto import AutoBagClassifier, _members, _race
 from bagwise.auto._auto import REG
 from bagwise.auto._leaderboard import out_of_fold_score
 from bagwise.auto._members import column_scores, default_members
@@ -273,6 +273,11 @@ def test_too_large_for_memory_is_replaced():
         "nsk (random Fourier)", "mind (200 prototypes)", "minimax (linear)",
         "miles (500 prototypes)",
     }  # fmt: skip
+
+
+def test_too_large_for_memory_without_a_replacement_is_skipped(monkeypatch):
+    monkeypatch.setattr(_members, "_attention", tuple)  # as where torch is not installed
+    bags, y = example(40)
     none = auto(memory_limit=1000, candidates=["nsk", "citation-knn"]).fit(bags, y)
     at = none.leaderboard_["method"].index("citation-knn")
     assert "GB of memory" in none.leaderboard_["skipped"][at]
@@ -295,6 +300,18 @@ def test_large_data_keep_the_standard_assumption(monkeypatch):
     grown = Bags.from_arrays([np.vstack([bag, np.full((1, 5), -9.0)]) for bag in bags])
     fall = model.decision_function(bags) - model.decision_function(grown)
     assert fall.max() < 1e-9
+
+
+def test_attention_replaces_citation_knn_on_large_data(monkeypatch):
+    pytest.importorskip("torch", reason="AttentionMIL is trained with torch")
+    data = make_bags(n_bags=24, random_state=0)
+    options = {"candidates": ["nsk", "citation-knn"], "cv": 2, "random_state": 0}
+    small = AutoBagClassifier(**options).fit(data.bags, data.y)
+    assert "citation-knn" in small.leaderboard_["method"]
+    monkeypatch.setattr(_race, "MOST_BAGS", 20)
+    large = AutoBagClassifier(**options).fit(data.bags, data.y)
+    row = large.leaderboard_["method"].index("attention")
+    assert not large.leaderboard_["skipped"][row]
 
 
 def test_miles_is_replaced_where_its_linear_program_is_large():

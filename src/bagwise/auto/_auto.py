@@ -120,7 +120,8 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
     set kernel, MInD, MILBoost, minimax, MILES, Fisher vectors, MI-SVM with an RBF kernel and
     Citation-kNN. MILES is replaced beyond 3 million bags times instances, where its linear program
     takes minutes. Where there are more than 3,000 bags or 30,000 instances, or `memory_limit`
-    demands it, those that compare all pairs are replaced by methods of linear cost.
+    demands it, those that compare all pairs are replaced by methods of linear cost; Citation-kNN by
+    attention pooling, where torch is installed.
 
     References
     ----------

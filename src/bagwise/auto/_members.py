@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_regressor
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -23,6 +25,7 @@ from bagwise.base._pipelines import kept_assumption
 from bagwise.base._trees import RandomisedTrees, RandomisedTreesRegressor
 from bagwise.classification import (
     MILES,
+    AttentionMIL,
     BagMarginSVM,
     CitationKNN,
     MILBoost,
@@ -125,11 +128,13 @@ class Member:
 
     def fit_all(self, rows: Any, bags: Bags, y: Array) -> Any:
         """Fit it on all bags; the result predicts bags."""
-        if self.final is not None:
-            return clone(self.final).fit(bags, y)
-        if not self.shared:
-            rows = self.embedding.fit_transform(bags)
-        fitted = self._fit_model(rows, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # as in the folds
+            if self.final is not None:
+                return clone(self.final).fit(bags, y)
+            if not self.shared:
+                rows = self.embedding.fit_transform(bags)
+            fitted = self._fit_model(rows, y)
         if self.embedding is None:
             return fitted
         return BagPipeline([("embedding", self.embedding), ("model", fitted)])
@@ -239,7 +244,13 @@ def default_members(*, sets: bool, n_columns: int) -> list[Member]:
     models = _Models(sets, n_columns)
     trees, mind, minimax = _pooled_trees(models), _mind(models), _minimax(models)
     fisher = Member("fisher-vectors", models.logistic(10.0), FisherVector(), shared=False)
-    knn = Member("citation-knn", CitationKNN(), growth=2.0, held=_pairs_of_bags)
+    knn = Member(
+        "citation-knn",
+        CitationKNN(),
+        growth=2.0,
+        held=_pairs_of_bags,
+        replacements=_attention(),
+    )
     if sets:
         orlr = Member("orlr", ORedLogisticRegression(kernel="rbf"))
         return [trees, _random_fourier(models), mind, orlr, minimax, fisher, knn]
@@ -317,6 +328,13 @@ def _misvm() -> Member:
         held=_pairs_of_instances,
         replacements=(Member("pdmisvm", PrimalDualMISVM()), _one_sided()),
     )
+
+
+def _attention() -> tuple[Member, ...]:
+    """Attention pooling, where torch is installed; of large data a few epochs are enough."""
+    if not find_method("attention").available:
+        return ()
+    return (Member("attention", AttentionMIL(n_models=3, max_epochs=30, patience=5)),)
 
 
 def _one_sided() -> Member:
