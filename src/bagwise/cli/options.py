@@ -13,6 +13,7 @@ import typer
 
 from bagwise._methods import CSP, METHODS, Method
 from bagwise.exceptions import InputError
+from bagwise.extras import import_extra
 
 
 def flag(name: str, help: str, *, short: str | None = None, **settings: Any) -> Any:
@@ -66,8 +67,7 @@ def column_names(path: Path) -> list[str]:
     name = path.name.lower()
     try:
         if name.endswith((".parquet", ".pq")):
-            from pyarrow import parquet
-
+            parquet = import_extra("pyarrow.parquet", extra="io")
             return list(parquet.read_schema(path).names)
         if name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz")):
             opened: Any = gzip.open if name.endswith(".gz") else open
