@@ -72,10 +72,7 @@ def cluster(
         for module in ("jinja2", "matplotlib"):
             import_extra(module, extra="report")
     components, filled = options.n_components(pca), options.check_impute(impute)
-    values = options.parse_parameters(parameters)
-    if "alpha" not in values:  # the weight of the other constraints
-        values = {"constraints": "posterior"} | values
-    model = CSP.make({**values, "n_clusters": n_clusters})
+    model = CSP.make({**options.parse_parameters(parameters), "n_clusters": n_clusters})
     data = read_columns(file, columns, memory_limit)
     note_labels(data, columns)
     # Gaps are refused before they are scaled.
