@@ -3,11 +3,12 @@
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from bagwise._sklearn import StrOptions
-from bagwise._types import Floats
+from bagwise._types import Array, Floats
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
@@ -17,7 +18,7 @@ from bagwise.pairwise import DISTANCES, distances_between
 
 
 @with_parameters
-class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
+class BagDissimilarity(TransformerMixin, BagEstimator):
     """Represent each bag by its distances to prototype bags (MInD, Cheplygina 2015).
 
     The result is a 2-D array with one row per bag, for any scikit-learn model.
@@ -53,9 +54,12 @@ class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEst
     --------
     >>> from bagwise.embedding import BagDissimilarity
     >>> bags = [[[0.0], [1.0]], [[3.0]]]
-    >>> BagDissimilarity(kind="meanmin").fit_transform(bags)
+    >>> model = BagDissimilarity(kind="meanmin")
+    >>> model.fit_transform(bags)
     array([[0. , 2.5],
            [2. , 0. ]])
+    >>> model.get_feature_names_out().tolist()
+    ['distance_0', 'distance_1']
     """
 
     _parameter_constraints = {"kind": [StrOptions(set(DISTANCES))]}
@@ -105,6 +109,20 @@ class BagDissimilarity(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEst
     def _distances(self, bags: Bags) -> Floats:
         return distances_between(bags, self.prototypes_, kind=self.kind, metric=self.metric)
 
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.prototypes_)
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns: "distance_" and the id of the prototype, or its number.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Present for compatibility with pipelines.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        names = [f"distance_{name}" for name in self.prototypes_.names]
+        if len(set(names)) < len(names):  # ids need not be distinct
+            names = [f"{name}_{k}" for k, name in enumerate(names)]
+        return np.array(names, dtype=object)

@@ -7,8 +7,10 @@ from bagwise.inspection._comparison_displays import DifferenceDisplay, RankDispl
 from bagwise.inspection._doubts import doubted_bags
 from bagwise.inspection._fit_displays import ComparisonDisplay, ObjectiveDisplay
 from bagwise.inspection._heat_maps import HeatMapDisplay
+from bagwise.inspection._importance import permutation_importance
 from bagwise.inspection._instance_displays import (
     InstanceScoreDisplay,
+    KeyFeatureDisplay,
     KeyInstanceDisplay,
     PosteriorDisplay,
 )
@@ -21,6 +23,7 @@ __all__ = [
     "DifferenceDisplay",
     "HeatMapDisplay",
     "InstanceScoreDisplay",
+    "KeyFeatureDisplay",
     "KeyInstanceDisplay",
     "ObjectiveDisplay",
     "PosteriorDisplay",
@@ -30,6 +33,7 @@ __all__ = [
     "instance_attributions",
     "instance_table",
     "key_instance_table",
+    "permutation_importance",
 ]
 
 __getattr__ = missing_name("bagwise.inspection")

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
-from bagwise.base._pipelines import instance_model
+from bagwise.base._pipelines import instance_model, predicts_numbers
 from bagwise.exceptions import InputError
 from bagwise.extras import import_extra
 from bagwise.inspection._axes import AxesDisplay, plain_frame, plain_legend
@@ -90,6 +90,9 @@ class InstanceScoreDisplay(AxesDisplay):
         """
         shown = check_bags(None, X, reset=True, allow_nan=True)[:max_bags]
         model, bags = scoring_model(estimator, shown)
+        if predicts_numbers(model):
+            keys = key_instance_table(model, bags, label=label)["key_instance"]  # refuses a label
+            return cls.from_predictions(bags, model.score_instances(bags), keys, ax=ax)
         scores, keys = model.score_instances(bags), model.key_instances(bags, label=label)
         if scores.ndim == 1:
             which = f"for {model.classes_[1]}"
@@ -316,6 +319,168 @@ def _check_image_shape(bags: Bags, image_shape: tuple[int, ...]) -> None:
             f"an image of shape {image_shape} has {int(np.prod(image_shape))} values, while "
             f"an instance has {bags.n_features} features."
         )
+
+
+@dataclass(eq=False)
+class KeyFeatureDisplay(AxesDisplay):
+    """Show what distinguishes the key instance of a bag: its features among those of the others.
+
+    Make one with `from_estimator` or `from_predictions`. Features are in standard deviations over
+    the instances of all given bags; those in which the key instance is farthest from the mean of
+    the other instances of its bag come first.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_instances_in_bag, n_features)
+        The standardised features of the bag, as shown.
+    key : int
+        The row of the key instance.
+    feature_names : sequence of str
+        The names of the features.
+    title : str
+        What is written above.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        The axes.
+    figure_ : matplotlib Figure
+        The figure.
+
+    Examples
+    --------
+    >>> from bagwise.classification import SingleInstanceClassifier
+    >>> from bagwise.inspection import KeyFeatureDisplay
+    >>> bags = [[[0.0, 1.0], [0.1, 0.0]], [[0.2, 1.0]], [[0.1, 0.5], [3.0, 0.5]], [[2.5, 0.0]]]
+    >>> model = SingleInstanceClassifier().fit(bags, ["no", "no", "yes", "yes"])
+    >>> KeyFeatureDisplay.from_estimator(model, bags, bag=2)  # doctest: +SKIP
+    """
+
+    values: Array
+    key: int
+    feature_names: Sequence[str]
+    title: str = ""
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        bag: Any = 0,
+        label: Any = None,
+        max_features: int = 15,
+        ax: Any = None,
+    ) -> Self:
+        """Find the key instance of a bag and show its features.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A fitted classifier or regressor with ``key_instances``, or a pipeline that ends in one.
+        X : Bags or anything accepted as bags
+            The bags.
+        bag : int or object, default=0
+            The place of the bag, or its id.
+        label : object, default=None
+            The class to explain; by default the class predicted for the bag.
+        max_features : int, default=15
+            How many features are shown at most.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        KeyFeatureDisplay
+        """
+        bags = check_bags(None, X, reset=True, accept_sparse=False)
+        place = _place_of(bags, bag)
+        table = key_instance_table(estimator, bags[[place]], label=label)
+        answer = table["predicted" if label is None else "label"][0]
+        shown = f"{answer:.4g}" if isinstance(answer, float | np.floating) else str(answer)
+        return cls.from_predictions(
+            bags,
+            int(table["key_instance"][0]),
+            bag=place,
+            title=f"{bags.names[place]}: {shown}",
+            max_features=max_features,
+            ax=ax,
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        bags: Any,
+        key: int,
+        *,
+        bag: Any = 0,
+        title: str | None = None,
+        max_features: int = 15,
+        ax: Any = None,
+    ) -> Self:
+        """Show the features of a key instance that is known already.
+
+        Parameters
+        ----------
+        bags : Bags or anything accepted as bags
+            The bags.
+        key : int
+            The row of the key instance inside its bag; the largest of `instance_attributions`, for
+            a model that names none.
+        bag : int or object, default=0
+            The place of the bag, or its id.
+        title : str, default=None
+            What is written above; the name of the bag by default.
+        max_features : int, default=15
+            How many features are shown at most.
+        ax : matplotlib Axes, default=None
+            Where to plot; a new figure by default.
+
+        Returns
+        -------
+        KeyFeatureDisplay
+        """
+        bags = check_bags(None, bags, reset=True, accept_sparse=False)
+        place = _place_of(bags, bag)
+        if not 0 <= key < bags.sizes[place]:
+            raise InputError(f"key is {key}: {bags.name_of(place)} has {bags.sizes[place]} rows.")
+        centre, scale = bags.instances.mean(axis=0), bags.instances.std(axis=0)
+        values = (np.asarray(bags[place]) - centre) / np.where(scale > 0, scale, 1.0)
+        others = np.delete(values, key, axis=0)
+        apart = np.abs(values[key] - (others.mean(axis=0) if len(others) else 0.0))
+        chosen = np.argsort(-apart, kind="stable")[:max_features]
+        names = bags.feature_names or [f"x{j}" for j in range(bags.n_features)]
+        title = str(bags.names[place]) if title is None else title
+        return cls(values[:, chosen], int(key), [names[j] for j in chosen], title).plot(ax=ax)
+
+    def _size(self) -> tuple[float, float]:
+        return 6.4, 1.4 + 0.28 * len(self.feature_names)
+
+    def _draw(self, ax: Any) -> None:
+        rows = np.arange(len(self.feature_names))
+        others = np.delete(self.values, self.key, axis=0)
+        ax.axvline(0, color="0.5", linewidth=0.8, linestyle=":", zorder=0)
+        blue = {"color": "#4a90d0", "alpha": 0.75}
+        ax.plot(others.ravel(), np.tile(rows, len(others)), "o", ms=5, mew=0, label="other", **blue)
+        ax.plot(self.values[self.key], rows, "D", color="#d9762b", ms=6, label="key instance")
+        ax.set_yticks(rows, self.feature_names, parse_math=False)
+        ax.set_ylim(len(rows) - 0.4, -0.6)
+        ax.set_xlabel("standard deviations from the mean")
+        ax.set_title(self.title, loc="left", fontsize="medium", parse_math=False)
+        plain_frame(ax)
+        plain_legend(ax, loc="lower right", bbox_to_anchor=(1, 1), ncols=2, borderaxespad=0.2)
+
+
+def _place_of(bags: Bags, bag: Any) -> int:
+    """The place of a bag that is named by its place or its id."""
+    if isinstance(bag, int | np.integer) and not isinstance(bag, bool):
+        if not -len(bags) <= bag < len(bags):
+            raise InputError(f"bag is {bag}: there are {len(bags)} bags.")
+        return int(bag) % len(bags)
+    found = [i for i, name in enumerate(bags.names.tolist()) if name == bag]
+    if not found:
+        raise InputError(f"no bag is called {bag!r}: give the id of a bag, or its place.")
+    return found[0]
 
 
 @dataclass(eq=False)
