@@ -163,3 +163,12 @@ def test_the_report_of_a_number(run, table, tmp_path):
     other = write_rows(tmp_path / "texts.csv", rows)
     found = run("report", model, other, "-o", tmp_path / "other.html")
     assert "the label column holds high" in found.stderr
+
+
+def test_info_sums_up_numbers(run, table):
+    words = ("--bag", "molecule", "--label", "pki", "--exclude", "scaffold", "--json")
+    facts = json.loads(run("info", table, *words).stdout)
+    values = [float(row[2]) for row in conformers()[1:]]
+    assert facts["largest_number"] == max(values)
+    assert facts["bags_with_a_number"] == 30
+    assert facts["labels"] == {}

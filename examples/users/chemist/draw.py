@@ -25,11 +25,11 @@ def draw(n_molecules, seed):
     best = []
     for i in range(n_molecules):
         scaffold = int(rng.integers(n_scaffolds))
-        own = cores[scaffold] + 0.7 * rng.normal(size=N_SHAPES)
-        conformers = own + 0.8 * rng.normal(size=(rng.integers(3, 9), N_SHAPES))
+        own = cores[scaffold] + 0.6 * rng.normal(size=N_SHAPES)
+        conformers = own + 1.1 * rng.normal(size=(rng.integers(3, 9), N_SHAPES))
         distances = np.linalg.norm(conformers[:, :3] - pocket, axis=1)
         pki = 8.5 - 1.1 * distances.min() + 0.25 * rng.normal()
-        activity = "active" if pki > 6.5 else "inactive"
+        activity = "active" if pki > 7 else "inactive"
         best.append([f"CHEM{i:04d}", int(distances.argmin())])
         for j, shape in enumerate(conformers):
             energy = f"{abs(rng.normal()):.3f}"

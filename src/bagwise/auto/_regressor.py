@@ -35,7 +35,7 @@ from bagwise.model_selection._folds import Fold, make_folds
 from bagwise.preprocessing import BagPipeline
 from bagwise.solvers.stacking import fit_linear_stack
 
-REG = 10.0  # of the weights, see `fit_linear_stack`; as in AutoBagClassifier
+REG = 1.0  # of the weights, see `fit_linear_stack`; chosen on drawn bags
 
 
 @with_parameters
@@ -43,9 +43,9 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     r"""Predict a number per bag by several methods of different kinds, combined.
 
     Each candidate is fitted on the folds of a cross-validation. Least squares on the predictions
-    :math:`f_m` for held-out bags give weights that are not negative:
+    :math:`f_m` for held-out bags give weights that are not negative, of sum 1 at most:
 
-    .. math:: \hat y = b + \sum_m w_m f_m, \qquad w_m \ge 0.
+    .. math:: \hat y = b + \sum_m w_m f_m, \qquad w_m \ge 0, \qquad \sum_m w_m \le 1.
 
     Candidates with a positive weight are then fitted on all bags. Instances are standardised first.
 

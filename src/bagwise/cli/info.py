@@ -10,6 +10,7 @@ from bagwise.cli import options
 from bagwise.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
+    from bagwise._types import Floats
     from bagwise.io.contents import Contents
 
 _SHOWN = 20  # labels in the table
@@ -31,12 +32,16 @@ def info(
     bagwise info words.csv --bag bag --label-set label_set --json
     ```
     """
+    from bagwise.cli.numbers import numbers_of
     from bagwise.cli.reading import read_columns
     from bagwise.inspection._tables import summarise
 
     data = read_columns(file, columns, memory_limit, learn=False)
     facts = {"file": str(file), **summarise(data.bags)}
-    counts = _label_counts(data)
+    numbers = None if data.labels is None else numbers_of(data.labels[data.labels.known], None)
+    if numbers is not None:
+        facts |= _number_facts(numbers, len(data.bags))
+    counts = {} if numbers is not None else _label_counts(data)
     if json:
         print_json(facts | {"labels": counts})
         return
@@ -47,6 +52,17 @@ def info(
         print_table({"label": list(common), "bags": list(common.values())})
     if len(counts) > _SHOWN:
         typer.echo(f"and {len(counts) - _SHOWN} more labels")
+
+
+def _number_facts(numbers: Floats, n_bags: int) -> dict[str, Any]:
+    """What the label column is where it holds a number per bag."""
+    return {
+        "bags_with_a_number": len(numbers),
+        "bags_without": n_bags - len(numbers),
+        "smallest_number": float(numbers.min()),
+        "mean_number": float(numbers.mean()),
+        "largest_number": float(numbers.max()),
+    }
 
 
 def _label_counts(data: Contents) -> dict[str, int]:

@@ -166,10 +166,12 @@ def _minimum(loss: Any, start: Floats, bounds: Any) -> Floats:
 def fit_linear_stack(predictions: Floats, targets: Floats, *, reg: float) -> tuple[Floats, float]:
     r"""Combine predictions of a number (Breiman, Stacked regressions).
 
-    .. math:: \min_{w \ge 0, b} \sum_i \bigl(y_i - b - \sum_m w_m f_{im}\bigr)^2
+    .. math:: \min_{w, b} \sum_i \bigl(y_i - b - \sum_m w_m f_{im}\bigr)^2
         + \lambda \sigma^2 \sum_m (w_m - 1 / M)^2
+        \quad \text{s.t.} \quad w \ge 0, \; \sum_m w_m \le 1
 
-    with :math:`\sigma` the deviation of the targets.
+    with :math:`\sigma` the deviation of the targets. Weights of sum 1 average the models, less pull
+    their average to the mean of the targets; more would add what held-out bags do not support.
 
     Parameters
     ----------
@@ -183,7 +185,7 @@ def fit_linear_stack(predictions: Floats, targets: Floats, *, reg: float) -> tup
     Returns
     -------
     weights : ndarray of shape (n_models,)
-        None is negative.
+        None is negative; their sum is 1 at most.
     intercept : float
     """
     n_models = predictions.shape[1]
@@ -193,4 +195,10 @@ def fit_linear_stack(predictions: Floats, targets: Floats, *, reg: float) -> tup
     table = np.vstack([(predictions - means) / scale, pull * np.eye(n_models)])
     wanted = np.append((targets - centre) / scale, np.full(n_models, pull / n_models))
     weights = nnls(table, wanted)[0]
+    if weights.sum() > 1:
+        # With weights of sum 1 the residual is (table - wanted) w. Adding the row of the sum and
+        # dividing by it solves the problem exactly: the objective is homogeneous without it.
+        rows = np.vstack([table - wanted[:, None], np.ones(n_models)])
+        weights = nnls(rows, np.append(np.zeros(len(table)), 1.0))[0]
+        weights /= weights.sum()
     return weights, float(centre - means @ weights)

@@ -1,0 +1,54 @@
+"""The chemist's table in Python: pipelines, importances, a learning curve, the active conformer."""
+
+import numpy as np
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.model_selection import GroupKFold, learning_curve
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bagwise.embedding import BagStatistics
+from bagwise.inspection import KeyFeatureDisplay, permutation_importance
+from bagwise.io import read_bags
+from bagwise.model_selection import compare
+from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
+from bagwise.regression import SetKernelRegressor
+
+data = read_bags(
+    "conformers.csv",
+    bag="molecule",
+    label="pKi",
+    exclude="activity",
+    meta=["conformer", "scaffold"],
+)
+bags, pki = data.bags, data.y
+first = bags.offsets[:-1]  # the first conformer of each molecule
+scaffolds = np.asarray(data.meta["scaffold"])[first]
+
+# Any regressor of scikit-learn (or XGBRegressor) after an embedding, and a kernel between bags.
+models = {
+    "boosting": make_pipeline(BagStatistics(), GradientBoostingRegressor(random_state=0)),
+    "nsk": make_bag_pipeline(InstanceTransformer(StandardScaler()), SetKernelRegressor()),
+}
+comparison = compare(models, bags, pki, cv=3, groups=scaffolds)
+for evaluation in comparison:
+    print(f"{evaluation.name}: R2 {evaluation.mean('R2'):.2f}, MAE {evaluation.mean('MAE'):.2f}")
+
+# Which descriptors count, for molecules of scaffolds that the model has not seen.
+train, test = next(GroupKFold(3).split(pki, groups=scaffolds))
+model = models["nsk"].fit(bags[train], pki[train])
+importance = permutation_importance(model, bags[test], pki[test], random_state=0)
+order = np.argsort(-importance.importances_mean)[:3]
+print("descriptors:", ", ".join(importance.feature_names[j] for j in order))
+
+# Would more molecules help?
+sizes, _, scores = learning_curve(
+    models["nsk"], bags, pki, groups=scaffolds, cv=GroupKFold(3), train_sizes=[0.3, 0.6, 1.0]
+)
+for size, score in zip(sizes, scores.mean(axis=1), strict=True):
+    print(f"{size} molecules: R2 {score:.2f}")
+
+# What distinguishes the conformer that raises the predicted pKi of a molecule most.
+best = int(np.argmax(model.predict(bags)))
+display = KeyFeatureDisplay.from_estimator(model, bags, bag=best)
+display.figure_.savefig("key_conformer.png")
+print("key_conformer.png:", display.title)
