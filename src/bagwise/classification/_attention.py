@@ -93,9 +93,9 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         The labels of bags.
     label_kind_ : {"single", "sets"}
         Whether it was fitted on one label or on a label set per bag.
-    mean_, scale_ : ndarray of shape (n_features_in_,)
+    mean_, scale_ : ndarray of shape (n_features,)
         By which instances are standardised.
-    hidden_coef_ : ndarray of shape (n_models, n_features_in_, hidden_size)
+    hidden_coef_ : ndarray of shape (n_models, n_features, hidden_size)
         Weights W of the hidden layer.
     hidden_intercept_ : ndarray of shape (n_models, hidden_size)
         Its intercepts b.
