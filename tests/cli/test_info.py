@@ -62,3 +62,19 @@ def test_many_labels_are_cut(run, tmp_path):
     pytest.importorskip("pyarrow")
     rows = [["bag", "label", "x"], *([f"b{i}", f"l{i}", i] for i in range(30))]
     assert "and 10 more labels" in run("info", write_rows(tmp_path / "t.csv", rows)).stdout
+
+
+def test_unknown_and_empty_label_sets_are_counted_apart(run, tmp_path):
+    pytest.importorskip("pyarrow")
+    path = write_rows(tmp_path / "t.csv", [["bag", "x"], *([f"b{i}", i / 2] for i in range(6))])
+    table = tmp_path / "heard.csv"
+    table.write_text('bag,label_set\nb0,wren\nb1,wren;owl\nb2,""\nb3,\nb4,\n')
+    facts = json.loads(run("info", path, "--labels", table, "--json").stdout)
+    assert facts["bags_without_a_label"] == 3
+    assert facts["of_them_not_in_the_table"] == 1
+    assert facts["empty_label_sets"] == 1
+    assert facts["labels"] == {"wren": 2, "owl": 1}
+    table.write_text("bag,label\nb0,1\nb1,0\nb2,\n")
+    facts = json.loads(run("info", path, "--labels", table, "--json").stdout)
+    assert facts["bags_without_a_label"] == 4
+    assert facts["labels"] == {"0": 1, "1": 1}

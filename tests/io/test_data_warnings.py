@@ -58,8 +58,11 @@ def test_rows_that_end_with_a_separator(read):
 def test_the_index_of_pandas(tmp_path):
     frame = pd.DataFrame({"bag": ["a", "b"], "x": [1.0, 2.0]})
     frame.to_csv(tmp_path / "bags.csv")
+    with pytest.warns(DataWarning, match="without a name that numbers the rows"):
+        assert read_bags(tmp_path / "bags.csv").feature_names == ["x"]
+    (tmp_path / "other.csv").write_text(",bag,x\n0.5,a,1\n0.25,b,2\n")
     with pytest.warns(DataWarning, match="without a name is read as a feature"):
-        assert read_bags(tmp_path / "bags.csv").feature_names == ["", "x"]
+        assert read_bags(tmp_path / "other.csv").feature_names == ["", "x"]
 
 
 @pytest.mark.parametrize(

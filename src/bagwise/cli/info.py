@@ -41,6 +41,8 @@ def info(
     numbers = None if data.labels is None else numbers_of(data.labels[data.labels.known], None)
     if numbers is not None:
         facts |= _number_facts(numbers, len(data.bags))
+    facts |= {"not_features": data.left_out} if data.left_out else {}
+    facts |= _unlabelled(data)
     counts = {} if numbers is not None else _label_counts(data)
     if json:
         print_json(facts | {"labels": counts})
@@ -65,12 +67,27 @@ def _number_facts(numbers: Floats, n_bags: int) -> dict[str, Any]:
     }
 
 
+def _unlabelled(data: Contents) -> dict[str, int]:
+    """How many bags have no known label, how many of them are in no second table; empty sets."""
+    counts: dict[str, int] = {}
+    for labels in (data.labels, data.label_sets):
+        if labels is not None and not labels.known.all():
+            counts["bags_without_a_label"] = int((~labels.known).sum())
+    if data.absent and len(data.absent) <= counts.get("bags_without_a_label", 0):
+        counts["of_them_not_in_the_table"] = len(data.absent)
+    if data.label_sets is not None:
+        empty = data.label_sets.known & (data.label_sets.indicator == 0).all(axis=1)
+        counts["empty_label_sets"] = int(empty.sum())
+    return counts
+
+
 def _label_counts(data: Contents) -> dict[str, int]:
     import numpy as np
 
     counts: dict[str, int] = {}
     if data.labels is not None:
-        found, numbers = np.unique(data.labels.values.astype(str), return_counts=True)
+        known = data.labels[data.labels.known]
+        found, numbers = np.unique(known.values.astype(str), return_counts=True)
         counts |= dict(zip(found.tolist(), numbers.tolist(), strict=True))
     if data.label_sets is not None:
         counts |= dict(zip(data.label_sets.names, data.label_sets.counts.tolist(), strict=True))

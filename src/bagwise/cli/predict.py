@@ -27,8 +27,10 @@ def predict(
     bag: options.Bag = None,
     background_above: options.BackgroundAbove = None,
     labels: Annotated[
-        Path | None, options.column("A table with the columns --id-column and --merge.", "TABLE")
+        Path | None,
+        options.column("A second table, with the columns of --merge and --keep.", "TABLE"),
     ] = None,
+    missing: options.Missing = None,
     id_column: options.IdColumn = None,
     merge: options.Merge = None,
     keep: options.Keep = None,
@@ -65,7 +67,9 @@ def predict(
 
     fitted, metadata = open_model(model, trust)
     refuse_background_above(final_estimator(fitted), background_above)
-    columns = options.Columns(bag=bag, labels=labels, id_column=id_column, merge=merge, keep=keep)
+    columns = options.Columns(
+        bag=bag, labels=labels, missing=missing, id_column=id_column, merge=merge, keep=keep
+    )
     data = read_for_model(
         file, fitted, metadata, columns, labelled=False, memory_limit=memory_limit
     )

@@ -28,6 +28,7 @@ def review(
             metavar="MODEL", show_default=False, help="What `bagwise fit -m orlr` wrote."
         ),
     ],
+    columns: options.Columns,
     file: Annotated[
         Path | None,
         typer.Argument(
@@ -58,8 +59,6 @@ def review(
     limit: Annotated[
         int | None, typer.Option(metavar="N", help="Look at the N least certain only.", min=1)
     ] = None,
-    bag: options.Bag = None,
-    labels: options.Labels = None,
     port: Annotated[int, typer.Option(help="Port of the page; 0: any.", min=0, max=65535)] = 0,
     no_browser: Annotated[
         bool, options.flag("--no-browser", "Print the address, open no browser.")
@@ -101,8 +100,6 @@ def review(
             print_json(exported)
         return
     refuse_existing([sidecar], force=True, inputs=[file, model])  # it is continued
-    from sklearn.pipeline import Pipeline
-
     from bagwise.base._pipelines import instance_model
     from bagwise.cli.reading import labels_for, open_model, read_for_model
     from bagwise.inspection import doubted_bags
@@ -115,12 +112,11 @@ def review(
     shown = [(kind, name) for kind, name in named.items() if name is not None]
     if len(shown) > 1:
         raise InputError("--image, --audio and --text exclude each other: show one of them.")
-    chosen = options.Columns(bag=bag, labels=labels)
     data = read_for_model(
         file,
         fitted,
         facts,
-        chosen,
+        columns,
         memory_limit=memory_limit,
         extra_columns=[name for _, name in shown],
     )
@@ -176,11 +172,10 @@ def review(
     )
     following = None
     if counts["confirmed"] + counts["corrected"] + counts["label_sets"]:
-        words = ["--labels", str(labels)] if labels else []
-        words += [] if isinstance(fitted, Pipeline) else ["--no-scale"]
-        columns = facts.get("columns", {})
-        facts["columns"] = {**columns, "bag": bag or columns.get("bag")}
-        following = _next_command(file, model, sidecar, facts, words)
+        words = ["--labels", str(columns.labels)] if columns.labels else []
+        typed = {name: value for name, value in vars(columns).items() if value}
+        facts["columns"] = facts.get("columns", {}) | typed
+        following = _next_command(file, model, sidecar, facts, words + _steps(fitted))
         note(f"next: {following}")
     if json:
         result = {"file": file, "model": model, "decisions": counts}
@@ -300,15 +295,27 @@ def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
     return {"corrections": len(found), "label_sets": len(sets), "written": written}
 
 
+def _steps(fitted: Any) -> list[str]:
+    """The options that make the steps before the model, as it was fitted."""
+    steps = getattr(fitted, "named_steps", {})
+    words = [] if "scale" in steps else ["--no-scale"]
+    if "pca" in steps:
+        words += ["--pca", str(steps["pca"].n_components)]
+    return words
+
+
 def _next_command(
     file: Path, model: Path, sidecar: Path, facts: Mapping[str, Any], options: list[str]
 ) -> str:
     words = ["bagwise", "fit", str(file), "-m", str(facts.get("method", "orlr")), *options]
-    for name in ("bag", "label", "label_set", "features", "exclude", "separator"):
+    roles = ("bag", "label", "label_set", "id_column", "merge", "features", "exclude", "keep")
+    for name in (*roles, "separator"):
         value = facts.get("columns", {}).get(name)
         if value and value != ";":  # the default separator
             joined = ",".join(value) if isinstance(value, list) else value
             words += [f"--{name.replace('_', '-')}", joined]
+    if facts.get("impute"):
+        words += ["--impute", str(facts["impute"])]
     if facts.get("classes"):
         words += ["--pos-label", str(facts["classes"][1])]
     for name, value in (facts.get("parameters") or {}).items():

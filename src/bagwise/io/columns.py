@@ -227,13 +227,27 @@ def _with_names(source: Source, names: list[str]) -> list[str]:
             DataWarning,
         )
         return [name for name in names if name]
+    if _numbers_rows(source, ""):
+        warn_user(
+            "a column without a name that numbers the rows, as pandas writes its index, is left "
+            "out. Write the file without it (index=False).",
+            DataWarning,
+        )
+        return [name for name in names if name]
     warn_user(
-        "a column without a name is read as a feature. If it numbers the rows, as pandas writes "
-        "its index, leave it out of the file (index=False), or name the columns with "
-        "features=[...].",
+        "a column without a name is read as a feature: leave it out of the file, or name the "
+        "columns with features=[...].",
         DataWarning,
     )
     return names
+
+
+def _numbers_rows(source: Source, name: str) -> bool:
+    """Whether a column counts the rows from 0 or 1."""
+    if source.kind(name) != "number":
+        return False
+    values = np.concatenate(list(source.blocks([name], np.dtype(np.float64)))).ravel()
+    return bool((np.diff(values) == 1).all()) and len(values) > 0 and values[0] in (0, 1)
 
 
 def _features(source: Source, request: Request) -> list[str]:
