@@ -6,12 +6,14 @@ generated file of 20 GB (in --folder, which it empties afterwards) and prints th
 
 import argparse
 import os
+import statistics
 import tempfile
 import threading
 import time
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -20,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from bagwise import Bags
 from bagwise.classification import PrimalDualMISVM
 from bagwise.engines import place
+from bagwise.solvers.margin import primal_dual
 
 from .harness import Fact, Row, growth, seconds, table
 
@@ -205,8 +208,50 @@ def mapped(gigabytes, folder=None):
         with watched_memory(found):
             fit(bags, y, 5)
         took = time.perf_counter() - start
-    what = f"pdMISVM, five iterations on a mapped file of {n * width * 4 / 1e9:.2f} GB ({n:,} rows)"
-    yield Fact(what, f"{found[0] / 1e9:.2f} GB of its own memory, {took:.0f} s", "< 3 GB at 20 GB")
+        size_of_file = f"{n * width * 4 / 1e9:.2f} GB ({n:,} rows)"
+        what = f"pdMISVM, five iterations on a mapped file of {size_of_file}"
+        goal = "< 3 GB at 20 GB"
+        yield Fact(what, f"{found[0] / 1e9:.2f} GB of its own memory, {took:.0f} s", goal)
+        one = statistics.median(iterations_from_disk(path, bags, y))
+        forget(path)
+        once = seconds(lambda: read(path))
+    what = f"an inexact iteration on a mapped file of {size_of_file} that is not in memory"
+    yield Row(what, one, "reading the file once", once, "<= 1.3 x")
+
+
+def forget(path):
+    """Make the system drop what it keeps of a file in memory."""
+    with open(path, "rb") as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def read(path):
+    """Read a file as `cat` does."""
+    block = bytearray(2**20)
+    with open(path, "rb", buffering=0) as file:
+        while file.readinto(block):
+            pass
+
+
+def iterations_from_disk(path, bags, y, max_iter=6):
+    """Seconds of iterations, as they are with a file larger than memory."""
+    found = []
+
+    def track(steps):
+        for step in steps:
+            forget(path)
+            start = time.perf_counter()
+            yield step
+            found.append(time.perf_counter() - start)
+
+    too_little = bags.instances.nbytes - 1
+    with mock.patch.object(primal_dual, "available_memory", return_value=too_little):
+        primal_dual.primal_dual(
+            primal_dual.LinearSpace(bags), y, K, C=1.0, mu=1e-4, rho=1.2, max_iter=max_iter,
+            tol=0.0, exact=False, shared=False, mask_own_class=True, fit_intercept=True,
+            weights=np.ones(len(y)), rng=np.random.RandomState(0), track=track,
+        )  # fmt: skip
+    return found
 
 
 def rows(n_instances=500_000):

@@ -14,12 +14,14 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cli import app
 from bagwise.engines import arrays, blocks, place
-from bagwise.engines.mapped import check_mapped_size
+from bagwise.engines.mapped import check_mapped_size, read_ahead
+from bagwise.engines.parts import LocalParts
 from bagwise.exceptions import InputError
 from bagwise.io import write_bags
 from bagwise.metric_learning import MIMLCA, MultiInstancePLDA, _multi_instance_plda
 from bagwise.persistence import load_model
 from bagwise.solvers.annotation import orlr_parts
+from bagwise.solvers.margin import primal_dual
 from bagwise.solvers.margin.primal_dual_parts import PrimalDualPart
 from bagwise.solvers.metric import plda
 from checks import example
@@ -39,6 +41,55 @@ def test_a_mapped_table_is_not_copied(tmp_path, rng):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < X.nbytes  # two tables of scores, a block, and numbers per bag
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": "inexact"},
+        {"solver": "inexact", "splitting": "shared", "fit_intercept": False},
+        {"solver": "exact"},
+        {"solver": "exact", "splitting": "shared"},
+        {"assumption": "standard", "solver": "inexact", "max_iter": 30},
+        {"assumption": "standard", "solver": "exact", "max_iter": 30},
+    ],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_file_larger_than_memory_is_read_once_per_iteration(options, tmp_path, rng, monkeypatch):
+    bags, y = example(40, n_classes=3)
+    weights = rng.uniform(0.5, 2, len(bags))
+    model = PrimalDualMISVM(C=1, random_state=0, **options)
+    here = model.fit(bags, y, sample_weight=weights)
+    expected = here.coef_, here.intercept_, here.objective_curve_, here.residuals_
+    calls = []
+    each = LocalParts.each
+
+    def counted(parts, method, *arguments, **more):
+        calls.append(method)
+        return each(parts, method, *arguments, **more)
+
+    monkeypatch.setattr(LocalParts, "each", counted)
+    monkeypatch.setattr(primal_dual, "bytes_in_file", lambda bags: 10**8)
+    monkeypatch.setattr(primal_dual, "available_memory", lambda: 10**7)
+    monkeypatch.setattr(blocks, "BLOCK", 60)  # a few bags at a time
+    there = model.fit(mapped(bags, tmp_path), y, sample_weight=weights)
+    assert calls.count("advance") == there.n_iter_
+    assert not {"change", "update"} & set(calls)
+    found = there.coef_, there.intercept_, there.objective_curve_, there.residuals_
+    for a, b in zip(found, expected, strict=True):
+        assert np.abs(a - b).max() <= 1e-9 * np.abs(b).max()
+
+
+def test_reading_ahead_leaves_rows_as_they_are(tmp_path, rng):
+    X = rng.normal(size=(5000, 3))
+    for order in ("C", "F"):
+        np.save(tmp_path / "x.npy", np.array(X, order=order))
+        table = np.load(tmp_path / "x.npy", mmap_mode="r")
+        for view in (table, table[1000:4000], table[:, 1:], table[:0]):
+            for rows in (slice(0, 1), slice(500, 2500), slice(2999, 9000)):
+                read_ahead(view, rows)
+        np.testing.assert_array_equal(table, X)
+    read_ahead(X, slice(0, 10))  # in memory: nothing to do
 
 
 @pytest.mark.parametrize(

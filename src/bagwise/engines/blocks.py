@@ -8,7 +8,7 @@ from scipy import sparse
 
 from bagwise.bags import Bags
 from bagwise.compiled import threads
-from bagwise.engines.mapped import empty_beside, release_pages
+from bagwise.engines.mapped import empty_beside, read_ahead, release_pages
 
 BLOCK = 2**22  # values read at a time
 
@@ -72,9 +72,29 @@ def bag_blocks(bags: Bags, n_values: int | None = None) -> Iterator[slice]:
         stored = bags.source.nnz / max(1, bags.source.shape[0])
         per_row = max(stored, len(bags) * bags.n_features / max(1, bags.n_instances))
     n_blocks = 1 + int(bags.n_instances * per_row) // (n_values or BLOCK)
-    for first, last in pairwise(threads.block_bounds(bags.offsets, n_blocks).tolist()):
+    bounds = threads.block_bounds(bags.offsets, n_blocks).tolist()
+    for i, (first, last) in enumerate(pairwise(bounds)):
+        if bags.is_gathered and i + 2 < len(bounds):
+            read_ahead(bags.source, rows_of(bags, slice(last, bounds[i + 2])))
         yield slice(first, last)
         release_pages(bags.source)
+
+
+def rows_of(bags: Bags, block: slice) -> slice:
+    """The instances of some bags.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    block : slice
+        Positions of bags, as `bag_blocks` gives them.
+
+    Returns
+    -------
+    slice
+    """
+    return slice(int(bags.offsets[block.start]), int(bags.offsets[block.stop]))
 
 
 def map_rows(function: Callable[[Any], Any], bags: Bags) -> Any:

@@ -86,6 +86,28 @@ def release_pages(table: Any) -> None:
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
+def read_ahead(table: Any, rows: slice) -> None:
+    """Ask the system to read rows of a mapped file that will be needed soon, without waiting.
+
+    Parameters
+    ----------
+    table : object
+        Instances; nothing is done where they are not in a memory-mapped file, row by row.
+    rows : slice
+        Which rows.
+    """
+    origin = _origin(table)
+    if not (isinstance(origin, np.memmap) and hasattr(mmap, "MADV_WILLNEED")):
+        return
+    if not table.flags.c_contiguous or not table[rows].size:
+        return
+    mapping: Any = origin.base
+    first = origin.__array_interface__["data"][0] - origin.offset % mmap.ALLOCATIONGRANULARITY
+    low, high = (int(end) - first for end in np.lib.array_utils.byte_bounds(table[rows]))
+    start = low // mmap.PAGESIZE * mmap.PAGESIZE
+    mapping.madvise(mmap.MADV_WILLNEED, start, high - start)
+
+
 def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """An array to be filled, in a temporary file where the table it goes with is in a file.
 

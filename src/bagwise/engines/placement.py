@@ -56,6 +56,22 @@ def is_here(bags: Bags) -> bool:
     return bags.where in ("local", "mapped")
 
 
+def bytes_in_file(bags: Bags) -> int:
+    """Size of instances that lie in a memory-mapped file.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+
+    Returns
+    -------
+    int
+        0 where they are elsewhere.
+    """
+    return int(bags.instances.nbytes) if bags.where == "mapped" else 0
+
+
 def by_place(
     bags: Bags, here: Callable[[Bags], Result], elsewhere: Callable[[Bags], Result]
 ) -> Result:

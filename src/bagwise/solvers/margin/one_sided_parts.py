@@ -13,8 +13,8 @@ from scipy import sparse
 from bagwise import compiled
 from bagwise._types import Array, Floats
 from bagwise.bags import Bags
-from bagwise.compiled.threads import even_bounds, over_bags, run_blocks
-from bagwise.engines import digest, to_numpy
+from bagwise.compiled.threads import even_bounds, run_blocks
+from bagwise.engines import digest, rows_of, to_numpy
 from bagwise.engines.arrays import beside, like
 from bagwise.engines.tensors import segment_argmax, segment_max, torch
 from bagwise.solvers.margin.primal_dual_parts import (
@@ -22,6 +22,7 @@ from bagwise.solvers.margin.primal_dual_parts import (
     KernelPart,
     PrimalDualPart,
     TensorPrimalDualPart,
+    bounds_of,
 )
 
 FEW = 0.25  # share of the residual up to which its zeros are left out of the product with X
@@ -160,10 +161,17 @@ class OneSidedPart(_OneSided, PrimalDualPart):
 
     def project(self) -> tuple[Array, Array]:
         """The residual' X and the sums of the residual, per column."""
-        X, residual = self.X, self.changed
-        sums = residual.sum(axis=0, dtype=np.float64)
-        if sparse.issparse(X):
-            return (sparse.csr_array(residual.T) @ X).toarray(), sums
+        if sparse.issparse(self.X):
+            return (sparse.csr_array(self.changed.T) @ self.X).toarray(), self._residual_sums()
+        projected: Any = sum(self._project_bags(block) for block in self._blocks())
+        return projected, self._residual_sums()
+
+    def _residual_sums(self) -> Floats:
+        return self.changed.sum(axis=0, dtype=np.float64)
+
+    def _project_bags(self, block: slice) -> Array:
+        """The residual' X over some bags with dense instances."""
+        X, residual, rows = self.X, self.changed, rows_of(self.bags, block)
 
         def work(start: int, stop: int) -> Array:
             part = residual[start:stop]
@@ -173,19 +181,20 @@ class OneSidedPart(_OneSided, PrimalDualPart):
             compiled.one_sided.project(start, stop, X, residual, out)
             return out
 
-        return sum(run_blocks(work, even_bounds(len(X), X.size))), sums
+        n_rows = rows.stop - rows.start
+        return sum(run_blocks(work, rows.start + even_bounds(n_rows, n_rows * X.shape[1])))
 
-    def update(
-        self, factor: Floats, shift: Floats, mu: float, next_mu: float
-    ) -> tuple[Array, Array, Array]:
-        """The updates q, t and duals, then `project`."""
+    def _update_bags(
+        self, block: slice, factor: Floats, shift: Floats, mu: float, next_mu: float
+    ) -> None:
+        """The updates q, t and duals of some bags."""
         p = self.problem
-        over_bags(
-            compiled.one_sided.update_bags, p.offsets, self.scores,
+        run_blocks(
+            compiled.one_sided.update_bags, bounds_of(block, p.offsets, self.scores.size),
+            p.offsets, self.scores,
             self.changed, factor, shift, self.signs, p.weights, self.cost, mu, next_mu,
             self.theta, self.max_t, self.sigma, self.report,
         )  # fmt: skip
-        return self.report.sum(axis=0), *self.project()
 
     def state(self) -> dict[str, Array]:
         """All that changes, for a checkpoint."""

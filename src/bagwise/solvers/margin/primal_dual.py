@@ -12,16 +12,28 @@ the residual (K x d), from which the next step follows.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from bagwise._memory import available_memory
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
-from bagwise.engines import Checkpoint, Parts, iterate, place, retry_on_new_parts, to_numpy
+from bagwise.engines import (
+    Checkpoint,
+    Parts,
+    bytes_in_file,
+    iterate,
+    place,
+    retry_on_new_parts,
+    to_numpy,
+)
 from bagwise.engines.arrays import eigh, like
 from bagwise.solvers.margin.primal_dual_parts import KernelPart, PrimalDualPart, Problem
 from bagwise.solvers.result import SolverResult
+
+SHARE_OF_MEMORY = 0.25  # that X'X may take, to save a pass over the file per iteration
 
 
 class LinearSpace:
@@ -67,12 +79,7 @@ class LinearSpace:
 
         The eigenvectors of A_m serve every mu.
         """
-        grams = parts.total("grams")
-        grams *= used * used[:, None]
-        if not problem.shared:
-            total = grams.sum(axis=0)
-            grams *= problem.extra
-            grams += total
+        grams = self._grams(parts, problem, used)
         eigen = [(values * (values > 0), vectors) for values, vectors in map(eigh, grams)]
 
         def solve(target: Any, mu: float) -> Any:
@@ -85,6 +92,43 @@ class LinearSpace:
             return solved
 
         return solve
+
+    def moments(
+        self, parts: Parts, problem: Problem, used: Any, *, exact: bool
+    ) -> Callable[[Any], tuple[Floats, Floats]] | None:
+        """What `change` of the parts returns, as a function of the step that reads no instances.
+
+        The sums are X'D_m 1 times the step, the squares a quadratic form of A_m (Eq. 10), which the
+        exact update does not need. None where a pass over the instances costs less than these:
+        where they are in memory, or in a file that the system can keep there.
+        """
+        n_bytes = bytes_in_file(self.bags)
+        n_systems = 1 if problem.shared else problem.n_classes
+        matrices = 0 if exact else 8 * n_systems * self.bags.n_features**2
+        if n_bytes <= available_memory() or matrices > SHARE_OF_MEMORY * available_memory():
+            return None
+        centre = parts.total("weighted_sums")
+        grams = None if exact else self._grams(parts, problem, used)
+
+        def find(step: Any) -> tuple[Floats, Floats]:
+            sums = np.einsum("md,md->m", step, centre)
+            if grams is None:
+                return sums, np.zeros(len(step))
+            each = np.broadcast_to(grams, (len(step), *grams.shape[1:]))
+            products = np.stack([gram @ move for gram, move in zip(each, step, strict=True)])
+            return sums, np.einsum("md,md->m", step, products).astype(np.float64)
+
+        return find
+
+    def _grams(self, parts: Parts, problem: Problem, used: Any) -> Any:
+        """A_m = G + K G_m of each class, or G alone where the splitting is shared."""
+        grams = parts.total("grams")
+        grams *= used * used[:, None]
+        if not problem.shared:
+            total = grams.sum(axis=0)
+            grams *= problem.extra
+            grams += total
+        return grams
 
 
 class KernelSpace(LinearSpace):
@@ -262,6 +306,10 @@ def alternate_directions(
     solve = None
     if exact:
         solve = retry_on_new_parts(parts, lambda: space.solver(parts, problem, used))
+    moments = retry_on_new_parts(
+        parts, lambda: space.moments(parts, problem, used, exact=solve is not None)
+    )
+    change = moments or partial(parts.total, "change")
 
     def begin(now: dict[str, Any]) -> None:
         parts.do("begin", now["W"])
@@ -271,10 +319,10 @@ def alternate_directions(
         projected = now["projected"] * used
         if solve is not None:
             move, factor = solve(projected - W / mu, mu), np.ones(n_columns)
-            sums, _ = parts.total("change", move)
+            sums, _ = change(move)
         else:
             move = W - mu * projected  # the gradient, Eq. 21
-            sums, squares = parts.total("change", move)
+            sums, squares = change(move)
             norms = space.step_norms(parts, move).astype(np.float64)
             factor = -norms / np.maximum(norms + mu * squares, np.finfo(float).tiny)  # Eq. 23
         now["W"] = W = W + like(factor[:, None], W) * move
@@ -283,8 +331,9 @@ def alternate_directions(
             shift = (now["residual_sums"] - factor * sums) / total
         now["b"] = now["b"] + shift
         now["mu"] = min(mu * rho, cap)
+        call = ("update",) if moments is None else ("advance", move)
         report, now["projected"], now["residual_sums"] = parts.total(
-            "update", factor, shift, mu, now["mu"]
+            *call, factor, shift, mu, now["mu"]
         )
         gaps, scale, hinge = report.tolist()
         norm = float(space.squared_norms(parts, W, now["b"]).sum())

@@ -4,6 +4,7 @@ Both keep one index and one number per (bag, class) of each copy of the scores, 
 a column of instances. With tensors the loop over bags becomes operations on columns.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.threads import bag_bounds, over_bags, run_blocks
-from bagwise.engines import Part, digest, to_numpy
+from bagwise.engines import Part, bag_blocks, digest, in_blocks, rows_of, to_numpy
 from bagwise.engines.arrays import beside, like, product, zeros
 from bagwise.engines.tensors import has_kernels, segment_argmax, segment_max, top_three, torch
 
@@ -79,10 +80,10 @@ class Residual:
         """The sum over instances for each class."""
         return np.add.reduceat(self.values, self.class_start[:-1])
 
-    def times(self, X: Array) -> Array:
-        """The residual' X for dense instances, of shape (n_classes, n_features)."""
+    def times(self, X: Array, block: slice) -> Array:
+        """The residual' X over some bags with dense instances, (n_classes, n_features)."""
         p = self.problem
-        bounds = bag_bounds(p.offsets, len(self.values) * X.shape[1])
+        bounds = bounds_of(block, p.offsets, len(self.values) * X.shape[1])
 
         def work(start: int, stop: int) -> Array:
             out = np.zeros((p.n_classes, X.shape[1]), X.dtype)
@@ -434,8 +435,16 @@ class PrimalDualPart(BasePart):
         if sparse.issparse(self.X):
             projected = (self.residual.matrix.astype(self.X.dtype) @ self.X).toarray()
         else:
-            projected = self.residual.times(self.X)  # bag by bag, which reads each row once
+            projected = sum(self._project_bags(block) for block in self._blocks())
         return projected, self.residual.sums
+
+    def _project_bags(self, block: slice) -> Array:
+        """The residual' X over some bags with dense instances."""
+        return self.residual.times(self.X, block)  # bag by bag, which reads each row once
+
+    def _blocks(self) -> Iterator[slice]:
+        """Bags whose instances are read at a time: all, unless they are in a file."""
+        return bag_blocks(self.bags) if in_blocks(self.bags) else iter([slice(0, len(self.bags))])
 
     def change(self, step: Array) -> tuple[Array, Array]:
         """How the scores change with a step of W: sums and sums of squares, per class."""
@@ -443,7 +452,8 @@ class PrimalDualPart(BasePart):
         if sparse.issparse(self.X):
             self.changed[:] = product(self.X, step)
         else:
-            np.matmul(self.X, step.T, out=self.changed)
+            for block in self._blocks():
+                self._change_bags(block, step)
         over_bags(
             compiled.primal_dual.moments, p.offsets, self.changed,
             p.codes, p.weights, p.extra, first, second,
@@ -454,15 +464,52 @@ class PrimalDualPart(BasePart):
         self, factor: Floats, shift: Floats, mu: float, next_mu: float
     ) -> tuple[Array, Array, Array]:
         """Lines 9 to 16 of Algorithm 1, then `project`."""
+        self._update_bags(slice(0, len(self.bags)), factor, shift, mu, next_mu)
+        return self.report.sum(axis=0), *self.project()
+
+    def advance(
+        self, step: Array, factor: Floats, shift: Floats, mu: float, next_mu: float
+    ) -> tuple[Array, Array, Array]:
+        """`change` and `update` of dense instances in one pass, block by block."""
+        projected = np.zeros(step.shape, self.X.dtype)
+        for block in bag_blocks(self.bags):
+            self._change_bags(block, step)
+            self._update_bags(block, factor, shift, mu, next_mu)
+            projected += self._project_bags(block)
+        return self.report.sum(axis=0), projected, self._residual_sums()
+
+    def weighted_sums(self) -> Floats:
+        """X' D_m 1 of each class, of shape (n_classes, n_features), for dense instances."""
+        p = self.problem
+        own = p.codes[:, None] == np.arange(p.n_classes)
+        times = (p.weights[:, None] * (1.0 + p.extra * own)).astype(self.X.dtype)
+        total = np.zeros((p.n_classes, self.X.shape[1]))
+        for block in bag_blocks(self.bags):
+            each = np.repeat(times[block], self.bags.sizes[block], axis=0)
+            total += each.T @ self.X[rows_of(self.bags, block)]
+        return total
+
+    def _residual_sums(self) -> Floats:
+        return self.residual.sums
+
+    def _change_bags(self, block: slice, step: Array) -> None:
+        """X step' of some bags; a product over all of a large file would read it several times."""
+        rows = rows_of(self.bags, block)
+        np.matmul(self.X[rows], step.T, out=self.changed[rows])
+
+    def _update_bags(
+        self, block: slice, factor: Floats, shift: Floats, mu: float, next_mu: float
+    ) -> None:
+        """Lines 9 to 16 of Algorithm 1 for some bags."""
         p, residual = self.problem, self.residual
-        over_bags(
-            compiled.primal_dual.update_bags, p.offsets, self.scores,
+        run_blocks(
+            compiled.primal_dual.update_bags, bounds_of(block, p.offsets, self.scores.size),
+            p.offsets, self.scores,
             self.changed, factor, shift, p.codes, p.weights, self.cost, mu, next_mu, p.shared,
             self.mask, self.place_t, self.theta, self.max_t, self.place_u, self.xi, self.max_u,
             self.q, self.r, self.lam, self.sigma, self.omega,
             residual.class_start, residual.rank, residual.instances, residual.values, self.report,
         )  # fmt: skip
-        return self.report.sum(axis=0), *self.project()
 
     def state(self) -> dict[str, Array]:
         """All that changes, for a checkpoint."""
@@ -492,6 +539,12 @@ class KernelPart(PrimalDualPart):
     def norms_of_scores(self, W: Array) -> Array:
         """a_m' (K a_m + b_m) of each class for the coefficients of the scores."""
         return np.einsum("mi,im->m", W, self.scores)
+
+
+def bounds_of(block: slice, offsets: Ints, n_values: float) -> Ints:
+    """Cut some bags into blocks of whole bags: one per thread, or one for little work."""
+    some = offsets[block.start : block.stop + 1]
+    return block.start + bag_bounds(some - some[0], n_values)
 
 
 def _slack(n: Any, sign: Any, threshold: Any) -> Any:
