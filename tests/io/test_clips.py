@@ -146,6 +146,24 @@ def test_detections_become_a_row_per_clip(tmp_path, kind, name):
     assert data.clips.end.tolist() == [3, 4.5, 9]
 
 
+@pytest.mark.parametrize("version", ["1", "2"])
+def test_logits_of_perch_hoplite(tmp_path, version):
+    heading = "idx,dataset_name,source_id,offset,label,logits"
+    times = ["0.0", "5.0", "5.0"]
+    if version == "2":
+        heading = "idx,project,filename,window_start,window_end,label,logits"
+        times = ["0.0,4.0", "5.0,9.0", "5.0,9.0"]
+    values = zip(times, ("wren", "wren", "owl"), (0.5, -1.0, 3.0), strict=True)
+    lines = [f"{i},birds,a.wav,{time},{name},{p}" for i, (time, name, p) in enumerate(values)]
+    (tmp_path / "perch.csv").write_text("\n".join([heading, *lines, ""]))
+    data = read_bags(tmp_path / "perch.csv")
+    assert data.feature_names == ["owl", "wren"]
+    expected = [[0, 1 / (1 + np.exp(-0.5))], [1 / (1 + np.exp(-3)), 1 / (1 + np.exp(1))]]
+    np.testing.assert_allclose(data.bags.instances, expected)
+    assert data.clips.start.tolist() == [0, 5]
+    assert data.clips.end.tolist() == ([5, 10] if version == "1" else [4, 9])
+
+
 def test_a_folder_of_detections_and_species_nobody_heard(tmp_path):
     first = "Start (s),End (s),Scientific name,Common name,Confidence\n"
     (tmp_path / "a.BirdNET.results.csv").write_text(f"{first}0,3,x,Wren,0.5\n")

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,9 @@ from bagwise.cli.output import (
     with_places,
 )
 from bagwise.exceptions import InputError
+
+if TYPE_CHECKING:
+    from bagwise.io.contents import Contents
 
 
 def annotate(
@@ -108,7 +111,7 @@ def annotate(
     from bagwise.inspection import doubted_bags
     from bagwise.inspection._tables import annotation_table
     from bagwise.io.label_studio import write_interface, write_tasks
-    from bagwise.io.selections import file_names, write_selections
+    from bagwise.io.selections import write_selections
 
     shown_as, column = _media_column(image, audio, text, label_studio)
     if column is not None and column not in (columns.keep or ()):
@@ -135,15 +138,9 @@ def annotate(
         method, values, scale=not no_scale, sparse=bags.is_sparse, pca=components, impute=filled
     )
     written = dict(zip(label_sets.names, label_sets.classes.tolist(), strict=True))
-    if (raven or audacity) and data.clips is None:
-        raise InputError(
-            "--raven and --audacity need the times of clips: expected columns file, start and end."
-        )
     programs = {"raven": raven, "audacity": audacity}
     folders = {program: folder for program, folder in programs.items() if folder is not None}
-    for folder in folders.values():
-        names = file_names(recordings(data)).values()
-        refuse_existing([folder / f"{name}.txt" for name in names if folder.exists()], force=force)
+    _check_folders(folders, data, force=force)
     if corrected is not None:
         corrected.locate(data)
     known = known_labels(corrected, bags, written, background=values.get("background"))
@@ -164,12 +161,10 @@ def annotate(
     found = with_places(found, data)
     note_features(bags)
     write_columns(output, found, force=force)
+    nothing = getattr(final_estimator(model), "background_label_", None)
     for program, folder in folders.items():
-        nothing = getattr(final_estimator(model), "background_label_", None)
-        paths = write_selections(
-            folder, program, recordings(data), found, background=nothing, force=force
-        )
-        note(f"labels for {program.capitalize()}, {len(paths)} files: {folder}")
+        write_selections(folder, program, recordings(data), found, background=nothing, force=force)
+        note(f"labels for {program.capitalize()}, one file per recording: {folder}")
     order = found["probability"].argsort(kind="stable")
     least_certain = {name: values[order] for name, values in found.items()}
     write_columns(beside, least_certain, force=force)
@@ -195,12 +190,28 @@ def annotate(
     doubted: dict[str, Any] = {name: column[:review] for name, column in doubts.items()}
     if json:
         facts = {"file": file, "bags": len(bags), "instances": bags.n_instances}
-        facts |= {"written": [output, beside], "least_certain": as_records(shown)}
+        written_files = [output, beside, *folders.values()]
+        facts |= {"written": written_files, "least_certain": as_records(shown)}
         print_json(facts | ({"doubted_sets": as_records(doubted)} if noisy_sets else {}))
     elif review:
         print_table(shown, title=f"The {min(review, len(order))} least certain")
         if noisy_sets:
             print_table(doubted, title=f"The {len(doubted['bag'])} label sets most in doubt")
+
+
+def _check_folders(folders: dict[str, Path], data: "Contents", *, force: bool) -> None:
+    """Refuse labels for Raven and Audacity without times, or where files exist, before a fit."""
+    from bagwise.io.selections import file_names
+
+    if folders and data.clips is None:
+        raise InputError(
+            "--raven and --audacity need the times of clips: expected columns file, start and end."
+        )
+    for folder in folders.values():
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file: expected a folder for the labels of recordings.")
+        names = file_names(recordings(data)).values() if folder.exists() else ()
+        refuse_existing([folder / f"{name}.txt" for name in names], force=force)
 
 
 def _media_column(

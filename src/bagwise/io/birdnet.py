@@ -1,10 +1,10 @@
-"""What BirdNET-Analyzer writes: embeddings of clips, and tables of detections.
+"""What BirdNET-Analyzer and Perch write: embeddings of clips, and tables of detections.
 
 Embeddings (version 1) are text files, one per recording, with a line per clip: its start, its end
 and the numbers. Version 2 writes one CSV file (``file_path,start,end,embedding``), which
 `CsvSource` reads. A table of detections, as CSV or as a selection table for Raven, has a row per
 clip and species; here a clip becomes one row, and each species a column with its confidence, 0
-where it was not reported.
+where it was not reported. Perch-Hoplite writes logits of its classifiers in such a table.
 """
 
 import csv
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from bagwise._memory import require_memory
 from bagwise.exceptions import FileFormatError
@@ -25,6 +26,9 @@ _EMBEDDINGS = ".birdnet.embeddings.txt"
 _CLIP = ("file", "start", "end")
 _SPECIES = ("Common name", "Common Name", "Scientific name", "Species Code")
 _CONFIDENCE = "Confidence"
+_PERCH = ("label", "logits")
+_PERCH_TIMES = (("filename", "window_start", "window_end"), ("source_id", "offset", None))
+_PERCH_LENGTH = 5.0  # seconds of a window, where the table does not say it
 _NOTHING = "nocall"  # a row for a recording without detections
 
 
@@ -69,7 +73,16 @@ def is_result(names: Iterable[str]) -> bool:
     """
     names = list(names)
     has_species = any(name in names for name in _SPECIES)
-    return has_species and _CONFIDENCE in names and clip_columns(names) is not None
+    is_birdnet = has_species and _CONFIDENCE in names and clip_columns(names) is not None
+    return is_birdnet or _perch_columns(names) is not None
+
+
+def _perch_columns(names: Sequence[str]) -> tuple[str, str, str | None] | None:
+    """The columns of the file, start and end in a table of Perch-Hoplite; None for others."""
+    for file, start, end in _PERCH_TIMES:
+        if {*_PERCH, file, start, end or start} <= set(names):
+            return file, start, end
+    return None
 
 
 class EmbeddingSource(TableSource):
@@ -171,15 +184,19 @@ def _rows(path: Path, root: Path) -> Iterator[tuple[str, float, float, str, floa
         file.seek(0)
         reader = csv.DictReader(file, delimiter=delimiter)
         names = list(reader.fieldnames or ())
-        clips = clip_columns(names)
-        if clips is None or not is_result(names):
+        clips, perch = clip_columns(names), _perch_columns(names)
+        if not is_result(names):
             raise FileFormatError(
                 f"{path} is no table of BirdNET-Analyzer: expected the columns Start (s), End (s), "
                 f"Common name and Confidence, or those of a selection table; it has {names[:10]}."
             )
-        species = next(name for name in _SPECIES if name in names)
+        species = next((name for name in _SPECIES if name in names), "")
         for row in reader:
             try:
+                if perch is not None:
+                    yield _perch_row(row, perch)
+                    continue
+                assert clips is not None
                 start, end = float(row[clips.start]), float(row[clips.end])
                 # In a table of several recordings the times run on; the offset does not.
                 begin = float(row.get("File Offset (s)") or start)
@@ -190,6 +207,16 @@ def _rows(path: Path, root: Path) -> Iterator[tuple[str, float, float, str, floa
                 raise FileFormatError(
                     f"line {reader.line_num} of {path} lacks a start, an end or a confidence."
                 ) from error
+
+
+def _perch_row(
+    row: dict[str, str], columns: tuple[str, str, str | None]
+) -> tuple[str, float, float, str, float]:
+    """A detection of Perch-Hoplite, its logit as a probability."""
+    file, first, last = columns
+    start = float(row[first])
+    end = start + _PERCH_LENGTH if last is None else float(row[last])
+    return row[file], start, end, row["label"], float(expit(float(row["logits"])))
 
 
 def _recording(path: Path, root: Path) -> str:
