@@ -126,7 +126,10 @@ def _likely(proba: NDArray[Any]) -> NDArray[Any]:
 
 
 def annotate_wrong_sets(unit: Unit) -> dict[str, Any]:
-    """As `annotate_folds`, with label sets as they are, with spurious and with missing labels."""
+    """As `annotate_folds`, with label sets as they are, with spurious and with missing labels.
+
+    A method whose name ends in "right-sets" sees only the bags whose set is right: an oracle.
+    """
     data = unit.load()
     folds = KFold(unit.settings["folds"], shuffle=True, random_state=unit.shared_seed)
     train, test = list(folds.split(data.label_sets))[unit.fold or 0]
@@ -134,7 +137,10 @@ def annotate_wrong_sets(unit: Unit) -> dict[str, Any]:
     found = {}
     for error in ("clean", "spurious", "missing"):
         wrong = _with_errors(data.label_sets, error, 0.3, unit.shared_seed)
-        fitted = _fit(unit, data.bags[train], wrong[train])
+        used = train
+        if unit.method.endswith("right-sets"):
+            used = train[(wrong[train] == data.label_sets[train]).all(axis=1)]
+        fitted = _fit(unit, data.bags[used], wrong[used])
         named = fitted.model.predict_instances(fitted.scale(data.bags[test]))
         found[error] = float((named == truth)[truth >= 0].mean())
     return found

@@ -116,3 +116,20 @@ def test_labels_of_instances_that_overlap():
         found = PROTOCOLS["annotate_overlaps"](by_method[method])
         assert 0.8 < found["average_precision"] <= 1
         assert 0.7 < found["f1"] < found["known_f1"] < 1
+
+
+def test_an_oracle_sees_only_the_bags_whose_set_is_right():
+    paper = load_paper("orlr")
+    chosen = paper.experiment("wrong-sets").shortened().narrowed(["orlr-right-sets"])
+    unit = make_plan(paper, chosen).units[0]
+    linear = {**unit.settings, "model": {"class": "bagwise.annotation:ORedLogisticRegression"}}
+    unit = replace(unit, settings=linear)
+    data, seed = unit.load(), unit.shared_seed
+    train, test = next(KFold(10, shuffle=True, random_state=seed).split(data.label_sets))
+    wrong = _with_errors(data.label_sets, "missing", 0.3, seed)
+    train = train[(wrong == data.label_sets)[train].all(axis=1)]
+    bags = standardised(data, train)
+    model = ORedLogisticRegression().fit(bags[train], data.label_sets[train])
+    chosen = np.isin(bags.bag_index, test)
+    right = model.predict_instances(bags)[chosen] == data.instance_labels[chosen]
+    assert PROTOCOLS["annotate_wrong_sets"](unit)["missing"] == pytest.approx(right.mean())
