@@ -31,13 +31,14 @@ from bagwise.model_selection._folds import make_folds
 from .harness import Fact, Row, table
 
 KEPT = Path(__file__).parent.parent / "results" / "attention"
-FOLDS, SEEDS = 3, 5
+FOLDS = 3
+SEEDS = {"Musk1": 5, "Elephant": 5}  # of the others 3
 SETS = {
     "Musk1": lambda: load_dataset("musk1"),
     "Elephant": lambda: load_dataset("elephant"),
     "digits": lambda: make_digit_bags(random_state=0),
-    "drawn, 300 bags of 20 to 60": lambda: make_bags(
-        300, 50, separation=4.0, bag_size=(20, 60), random_state=5
+    "drawn, 200 bags of 20 to 60": lambda: make_bags(
+        200, 50, separation=4.0, bag_size=(20, 60), random_state=5
     ),
 }
 
@@ -66,7 +67,7 @@ def cell(model, name):
     bags = data.bags.with_instances(np.asarray(data.bags.instances, dtype=np.float32))
     codes = np.unique(data.y, return_inverse=True)[1]
     accuracies, seconds = [], []
-    for seed in range(SEEDS):
+    for seed in range(SEEDS.get(name, 3)):
         right = np.empty(len(bags), dtype=bool)
         for train, test in make_folds(codes, n_folds=FOLDS, seed=0):
             start = time.process_time()
@@ -81,8 +82,8 @@ def comparison(again=False):
     """All models on all sets, as a Markdown table."""
     KEPT.mkdir(parents=True, exist_ok=True)
     lines = [
-        "| set | model | accuracy | standard deviation over seeds | CPU seconds of a fit |",
-        "|---|---|---:|---:|---:|",
+        "| set | model | seeds | accuracy | its deviation over seeds | CPU seconds of a fit |",
+        "|---|---|---:|---:|---:|---:|",
     ]
     for name in SETS:
         for model in MODELS:
@@ -94,8 +95,10 @@ def comparison(again=False):
                     print(f"{model} is left out: {error}")
                     continue
             found = json.loads(file.read_text(encoding="utf-8"))
-            mean, spread = np.mean(found["accuracies"]), np.std(found["accuracies"], ddof=1)
-            line = f"| {name} | {model} | {mean:.3f} | {spread:.3f} | {found['seconds']:.1f} |"
+            values, seconds = found["accuracies"], found["seconds"]
+            spread = np.std(values, ddof=1)
+            line = f"| {name} | {model} | {len(values)} | {np.mean(values):.3f} | {spread:.3f}"
+            line += f" | {seconds:.1f} |"
             print(line, flush=True)
             lines.append(line)
     return "\n".join(lines)

@@ -290,15 +290,18 @@ def train(
             sums = torch.zeros(2, dtype=torch.float64, device=place)
             # In one batch the order of the bags is irrelevant: nothing is drawn.
             shuffled = order if n_batches == 1 else rng.permutation(order)
-            for batch in np.array_split(shuffled, n_batches):
+            steps = [[*blocks_of(batch)] for batch in np.array_split(shuffled, n_batches)]
+            coming = batches.each(block for blocks in steps for block in blocks)
+            for blocks in steps:
                 optimizer.zero_grad()
-                for block in blocks_of(batch):
-                    rows, sizes = batches.read(block)
+                n_bags = sum(map(len, blocks))
+                for block in blocks:
+                    rows, sizes = next(coming)
                     X = standardised(rows, mean, scale)
                     at = torch.as_tensor(block, device=place)
                     losses = losses_of(bag_logits(network, X, sizes), targets[at], sets=sets)
                     loss = (learned[:, at] * losses).sum()
-                    (loss / len(batch)).backward()
+                    (loss / n_bags).backward()
                     sums[0] += loss.detach()
                     sums[1] += (held[:, at] * losses.detach()).sum()
                 optimizer.step()

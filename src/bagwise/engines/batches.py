@@ -1,5 +1,8 @@
 """Mini-batches of bags for training with torch, read from wherever the bags are."""
 
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -8,7 +11,7 @@ from bagwise import compiled
 from bagwise._types import Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines.arrays import dense, is_tensor, to_numpy
-from bagwise.engines.blocks import bag_blocks
+from bagwise.engines.blocks import bag_blocks, in_blocks
 from bagwise.engines.mapped import release_pages
 from bagwise.engines.tensors import free_memory, torch
 from bagwise.exceptions import InputError
@@ -45,6 +48,34 @@ class Batches:
         self.bags = bags.to(self.device) if fits and bags.device != str(self.device) else bags
         self.free = free_memory(self.device)
         self.dtype = getattr(torch, str(bags.dtype).removeprefix("torch."))
+
+    def each(self, blocks: Iterable[Ints]) -> Iterator[tuple[Any, Ints]]:
+        """Read runs of bags one after the other.
+
+        While one is used, a thread reads the next, where bags are in a file or chosen from a larger
+        table.
+
+        Parameters
+        ----------
+        blocks : iterable of ndarray of int
+            Positions of bags.
+
+        Yields
+        ------
+        rows, sizes
+            As `read` returns them.
+        """
+        if not in_blocks(self.bags):
+            yield from map(self.read, blocks)
+            return
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            coming: deque[Future[tuple[Any, Ints]]] = deque()
+            for block in blocks:
+                coming.append(pool.submit(self.read, block))
+                if len(coming) > 1:
+                    yield coming.popleft().result()
+            while coming:
+                yield coming.popleft().result()
 
     def read(self, chosen: Ints) -> tuple[Any, Ints]:
         """Read some bags.
