@@ -10,7 +10,7 @@ from bagwise.base import RowEstimator
 from bagwise.classification import CitationKNN, InstanceMarginSVM
 from bagwise.cluster import KernelKMeans
 from bagwise.compiled import boosted_trees, threads, ties
-from checks import answers, example, row_answers, row_example
+from checks import answers, example, example_for, row_answers, row_example
 from estimators import public_estimators, quick
 
 ESTIMATORS = [quick(cls) for cls in public_estimators()]
@@ -73,8 +73,8 @@ def test_rounding_decides_nothing(estimator):
             fits = [clone(model).fit(Z, y) for Z in (X, perturbed(X))]
             expected, found = ({k: [v] for k, v in row_answers(f, X).items()} for f in fits)
         else:
-            bags, y = example(n_classes=n_classes)
-            test, _ = example(n_classes=n_classes, seed=1)
+            bags, y = example_for(model, n_classes=n_classes)
+            test, _ = example_for(model, n_classes=n_classes, seed=1)
             other = bags.with_instances(perturbed(bags.instances))
             expected, found = (answers(clone(model).fit(Z, y), test) for Z in (bags, other))
         for name, parts in expected.items():

@@ -138,7 +138,8 @@ _TOPICS = ("mil", "multiple instance learning", "multi-instance learning", "weak
 def search_methods(text: str) -> list[Method]:
     """Find methods by a word: a name, an alias, the class, a word of the title or of the paper.
 
-    "key instance" finds the methods that name the deciding instance, a term of the whole field such
+    "key instance" finds the methods that name the deciding instance, "regression" those that
+    predict a number per bag, a term of the whole field such
     as "MIL" every method.
 
     Parameters
@@ -159,6 +160,8 @@ def search_methods(text: str) -> list[Method]:
     word = text.strip().lower()
     if word in _TOPICS:
         return [*_ALL.values()]
+    if word in ("regression", "regressor", "number", "numbers"):
+        return [method for method in _ALL.values() if method.regressor is not None]
     if word.rstrip("s") == "key instance":
         return [method for method in _ALL.values() if hasattr(method.factory, "key_instances")]
     found = [

@@ -70,6 +70,9 @@ def methods(
             "--set": ", ".join(f"{key}={value}" for key, value in method.parameters.items()),
             "paper": facts["paper"],
         }
+        if method.regressor is not None:
+            of_numbers = method.for_numbers().parameters.items()
+            shown["--set for numbers"] = ", ".join(f"{key}={value}" for key, value in of_numbers)
         print_table(
             {"": list(shown), "value": list(shown.values())}, title=method.name, heading=False
         )
@@ -77,13 +80,14 @@ def methods(
 
 def _facts(method: Method) -> dict[str, object]:
     sets = "one label or a label set per bag"
+    labels = sets if method.label_sets else "one label per bag"
     return {
         "name": method.name,
         "title": method.title,
         "class": method.class_name,
         "aliases": method.aliases,
         "command": method.command or "fit, evaluate",
-        "labels": sets if method.label_sets else "one label per bag",
+        "labels": labels if method.regressor is None else f"{labels}, or a number per bag",
         "keeps": method.keeps if method.command is None else None,
         "parameters": method.parameters,
         "paper": method.paper,
