@@ -30,10 +30,10 @@ print(sorted(label_sets[0]))
 # %%
 # Cluster the digits
 # ------------------
-# ``BagConstrainedSpectralClustering`` (CSP) groups similar digits, and encourages bags that share
-# labels to share clusters. Purity is the share of instances of the most frequent kind in their
-# cluster. It is computed for the classes, which were given as label sets, and for the digits, which
-# were not.
+# ``BagConstrainedSpectralClustering`` (CSP) groups similar digits that probably have the same
+# label, given the label sets of their bags. Purity is the share of instances of the most frequent
+# kind in their cluster. It is computed for the classes, which were given as label sets, and for the
+# digits, which were not.
 from bagwise.cluster import BagConstrainedSpectralClustering
 from bagwise.metrics import class_purity
 
