@@ -1,9 +1,10 @@
 """Draw features of slides as TRIDENT writes them, with planted tumour patches.
 
 ``python draw_slides.py`` draws a small set: 24 slides of 16 patients, 60 to 160 patches of 64
-features. ``python draw_slides.py --slides 120 --least 500 --most 4000 --features 1024`` has the
-size of a study. Features are those of a foundation model in spirit: a few directions of tissue
-differ from slide to slide, a few directions show the tumour, the others are noise.
+features. ``python draw_slides.py --slides 120 --least 500 --most 4000 --features 1024 --tumour 7``
+has the size of a study, and tumours that are harder to see. As in features of a foundation model,
+few directions carry most of the variance: tissue and stain vary along them, and a tumour shows
+along some of them; all else is noise.
 
 Written: ``slides/<slide>.h5`` with the datasets ``features`` (patches x features, float32) and
 ``coords`` (upper left corners in pixels of level 0, with the attributes of TRIDENT), ``labels.csv``
@@ -21,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 EDGE = 512  # of a patch at level 0: 256 pixels at 20x of a 40x scan
-N_TISSUES = 6
-TUMOUR = 10.0  # distance of tumour from tissue, in standard deviations of the noise of a feature
+SPREADS = np.linspace(6.0, 2.0, 16)  # of tissue along each direction; noise has 1
+N_TUMOUR = 4  # directions, the last ones, that a tumour shows along
 
 
 def tissue_grid(n_patches: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -36,13 +37,18 @@ def tissue_grid(n_patches: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def draw(
-    folder: Path, n_slides: int, sizes: tuple[int, int], n_features: int, seed: int
+    folder: Path,
+    n_slides: int,
+    sizes: tuple[int, int],
+    n_features: int,
+    distance: float,
+    seed: int,
 ) -> tuple[int, int]:
     """Draw slides, labels and truth; return the numbers of patches and of tumour patches."""
     rng = np.random.default_rng(seed)
-    tissues = rng.normal(size=(N_TISSUES, n_features))
-    tumour = rng.normal(size=n_features)
-    tumour *= TUMOUR / np.linalg.norm(tumour)
+    directions = np.linalg.qr(rng.normal(size=(n_features, len(SPREADS))))[0].T
+    tumour = np.zeros(len(SPREADS))
+    tumour[-N_TUMOUR:] = distance / np.sqrt(N_TUMOUR)
     slides = folder / "slides"
     slides.mkdir()
     labels, truth, n_patches = [], [], 0
@@ -50,15 +56,15 @@ def draw(
     for i, patient in enumerate(patients.tolist()):  # one or two slides each
         ill = patient % 2 == 1
         cells = tissue_grid(int(rng.integers(sizes[0], sizes[1] + 1)), rng)
-        shares = rng.dirichlet(np.ones(N_TISSUES), len(cells))
-        stain = 0.5 * rng.normal(size=n_features)  # of the slide, whatever its label
-        features = shares @ tissues + stain + rng.normal(size=(len(cells), n_features))
+        stain = 0.5 * SPREADS * rng.normal(size=len(SPREADS))  # of the slide, whatever its label
+        tissue = stain + SPREADS * rng.normal(size=(len(cells), len(SPREADS)))
         rows = np.array([], dtype=np.int64)
         if ill:  # a round focus of 2 to 6 % of the patches
             centre = cells[rng.integers(len(cells))]
             n_ill = max(3, int(rng.uniform(0.02, 0.06) * len(cells)))
             rows = np.argsort(((cells - centre) ** 2).sum(axis=1), kind="stable")[:n_ill]
-            features[rows] += rng.uniform(0.7, 1.3, (n_ill, 1)) * tumour
+            tissue[rows] += rng.uniform(0.8, 1.4, (n_ill, 1)) * tumour
+        features = tissue @ directions + rng.normal(size=(len(cells), n_features))
         name = f"slide_{i:03d}"
         with h5py.File(slides / f"{name}.h5", "w") as file:
             file.create_dataset("features", data=features.astype(np.float32))
@@ -87,10 +93,19 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=60, help="patches of the smallest slide")
     parser.add_argument("--most", type=int, default=160, help="patches of the largest slide")
     parser.add_argument("--features", type=int, default=64)
+    parser.add_argument(
+        "--tumour", type=float, default=12.0, help="distance of a tumour from the mean of tissue"
+    )
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
-    sizes = chosen.least, chosen.most
-    found = draw(chosen.output, chosen.slides, sizes, chosen.features, chosen.seed)
+    found = draw(
+        chosen.output,
+        chosen.slides,
+        (chosen.least, chosen.most),
+        chosen.features,
+        chosen.tumour,
+        chosen.seed,
+    )
     print(f"{chosen.slides} slides, {found[0]} patches, {found[1]} of them tumour")
 
 
