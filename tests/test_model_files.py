@@ -63,7 +63,7 @@ def changed(value):
     if isinstance(value, np.ndarray):
         yield from changed_arrays(value)
     elif isinstance(value, Bags):
-        state = {k: getattr(value, k) for k in ("_instances", "_offsets", "_ids", "_feature_names")}
+        state = value.__getstate__()
         for part in ("_instances", "_offsets"):
             for what, other in changed(state[part]):
                 bags = object.__new__(Bags)
