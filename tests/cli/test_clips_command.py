@@ -112,9 +112,17 @@ def test_a_fit_learns_from_corrections_of_unlabelled_recordings(run, clips, tmp_
     sets = [None if (row < 0).any() else set(data.classes[row == 1]) for row in data.label_sets]
     same = ORedLogisticRegression().fit(seen, sets, instance_labels=known)
     np.testing.assert_allclose(model[-1].coef_, same.coef_, rtol=1e-6, atol=1e-9)
-    predicted = run("predict", tmp_path / "model.skops", clips[0], "-o", tmp_path / "p.csv")
+    predict = ("predict", tmp_path / "model.skops", clips[0], "-o", tmp_path / "p.csv")
+    predicted = run(*predict, "--raven", tmp_path / "new")
     assert predicted.exit_code == 0, predicted.stderr
-    assert float(read_rows(tmp_path / "p.instances.csv")[1]["start"]) == 1.5
+    instances = read_rows(tmp_path / "p.instances.csv")
+    assert float(instances[1]["start"]) == 1.5
+    rows = [line.split("\t") for line in (tmp_path / "new" / "r0.txt").read_text().splitlines()[1:]]
+    own = [row for row in instances if row["bag"] == "day/r0.wav"]
+    assert [row[7] for row in rows] == [row["predicted"] for row in own]
+    expected = [float(row[f"probability_{row['predicted']}"]) for row in own]
+    np.testing.assert_allclose([float(row[8]) for row in rows], expected, atol=5e-5)
+    assert "exists already" in run(*predict, "--raven", tmp_path / "new").stderr
 
 
 @pytest.fixture

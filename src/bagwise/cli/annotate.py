@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from bagwise import __version__
 from bagwise._methods import find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.corrections import known_labels, read_known, recordings, with_known
+from bagwise.cli.corrections import known_labels, read_known, with_known
 from bagwise.cli.output import (
     as_records,
     computing,
@@ -20,10 +20,8 @@ from bagwise.cli.output import (
     refuse_existing,
     with_places,
 )
+from bagwise.cli.recordings import check_folders, write_folders
 from bagwise.exceptions import InputError
-
-if TYPE_CHECKING:
-    from bagwise.io.contents import Contents
 
 
 def annotate(
@@ -39,18 +37,8 @@ def annotate(
         bool, options.flag("--probabilities", "Add a column with the probability of each label.")
     ] = False,
     noisy_sets: options.NoisySets = False,
-    raven: Annotated[
-        Path | None,
-        options.option(
-            metavar="FOLDER", help="Also write selection tables for Raven, one per recording."
-        ),
-    ] = None,
-    audacity: Annotated[
-        Path | None,
-        options.option(
-            metavar="FOLDER", help="Also write labels for Audacity, one file per recording."
-        ),
-    ] = None,
+    raven: options.Raven = None,
+    audacity: options.Audacity = None,
     label_studio: Annotated[
         Path | None,
         options.option(
@@ -111,7 +99,6 @@ def annotate(
     from bagwise.inspection import doubted_bags
     from bagwise.inspection._tables import annotation_table
     from bagwise.io.label_studio import write_interface, write_tasks
-    from bagwise.io.selections import write_selections
 
     shown_as, column = _media_column(image, audio, text, label_studio)
     if column is not None and column not in (columns.keep or ()):
@@ -138,9 +125,7 @@ def annotate(
         method, values, scale=not no_scale, sparse=bags.is_sparse, pca=components, impute=filled
     )
     written = dict(zip(label_sets.names, label_sets.classes.tolist(), strict=True))
-    programs = {"raven": raven, "audacity": audacity}
-    folders = {program: folder for program, folder in programs.items() if folder is not None}
-    _check_folders(folders, data, force=force)
+    folders = check_folders(raven, audacity, data, force=force)
     if corrected is not None:
         corrected.locate(data)
     known = known_labels(corrected, bags, written, background=values.get("background"))
@@ -162,9 +147,7 @@ def annotate(
     note_features(bags)
     write_columns(output, found, force=force)
     nothing = getattr(final_estimator(model), "background_label_", None)
-    for program, folder in folders.items():
-        write_selections(folder, program, recordings(data), found, background=nothing, force=force)
-        note(f"labels for {program.capitalize()}, one file per recording: {folder}")
+    write_folders(folders, data, found, background=nothing, force=force)
     order = found["probability"].argsort(kind="stable")
     least_certain = {name: values[order] for name, values in found.items()}
     write_columns(beside, least_certain, force=force)
@@ -197,21 +180,6 @@ def annotate(
         print_table(shown, title=f"The {min(review, len(order))} least certain")
         if noisy_sets:
             print_table(doubted, title=f"The {len(doubted['bag'])} label sets most in doubt")
-
-
-def _check_folders(folders: dict[str, Path], data: "Contents", *, force: bool) -> None:
-    """Refuse labels for Raven and Audacity without times, or where files exist, before a fit."""
-    from bagwise.io.selections import file_names
-
-    if folders and data.clips is None:
-        raise InputError(
-            "--raven and --audacity need the times of clips: expected columns file, start and end."
-        )
-    for folder in folders.values():
-        if folder.exists() and not folder.is_dir():
-            raise InputError(f"{folder} is a file: expected a folder for the labels of recordings.")
-        names = file_names(recordings(data)).values() if folder.exists() else ()
-        refuse_existing([folder / f"{name}.txt" for name in names], force=force)
 
 
 def _media_column(

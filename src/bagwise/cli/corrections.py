@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bagwise.cli.output import note
+from bagwise.cli.recordings import recordings
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -88,13 +89,6 @@ class Known:
         self.locate(data)
         named = {correction.bag for correction in self.corrections}
         return np.array([str(name) in named for name in data.bags.names.tolist()], dtype=bool)
-
-
-def recordings(data: Contents) -> list[str]:
-    """The recording of each instance: its file, or its bag."""
-    if data.clips is not None and data.clips.file is not None:
-        return [str(name) for name in data.clips.file]
-    return [str(name) for name in data.bags.names[data.bags.bag_index].tolist()]
 
 
 def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:

@@ -427,6 +427,14 @@ NoisySets = Annotated[
         "Label sets may miss labels or list too many: learn how often, and list the sets in doubt.",
     ),
 ]
+Raven = Annotated[
+    Path | None,
+    option(metavar="FOLDER", help="Also write selection tables for Raven, one per recording."),
+]
+Audacity = Annotated[
+    Path | None,
+    option(metavar="FOLDER", help="Also write labels for Audacity, one file per recording."),
+]
 BackgroundAbove = Annotated[
     float | None,
     option(

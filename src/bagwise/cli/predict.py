@@ -13,6 +13,8 @@ from bagwise.cli.output import (
     refuse_existing,
     with_places,
 )
+from bagwise.cli.recordings import check_folders, write_folders
+from bagwise.exceptions import InputError
 
 
 def predict(
@@ -34,6 +36,8 @@ def predict(
     id_column: options.IdColumn = None,
     merge: options.Merge = None,
     keep: options.Keep = None,
+    raven: options.Raven = None,
+    audacity: options.Audacity = None,
     memory_limit: options.MemoryLimit = None,
     trust: options.Trust = None,
     force: options.Force = False,
@@ -47,7 +51,8 @@ def predict(
     their coordinates x and y, or the start and end of a clip, where the file has them. Columns of
     --keep, here or in the fit, are written beside both: those that vary inside a bag, as that of
     its key instance (key_...). A model of numbers that scores no instances
-    has their contributions: the prediction less that without the instance.
+    has their contributions: the prediction less that without the instance. --raven and --audacity
+    write the labels of sound clips, as `bagwise annotate` does.
 
     ```
     bagwise predict model.skops musk1.csv -o predicted.csv
@@ -63,7 +68,11 @@ def predict(
     from bagwise.cli.numbers import contributions
     from bagwise.cli.reading import kept_of_bags, open_model, read_for_model
     from bagwise.inspection import bag_table, instance_table
-    from bagwise.inspection._tables import refuse_background_above
+    from bagwise.inspection._tables import (
+        background_name,
+        label_columns,
+        refuse_background_above,
+    )
 
     fitted, metadata = open_model(model, trust)
     refuse_background_above(final_estimator(fitted), background_above)
@@ -74,6 +83,11 @@ def predict(
         file, fitted, metadata, columns, labelled=False, memory_limit=memory_limit
     )
     bags = data.bags
+    folders = check_folders(raven, audacity, data, force=force)
+    if folders and not hasattr(final_estimator(fitted), "predict_proba_instances"):
+        raise InputError(
+            "--raven and --audacity need a model with probabilities of instances: fit -m orlr."
+        )
     classes = metadata.get("classes")
     with progress(f"Predicting {len(bags)} bags"):
         separator = metadata.get("columns", {}).get("separator", ";")
@@ -98,8 +112,11 @@ def predict(
     if instances is not None:
         write_columns(beside, instances, force=force)
         note(f"{bags.n_instances} instances: {beside}")
+        nothing = background_name(final_estimator(fitted)) if folders else None
+        named = label_columns(instances) if folders else {}
+        write_folders(folders, data, instances | named, background=nothing, force=force)
     if json:
-        written = [output] if instances is None else [output, beside]
+        written = [output] if instances is None else [output, beside, *folders.values()]
         predicted = predictions["predicted"].tolist()
         found: Any = Counter(map(str, predicted))
         if predicts_numbers(fitted):

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bagwise.cli import options
-from bagwise.cli.corrections import recordings
 from bagwise.cli.output import note, note_features, print_json, progress, refuse_existing
+from bagwise.cli.recordings import recordings
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:

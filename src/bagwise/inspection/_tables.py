@@ -275,6 +275,21 @@ def has_background(model: Any) -> bool:
     return getattr(model, "background_label_", None) is not None
 
 
+def background_name(model: Any) -> Any:
+    """What instances of the background are called in a table; None without background."""
+    if not has_background(model):
+        return None
+    return with_background(model, model.classes_)[-1]
+
+
+def label_columns(instances: Columns) -> Columns:
+    """The label of each instance of an `instance_table` and its probability."""
+    labels = instances["predicted"]
+    names, codes = np.unique(labels, return_inverse=True)
+    shares = np.stack([instances[f"probability_{name}"] for name in names.tolist()])
+    return {"label": labels, "probability": shares[codes, np.arange(len(labels))]}
+
+
 def refuse_background_above(model: Any, background_above: float | None) -> None:
     """Refuse a threshold of background where the model has no background."""
     if background_above is not None and not has_background(model):

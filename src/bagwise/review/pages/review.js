@@ -105,6 +105,9 @@ function listen(item, media, source) {
   // Of a WAV file the server sends the clip alone; of others the browser plays the part.
   const part = media.part ? `#t=${media.part.join(",")}` : "";
   const player = make("audio", { src: source + part, controls: true, title: media.text, preload: "auto" });
+  if (media.part) {
+    player.addEventListener("timeupdate", () => { if (player.currentTime >= media.part[1]) player.pause(); });
+  }
   if (!media.drawn) return player;
   const image = make("img", { src: `spectrogram/${item.instance}`, alt: `Spectrogram of ${media.text}` });
   const caption = make("figcaption", {}, make("span", { textContent: `0 to ${+(media.hertz / 1000).toPrecision(3)} kHz` }), make("span", { textContent: `${+media.seconds.toPrecision(3)} s` }));

@@ -1,0 +1,87 @@
+"""Recordings on the command line: labels of their clips for Raven and Audacity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bagwise.cli.output import note, refuse_existing
+from bagwise.exceptions import InputError
+
+if TYPE_CHECKING:
+    from bagwise.io.contents import Contents
+
+
+def recordings(data: Contents) -> list[str]:
+    """The recording of each instance: its file, or its bag."""
+    if data.clips is not None and data.clips.file is not None:
+        return [str(name) for name in data.clips.file]
+    return [str(name) for name in data.bags.names[data.bags.bag_index].tolist()]
+
+
+def check_folders(
+    raven: Path | None, audacity: Path | None, data: Contents, *, force: bool
+) -> dict[str, Path]:
+    """Refuse labels for Raven and Audacity without times, or where files exist, before any work.
+
+    Parameters
+    ----------
+    raven, audacity : Path or None
+        What was given to ``--raven`` and ``--audacity``.
+    data : Contents
+        What was read.
+    force : bool
+        Whether files may be overwritten.
+
+    Returns
+    -------
+    dict of str to Path
+        The folder of each program that was asked for.
+    """
+    from bagwise.io.selections import file_names
+
+    programs = {"raven": raven, "audacity": audacity}
+    folders = {program: folder for program, folder in programs.items() if folder is not None}
+    if folders and data.clips is None:
+        raise InputError(
+            "--raven and --audacity need the times of clips: expected columns file, start and end."
+        )
+    for folder in folders.values():
+        if folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is a file: expected a folder for the labels of recordings.")
+        names = file_names(recordings(data)).values() if folder.exists() else ()
+        refuse_existing([folder / f"{name}.txt" for name in names], force=force)
+    return folders
+
+
+def write_folders(
+    folders: Mapping[str, Path],
+    data: Contents,
+    table: Mapping[str, Any],
+    *,
+    background: Any,
+    force: bool,
+) -> None:
+    """Write the labels of clips for the programs that were asked for.
+
+    Parameters
+    ----------
+    folders : mapping of str to Path
+        What `check_folders` returned.
+    data : Contents
+        What was read.
+    table : mapping of str to ndarray
+        ``start``, ``end``, ``label`` and ``probability`` of each instance.
+    background : object
+        The label that is left out; None where there is none.
+    force : bool
+        Whether files may be overwritten.
+    """
+    from bagwise.io.selections import write_selections
+
+    for program, folder in folders.items():
+        write_selections(
+            folder, program, recordings(data), table, background=background, force=force
+        )
+        note(f"labels for {program.capitalize()}, one file per recording: {folder}")
