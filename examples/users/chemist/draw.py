@@ -11,24 +11,24 @@ import csv
 
 import numpy as np
 
-N_SHAPES = 12
+N_SHAPES = 8
 
 
 def draw(n_molecules, seed):
     """Rows of the table, with its heading; and the conformer that fits best, by molecule."""
     rng = np.random.default_rng(seed)
     pocket = rng.normal(size=3)
-    n_scaffolds = max(4, n_molecules // 5)
-    cores = rng.normal(size=(n_scaffolds, N_SHAPES))
+    n_scaffolds = max(4, n_molecules // 4)
+    cores = 1.3 * rng.normal(size=(n_scaffolds, N_SHAPES))
     names = [f"shape_{k + 1}" for k in range(N_SHAPES)]
     rows = [["molecule", "conformer", "scaffold", *names, "energy", "pKi", "activity"]]
     best = []
     for i in range(n_molecules):
         scaffold = int(rng.integers(n_scaffolds))
         own = cores[scaffold] + 0.6 * rng.normal(size=N_SHAPES)
-        conformers = own + 1.1 * rng.normal(size=(rng.integers(3, 9), N_SHAPES))
+        conformers = own + 0.7 * rng.normal(size=(rng.integers(3, 9), N_SHAPES))
         distances = np.linalg.norm(conformers[:, :3] - pocket, axis=1)
-        pki = 8.5 - 1.1 * distances.min() + 0.25 * rng.normal()
+        pki = 8.5 - 0.9 * distances.min() + 0.2 * rng.normal()
         activity = "active" if pki > 7 else "inactive"
         best.append([f"CHEM{i:04d}", int(distances.argmin())])
         for j, shape in enumerate(conformers):
