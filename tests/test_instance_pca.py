@@ -92,15 +92,20 @@ def test_order_copies_units_and_origin_do_not_matter(rng):
     assert_same_up_to_sign(InstancePCA(3).fit_transform(other).instances, expected, atol=1e-7)
 
 
-def test_auto_finds_the_dimension_of_what_is_no_noise(rng):
-    hidden = rng.normal(size=(4000, 6)) * [5, 4, 3, 3, 2, 2]
-    rows = hidden @ np.linalg.qr(rng.normal(size=(300, 6)))[0].T * 3 + rng.normal(size=(4000, 300))
-    bags = Bags(rows, np.arange(0, 4001, 40))
-    assert len(InstancePCA().fit(bags).components_) == 6
-    few = Bags(rows[:200], np.arange(0, 201, 50))  # 4 bags
-    assert len(InstancePCA().fit(few).components_) == 2
-    noise = bags.with_instances(rng.normal(size=(4000, 300)))
-    assert len(InstancePCA().fit(noise).components_) <= 2
+@pytest.mark.parametrize(
+    ("n_bags", "size", "d", "expected"),
+    [
+        (100, 2, 70, 50),
+        (200, 1, 70, 64),
+        (100, 2, 7, 7),
+        (3, 2, 7, 1),
+        (1, 1, 7, 1),
+        (90, 1, 80, 45),
+    ],
+)
+def test_auto_is_half_as_many_as_bags(rng, n_bags, size, d, expected):
+    bags = Bags(rng.normal(size=(n_bags * size, d)), np.arange(0, n_bags * size + 1, size))
+    assert len(InstancePCA().fit(bags).components_) == expected
 
 
 def test_a_share_of_the_variance(rng):

@@ -266,10 +266,8 @@ class InstancePCA(  # type: ignore[call-arg]
     ----------
     n_components : int, float or "auto", default="auto"
         Number of components; a float between 0 and 1 is the share of the variance that they
-        explain at least. "auto" keeps the components that vary more than they would if the
-        features were independent: eigenvalues of the correlation matrix above the upper edge of
-        the Marchenko-Pastur distribution, (1 + sqrt(n_features / n_instances))^2. At least one, at
-        most 64, and at most half as many as there are bags.
+        explain at least. "auto" is half as many as there are bags, at most 64: with more, a linear
+        model separates the training bags whatever their labels are.
     standardize : bool, default=True
         Whether each feature is divided by its standard deviation.
     whiten : bool, default=False
@@ -300,18 +298,13 @@ class InstancePCA(  # type: ignore[call-arg]
     Time is n_instances * n_features^2 + n_features^3, memory 32 n_features^2 bytes beside blocks of
     32 MB.
 
-    References
-    ----------
-    V. A. Marchenko and L. A. Pastur, "Distribution of eigenvalues for some sets of random
-    matrices", Mathematics of the USSR-Sbornik, 1967.
-
     Examples
     --------
     >>> import numpy as np
     >>> from bagwise import Bags
     >>> from bagwise.preprocessing import InstancePCA
     >>> rows = np.random.default_rng(0).normal(size=(60, 1)) @ np.ones((1, 5))
-    >>> pca = InstancePCA().fit(Bags(rows, np.arange(0, 61, 6)))
+    >>> pca = InstancePCA(1).fit(Bags(rows, np.arange(0, 61, 6)))
     >>> pca.components_.shape, pca.explained_variance_ratio_.round(2).tolist()
     ((1, 5), [1.0])
     """
@@ -403,8 +396,7 @@ class InstancePCA(  # type: ignore[call-arg]
         """How many components to keep."""
         wanted, n, d = self.n_components, bags.n_instances, bags.n_features
         if wanted == "auto":
-            edge = np.square(1 + np.sqrt(d / n)) * variances.mean()
-            return int(np.clip((variances > edge).sum(), 1, max(1, min(MOST, len(bags) // 2))))
+            return max(1, min(MOST, len(bags) // 2, n, d))
         if isinstance(wanted, float):
             share = np.cumsum(variances) / max(variances.sum(), np.finfo(float).tiny)
             return min(d, 1 + int(np.searchsorted(share, wanted)))
