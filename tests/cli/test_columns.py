@@ -37,7 +37,7 @@ def patches(tmp_path):
 @pytest.mark.parametrize(
     "command",
     [
-        ("evaluate", "-m", "sil"),
+        ("evaluate", "-m", "sil", "--folds", "2", "--no-baseline"),
         ("fit", "-m", "sil", "-o", "new.skops"),
         ("cluster", "-k", "2", "-o", "new.csv", "--no-report"),
         ("annotate", "-o", "new.csv"),
@@ -132,7 +132,7 @@ def gaps(tmp_path):
 
 @pytest.mark.parametrize("how", ["mean", "median"])
 def test_gaps_are_filled_inside_the_folds(run, gaps, how):
-    words = ("evaluate", gaps, *WORDS, "-m", "nsk", "-m", "sil", "--folds", "3", "--json")
+    words = ("evaluate", gaps, *WORDS, "-m", "nsk", "--folds", "3", "--json")
     refused = run(*words)
     assert refused.exit_code == 2
     assert "fill the gaps with --impute mean" in refused.stderr
