@@ -191,3 +191,16 @@ class TestInstanceAveragePrecision:
             instance_average_precision([0, 1], [0.5, np.nan])
         with pytest.raises(InputError, match="2 labels for the 12 instances"):
             instance_average_precision([0, 1], [0.5, 0.2], bags=bags)
+
+
+def test_the_prediction_of_a_regressor_falls(rng):
+    from bagwise.regression import SetKernelRegressor
+
+    arrays = [rng.normal(size=(6, 2)) for _ in range(30)]
+    y = np.array([X[:, 0].mean() for X in arrays]) - 10  # negative predictions, too
+    bags = Bags.from_arrays(arrays)
+    model = SetKernelRegressor(C=100).fit(bags, y)
+    curve = flipping_curve(model, bags, model.score_instances(bags), random_state=0)
+    assert curve.area > curve.random_area + 0.1
+    against = flipping_curve(model, bags, -model.score_instances(bags), random_state=0)
+    assert against.area < curve.random_area

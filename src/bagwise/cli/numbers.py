@@ -20,6 +20,7 @@ Task = Annotated[
         metavar="TASK",
         help="regression: predict a number per bag; classification: predict a label. By default "
         "what the label column holds: regression for many different numbers.",
+        autocompletion=lambda incomplete: [t for t in _TASKS if t.startswith(incomplete)],
     ),
 ]
 _TASKS = ("classification", "regression")

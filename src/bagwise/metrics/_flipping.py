@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from bagwise._types import Floats, Ints
 from bagwise._validation import check_bags, check_label
 from bagwise.bags import Bags
+from bagwise.base._pipelines import predicts_numbers
 from bagwise.base._selections import Selection, selection_scores, undecided_score
 from bagwise.exceptions import InputError
 
@@ -77,7 +78,8 @@ def flipping_curve(
     Parameters
     ----------
     model : object
-        Any fitted model with ``decision_function`` or ``predict_proba`` of `Bags`.
+        Any fitted model with ``decision_function`` or ``predict_proba`` of `Bags`, or a regressor,
+        whose prediction is watched.
     X : Bags or anything accepted as bags
         The bags.
     attributions : array-like of shape (n_instances,) or (n_instances, n_classes)
@@ -179,6 +181,8 @@ def _watched(model: Any, bags: Bags, label: Any) -> _Watched:
         column = check_label(label, np.asarray(model.classes_))
     if scores.ndim == 1:
         positive = scores > undecided_score(model, 1)
+        if predicts_numbers(model):  # the fall of the prediction, whatever its sign
+            positive = np.ones(n_bags, dtype=bool)
         signs = np.where(positive if column is None else column == 1, 1.0, -1.0)
         return _Watched(np.zeros(n_bags, dtype=np.intp), np.broadcast_to(signs, n_bags), 0)
     columns = scores.argmax(axis=1) if column is None else np.full(n_bags, column)
