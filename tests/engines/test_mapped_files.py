@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
-from bagwise import Bags, _validation, preprocessing
+from bagwise import Bags, _validation, engines, preprocessing
 from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cli import app
@@ -80,16 +80,31 @@ def test_a_file_larger_than_memory_is_read_once_per_iteration(options, tmp_path,
         assert np.abs(a - b).max() <= 1e-9 * np.abs(b).max()
 
 
-def test_reading_ahead_leaves_rows_as_they_are(tmp_path, rng):
+def test_blocks_are_read_before_they_are_needed(tmp_path, rng, monkeypatch):
+    read, pieces = [], engines.mapped._read
+    monkeypatch.setattr(
+        engines.mapped, "_read", lambda *piece: read.append(piece[1:]) or pieces(*piece)
+    )
     X = rng.normal(size=(5000, 3))
-    for order in ("C", "F"):
-        np.save(tmp_path / "x.npy", np.array(X, order=order))
-        table = np.load(tmp_path / "x.npy", mmap_mode="r")
-        for view in (table, table[1000:4000], table[:, 1:], table[:0]):
-            for rows in (slice(0, 1), slice(500, 2500), slice(2999, 9000)):
-                read_ahead(view, rows)
-        np.testing.assert_array_equal(table, X)
-    read_ahead(X, slice(0, 10))  # in memory: nothing to do
+    rows = [slice(0, 10), slice(10, 10), slice(10, 1000), slice(1000, 1003)]
+    path = tmp_path / "x.npy"
+    np.save(path, X)
+    table = np.load(path, mmap_mode="r")
+    assert list(read_ahead(table, rows)) == rows
+    lengths = [stop - start for start, stop in read]
+    assert lengths == [24 * (piece.stop - piece.start) for piece in rows]
+    content, (start, stop) = path.read_bytes(), read[2]
+    assert content[start:stop] == X[10:1000].tobytes()
+    read.clear()
+    assert next(read_ahead(table[2000:], rows[2:])) == rows[2]  # and the reading ends
+    assert content[slice(*read[0])] == X[2010:3000].tobytes()
+    read.clear()
+    for other in (X, table[:, 1:], np.asfortranarray(table)):  # not in a file, or not row by row
+        assert list(read_ahead(other, rows)) == rows
+    assert not read
+    path.unlink()  # only the mapping has it now
+    assert list(read_ahead(table, rows)) == rows
+    np.testing.assert_array_equal(table, X)
 
 
 @pytest.mark.parametrize(

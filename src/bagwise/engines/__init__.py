@@ -13,7 +13,14 @@ attempts without progress; an error with ``final`` set is not tried again.
 """
 
 from bagwise.engines.arrays import to_numpy
-from bagwise.engines.blocks import bag_blocks, in_blocks, map_rows, row_blocks, rows_of
+from bagwise.engines.blocks import (
+    bag_blocks,
+    bag_blocks_ahead,
+    in_blocks,
+    map_rows,
+    row_blocks,
+    rows_of,
+)
 from bagwise.engines.checkpoint import Checkpoint
 from bagwise.engines.loop import Journal, iterate, retry_on_new_parts
 from bagwise.engines.parts import Part, Parts, codes_by_bag, codes_of_instances, digest

@@ -72,12 +72,29 @@ def bag_blocks(bags: Bags, n_values: int | None = None) -> Iterator[slice]:
         stored = bags.source.nnz / max(1, bags.source.shape[0])
         per_row = max(stored, len(bags) * bags.n_features / max(1, bags.n_instances))
     n_blocks = 1 + int(bags.n_instances * per_row) // (n_values or BLOCK)
-    bounds = threads.block_bounds(bags.offsets, n_blocks).tolist()
-    for i, (first, last) in enumerate(pairwise(bounds)):
-        if bags.is_gathered and i + 2 < len(bounds):
-            read_ahead(bags.source, rows_of(bags, slice(last, bounds[i + 2])))
+    for first, last in pairwise(threads.block_bounds(bags.offsets, n_blocks).tolist()):
         yield slice(first, last)
         release_pages(bags.source)
+
+
+def bag_blocks_ahead(bags: Bags) -> Iterator[slice]:
+    """`bag_blocks`; a thread reads the next one from a file meanwhile, for files beyond memory.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags, dense and gathered.
+
+    Yields
+    ------
+    slice
+        Positions of bags.
+    """
+    blocks = list(bag_blocks(bags))
+    rows = [rows_of(bags, block) for block in blocks]
+    for block, _ in zip(blocks, read_ahead(bags.instances, rows), strict=True):
+        yield block
+        release_pages(bags.instances)
 
 
 def rows_of(bags: Bags, block: slice) -> slice:

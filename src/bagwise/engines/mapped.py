@@ -8,7 +8,8 @@ import mmap
 import os
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from bagwise.exceptions import InputError
 _PREFIX = "bagwise-"
 _OPEN_FILES = Path("/proc/self/fd")  # Linux
 _NOT_SUPPORTED = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
+_READ = 2**20  # bytes read at a time
 _ZEROS = 2**22  # bytes written at a time where blocks cannot be claimed otherwise
 
 
@@ -86,26 +88,56 @@ def release_pages(table: Any) -> None:
         mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def read_ahead(table: Any, rows: slice) -> None:
-    """Ask the system to read rows of a mapped file that will be needed soon, without waiting.
+def read_ahead(table: Array, blocks: Sequence[slice]) -> Iterator[slice]:
+    """Yield blocks of rows; meanwhile a thread reads the next block of a mapped file.
+
+    It reads into the cache of the system, where the mapping finds the rows without waiting. The
+    system reads ahead too, but less than a fast disk could.
 
     Parameters
     ----------
-    table : object
-        Instances; nothing is done where they are not in a memory-mapped file, row by row.
-    rows : slice
-        Which rows.
+    table : ndarray
+        Instances; nothing is read ahead where they are not in a memory-mapped file, row by row.
+    blocks : sequence of slice
+        Rows, in the order in which they are needed.
+
+    Yields
+    ------
+    slice
+        The blocks.
     """
     origin = _origin(table)
-    if not (isinstance(origin, np.memmap) and hasattr(mmap, "MADV_WILLNEED")):
+    by_rows = isinstance(origin, np.memmap) and table.flags.c_contiguous
+    if not by_rows or not hasattr(os, "preadv"):
+        yield from blocks
         return
-    if not table.flags.c_contiguous or not table[rows].size:
-        return
-    mapping: Any = origin.base
-    first = origin.__array_interface__["data"][0] - origin.offset % mmap.ALLOCATIONGRANULARITY
-    low, high = (int(end) - first for end in np.lib.array_utils.byte_bounds(table[rows]))
-    start = low // mmap.PAGESIZE * mmap.PAGESIZE
-    mapping.madvise(mmap.MADV_WILLNEED, start, high - start)
+    first = origin.__array_interface__["data"][0] - origin.offset
+    ends = [np.lib.array_utils.byte_bounds(table[rows]) for rows in blocks]
+    pieces = [(int(low) - first, int(high) - first) for low, high in ends]
+    with contextlib.ExitStack() as stack:
+        try:  # the name may be nobody's by now: then the mapping reads for itself
+            file = stack.enter_context(open(str(origin.filename), "rb", buffering=0))
+        except OSError:
+            yield from blocks
+            return
+        pool = stack.enter_context(ThreadPoolExecutor(1, "bagwise-read"))
+        read = partial(pool.submit, _read, file.fileno())
+        pending = [read(*piece) for piece in pieces[:1]]
+        for i, rows in enumerate(blocks):
+            pending[i].result()
+            pending += [read(*piece) for piece in pieces[i + 1 : i + 2]]
+            yield rows
+
+
+def _read(handle: int, start: int, stop: int) -> None:
+    """Read bytes of a file and forget them: the system keeps them for a while."""
+    buffer = memoryview(bytearray(min(_READ, max(0, stop - start))))
+    with contextlib.suppress(OSError):
+        while start < stop:
+            n_read = os.preadv(handle, [buffer[: stop - start]], start)
+            if not n_read:
+                break
+            start += n_read
 
 
 def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:

@@ -17,7 +17,7 @@ from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.threads import bag_bounds, over_bags, run_blocks
-from bagwise.engines import Part, bag_blocks, digest, in_blocks, rows_of, to_numpy
+from bagwise.engines import Part, bag_blocks, bag_blocks_ahead, digest, in_blocks, rows_of, to_numpy
 from bagwise.engines.arrays import beside, like, product, zeros
 from bagwise.engines.tensors import has_kernels, segment_argmax, segment_max, top_three, torch
 
@@ -472,7 +472,7 @@ class PrimalDualPart(BasePart):
     ) -> tuple[Array, Array, Array]:
         """`change` and `update` of dense instances in one pass, block by block."""
         projected = np.zeros(step.shape, self.X.dtype)
-        for block in bag_blocks(self.bags):
+        for block in bag_blocks_ahead(self.bags):
             self._change_bags(block, step)
             self._update_bags(block, factor, shift, mu, next_mu)
             projected += self._project_bags(block)
@@ -484,7 +484,7 @@ class PrimalDualPart(BasePart):
         own = p.codes[:, None] == np.arange(p.n_classes)
         times = (p.weights[:, None] * (1.0 + p.extra * own)).astype(self.X.dtype)
         total = np.zeros((p.n_classes, self.X.shape[1]))
-        for block in bag_blocks(self.bags):
+        for block in bag_blocks_ahead(self.bags):
             each = np.repeat(times[block], self.bags.sizes[block], axis=0)
             total += each.T @ self.X[rows_of(self.bags, block)]
         return total
