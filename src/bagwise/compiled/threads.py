@@ -83,6 +83,16 @@ def one_core_if_few(n_values: int) -> AbstractContextManager[Any]:
     return threadpool_limits(1, user_api="blas") if n_values < 1_000_000 else nullcontext()
 
 
+def few_cores() -> AbstractContextManager[Any]:
+    """Keep BLAS on a quarter of the cores: its threads, also idle ones, would disturb others.
+
+    Returns
+    -------
+    context manager
+    """
+    return threadpool_limits(max(1, n_threads() // 4), user_api="blas")
+
+
 def one_core_if_sparse(table: Any) -> AbstractContextManager[Any]:
     """Keep BLAS on one core for methods that ask it for no more than vectors where X is sparse.
 

@@ -90,7 +90,7 @@ def bag_blocks_ahead(bags: Bags) -> Iterator[slice]:
     slice
         Positions of bags.
     """
-    blocks = list(bag_blocks(bags))
+    blocks = list(bag_blocks(bags, 2 * BLOCK))
     rows = [rows_of(bags, block) for block in blocks]
     for block, _ in zip(blocks, read_ahead(bags.instances, rows), strict=True):
         yield block

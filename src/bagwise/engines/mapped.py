@@ -121,11 +121,10 @@ def read_ahead(table: Array, blocks: Sequence[slice]) -> Iterator[slice]:
             yield from blocks
             return
         pool = stack.enter_context(ThreadPoolExecutor(1, "bagwise-read"))
-        read = partial(pool.submit, _read, file.fileno())
-        pending = [read(*piece) for piece in pieces[:1]]
+        pending = [pool.submit(_read, file.fileno(), *piece) for piece in pieces[:1]]
         for i, rows in enumerate(blocks):
             pending[i].result()
-            pending += [read(*piece) for piece in pieces[i + 1 : i + 2]]
+            pending += [pool.submit(_read, file.fileno(), *p) for p in pieces[i + 1 : i + 2]]
             yield rows
 
 

@@ -16,7 +16,7 @@ from bagwise import compiled
 from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.arguments import read_only
-from bagwise.compiled.threads import bag_bounds, over_bags, run_blocks
+from bagwise.compiled.threads import bag_bounds, few_cores, over_bags, run_blocks
 from bagwise.engines import Part, bag_blocks, bag_blocks_ahead, digest, in_blocks, rows_of, to_numpy
 from bagwise.engines.arrays import beside, like, product, zeros
 from bagwise.engines.tensors import has_kernels, segment_argmax, segment_max, top_three, torch
@@ -472,10 +472,11 @@ class PrimalDualPart(BasePart):
     ) -> tuple[Array, Array, Array]:
         """`change` and `update` of dense instances in one pass, block by block."""
         projected = np.zeros(step.shape, self.X.dtype)
-        for block in bag_blocks_ahead(self.bags):
-            self._change_bags(block, step)
-            self._update_bags(block, factor, shift, mu, next_mu)
-            projected += self._project_bags(block)
+        with few_cores():  # for products that wait for memory; one core reads the file
+            for block in bag_blocks_ahead(self.bags):
+                self._change_bags(block, step)
+                self._update_bags(block, factor, shift, mu, next_mu)
+                projected += self._project_bags(block)
         return self.report.sum(axis=0), projected, self._residual_sums()
 
     def weighted_sums(self) -> Floats:
