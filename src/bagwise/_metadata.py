@@ -100,30 +100,58 @@ def bag_level_features(instances: Any, offsets: Ints) -> list[int]:
         Columns of `instances`.
     """
     sizes = np.diff(offsets)
-    left = _constant_within(instances, offsets)
     several = np.flatnonzero(sizes > 1)  # other bags are constant in any case
-    if not len(left) or not len(several):
+    if not len(several):
         return []
-    values = np.asarray(instances[offsets[several]][:, left], dtype=float)
-    sizes = sizes[several]
+    first, last = offsets[several], offsets[several + 1] - 1
+    left = _equal_at_ends(instances, first, last)
+    left = _constant_within(instances, offsets, left)
+    values = np.asarray(instances[first][:, left], dtype=float)
     return [
-        int(j) for j, column in zip(left, values.T, strict=True) if _is_no_chance(column, sizes)
+        int(j)
+        for j, column in zip(left, values.T, strict=True)
+        if _is_no_chance(column, sizes[several])
     ]
 
 
-def _constant_within(instances: Any, offsets: Ints) -> Ints:
-    """The features that do not vary inside any bag; missing values are equal."""
+def _equal_at_ends(instances: Any, first: Ints, last: Ints) -> Ints:
+    """The features that are equal in the first and the last row of each bag, and not in all rows.
+
+    Two rows of a bag are enough to find almost all features, without reading the whole table.
+    """
     left = np.arange(instances.shape[1])
+    differs = np.zeros(len(left), dtype=bool)  # between bags
+    start, n_values = 0, FIRST
+    while start < len(first) and len(left):
+        stop = start + max(1, n_values // len(left))
+        rows = np.asarray(instances[first[start:stop]][:, left])
+        others = np.asarray(instances[last[start:stop]][:, left])
+        if start == 0:
+            one = rows[:1]
+        same = _same(rows, others).all(axis=0)
+        differs = (differs | ~_same(rows, one).all(axis=0))[same]
+        left, one = left[same], one[:, same]
+        start, n_values = stop, min(LARGEST, 4 * n_values)
+    return left[differs]
+
+
+def _constant_within(instances: Any, offsets: Ints, left: Ints) -> Ints:
+    """Those of the features `left` that do not vary inside any bag."""
     start, n_rows, n_values = 0, len(instances), FIRST
     first_of_bag = np.zeros(n_rows + 1, dtype=bool)
     first_of_bag[offsets] = True
     while start < n_rows - 1 and len(left):
         stop = min(n_rows, start + 1 + max(1, n_values // len(left)))
         rows = np.asarray(instances[start:stop][:, left])
-        same = (rows[1:] == rows[:-1]) | ((rows[1:] != rows[1:]) & (rows[:-1] != rows[:-1]))
-        left = left[(same | first_of_bag[start + 1 : stop, None]).all(axis=0)]
+        same = _same(rows[1:], rows[:-1]) | first_of_bag[start + 1 : stop, None]
+        left = left[same.all(axis=0)]
         start, n_values = stop - 1, min(LARGEST, 4 * n_values)
     return left
+
+
+def _same(rows: Array, others: Array) -> Array:
+    """Which values are equal; missing values are."""
+    return (rows == others) | ((rows != rows) & (others != others))
 
 
 def _is_no_chance(values: Floats, sizes: Ints) -> bool:
