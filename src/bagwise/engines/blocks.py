@@ -48,8 +48,6 @@ def row_blocks(bags: Bags, n_values: int | None = None) -> Iterator[tuple[slice,
     step = max(1, (n_values or BLOCK) // max(1, bags.n_features))
     for start in range(0, bags.n_instances, step):
         rows = slice(start, min(start + step, bags.n_instances))
-        if bags.is_gathered:
-            read_ahead(bags.source, slice(rows.stop, rows.stop + step))
         yield rows, bags.rows(rows)
         release_pages(bags.source)
 
