@@ -1,14 +1,17 @@
-"""Take the pictures of the report in this documentation: ``python -m docs.screenshots``.
+"""Take the pictures of pages in this documentation: ``python -m docs.screenshots``.
 
-Needs the extras ``report`` and ``plot``, Playwright and Chromium. Everything shown is drawn from
-shipped data.
+Needs the extras ``report``, ``plot`` and ``persist``, Playwright and Chromium. Everything shown is
+drawn, or from shipped data.
 """
 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -77,8 +80,26 @@ def digit_media(bags: Bags) -> Media:
     return Media(images=digits, sources=sources, boxes=boxes, per_bag=3)
 
 
+@contextmanager
+def review_of_clips(folder: Path) -> Iterator[str]:
+    """Draw the recordings of the ecologist, fit a model and review it; the address of the page."""
+    script = Path(__file__).parents[1] / "examples/users/ecologist/draw_recordings.py"
+    bagwise = [sys.executable, "-m", "bagwise"]
+    labels = ["--labels", "labels.csv", "--label-set", "species"]
+    fit = ["fit", "clips.csv", *labels, "-m", "orlr", "--background", "--noisy-sets"]
+    for command in ([sys.executable, str(script)], [*bagwise, *fit, "-o", "model.skops"]):
+        subprocess.run(command, cwd=folder, check=True)
+    review = ["review", "model.skops", "clips.csv", "--labels", "labels.csv", "--no-browser"]
+    with subprocess.Popen([*bagwise, *review], cwd=folder, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().decode().strip()
+        finally:
+            process.terminate()
+
+
 def main() -> None:
-    """Write the report, open it, and take the pictures."""
+    """Write the report and start the review, open them, and take the pictures."""
     from playwright.sync_api import sync_playwright
 
     IMAGES.mkdir(exist_ok=True)
@@ -99,6 +120,13 @@ def main() -> None:
             tab.wait_for_timeout(500)  # images are decoded
             tab.screenshot(path=IMAGES / f"{name}.png")
             sys.stdout.write(f"{IMAGES / name}.png\n")
+        with review_of_clips(Path(folder)) as address:
+            size = {"width": 900, "height": 800}
+            tab = browser.new_context(color_scheme="light", viewport=size).new_page()
+            tab.goto(address)
+            tab.wait_for_timeout(3000)  # the spectrogram is drawn
+            tab.screenshot(path=IMAGES / "review-clips.jpg", type="jpeg", quality=80)
+            sys.stdout.write(f"{IMAGES}/review-clips.jpg\n")
         browser.close()
 
 

@@ -1,6 +1,8 @@
 """What the page is told of an instance."""
 
 import json
+import re
+from importlib import resources
 
 import numpy as np
 from scipy import sparse
@@ -57,3 +59,11 @@ def test_a_feature_at_its_mean_has_no_sign():
     rows = [[value] for value in (0.1, 0.2, 0.3)]  # whose mean is a little more than 0.2
     shown = [Strips(Bags.from_arrays([rows])).unusual(i)[0] for i in range(3)]
     assert shown == ["x0 0.1 (-1.2 sd)", "x0 0.2 (0.0 sd)", "x0 0.3 (+1.2 sd)"]
+
+
+def test_every_id_of_the_page_is_there_once():
+    page = (resources.files("bagwise.review") / "pages" / "review.html").read_text("utf-8")
+    script = (resources.files("bagwise.review") / "pages" / "review.js").read_text("utf-8")
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(set(ids)) == len(ids)
+    assert set(re.findall(r'\bat\("([^"]+)"\)', script)) <= set(ids)

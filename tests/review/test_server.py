@@ -593,12 +593,13 @@ class TestPage:
     def test_a_label_that_the_bag_does_not_list(self, open_page, sidecar):
         with serving(sidecar) as (address, _), closing(open_page(address)) as page:
             page.wait_for_selector("#choices button")
+            assert f"{page.evaluate('card.size')} instances" in page.inner_text("#others")
             while not page.evaluate("card.others.length"):
                 decide(page, "s")
             shown = page.evaluate("card")
-            assert not page.is_visible("#others")
+            assert not page.is_visible("#unlisted")
             page.keyboard.press("m")
-            page.wait_for_selector("#others button")
+            page.wait_for_selector("#unlisted button")
             page.keyboard.press(" ")  # never decides
             decide(page, "Enter")
             (said,) = read_corrections(sidecar)

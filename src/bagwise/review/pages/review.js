@@ -157,7 +157,7 @@ function showChoices() {
   at("choices").replaceChildren(...choices);
   at("more").open = false;
   at("more").hidden = card.others.length === 0;
-  at("others").replaceChildren(...card.others.map((label) => {
+  at("unlisted").replaceChildren(...card.others.map((label) => {
     const button = make("button", { type: "button" }, make("span", { className: "label", textContent: label }));
     button.addEventListener("click", () => decide(label));
     return make("li", {}, button);
@@ -234,7 +234,7 @@ const actions = {
   s: () => ask("skip", { instance: card.instance, after: card.after }),
   m: () => {
     at("more").open = !at("more").open;
-    const first = at("others").querySelector("button");
+    const first = at("unlisted").querySelector("button");
     if (at("more").open && first) first.focus();
   },
   p: play,
