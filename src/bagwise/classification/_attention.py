@@ -64,7 +64,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         Size of a step of AdamW.
     weight_decay : float, default=1.0
         Weight decay of AdamW, per unit of `learning_rate`; intercepts do not decay.
-    max_epochs : int, default=200
+    max_epochs : int, default=500
         Budget of passes over the bags.
     batch_size : int, default=16
         Bags per step.
@@ -174,7 +174,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
     n_models: int = 5
     learning_rate: float = 0.001
     weight_decay: float = 1.0
-    max_epochs: int = 200
+    max_epochs: int = 500
     batch_size: int = 16
     validation_fraction: float | None = 0.2
     patience: int = 20
