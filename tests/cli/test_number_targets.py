@@ -11,6 +11,8 @@ from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
 from bagwise.persistence import load_model
 
+pytest.importorskip("skops")
+
 COLUMNS = ("--bag", "molecule", "--label", "pki")
 QUICK = ("--folds", "3", "--no-baseline")
 
