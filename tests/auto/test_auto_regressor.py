@@ -99,13 +99,17 @@ def test_the_best_alone():
     np.testing.assert_array_equal(model.predict(bags), model.best_estimator_.predict(bags))
 
 
-def test_all_default_candidates_run_and_the_ensemble_learns():
+def test_all_default_candidates_run_learn_and_are_saved(tmp_path):
     bags, y = example(60)
     test, truth = example(60, seed=1)
-    model = AutoBagRegressor(cv=3, random_state=0).fit(bags, y)
+    model = AutoBagRegressor(cv=2, random_state=0).fit(bags, y)
     assert not any(model.leaderboard_["skipped"])
     assert len(model.leaderboard_["method"]) == 8
-    assert model.score(test, truth) > 0.8
+    assert model.score(test, truth) > 0.7
+    pytest.importorskip("skops")
+    save_model(model, tmp_path / "m.skops")
+    again = load_model(tmp_path / "m.skops")[0]
+    np.testing.assert_array_equal(again.predict(test), model.predict(test))
 
 
 def test_groups_stay_together_and_regressors_of_ones_own():
@@ -129,12 +133,3 @@ def test_groups_stay_together_and_regressors_of_ones_own():
 def test_wrong_candidates_are_refused(candidates, message):
     with pytest.raises(InputError, match=message):
         AutoBagRegressor(candidates=candidates).fit(*example(10))
-
-
-def test_a_saved_ensemble_predicts_the_same(tmp_path):
-    pytest.importorskip("skops")
-    bags, y = example(30)
-    model = AutoBagRegressor(cv=2, random_state=0).fit(bags, y)
-    save_model(model, tmp_path / "m.skops")
-    again = load_model(tmp_path / "m.skops")[0]
-    np.testing.assert_array_equal(again.predict(bags), model.predict(bags))
