@@ -346,7 +346,7 @@ def test_labels_from_elsewhere(table, tmp_path):
     ]
     with pytest.raises(LabelError, match="nothing about 1 of 3 bags, such as 's3'"):
         read_bags(table, labels={"s1": 0, "s2": 1}, missing="error", **features)
-    with pytest.raises(InputError, match="name the column of its bag ids"):
+    with pytest.raises(InputError, match="name the column of its labels with label="):
         read_bags(table, labels=path, bag="slide", features=["red"])
 
 

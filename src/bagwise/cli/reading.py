@@ -449,7 +449,10 @@ def _chosen_labels(data: Contents, chosen: Columns) -> Labels:
     """The labels or the label sets, whichever the options name."""
     single, sets = data.labels, data.label_sets
     if single is None and sets is None:
-        raise LabelError("the bags have no labels: name their column with label= or label_set=.")
+        raise LabelError(
+            "the bags have no labels: name their column with label= or label_set=, or a table of "
+            "them with labels=."
+        )
     if single is not None and sets is not None and chosen.label is None is chosen.label_set:
         raise LabelError("the bags have labels and label sets: choose label= or label_set=.")
     if sets is not None and chosen.label is None:

@@ -486,9 +486,11 @@ def _tabled_labels(
     request = find_roles(table, request, ("bag", "label", "label_set"))
     wanted_columns = request.label, request.label_set, request.group, request.merge, *others
     if request.bag is None or not any(wanted_columns):
+        ids = "the column of its bag ids with id_column=" if request.bag is None else ""
+        label = "" if any(wanted_columns) else "the column of its labels with label= or label_set="
         raise InputError(
-            "labels= is a table: name the column of its bag ids with id_column=, and label= or "
-            f"label_set=. Its columns are {listed(table.names)}."
+            f"labels= is a table: name {' and '.join(filter(None, (ids, label)))}. Its columns are "
+            f"{listed(table.names)}."
         )
     rows = group(table.column(request.bag, convert="integers"), request.bag)
     entries = _entries(contents.bags, [str(name) for name in rows.ids.tolist()])
