@@ -154,6 +154,14 @@ class TestM3MIML:
         assert len(set(model.annotate(bags, wide))) > 1  # what all carry does not take all
         assert np.isfinite(model.decision_function(bags)).all()
 
+    def test_a_set_of_labels_that_no_training_bag_carries(self, data):
+        bags, sets, _ = data
+        model = M3MIML().fit(bags, np.column_stack([sets, 0 * sets[:, 0]]))
+        only_the_new = np.tile([0, 0, 0, 1], (len(bags), 1))
+        assert_array_equal(model.annotate(bags, only_the_new), 3)
+        everything = np.ones((len(bags), 4), int)
+        assert_array_equal(model.annotate(bags, everything), model.predict_instances(bags))
+
 
 def primal(bags, carried, C, w, b):
     scores = bags.split(bags.instances @ w + b)

@@ -40,8 +40,10 @@ class AnnotatorMixin(BagClassifierMixin):
         """The label of each instance with the highest score, among those of its bag."""
         sets = check_label_sets(label_sets, bags, classes=self.classes_).indicator
         allowed = (sets == 1) | ~(sets == 1).any(axis=1, keepdims=True)
-        scores = over_partitions(self._checked_scores, bags)
-        return self._labels_of(np.where(allowed[bags.bag_index], scores, -np.inf))
+        allowed = allowed[bags.bag_index]
+        scores = np.where(allowed, over_partitions(self._checked_scores, bags), -np.inf)
+        new = np.isneginf(scores).all(axis=1, keepdims=True)  # labels that no training bag carries
+        return self._labels_of(np.where(new & allowed, 0.0, scores))
 
 
 def best_threshold(scores: Array, label_sets: Array) -> float:
