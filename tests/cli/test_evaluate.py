@@ -287,6 +287,7 @@ def test_frequencies_know_only_how_often(rng):
     sets = (rng.random((10, 3)) < 0.5).astype(int)
     model = LabelFrequencies().fit(np.zeros((10, 1)), sets)
     np.testing.assert_allclose(model.predict_proba(np.zeros((2, 1))), [sets.mean(axis=0)] * 2)
+    assert model.predict(np.zeros((1, 1))).tolist() == [(sets.mean(axis=0) > 0.5).tolist()]
 
 
 def test_one_model_per_label_knows_always_and_never(rng):
@@ -294,7 +295,9 @@ def test_one_model_per_label_knows_always_and_never(rng):
 
     X = rng.normal(size=(12, 2))
     sets = np.column_stack([np.zeros(12), np.ones(12), X[:, 0] > 0]).astype(int)
-    scores = OnePerLabel(SingleInstanceClassifier()).fit(X, sets).decision_function(X)
+    model = OnePerLabel(SingleInstanceClassifier()).fit(X, sets)
+    scores = model.decision_function(X)
+    np.testing.assert_array_equal(model.predict(X), scores > 0)
     assert np.all(scores[:, 0] == -np.inf)
     assert np.all(scores[:, 1] == np.inf)
     plain = SingleInstanceClassifier().fit(X, sets[:, 2]).decision_function(X)

@@ -369,16 +369,23 @@ class LabelFrequencies(ClassifierMixin, BaseEstimator):
     ----------
     shares_ : ndarray of shape (n_classes,)
         The share of the training bags that carry each label.
+    classes_ : ndarray of shape (n_classes,)
+        The columns of the label sets.
     """
 
     def fit(self, X: Any, y: Array) -> Self:
         """Count the labels of the bags; `X` is not looked at."""
         self.shares_ = np.mean(y, axis=0)
+        self.classes_ = np.arange(len(self.shares_))
         return self
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the same scores for every bag, of shape (n_bags, n_classes)."""
         return np.tile(self.shares_, (len(X), 1))
+
+    def predict(self, X: Any) -> Array:
+        """Return the labels of more than half of the training bags, as zeros and ones."""
+        return (self.predict_proba(X) > 0.5).astype(int)
 
 
 class OnePerLabel(ClassifierMixin, BaseEstimator):
@@ -434,6 +441,13 @@ class OnePerLabel(ClassifierMixin, BaseEstimator):
         for k, model in zip(np.flatnonzero(self.constants_ == 0), self.estimators_, strict=True):
             scores[:, k] = _label_scores(model, X)
         return scores
+
+    def predict(self, X: Any) -> Array:
+        """Return the predicted labels of each bag, as zeros and ones."""
+        labels = np.tile((self.constants_ > 0).astype(int), (len(X), 1))
+        for k, model in zip(np.flatnonzero(self.constants_ == 0), self.estimators_, strict=True):
+            labels[:, k] = model.predict(X)
+        return labels
 
 
 def _label_scores(model: Any, X: Any) -> Floats:

@@ -46,6 +46,7 @@ _FILL = "fill the gaps with InstanceTransformer(SimpleImputer()) in a pipeline"
 _CALLED = {"meta": "keep", "trusted": "trust"}
 _NAMES = [field.name for field in fields(Columns)]
 _NAMES += ["group", "pos_label", "memory_limit", "pca", "checkpoint", "force", "wheel"]
+_NAMES += ["scoring"]
 _NAMES += ["background_above"]
 _NAMES += _CALLED
 _CHOICE = re.compile(rf"\b({'|'.join(_NAMES)})='(\w+)'")
