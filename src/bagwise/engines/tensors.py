@@ -121,11 +121,11 @@ class Replay:
 
     A replay launches all kernels of the function at once (a CUDA graph): for small tensors most of
     the time would be spent in launching them one by one. The first call compiles kernels and fills
-    caches.
+    caches. Where the function cannot be recorded, it is called each time.
     """
 
     def __init__(self) -> None:
-        self._is_warm = False
+        self._is_warm, self._can_record = False, True
         self._graph: Any = None
         self._input: Any = None
         self._output: Any = None
@@ -145,12 +145,16 @@ class Replay:
         object
             What the function returned; valid until the next call.
         """
-        if not (tensor.is_cuda and self._is_warm):
+        if not (tensor.is_cuda and self._is_warm and self._can_record):
             self._is_warm = True
             return function(tensor)
         with torch.cuda.device_of(tensor):
             if self._graph is None:
-                self._record(function, tensor)
+                try:
+                    self._record(function, tensor)
+                except RuntimeError:
+                    self._can_record = False
+                    return function(tensor)
             self._input.copy_(tensor)
             self._graph.replay()
         return self._output
