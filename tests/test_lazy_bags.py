@@ -13,7 +13,7 @@ from sklearn.decomposition import IncrementalPCA
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import bagwise.bags
@@ -259,3 +259,12 @@ def test_values_too_small_for_squares_are_found_in_a_fold(lazy, tmp_path):
     with pytest.raises(InputError, match="the largest magnitude in X"):
         SingleInstanceClassifier().fit(there[::2], np.arange(10) % 2)
     SingleInstanceClassifier().fit(there[1::2], np.arange(10) % 2)
+
+
+def test_only_exact_transformers_see_blocks_of_an_array(lazy):
+    bags, _ = example(40)
+    arrays = Bags.from_arrays([bags[i] for i in range(0, 40, 2)])
+    for inner in (StandardScaler(), MinMaxScaler(), MaxAbsScaler(), IncrementalPCA(2)):
+        found = InstanceTransformer(inner).fit(bags[::2]).transform(bags[::2]).instances
+        expected = inner.fit_transform(arrays.instances)
+        np.testing.assert_allclose(found, expected, atol=1e-9)

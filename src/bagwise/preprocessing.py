@@ -10,7 +10,12 @@ from sklearn.base import TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    StandardScaler,
+)
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from bagwise._memory import require_memory
 from bagwise._sklearn import HasMethods, Interval, RealNotInt, StrOptions
 from bagwise._types import Array, Ints
-from bagwise._validation import check_bags, check_length, is_table
+from bagwise._validation import check_bags, check_length, is_mapped, is_table
 from bagwise.bags import Bags
 from bagwise.base import BagEstimator, fit_method
 from bagwise.base._finite import numerical_errors, quietly, require_finite
@@ -39,6 +44,7 @@ from bagwise.solvers.principal_components import Moments, principal_components, 
 __all__ = ["BagPipeline", "InstancePCA", "InstanceTransformer", "make_bag_pipeline"]
 
 
+EXACT = (MaxAbsScaler, MinMaxScaler, StandardScaler)  # partial_fit in blocks equals fit
 MOST = 64  # components that "auto" keeps
 ROUNDING = 4  # deviations of so many units in the last place are taken for rounding
 
@@ -605,7 +611,11 @@ def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:
     """Fit the transformer on the instances; those of a mapped file block by block."""
     if isinstance(transformer, SimpleImputer) and in_blocks(bags) and not bags.is_sparse:
         return _imputer_in_blocks(transformer, bags)
-    if bags.is_sparse or not (in_blocks(bags) and hasattr(transformer, "partial_fit")):
+    # Blocks of a fold in memory only where they give the same result.
+    incremental = isinstance(transformer, EXACT) or (
+        is_mapped(bags.source) and hasattr(transformer, "partial_fit")
+    )
+    if bags.is_sparse or not (in_blocks(bags) and incremental):
         return transformer.fit(_rows(bags), y_instances)
     for rows, block in row_blocks(bags):
         part = None if y_instances is None else y_instances[rows]
