@@ -141,3 +141,17 @@ def test_unknown_labels_do_not_count_when_bags_are_merged():
     merged = merge_contents(Contents(bags, labels=labels), np.array([7, 7, 8, 8]), "site", "id")
     assert merged.labels.tolist() == ["yes", None]
     assert merged.columns == {"id": [0, 1, 2, 3]}
+
+
+def test_what_was_noticed_about_columns_is_kept(rng):
+    bag = np.repeat(np.arange(12), 3)
+    frame = pd.DataFrame(
+        {"slide": bag, "patient": bag // 2, "patch_id": np.arange(36), "age": 40 + bag // 2}
+        | {"x": rng.normal(size=36)}
+    )
+    data = read_contents(frame, Request(bag="slide", merge="patient"))
+    assert (data.left_out, data.suspects) == (["patch_id"], ["age"])
+    labels = pd.DataFrame({"slide": [0, 1, 99], "patient": "p", "label": 1})
+    request = Request(bag="slide", merge="patient", labels=labels, missing="drop", exclude=["age"])
+    data = read_contents(frame.drop(columns="patient"), request)
+    assert (len(data.absent), data.n_other_entries, len(data.bags)) == (10, 1, 1)

@@ -60,6 +60,8 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
         found.clips = contents.clips.take(rows, names_of_bags.tolist())
     for name, values in contents.columns.items():
         found.columns[name] = [values[row] for row in rows]
+    found.left_out, found.suspects = contents.left_out, contents.suspects
+    found.absent, found.n_other_entries = contents.absent, contents.n_other_entries
     found.columns[part or PART] = names_of_bags[rows].tolist()
     return found
 
