@@ -3,7 +3,7 @@
 A molecule binds as well as its best conformer fits a pocket: pKi is highest where one conformer is
 near the pharmacophore. Molecules of one scaffold are alike. A row is a conformer:
 
-    molecule,conformer,scaffold,shape_1,...,shape_12,energy,pKi,activity
+    molecule,conformer,scaffold,shape_1,...,shape_8,energy,pKi,activity
 """
 
 import argparse
