@@ -124,7 +124,7 @@ MODELS = {
     "statistics": make_pipeline(BagStatistics(), DecisionTreeClassifier(random_state=0)),
     "scaled": make_pipeline(
         InstanceTransformer(StandardScaler(), clip=10),
-        PrimalDualMISVM(solver="inexact", max_iter=30, random_state=0),
+        PrimalDualMISVM(solver="inexact", max_iter=8, random_state=0),
     ),
     "projected": make_pipeline(
         InstanceTransformer(IncrementalPCA(2)), SingleInstanceClassifier(pooling="mean")
