@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache, wraps
 from pathlib import Path
 
 import pytest
@@ -95,13 +96,37 @@ def modules():
     return sorted(ROOT.rglob("*.py"))
 
 
+def of_each_module(check):
+    """Run a check on each module, as one test per package."""
+    packages = sorted({package_of(path) for path in modules()})
+
+    @pytest.mark.parametrize("package", packages)
+    @wraps(check)
+    def test(package):
+        for path in modules():
+            if package_of(path) == package:
+                try:
+                    check(path)
+                except AssertionError as error:
+                    raise AssertionError(f"{path.relative_to(ROOT)}: {error}") from error
+
+    del test.__wrapped__  # pytest would ask for its argument
+    return test
+
+
 def package_of(path):
     return path.relative_to(ROOT).with_suffix("").parts[0]
 
 
-def imports(tree):
+@cache
+def nodes(path):
+    """The syntax tree of a module, node by node."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def imports(path):
     """Yield every imported dotted name; relative imports are not used."""
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -110,7 +135,7 @@ def imports(tree):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+@of_each_module
 def test_packages_import_only_earlier_ones(path):
     package = package_of(path)
     assert package in PACKAGES, f"add {package} to the table"
@@ -118,17 +143,17 @@ def test_packages_import_only_earlier_ones(path):
     if allowed is None:
         return
     known = {p.stem if p.is_file() else p.name for p in ROOT.iterdir()}
-    for name in imports(ast.parse(path.read_text())):
+    for name in imports(path):
         parts = name.split(".")
         if parts[0] == "bagwise" and len(parts) > 1 and parts[1] in known:
             assert parts[1] in allowed | {package}, f"{package} imports {name}"
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+@of_each_module
 def test_private_names_of_scikit_learn_are_imported_in_one_module(path):
     if path.name == "_sklearn.py":
         return
-    for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+    for name in imports(path):
         parts = name.split(".")
         private = parts[0] == "sklearn" and any(part.startswith("_") for part in parts[1:])
         assert not private, f"import {name} from bagwise._sklearn"
@@ -144,16 +169,16 @@ def test_the_design_page_lists_the_packages_in_order():
         assert below == ({"engines"} if package == "bags" else set()), package
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+@of_each_module
 def test_optional_packages_are_never_imported_directly(path):
-    for name in imports(ast.parse(path.read_text())):
+    for name in imports(path):
         assert name.split(".")[0] not in OPTIONAL | FRAMES, f"use import_extra for {name}"
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+@of_each_module
 def test_texts_are_read_and_written_in_a_named_encoding(path):
     # Otherwise in that of the locale: ASCII in many containers.
-    for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for call in nodes(path):
         if not isinstance(call, ast.Call):
             continue
         name = getattr(call.func, "attr", getattr(call.func, "id", None))
@@ -167,12 +192,12 @@ def test_texts_are_read_and_written_in_a_named_encoding(path):
             assert named or any("b" in text for text in texts[-1:]), f"line {call.lineno}"
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+@of_each_module
 def test_only_engines_decide_by_where_the_bags_are(path):
     # `Bags.where` itself reads the kind of its table.
     if package_of(path) in {"engines", "bags"}:
         return
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Compare):
             for side in (node.left, *node.comparators):
                 of_bags = isinstance(side, ast.Attribute) and side.attr == "where"

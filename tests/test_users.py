@@ -58,7 +58,6 @@ def _rows(name):
     return {next(iter(row.values())): row for row in rows}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_a_user_reaches_the_goal(user, folder, capsys):
     lines = commands(folder)
