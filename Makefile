@@ -12,6 +12,8 @@ export BAGWISE_DATA ?= $(DATA)
 endif
 # Lets scikit-learn run its array API checks instead of skipping them.
 export SCIPY_ARRAY_API = 1
+# With it, each process would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo newcomer test test-all test-times test-matrix test-numerics lint bench reproduce docs clean

@@ -41,7 +41,7 @@ def test_a_demo_leaves_files_that_can_be_used(run, quick, tmp_path):
     assert result.stdout.splitlines()[-1] == str(folder / "report.html")
     assert str(folder / "demo.html") in result.stderr
     assert result.stderr.count("in a browser") == 1
-    assert "5-fold cross-validation" in (folder / "report.html").read_text()
+    assert "3-fold cross-validation" in (folder / "report.html").read_text()
     page = (folder / "demo.html").read_text()
     assert "it gives the same scores as before it was saved." in page
     assert "<script" not in page

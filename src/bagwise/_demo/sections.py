@@ -52,12 +52,12 @@ from bagwise.semi_supervised import WellSVMClassifier
 
 Answer = tuple[float, float, float]  # ours, the plain method's, seconds of ours
 
-N_FOLDS = 5
+N_FOLDS = 3
 COMPARED = (
     "auto", "pooled-trees", "mind", "nsk", "pdmisvm", "misvm-bag", "wellsvm", "milboost", "miles",
     "citation-knn",
 )  # fmt: skip
-AUDITED = ("misvm-bag", "wellsvm", "pdmisvm", "miles", "nsk", "pooled-trees")
+AUDITED = ("wellsvm", "sil", "pdmisvm", "miles", "nsk", "pooled-trees")
 
 
 def musk_accuracy(folder: Path) -> Section:
@@ -240,7 +240,7 @@ def assumptions(folder: Path) -> Section:
     """Test which assumption methods keep."""
     rows = {
         name: check_assumptions(
-            audited_model(METHODS[name], {}), seeds=1, n_train=100, n_test=200
+            audited_model(METHODS[name], {}), seeds=1, n_train=80, n_test=100
         ).worst("single concept")
         for name in AUDITED
     }
@@ -264,8 +264,8 @@ def assumptions(folder: Path) -> Section:
         Figure(
             ax.figure,
             alt=f"AUC as trained and after the decoy moved: {said}.",
-            caption="MI-SVM and WellSVM keep the standard assumption. For the others the decoy is "
-            "evidence of the negative class.",
+            caption="WellSVM keeps the standard assumption; SIL is too simple for the concept. "
+            "For the others the decoy is evidence of the negative class.",
         ),
     )
 

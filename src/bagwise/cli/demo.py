@@ -69,7 +69,7 @@ def demo(
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):  # the path is ours to print
         files = (output / "model.skops", output / "musk1.csv", report_page)
         title = "Musk1: which molecules, and which shapes?"
-        report(*files, options.Columns(), folds=5, title=title, force=True)
+        report(*files, options.Columns(), folds=3, title=title, force=True)
     seconds = time.perf_counter() - start
     if json:
         tables = {
