@@ -392,6 +392,7 @@ def test_a_score_of_a_fold_without_a_class_is_undefined(rng):
 
 
 def test_auc_of_several_classes_is_the_mean_of_each_against_the_others(run, tmp_path, rng):
+    pytest.importorskip("pyarrow")
     rows = [["bag", "label", "a", "b"]]
     for i in range(30):
         for _ in range(3):

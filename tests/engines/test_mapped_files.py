@@ -109,7 +109,11 @@ def test_blocks_are_read_before_they_are_needed(tmp_path, rng, monkeypatch):
 
 @pytest.mark.parametrize(
     "model",
-    [ORedLogisticRegression(max_iter=2), MIMLCA(max_iter=2), MultiInstancePLDA(max_iter=2)],
+    [ORedLogisticRegression(max_iter=2)]
+    + [
+        pytest.param(m, marks=pytest.mark.slow)
+        for m in (MIMLCA(max_iter=2), MultiInstancePLDA(max_iter=2))
+    ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_mapped_table_of_label_sets_is_read_in_blocks(model, tmp_path, rng, monkeypatch):

@@ -23,6 +23,8 @@ from bagwise.io import read_bags, write_bags
 from bagwise.io.memory import Workspace
 
 FORMATS = ["bags.csv", "bags.parquet", "lists.parquet", "bags.npz", "bags/"]
+# A process each: the others run with all tests.
+ONE_QUICK = [FORMATS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in FORMATS[1:])]
 
 
 def backing_file(array):
@@ -74,7 +76,7 @@ def test_above_the_limit_it_is_on_disk_and_equal(tmp_path, temporary, bags, name
     assert data.y.tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", ONE_QUICK)
 def test_temporary_files_go_with_the_last_reference(tmp_path, temporary, bags, name):
     path = write(tmp_path, name, bags)
     part = read_bags(path, memory_limit=0).bags[1]
@@ -87,7 +89,7 @@ def test_temporary_files_go_with_the_last_reference(tmp_path, temporary, bags, n
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", ONE_QUICK)
 def test_a_folder_of_the_users_keeps_the_file(tmp_path, temporary, bags, name):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
