@@ -153,8 +153,7 @@ def test_epochs_are_steps_of_adamw_on_the_bags_that_are_not_held_out():
     rng = np.random.RandomState(0)
     start = Network.draw((2, 4, 4, 3, 1), rng)
     order = order_of_bags(bags, codes)
-    folds = np.empty(12, int)
-    folds[order] = held_out_folds(codes[order], 5, rng)
+    folds = held_out_folds(codes, order, 0.2, rng)
     X = torch.tensor(StandardScaler().fit_transform(bags.instances))
     network = Network(*(torch.tensor(array, requires_grad=True) for array in start))
     states = [(np.zeros_like(array), np.zeros_like(array)) for array in start]
@@ -212,12 +211,12 @@ def test_without_held_out_bags_all_epochs_are_run():
 @pytest.mark.parametrize("n_folds", [2, 5])
 def test_folds_deal_each_class_evenly(n_folds):
     codes = np.repeat([0, 1, 2, 3], [11, 7, 2, 1])
-    folds = held_out_folds(codes, n_folds, np.random.RandomState(0))
+    folds = held_out_folds(codes, np.arange(len(codes)), 1 / n_folds, np.random.RandomState(0))
     assert folds[-1] == -1  # the only bag of its class
     for code in range(3):
         counts = np.bincount(folds[codes == code], minlength=n_folds)
         assert np.ptp(counts) <= 1
-    again = held_out_folds(codes, n_folds, np.random.RandomState(1))
+    again = held_out_folds(codes, np.arange(len(codes)), 1 / n_folds, np.random.RandomState(1))
     assert not np.array_equal(again, folds)
 
 

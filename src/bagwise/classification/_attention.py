@@ -218,10 +218,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         self.label_kind_ = labels.kind
         start = Network.draw(self._sizes(len(labels.classes)), rng)
         order = order_of_bags(bags, codes)
-        folds = np.full(len(bags), -1)
-        if self.validation_fraction is not None:
-            n_folds = round(1 / self.validation_fraction)
-            folds[order] = held_out_folds(codes[order], n_folds, rng)
+        folds = held_out_folds(codes, order, self.validation_fraction, rng)
         scaling = moments(bags)
         result, held_out = train(self, bags, labels, weights, folds, order, scaling, start, rng)
         self._keep_progress(result, "raise max_epochs, learning_rate or tol")

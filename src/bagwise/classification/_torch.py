@@ -109,15 +109,19 @@ def has_stalled(losses: list[float], patience: int, tol: float) -> bool:
     return len(losses) - 1 - last >= patience
 
 
-def held_out_folds(codes: Ints, n_folds: int, rng: np.random.RandomState) -> Ints:
+def held_out_folds(
+    codes: Ints, order: Ints, fraction: float | None, rng: np.random.RandomState
+) -> Ints:
     """Deal bags into folds of equal size, each class evenly.
 
     Parameters
     ----------
     codes : ndarray of shape (n_bags,)
         The class of each bag, or the number of its label set.
-    n_folds : int
-        Number of folds.
+    order : ndarray of int64 of shape (n_bags,)
+        The order in which bags are dealt, which does not depend on theirs.
+    fraction : float or None
+        Share of the bags in a fold; None: no bag is held out.
     rng : RandomState
         Draws the fold of a bag inside its class.
 
@@ -126,8 +130,10 @@ def held_out_folds(codes: Ints, n_folds: int, rng: np.random.RandomState) -> Int
     ndarray of int64 of shape (n_bags,)
         The fold of each bag; -1 for the only bag of its class, which is needed for training.
     """
-    order = np.lexsort((rng.permutation(len(codes)), codes))
-    folds = np.empty(len(codes), dtype=np.int64)
-    folds[order] = np.arange(len(codes)) % n_folds
+    folds = np.full(len(codes), -1)
+    if fraction is None:
+        return folds
+    drawn = order[np.lexsort((rng.permutation(len(codes)), codes[order]))]
+    folds[drawn] = np.arange(len(codes)) % round(1 / fraction)
     alone = np.bincount(codes)[codes] == 1
     return np.where(alone, -1, folds)

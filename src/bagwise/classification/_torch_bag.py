@@ -185,10 +185,7 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
         bags, labels, codes, weights = known_bags(bags, y, self.class_weight)
         rng = check_random_state(self.random_state)
         order = order_of_bags(bags, codes)
-        held = np.zeros(len(bags), dtype=bool)
-        if self.validation_fraction is not None:
-            n_folds = round(1 / self.validation_fraction)
-            held[order] = held_out_folds(codes[order], n_folds, rng) == 0
+        held = held_out_folds(codes, order, self.validation_fraction, rng) == 0
         seed = int(rng.randint(2**31 - 1))
         with _seeded(self.device, seed), one_thread():
             module = _fresh(self.module, bags.n_features, labels)
