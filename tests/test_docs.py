@@ -95,7 +95,7 @@ def test_every_page_is_in_one_list_of_contents():
 
 COMMANDS = [
     line.removeprefix("$ ")
-    for page in ("choose.md", "scale.md")
+    for page in ("choose.md", "scale-disk.md")
     for line in (DOCS / page).read_text().splitlines()
     if line.startswith("$ bagwise ")
 ]
