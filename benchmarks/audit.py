@@ -1,6 +1,6 @@
 """Which assumption each method keeps: `python -m benchmarks.audit`.
 
-Writes the tables of docs/assumptions.md. Each method is a process of its own, two at a time, whose
+Writes the tables of docs/assumptions.md. Each method is a process of its own, one per core, whose
 result is kept in results/audit: a run that was interrupted goes on, and `--again` starts anew.
 """
 
@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import joblib
 from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import StandardScaler
 
@@ -100,7 +101,7 @@ def main() -> None:
     command = [sys.executable, "-m", "benchmarks.audit", "--seeds", str(options.seeds), "--cell"]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     start = time.perf_counter()
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(joblib.cpu_count()) as pool:
         runs = pool.map(
             lambda n: subprocess.run([*command, n], env=environment).returncode, missing
         )
