@@ -1,5 +1,6 @@
 """Tables in narrow terminals: numbers are never cut, columns go into blocks."""
 
+import numpy as np
 import pytest
 
 from bagwise.cli.output import note, noting_compilation, print_table, progress, quietly, warning
@@ -61,17 +62,19 @@ def test_compilation_is_told_afterwards_and_only_then(monkeypatch, capsys):
         assert remedy in capsys.readouterr().err
 
 
-def test_many_steps_print_at_most_fifty_lines(capsys):
-    for total in (1, 7, 50, 51, 1000):
-        with progress("Working", total) as step:
-            for _ in range(total):
-                step()
-        lines = capsys.readouterr().err.splitlines()
-        assert len(lines) == min(total, 50)
-        assert lines[-1].startswith(f"Working, {total} of {total} after ")
+def test_steps_print_a_line_every_five_seconds_or_what_was_done(monkeypatch, capsys):
+    clock = iter(np.arange(0.0, 100.0, 2.0))
+    monkeypatch.setattr("bagwise.cli.output.time.perf_counter", lambda: next(clock))
+    with progress("Working", 7) as step:
+        for done in ("", "", "", "fold 4", "", "", ""):
+            step(done)
+    lines = capsys.readouterr().err.splitlines()
+    expected = ["3 of 7 after 6 s", "4 of 7 after 8 s: fold 4", "7 of 7 after 14 s"]
+    assert lines == [f"Working, {line}" for line in expected]
     with progress("Working") as step:  # of unknown length
-        step()
-    assert capsys.readouterr().err == ""
+        for _ in range(3):
+            step()
+    assert capsys.readouterr().err == "Working, 3 after 6 s\n"
 
 
 def test_quiet_keeps_warnings(capsys):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _WRAPPED = 24  # a column wider than this may be wrapped
 _LEAST = 16  # what is left of it
 _GAP = 2  # between two columns
-_MOST_LINES = 50  # of progress, where no bar can be shown
+_BETWEEN_LINES = 5.0  # seconds between lines of progress, where no bar can be shown
 _quiet: list[bool] = []  # not empty while notes and progress are not printed
 
 
@@ -250,8 +250,8 @@ def _n_compilations() -> int:
 def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None]]:
     """Show a bar on stderr while work goes on, and remove it at the end.
 
-    Where stderr is not a terminal, such as a log file, each step prints a line instead, or each
-    fiftieth part of many steps.
+    Where stderr is not a terminal, such as a log file, lines are printed instead: of every step
+    that says what was done, of others at most every five seconds.
 
     Parameters
     ----------
@@ -284,13 +284,16 @@ def progress(task: str, total: int | None = None) -> Iterator[Callable[..., None
 
 def _printed_steps(task: str, total: int | None) -> Callable[..., None]:
     start, number = time.perf_counter(), itertools.count(1)
+    printed = start
 
     def step(done: str = "") -> None:
-        n = next(number)
-        if total is not None and n * _MOST_LINES // total > (n - 1) * _MOST_LINES // total:
-            seconds = time.perf_counter() - start
+        nonlocal printed
+        n, now = next(number), time.perf_counter()
+        if done or now - printed >= _BETWEEN_LINES:
+            printed = now
+            of_all = "" if total is None else f" of {total}"
             detail = f": {done}" if done else ""
-            note(f"{task}, {n} of {total} after {seconds:.0f} s{detail}")
+            note(f"{task}, {n}{of_all} after {now - start:.0f} s{detail}")
 
     return step
 
