@@ -16,7 +16,7 @@ export SCIPY_ARRAY_API = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo newcomer test test-all test-times test-matrix test-numerics lint bench reproduce docs clean
+.PHONY: help setup demo newcomer test test-all test-times test-matrix test-numerics lint bench reproduce dist docs clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -65,6 +65,9 @@ bench: $(VENV)/.dev ## Measure speed as ratios; writes benchmarks/RESULTS.md
 reproduce: $(VENV)/.dev ## Print our numbers beside the published ones
 	$(BIN)/python -m benchmarks.published
 	$(BIN)/python -m reproduction pdmisvm table1 --quick -o results
+
+dist: $(VENV)/.dev ## Build the sdist and the wheel into dist, check them, install them with each extra
+	$(BIN)/python tests/release.py dist
 
 docs: $(VENV)/.docs ## Build the documentation into docs/_build
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build

@@ -2,7 +2,6 @@
 
 import inspect
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,9 +51,11 @@ def test_all_names_exist():
             assert getattr(module, name).__doc__, f"{package}.{name}"
 
 
-def test_the_version_is_that_of_the_package_and_the_changelog():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["version"] == bagwise.__version__
+def test_the_version_is_the_same_in_all_files():
+    """pyproject.toml reads it from the package; the wheel is named after it (test_wheel.py)."""
+    assert f"\nversion: {bagwise.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    series = ".".join(bagwise.__version__.split(".")[:2])
+    assert f"{series}.x now" in (ROOT / "SECURITY.md").read_text()
     changelog = (ROOT / "CHANGELOG.md").read_text()
     released = re.findall(r"^## (\d\S*)", changelog, flags=re.MULTILINE)
     assert "## Unreleased" in changelog or released[0] == bagwise.__version__

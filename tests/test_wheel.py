@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import bagwise
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # Refuses packages as if they were not installed: the environment of a test has them all.
@@ -91,7 +93,7 @@ def every_extra():
 
 def test_it_is_small_and_named_after_the_version(wheel):
     assert wheel.stat().st_size < 2e6
-    assert wheel.name == f"bagwise-{PROJECT['version']}-py3-none-any.whl"
+    assert wheel.name == f"bagwise-{bagwise.__version__}-py3-none-any.whl"
 
 
 def test_it_holds_the_package_and_nothing_else(wheel):

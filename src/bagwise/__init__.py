@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from bagwise.bags import Bags
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _PACKAGES = (
     "annotation",

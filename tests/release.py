@@ -1,0 +1,217 @@
+"""Build what is released and check it: ``python tests/release.py FOLDER``. Run it by `make dist`.
+
+Builds the sdist, and the wheel from it; builds both again from the unpacked sdist and compares the
+bytes; runs ``twine check --strict``; looks into both; installs the wheel into fresh environments,
+without extras and with each of them, and lets it fit, predict and do what the extra is for. Without
+extras, what needs one has to name its pip command.
+"""
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import tomllib
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+VERSION = re.search(r'__version__ = "(.+)"', (ROOT / "src/bagwise/__init__.py").read_text())[1]
+TOOLS = ["build", "twine", "hatchling"]
+LARGE = "torch"  # hundreds of megabytes, with CUDA gigabytes: only when it is named
+
+FIT = """
+from bagwise.datasets import load_musk1
+from bagwise.classification import BagMarginSVM
+data = load_musk1()
+model = BagMarginSVM(random_state=0).fit(data.bags, data.y)
+assert (model.predict(data.bags) == data.y).mean() > 0.8
+"""
+# What each extra is for. Every one of them raises MissingExtraError without the extra.
+USES = {
+    "plot": "from bagwise.inspection import ComparisonDisplay\n"
+    "ComparisonDisplay.from_scores({'a': [0.5, 0.7], 'b': [0.4, 0.6]})",
+    "report": "from bagwise.report import Report\n"
+    "Report(model, data.bags, data.y).save('report.html')",
+    "io": "from bagwise.io import read_bags, write_bags\n"
+    "write_bags('a.parquet', data.bags)\n"
+    "assert len(read_bags('a.parquet', bag='bag').bags) == len(data.bags)",
+    "persist": "from bagwise.persistence import load_model, save_model\n"
+    "save_model(model, 'model.skops')\n"
+    "assert (load_model('model.skops')[0].predict(data.bags) == model.predict(data.bags)).all()",
+    "torch": "from bagwise.classification import MINet\n"
+    "MINet(max_iter=2, random_state=0).fit(data.bags, data.y).predict(data.bags)",
+    "ann": "from bagwise.cluster import BagConstrainedSpectralClustering as Clustering\n"
+    "options = {'affinity': 'nearest_neighbors', 'neighbor_search': 'approximate'}\n"
+    "Clustering(2, **options, random_state=0).fit(data.bags)",
+    "dask": "if __name__ == '__main__':\n"
+    "    from bagwise.extras import import_extra\n"
+    "    distributed = import_extra('distributed', extra='dask')\n"
+    "    with distributed.Client(processes=False, dashboard_address=None) as client:\n"
+    "        from bagwise.classification import PrimalDualMISVM\n"
+    "        PrimalDualMISVM(max_iter=5).fit(data.bags.distribute(client), data.y)",
+}
+# bagwise takes data frames, and makes none: the extra only installs pandas.
+FRAMES = (
+    "import pandas\nframe = pandas.DataFrame({'slide': list('aab'), 'value': [1.0, 2.0, 3.0]})\n"
+    "from bagwise import Bags\nassert len(Bags.from_frame(frame, bag='slide')) == 2"
+)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where the sdist and the wheel go")
+    extras = [name for name in PROJECT["optional-dependencies"] if name != LARGE]
+    parser.add_argument(
+        "--extras",
+        nargs="*",
+        default=extras,
+        choices=list(PROJECT["optional-dependencies"]),
+        metavar="NAME",
+        help=f"extras to install, each into its own environment; all but {LARGE} by default",
+    )
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="release-") as folder:
+        place = Path(folder)
+        with step("make an environment for the tools"):
+            tools = environment(place / "tools", TOOLS)
+        with step("build the sdist, and the wheel from it"):
+            built = build(tools, ROOT, place / "built")
+        with step("build both from the sdist again, and compare the bytes"):
+            compare(built, build(tools, unpack(built[0], place), place / "again"))
+        with step("check the descriptions and look into the files"):
+            run([tools, "-m", "twine", "check", "--strict", *built], place)
+            look_into(*built)
+        for extra in ["", *options.extras]:
+            with step(f"install {f'bagwise[{extra}]' if extra else 'bagwise without extras'}"):
+                try_out(built[1], extra, place / "desk")
+        options.folder.mkdir(parents=True, exist_ok=True)
+        for file in built:
+            shutil.copy(file, options.folder)
+            print(f"{digest(file)}  {options.folder / file.name}")
+
+
+@contextmanager
+def step(title):
+    print(f"== {title}", flush=True)
+    start = time.perf_counter()
+    yield
+    print(f"   {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def run(words, folder, fails=False, **variables):
+    """Run a command that sees nothing of this checkout; its output."""
+    hidden = ("PYTHONPATH", "BAGWISE_DATA", "VIRTUAL_ENV")
+    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=folder,
+        env=kept | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if (done.returncode != 0) != fails:
+        sys.exit(f"{done.stdout}\n{words} in {folder} ended with {done.returncode}")
+    return done.stdout
+
+
+def environment(folder, packages):
+    """The Python of a fresh environment."""
+    run([sys.executable, "-m", "venv", folder], ROOT)
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], ROOT)
+    return python
+
+
+def build(python, source, folder):
+    """The sdist and the wheel, with the same date in every file of them."""
+    words = [python, "-m", "build", "--no-isolation", "-o", folder, source]
+    run(words, source, SOURCE_DATE_EPOCH="1700000000")
+    sdist, wheel = sorted(folder.iterdir(), key=lambda path: path.suffix == ".whl")
+    assert sdist.name == f"bagwise-{VERSION}.tar.gz", sdist.name
+    assert wheel.name == f"bagwise-{VERSION}-py3-none-any.whl", wheel.name
+    return sdist, wheel
+
+
+def unpack(sdist, folder):
+    with tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / f"bagwise-{VERSION}"
+
+
+def digest(file):
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def compare(first, second):
+    for a, b in zip(first, second, strict=True):
+        if digest(a) != digest(b):
+            sys.exit(f"{a.name} differs between two builds: {digest(a)}, {digest(b)}")
+
+
+def look_into(sdist, wheel):
+    """Refuse files that belong to nobody else, and paths of this machine."""
+    with tarfile.open(sdist) as archive:
+        files = {
+            member.name.partition("/")[2]: archive.extractfile(member).read()
+            for member in archive
+            if member.isfile()
+        }
+        owners = {(member.uid, member.uname, member.mode & 0o022) for member in archive}
+    assert owners == {(0, "", 0)}, owners
+    for needed in ("LICENSE", "README.md", "CHANGELOG.md", "tests/release.py", "PKG-INFO"):
+        assert needed in files, needed
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    absent = {name for name in listed.stdout.split() if not name.startswith(".")} - files.keys()
+    assert not absent, f"not in the sdist: {sorted(absent)}"
+    with zipfile.ZipFile(wheel) as archive:
+        inside = {name: archive.read(name) for name in archive.namelist()}
+    info = f"bagwise-{VERSION}.dist-info"
+    assert f"{info}/licenses/LICENSE" in inside
+    assert all(name.startswith(("bagwise/", f"{info}/")) for name in inside)
+    for name, content in {**files, **inside}.items():
+        assert Path(name).suffix not in (".pyc", ".nbi", ".nbc", ".so", ".skops"), name
+        for path in {str(ROOT), str(Path.home()) + "/"} - {"//"}:
+            assert path.encode() not in content, f"{path} in {name}"
+    print(f"{sdist.name}: {len(files)} files, {sdist.stat().st_size / 1e6:.1f} MB")
+    print(f"{wheel.name}: {len(inside)} files, {wheel.stat().st_size / 1e6:.1f} MB")
+
+
+def try_out(wheel, extra, desk):
+    """Install the wheel into an environment of its own, and use it in an empty folder."""
+    desk.mkdir()
+    wanted = f"bagwise[{extra}] @ {wheel.as_uri()}" if extra else wheel
+    python = environment(desk / "environment", [wanted])
+    run([python, "-m", "pip", "check", "--disable-pip-version-check"], desk)
+    assert run([python.parent / "bagwise", "--version"], desk) == f"bagwise {VERSION}\n"
+    assert run([python, "-m", "bagwise", "--version"], desk) == f"bagwise {VERSION}\n"
+    where = run([python, "-c", "import bagwise; print(bagwise.__file__)"], desk)
+    assert where.startswith(str(desk)), where
+    if not extra:
+        run([python, "-c", FIT], desk)
+        for name, use in USES.items():
+            last = run([python, "-c", FIT + use], desk, fails=True).splitlines()[-1]
+            assert f'pip install "bagwise[{name}]"' in last, last
+            print(last.partition(": ")[2])
+    else:
+        uses = USES | {"frames": FRAMES}
+        if extra == "all":
+            (inner,) = PROJECT["optional-dependencies"]["all"]
+            chosen = re.search(r"\[(.+)\]", inner)[1].split(",")
+        else:
+            chosen = [extra]
+        for name in chosen:
+            run([python, "-c", FIT + uses[name]], desk)
+    shutil.rmtree(desk)
+
+
+if __name__ == "__main__":
+    main()
