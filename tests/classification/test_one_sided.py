@@ -88,7 +88,7 @@ def test_another_instance_never_lowers_the_score(solver, rng):
 @pytest.mark.parametrize("solver", ["exact", "inexact"])
 def test_the_objective_is_the_documented_one(solver):
     bags, y = example(40)
-    model = standard(solver=solver, rho=1.1).fit(bags, y)
+    model = standard(solver=solver, rho=1.1, threshold="zero").fit(bags, y)
     assert model.coef_.shape == (1, 4)
     value = objective(
         model.coef_, model.intercept_, bags.instances, bags.offsets, signs_of(y), 1.0, np.ones(40)
@@ -165,7 +165,7 @@ def test_labels_that_all_bags_or_no_bag_carry(polish):
 def test_polish_is_no_worse_than_misvm_started_there():
     bags, y = example(60, seed=3)
     plain = standard().fit(bags, y)
-    model = standard(polish=True).fit(bags, y)
+    model = standard(polish=True, threshold="zero").fit(bags, y)
     assert model.objective_curve_[-1] < plain.objective_curve_[-1]
     assert model.n_iter_ == plain.n_iter_
     value = objective(
@@ -195,6 +195,8 @@ def test_threads_and_single_precision(monkeypatch):
         ({"mask_own_class": False}, "belong to assumption='classes'"),
         ({"polish": True, "kernel": "rbf"}, "needs the linear kernel"),
         ({"polish": True, "fit_intercept": False}, "fit_intercept=True"),
+        ({"threshold": "training", "fit_intercept": False}, "shifts the intercept"),
+        ({"threshold": "training", "assumption": "classes"}, "belongs to assumption='standard'"),
     ],
 )
 def test_options_without_a_meaning_are_refused(options, words):

@@ -15,6 +15,7 @@ from bagwise.classification import (
     BagMarginSVM,
     BalancedSparseMIL,
     InstanceMarginSVM,
+    PrimalDualMISVM,
     SparseMIL,
 )
 from bagwise.exceptions import InputError
@@ -252,3 +253,41 @@ def test_a_kernel_that_does_not_suit_is_refused_with_landmarks_too():
     fitted = model.fit(positive, y)
     with pytest.raises(InputError, match="kernel='chi2' does not suit"):
         fitted.predict(bags)
+
+
+def primal_dual(threshold, **options):
+    return PrimalDualMISVM(
+        1.0, assumption="standard", mu=1e-2, rho=1.2, threshold=threshold, **options
+    )
+
+
+@pytest.mark.parametrize("positive", ["p", "q"])
+def test_primal_dual_separates_training_bags_as_well_as_possible(positive):
+    bags, y = example(40, seed=5)
+    y = np.where(np.arange(40) < 12, "q", "p")
+    weights = 1.0 + np.arange(40) % 2
+    plain = primal_dual("zero", pos_label=positive).fit(bags, y, sample_weight=weights)
+    model = primal_dual("auto", pos_label=positive).fit(bags, y, sample_weight=weights)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    np.testing.assert_array_equal(model.objective_curve_, plain.objective_curve_)
+    sign = 1 if positive == "q" else -1  # decision_function is positive for "q"
+    scores = sign * plain.decision_function(bags)
+    expected = by_brute_force(scores, y == positive, weights)
+    assert (plain.intercept_ - model.intercept_)[0] == pytest.approx(expected, abs=1e-6)
+    twice = np.repeat(np.arange(40), weights.astype(int))
+    of_copies = primal_dual("training", pos_label=positive).fit(bags[twice], y[twice])
+    np.testing.assert_allclose(of_copies.intercept_, model.intercept_, atol=1e-6)
+
+
+def test_primal_dual_shifts_the_score_of_each_label_and_not_those_of_classes():
+    bags, y = example(30, seed=5)
+    table = np.column_stack([y == "q", np.arange(30) % 3 == 0, np.ones(30)]).astype(int)
+    plain, model = (primal_dual(t).fit(bags, table) for t in ("zero", "auto"))
+    shifts = plain.intercept_ - model.intercept_
+    scores = plain.decision_function(bags)
+    for k in range(2):
+        assert shifts[k] == pytest.approx(by_brute_force(scores[:, k], table[:, k] == 1), abs=1e-6)
+    assert shifts[2] == 0  # every bag carries this label
+    bags, y = example(30, n_classes=3)
+    plain, model = (primal_dual(t).fit(bags, y) for t in ("zero", "auto"))
+    np.testing.assert_array_equal(model.intercept_, plain.intercept_)

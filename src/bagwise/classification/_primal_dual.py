@@ -32,7 +32,12 @@ from bagwise.base._parameters import (
     PRECOMPUTED_TOO,
     with_parameters,
 )
-from bagwise.engines import one_core_if_few_instances, require_local, to_numpy
+from bagwise.engines import (
+    one_core_if_few_instances,
+    over_partitions,
+    require_local,
+    to_numpy,
+)
 from bagwise.engines.arrays import product
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
@@ -41,6 +46,7 @@ from bagwise.solvers import SolverResult
 from bagwise.solvers.margin.concave_convex import concave_convex
 from bagwise.solvers.margin.one_sided import AFFORDABLE, MAX_ITER, MU, RHO, one_sided, polished
 from bagwise.solvers.margin.primal_dual import KernelSpace, LinearSpace, primal_dual
+from bagwise.solvers.margin.threshold import best_threshold
 
 # mu, rho and max_iter where they are not given.
 DEFAULTS = {"classes": (1e-4, 1.2, 500), "standard": (MU, RHO, MAX_ITER)}
@@ -116,6 +122,12 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         standard assumption, which has no such term.
     fit_intercept : bool, default=True
         Whether to fit b.
+    threshold : {"auto", "zero", "training"}, default="auto"
+        Where the score of a bag becomes positive with the standard assumption, by a shift of b.
+        "zero" keeps b as it minimises the objective: the scores of large bags, the best of many
+        instances, may then all be of one sign. "training" takes the threshold of highest weighted
+        accuracy on the training bags, for each class. "auto" is "training" for two classes and for
+        label sets, where a score is compared with zero, else "zero".
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; not for label sets.
     random_state : int, RandomState or None, default=None
@@ -136,9 +148,10 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     dual_coef_ : ndarray of shape (n_columns, n_training_instances)
         W as coefficients of the training instances (other kernels).
     intercept_ : ndarray of shape (n_columns,)
-        b.
+        b, less the threshold.
     objective_curve_ : ndarray of shape (n_iterations,)
-        The objective above after each iteration; with `polish`, then after each of its rounds.
+        The objective above, before the threshold moves b, after each iteration; with `polish`,
+        then after each of its rounds.
     residuals_ : ndarray of shape (n_iterations,)
         Relative violation of the constraints after each iteration.
     n_iter_ : int
@@ -188,6 +201,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         "polish": ["boolean"],
         "splitting": [StrOptions({"paper", "shared"})],
         "mask_own_class": ["boolean"],
+        "threshold": [StrOptions({"auto", "zero", "training"})],
     }
 
     C: float = 0.01
@@ -207,6 +221,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     splitting: str = "paper"
     mask_own_class: bool = True
     fit_intercept: bool = True
+    threshold: str = "auto"
     class_weight: Any = None
     random_state: Any = None
     checkpoint: Any = None
@@ -237,7 +252,8 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__({"assumption": "classes"} | state)  # as models saved by bagwise 0.1
+        # As models saved by earlier versions.
+        super().__setstate__({"assumption": "classes", "threshold": "zero"} | state)
 
     @fit_method
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -278,7 +294,27 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.pos_label_ = labels.pos_label if self.assumption == "standard" else None
         self.residuals_ = result.residuals
+        if self._moves_threshold(labels):
+            self.intercept_ = self.intercept_ - self._thresholds(used, labels, weights)
         return self
+
+    def _moves_threshold(self, labels: Labels) -> bool:
+        if self.threshold != "auto":
+            return self.threshold == "training"
+        # Of several classes the one with the highest score wins, on whichever side of zero.
+        decides_alone = labels.has_sets or len(labels.classes) == 2
+        return self.assumption == "standard" and self.fit_intercept and decides_alone
+
+    def _thresholds(self, bags: Bags, labels: Labels, weights: Array) -> Array:
+        """The threshold of each column; zero where all bags, or none, hold the concept."""
+        best = over_partitions(self._bag_scores, bags)
+        held = [labels.signs(k) > 0 for k in _columns(labels)]
+        return np.array(
+            [
+                best_threshold(scores, positive, weights) if 0 < positive.sum() < len(bags) else 0.0
+                for scores, positive in zip(best.T, held, strict=True)
+            ]
+        )
 
     def _learn_classes(self, space: LinearSpace, labels: Labels, weights: Array) -> SolverResult:
         """All classes against each other."""
@@ -378,10 +414,20 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
                 f"pos_label={self.pos_label!r} belongs to assumption='standard': with "
                 "assumption='classes' each class has evidence of its own."
             )
+        elif self.threshold == "training":
+            raise InputError(
+                "threshold='training' belongs to assumption='standard': with assumption='classes' "
+                "the scores of the classes are compared with each other."
+            )
         elif self.polish and (self.kernel != "linear" or sparse.issparse(bags.instances)):
             raise InputError("polish=True needs the linear kernel and dense instances.")
 
     def _check_options_of_standard(self) -> None:
+        if self.threshold == "training" and not self.fit_intercept:
+            raise InputError(
+                "threshold='training' shifts the intercept: give fit_intercept=True, or "
+                "threshold='zero'."
+            )
         if self.splitting != "paper" or not self.mask_own_class:
             raise InputError(
                 f"splitting={self.splitting!r} and mask_own_class={self.mask_own_class} belong to "
