@@ -228,7 +228,8 @@ File = Annotated[
     typer.Argument(
         metavar="FILE",
         show_default=False,
-        help="CSV, TSV, Parquet or npz file, or a folder of HDF5 or BirdNET files.",
+        help="CSV, TSV, Parquet or npz file, a folder of HDF5 or BirdNET files, or a Perch-Hoplite "
+        "database.",
     ),
 ]
 

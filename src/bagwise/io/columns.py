@@ -253,7 +253,7 @@ def _numbers_rows(source: Source, name: str) -> bool:
 def _features(source: Source, request: Request) -> list[str]:
     taken = {name for name in request.roles.values() if name is not None}
     if request.features is None:
-        out = taken | {*request.exclude, *request.beside, *(request.clips or ())}
+        out = taken | {*request.exclude, *request.beside, *(request.clips or ()), *source.metadata}
         left = _with_names(source, [n for n in source.names if n not in out])
     else:
         left = list(request.features)

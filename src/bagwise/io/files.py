@@ -22,8 +22,10 @@ FORMATS = {
     "parquet": (".parquet", ".pq"),
     "npz": (".npz",),
     "hdf5": (".h5", ".hdf5"),
+    "hoplite": (".sqlite",),
 }
-TABLES = ("csv", "tsv", "parquet", "birdnet")
+TABLES = ("csv", "tsv", "parquet", "birdnet", "hoplite")
+READ_ONLY = ("birdnet", "hoplite")
 
 
 class Cluster(NamedTuple):
@@ -46,7 +48,7 @@ def _size_of(path: Path) -> int:
 def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
     """Return the format of a path: as given, or by its suffix.
 
-    A folder contains HDF5 files, or those of BirdNET-Analyzer.
+    A folder contains HDF5 files, those of BirdNET-Analyzer, or a database of Perch-Hoplite.
     """
     if format is not None:
         if format not in FORMATS:
@@ -54,10 +56,12 @@ def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
         return format
     name = path.name.lower()
     for known, endings in FORMATS.items():
-        if writing and known == "birdnet":
+        if writing and known in READ_ONLY:
             continue
         if name.endswith(endings) and (writing or not path.is_dir()):
             return known
+    if (path / "hoplite.sqlite").is_file():
+        return "hoplite"
     if path.is_dir():
         return "birdnet" if _holds_birdnet(path) else "hdf5"
     every = ", ".join(ending for endings in FORMATS.values() for ending in endings)

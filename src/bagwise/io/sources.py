@@ -35,6 +35,8 @@ Conversion = Literal["all", "integers", "none"]  # which strings of a CSV file b
 class FrameSource:
     """A data frame in memory (pandas, polars, pyarrow), through narwhals."""
 
+    metadata: tuple[str, ...] = ()
+
     def __init__(self, table: Any) -> None:
         import narwhals.stable.v2 as nw
 
@@ -93,6 +95,8 @@ class FrameSource:
 
 class TableSource:
     """A pyarrow table in memory; base class of the Arrow sources."""
+
+    metadata: tuple[str, ...] = ()  # columns that are no features unless they are asked for
 
     def __init__(self, schema: Any, where: str, table: Any = None) -> None:
         self._pa = import_extra("pyarrow", extra="io")

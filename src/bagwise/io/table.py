@@ -34,6 +34,7 @@ from bagwise.io.columns import (
 from bagwise.io.contents import Contents
 from bagwise.io.data_warnings import ValueCheck
 from bagwise.io.files import format_errors, format_of
+from bagwise.io.hoplite import HopliteSource
 from bagwise.io.labels import Column, Grouping, group
 from bagwise.io.memory import Workspace, assign
 from bagwise.io.sources import CsvSource, FrameSource, ParquetSource, Source, TableSource
@@ -45,6 +46,8 @@ def open_table(path: Path, format: str, request: Request) -> Source:
         return ParquetSource(path)
     if format == "birdnet":
         return open_birdnet(path, request.features or ())
+    if format == "hoplite":
+        return HopliteSource(path)
     # Columns that are not features are read as strings.
     texts = [*(name or role for role, name in request.roles.items()), *request.beside]
     source = CsvSource(
