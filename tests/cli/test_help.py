@@ -58,12 +58,12 @@ def test_every_command_has_examples_and_exit_codes(run, path):
     assert result.exit_code == 0
     assert all(line in result.stdout for line in lines if len(line) < 90)
     if not hasattr(COMMANDS[path], "commands") or len(path) == 1:
-        assert "Exit codes: 0 done, 2 bad input" in result.stdout
+        assert "Exit codes: 0 success, 2 invalid input" in result.stdout
 
 
 def test_commands_stand_in_panels(run):
     text = run("--help").stdout
-    places = [text.index(f"─ {panel} ─") for panel in ("Data", "Models", "Look", "Project")]
+    places = [text.index(f"─ {panel} ─") for panel in ("Data", "Models", "Inspection", "System")]
     assert places == sorted(places)
     assert "─ Commands ─" not in text
 

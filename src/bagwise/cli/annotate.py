@@ -68,20 +68,21 @@ def annotate(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Name each instance, when only the labels of its bag are known (ORed logistic regression).
+    """Label each instance, given the label sets of the bags (ORed logistic regression).
 
-    Reads a file of bags and learns from all of them. Writes a row per instance: the likeliest
-    label, its probability and the runner-up; with --background an instance may be called
-    background. With -o out.parquet the same rows, least certain first, go to out.review.parquet;
-    the first of them are shown. With --noisy-sets an instance may get a label that its bag does not
-    list, and two more columns tell how likely the set of the bag is wrong, and in which label.
+    Reads a file of bags and fits a model to all of them. Writes a row per instance: the most
+    probable label, its probability and the second most probable label; with --background an
+    instance may be background. -o out.parquet also writes the same rows, least certain first, to
+    out.review.parquet, and prints the first of them. With --noisy-sets an instance may get a label
+    that is not in the label set of its bag, and two more columns contain the probability that the
+    set is wrong, and the wrong label.
 
-    In a table of sound clips (file, start, end) the times are kept, and --raven or --audacity
-    write labels to look at on the recording, without background. Change a label there, or mark it
-    as right (type into Checked in Raven; remove the "? 62 %" in Audacity), and give the folder to
-    --corrections of this command or of `bagwise fit`. With --label-studio the labels become
-    predictions of tasks, which show the column of --image, --audio or --text; annotate them there,
-    and give the exported JSON to --corrections.
+    For a table of sound clips (file, start, end), --raven and --audacity write label files for
+    these programs, without background. Change a wrong label there, or confirm it (type into Checked
+    in Raven; remove the "? 62 %" in Audacity), and pass the folder to --corrections of this command
+    or of `bagwise fit`. --label-studio writes tasks with the labels as predictions, which show the
+    column of --image, --audio or --text; annotate them there, and pass the exported JSON to
+    --corrections.
 
     ```
     bagwise annotate words.csv --label-set label_set -o annotated.parquet

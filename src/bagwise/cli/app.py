@@ -146,15 +146,16 @@ app = Application(
 def _options(
     version: Annotated[
         bool,
-        flag("--version", "Show the version and stop.", callback=_print_version, is_eager=True),
+        flag("--version", "Show the version and exit.", callback=_print_version, is_eager=True),
     ] = False,
-    debug: Annotated[bool, flag("--debug", "Show where in the code an error arose.")] = False,
+    debug: Annotated[bool, flag("--debug", "Show the traceback of an error.")] = False,
 ) -> None:
     """Multiple-instance learning (MIL): learn from labelled bags of unlabelled instances.
 
-    A table has one row per instance and a column that names its bag. bagwise learns to predict the
-    label of bags and says which instance decided. Results go to stdout (`--json` for programs),
-    notes and errors to stderr; nothing is overwritten without `--force`.
+    The input is a table with one row per instance, a column with its bag, and a column with the
+    label of the bag. bagwise predicts the labels of bags and shows the key instance of each.
+    Results go to stdout (`--json` for programs), notes and errors to stderr. No file is overwritten
+    without `--force`.
 
     ```
     bagwise demo -o demo
@@ -168,8 +169,8 @@ app.add_typer(datasets, rich_help_panel="Data")
 for _panel, _commands in {
     "Data": (info,),
     "Models": (methods, evaluate, audit, fit, predict, annotate, cluster),
-    "Look": (report, heatmap, review, demo),
-    "Project": (doctor,),
+    "Inspection": (report, heatmap, review, demo),
+    "System": (doctor,),
 }.items():
     for _command in _commands:
         app.command(rich_help_panel=_panel)(_command)

@@ -22,18 +22,19 @@ def audit(
             autocompletion=options.matching_methods,
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How often each test is drawn.")] = 20,
+    seeds: Annotated[int, typer.Option(min=1, help="Number of random data sets per test.")] = 20,
     parameters: options.Parameters = None,
     json: options.Json = False,
 ) -> None:
     """Test which assumption of multiple-instance learning the methods keep.
 
-    Draws bags whose label follows an assumption and, in training, also a clue that it forbids; the
-    clue is then moved. A method that keeps the assumption has the same AUC after the move. It
-    passes a test with a mean AUC of at least .95 as trained and after the move; a test that can no
-    longer be passed ends early. Instances are standardised. Two rows, `order` and `copies`, show
-    whether the score depends on the order of instances or on copies of them; `monotone`, whether
-    one more instance can lower the score of the positive class. All methods take some minutes.
+    The tests use synthetic bags. In the training bags, a clue that the assumption forbids also
+    predicts the label; in the test bags, the clue is moved. A method that keeps the assumption has
+    the same AUC after the move. A method passes if its mean AUC is at least .95 before and after
+    the move; a test that can no longer be passed ends early. Instances are standardised. The rows
+    `order` and `copies` show whether the score depends on the order of instances or on copies of
+    them; `monotone` shows whether an additional instance can lower the score of the positive class.
+    Testing all methods takes several minutes.
 
     ```
     bagwise audit

@@ -34,22 +34,20 @@ def cluster(
     pca: options.Pca = None,
     impute: options.Impute = None,
     no_scale: options.NoScale = False,
-    no_report: Annotated[
-        bool, options.flag("--no-report", "Write no page with tables and maps.")
-    ] = False,
+    no_report: Annotated[bool, options.flag("--no-report", "Do not write the HTML page.")] = False,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Find the groups of instances inside bags, guided by the labels of the bags.
+    """Cluster the instances of bags, guided by the label sets of the bags.
 
-    Reads a file of bags; those without labels take part with their instances alone. Writes a row
-    per instance: its bag, its row there, its cluster, and the class that the cluster refines. With
-    as many clusters as labels the clusters are the classes; with more, sub-classes. Instances that
-    probably have the same label, by ORed logistic regression, are drawn together; --set alpha=0.7
-    uses the constraints of the paper instead. With -o out.parquet, a page with tables and maps goes
-    to out.html. Instances are standardised unless --no-scale.
+    Reads a file of bags, with or without labels. Writes a row per instance: its bag, its row in the
+    bag, its cluster, and the class of the cluster. With as many clusters as labels the clusters
+    recover the classes; with more they find sub-classes. Similarities are weighted by the
+    probability that two instances have the same label (ORed logistic regression); --set alpha=0.7
+    uses the constraints of the paper instead. -o out.parquet also writes an HTML page with tables
+    and plots to out.html. Instances are standardised unless --no-scale is given.
 
     ```
     bagwise cluster words.csv --bag bag --label-set label_set -k 24 -o clusters.parquet

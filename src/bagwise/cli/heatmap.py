@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 def heatmap(
     model: options.ModelFile,
     file: options.File,
-    output: Annotated[Path, options.output_option("FOLDER", "Where the maps go.")],
+    output: Annotated[Path, options.output_option("FOLDER", "Output folder.")],
     columns: options.Columns,
     class_name: Annotated[
         str | None,
         options.option(
             "--class",
             metavar="NAME",
-            help="The class to map: by default the last of two, else the class predicted for a "
-            "slide.",
+            help="Class to map; by default the second of two classes, or the predicted class of "
+            "each slide.",
         ),
     ] = None,
     attribution: Annotated[
@@ -39,7 +39,9 @@ def heatmap(
             "slides single.",
         ),
     ] = None,
-    top: Annotated[int, typer.Option(metavar="N", min=1, help="Patches framed and listed.")] = 10,
+    top: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Number of top patches to frame and list.")
+    ] = 10,
     coords: Annotated[
         str | None,
         options.column("Two columns with the place of a row, for tables without `coords`.", "X,Y"),
@@ -61,13 +63,13 @@ def heatmap(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Map the patches of slides by their values for a class: PNG, GeoJSON and a page.
+    """Draw heat maps of slides: PNG, GeoJSON for QuPath, and an HTML page.
 
     Reads a model and a folder of HDF5 files with `features` and `coords`, as TRIDENT and CLAM write
-    them, or another file with --coords. Writes, for each slide, a heat map (.png) and its patches
-    as tiles with measurements, which QuPath opens (.geojson); the top patches of all slides
-    (top_patches.csv); and a page of all slides, the highest first (index.html). Labels are shown
-    where --labels names a table of them.
+    them, or another file with --coords. Writes for each slide a heat map (.png) and its patches
+    with measurements for QuPath (.geojson); for all slides a table of the top patches
+    (top_patches.csv) and a page, the slide with the highest score first (index.html). With --labels
+    the page shows labels.
 
     ```
     bagwise heatmap model.skops slides/ -o maps

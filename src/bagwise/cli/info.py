@@ -22,10 +22,10 @@ def info(
     memory_limit: options.MemoryLimit = None,
     json: options.Json = False,
 ) -> None:
-    """Show what is in a file: bags, instances, features, labels, gaps.
+    """Show how a file is read: bags, instances, features, labels, missing values.
 
-    Reads a file of bags as the other commands do, and writes nothing: see here whether your columns
-    are taken as you mean them. Constant features and missing values are named.
+    Use it to check that bagwise reads your columns as intended. It reads the file as the other
+    commands do, and lists constant features and missing values. It writes no file.
 
     ```
     bagwise info musk1.csv

@@ -16,7 +16,7 @@ def methods(
         typer.Argument(
             metavar="[NAME]",
             autocompletion=options.matching_methods,
-            help="One of them; all by default.",
+            help="A method; all methods by default.",
         ),
     ] = None,
     search: Annotated[
@@ -27,11 +27,12 @@ def methods(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """List the methods, their parameters and the papers they come from.
+    """List the methods, their parameters and their papers.
 
-    -m takes the name in the first column, that of the papers or the class in Python, in any
-    capitals. With NAME one method is shown, with the parameters (and defaults) that --set takes.
-    "keeps" is the assumption about bags that `bagwise audit` finds.
+    -m of the other commands accepts the name in the first column, the name in the paper, or the
+    Python class, in upper or lower case. With NAME, one method is shown with its parameters and
+    their defaults, for --set. "keeps" is the assumption about bags that the method keeps, see
+    `bagwise audit`.
 
     ```
     bagwise methods

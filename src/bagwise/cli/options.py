@@ -260,65 +260,78 @@ def model_and_file(model: Path, file: Path) -> tuple[Path, Path]:
 
 
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", show_default=False, help="What `bagwise fit` wrote.")
+    Path,
+    typer.Argument(
+        metavar="MODEL", show_default=False, help="Model file written by `bagwise fit`."
+    ),
 ]
 Trust = Annotated[
     list[str] | None,
     option(
         "--trust",
         metavar="TYPE",
-        help="Type in the model file to trust, by the name that the error gives; repeat for more. "
-        "Only for files that you know: loading imports its module.",
+        help="Trust this type in the model file, by the name in the error message; repeat for "
+        "more. Use it only for files that you trust: loading imports the module of the type.",
     ),
 ]
-Bag = Annotated[str | None, column("Column that names the bag of a row, `bag` by default.")]
+Bag = Annotated[str | None, column("Column with the bag of each row, `bag` by default.")]
 Label = Annotated[str | None, column("Column with the label of the bag, `label` by default.")]
-LabelSet = Annotated[str | None, column('Column with several labels of the bag, as "a;b".')]
+LabelSet = Annotated[str | None, column('Column with the label set of the bag, as "a;b".')]
 Labels = Annotated[
     Path | None,
-    column("Labels kept elsewhere: a table with the columns --bag and --label.", "TABLE"),
+    column("A second table with the labels, with the columns --bag and --label.", "TABLE"),
 ]
 Missing = Annotated[
     str | None,
     column(
-        "Bags that the TABLE of --labels does not mention are `unlabelled`, which is the default; "
-        "`drop` leaves them out, `error` refuses them.",
+        "What to do with bags that are not in the TABLE of --labels: `unlabelled` (default), "
+        "`drop`, or `error`.",
         "WHAT",
         autocompletion=lambda: ["unlabelled", "drop", "error"],
     ),
 ]
 IdColumn = Annotated[
     str | None,
-    column("Column of the TABLE of --labels with the ids of the bags; --bag by default."),
+    column("Column of the TABLE of --labels with the bag ids; --bag by default."),
 ]
 Merge = Annotated[
     str | None,
-    column("Join bags with equal values in this column into one: the slides of a patient."),
+    column("Merge bags with equal values in this column, such as the slides of a patient."),
 ]
 Positive = Annotated[
     str | None,
     column(
-        "Of two labels, the one that a single instance can cause. By default the larger number, or "
-        "the text that names a presence (active, yes, tumor), else the last in order.",
+        "The positive one of two labels, for which one instance is enough. By default the larger "
+        "number, or the text that names a presence (active, yes, tumor), else the last in sorted "
+        "order.",
         "LABEL",
         "--pos-label",
         "--positive",
     ),
 ]
 Features = Annotated[
-    list[str] | None, column("Feature columns; all that are left by default.", "A,B,...")
+    list[str] | None, column("Feature columns; by default all remaining columns.", "A,B,...")
 ]
 Exclude = Annotated[list[str] | None, column("Columns to leave out.", "A,B,...")]
 Keep = Annotated[
     list[str] | None,
-    column("Columns to write beside the results: a patient, a file. They are no features.", "A,B"),
+    column(
+        "Columns to copy to the results, such as a patient or a file; they are not features.", "A,B"
+    ),
 ]
-Separator = Annotated[str, column("What separates labels of a set.", "TEXT", show_default=True)]
+Separator = Annotated[
+    str, column("Separator between the labels of a set.", "TEXT", show_default=True)
+]
 Group = Annotated[
     str | None,
-    column("Column whose equal values stay on one side of a split: the patient of a slide."),
+    column(
+        "Keep bags with equal values in this column on one side of a split, such as the "
+        "slides of a patient."
+    ),
 ]
-Image = Annotated[str | None, column("Column with an image file per row, from the folder of FILE.")]
+Image = Annotated[
+    str | None, column("Column with an image file per row, relative to the folder of FILE.")
+]
 Audio = Annotated[str | None, column("Column with a sound file per row.")]
 Text = Annotated[str | None, column("Column with a text per row.")]
 MethodName = Annotated[
@@ -337,8 +350,8 @@ MethodNames = Annotated[
         "--method",
         "-m",
         metavar="NAME",
-        help=f"{', '.join(METHODS)} (see `bagwise methods`); repeat to compare several, the first "
-        "is the reference. By default auto.",
+        help=f"{', '.join(METHODS)} (see `bagwise methods`); repeat to compare several methods "
+        "with the first one. By default auto.",
         autocompletion=matching_methods,
     ),
 ]
@@ -347,19 +360,19 @@ Baselines = Annotated[
     option(
         "--baseline",
         metavar="NAME",
-        help="A further baseline: sil, a linear SVM on instances with the label of their bag.",
+        help="Add a baseline: sil, a linear SVM on instances that inherit the label of their bag.",
     ),
 ]
 NoBaseline = Annotated[
-    bool, flag("--no-baseline", "Leave out the usual baselines; those of --baseline stay.")
+    bool, flag("--no-baseline", "Leave out the default baselines, but not those of --baseline.")
 ]
 Scoring = Annotated[
     list[str] | None,
     option(
         "--scoring",
         metavar="NAME",
-        help="A score to show instead of the usual ones: accuracy, AUC, or a scorer of "
-        "scikit-learn such as f1_macro; repeat for more, the first decides differences.",
+        help="Measure to show instead of the default ones: accuracy, AUC, or a scikit-learn "
+        "scorer such as f1_macro; repeat for more. Differences are tested on the first.",
         autocompletion=_matching_scores,
     ),
 ]
@@ -368,19 +381,19 @@ Parameters = Annotated[
     option(
         "--set",
         metavar="NAME=VALUE",
-        help="A parameter of the method (see `bagwise methods`); repeat for more. With several "
-        "methods, METHOD.NAME=VALUE is for one of them.",
+        help="Set a parameter of the method (see `bagwise methods`); repeat for more. With "
+        "several methods, METHOD.NAME=VALUE sets that of one method.",
         autocompletion=_matching_parameters,
     ),
 ]
-NoScale = Annotated[bool, flag("--no-scale", "Take features as they are: no standardisation.")]
+NoScale = Annotated[bool, flag("--no-scale", "Do not standardise the features.")]
 Pca = Annotated[
     str | None,
     option(
         "--pca",
         metavar="N",
-        help="Project instances to their N first principal components; auto chooses N. For many "
-        "columns and few bags, such as features of foundation models.",
+        help="Project instances to their first N principal components; auto chooses N. "
+        "Recommended for many features and few bags, such as features of foundation models.",
     ),
 ]
 Impute = Annotated[
@@ -388,8 +401,8 @@ Impute = Annotated[
     option(
         "--impute",
         metavar="HOW",
-        help="Fill missing values with the `mean` or the `median` of their feature, learned inside "
-        "the folds and kept in the model.",
+        help="Fill missing values with the `mean` or `median` of the feature, computed inside "
+        "the folds and saved with the model.",
         autocompletion=lambda: ["mean", "median"],
     ),
 ]
@@ -399,33 +412,36 @@ MemoryLimit = Annotated[
     str | None,
     option(
         metavar="SIZE",
-        help="Keep instances larger than this, such as 2GB, in a temporary file instead of memory; "
-        "half of the available memory by default.",
+        help="If the instances are larger than this, such as 2GB, keep them in a temporary file "
+        "instead of memory; half of the available memory by default.",
     ),
 ]
 CheckpointFile = Annotated[
     Path | None,
     option(
         metavar="PATH",
-        help="Save the state of a long fit there now and then; the same command continues from it "
-        "after a crash (pdmisvm, orlr, noisy-or, mimlca, plda).",
+        help="Save the state of a long fit to this file at intervals; after a crash the same "
+        "command continues from it (pdmisvm, orlr, noisy-or, mimlca, plda).",
     ),
 ]
 Corrections = Annotated[
     Path | None,
     option(
         metavar="FILE",
-        help="Labels of instances that somebody looked at, held fixed: from `bagwise review`, a "
-        "table with the columns bag, row and label, .jsonl, an export of Label Studio (.json), or "
-        ".txt files of Raven or Audacity.",
+        help="Known labels of instances, kept fixed: a file of `bagwise review`, a table with "
+        "the columns bag, row and label, .jsonl, an export of Label Studio (.json), or .txt "
+        "files of Raven or Audacity.",
     ),
 ]
-Background = Annotated[bool, flag("--background", "Some instances belong to none of the labels.")]
+Background = Annotated[
+    bool, flag("--background", "Add a background class for instances that have none of the labels.")
+]
 NoisySets = Annotated[
     bool,
     flag(
         "--noisy-sets",
-        "Label sets may miss labels or list too many: learn how often, and list the sets in doubt.",
+        "Allow for missing and spurious labels in label sets: learn how often they occur, and "
+        "list the sets that are probably wrong.",
     ),
 ]
 Raven = Annotated[
@@ -434,7 +450,7 @@ Raven = Annotated[
 ]
 Audacity = Annotated[
     Path | None,
-    option(metavar="FOLDER", help="Also write labels for Audacity, one file per recording."),
+    option(metavar="FOLDER", help="Also write label files for Audacity, one per recording."),
 ]
 BackgroundAbove = Annotated[
     float | None,
@@ -442,13 +458,13 @@ BackgroundAbove = Annotated[
         metavar="P",
         min=0,
         max=1,
-        help="Call an instance background where its probability of that exceeds P; by default "
-        "where background is likelier than every label.",
+        help="Label an instance as background if its background probability exceeds P; by "
+        "default if background is more probable than every label.",
     ),
 ]
-Force = Annotated[bool, flag("--force", "Overwrite what exists.", short="-f")]
+Force = Annotated[bool, flag("--force", "Overwrite existing files.", short="-f")]
 Json = Annotated[
-    bool, flag("--json", "Print the result as one JSON document; notes stay on stderr.")
+    bool, flag("--json", "Print the result as one JSON document to stdout; notes go to stderr.")
 ]
 
 

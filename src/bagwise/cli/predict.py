@@ -43,16 +43,17 @@ def predict(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Predict the bags of a file, with the instance that decided.
+    """Predict the bags of a file, with the key instance of each.
 
     Reads a model and a file with the feature columns it was fitted on; labels are not needed.
-    Writes a row per bag: the prediction, its score, the row of the instance that decided. With -o
-    out.parquet and a model that scores instances, their scores go to out.instances.parquet, with
-    their coordinates x and y, or the start and end of a clip, where the file has them. Columns of
-    --keep, here or in the fit, are written beside both: those that vary inside a bag, as that of
-    its key instance (key_...). A model of numbers that scores no instances
-    has their contributions: the prediction less that without the instance. --raven and --audacity
-    write the labels of sound clips, as `bagwise annotate` does.
+    Writes a row per bag: the prediction, its score, and the row of the key instance. If the model
+    scores instances, -o out.parquet also writes their scores to out.instances.parquet, with the
+    coordinates x and y, or the start and end of a clip, if the file has them. Columns of --keep,
+    here or in the fit, are copied to both files; for a column that varies inside a bag, the row of
+    the bag has the value of the key instance (key_...). For regression models that do not score
+    instances, out.instances.parquet has contributions: the prediction minus the prediction without
+    the instance. --raven and --audacity write the labels of sound clips, as `bagwise annotate`
+    does.
 
     ```
     bagwise predict model.skops musk1.csv -o predicted.csv

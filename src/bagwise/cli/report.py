@@ -32,7 +32,7 @@ def report(
             "--cv",
             metavar="N",
             min=0,
-            help="Fit anew in N folds, and show metrics of bags not fitted on.",
+            help="Fit the model again in N folds, and show metrics of held-out bags.",
         ),
     ] = 0,
     seed: options.Seed = 0,
@@ -49,10 +49,11 @@ def report(
         ),
     ] = None,
     per_bag: Annotated[
-        int, typer.Option(min=1, help="Instances of a bag shown with their media.")
+        int,
+        typer.Option(min=1, help="Number of instances per bag that are shown with their media."),
     ] = 6,
     budget: Annotated[
-        str, typer.Option(metavar="SIZE", help="Most media the page may hold.")
+        str, typer.Option(metavar="SIZE", help="Maximum size of the media in the page.")
     ] = "20MB",
     title: Annotated[str | None, options.option(help="Title of the page.")] = None,
     memory_limit: options.MemoryLimit = None,
@@ -60,13 +61,13 @@ def report(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Write one page about a model and bags: data, metrics, every bag with its key instance.
+    """Write an HTML report: data, metrics, and every bag with its key instance.
 
-    Reads a model and a file with the columns and labels it was fitted on, by name; bags need no
-    labels. Writes a page that opens from disk and needs no network. Without --folds the model is
-    evaluated on the bags it was not fitted on; where there are none, the page warns that its
-    metrics are too good. A model of numbers has its errors and a plot of predicted against observed
-    numbers. Columns of images, sounds or texts are shown with the instances.
+    Reads a model and a file with the same columns; labels are optional. Writes a page that opens
+    from disk and needs no network. Without --folds the model is evaluated on the bags it was not
+    fitted on; if there are none, the page warns that its metrics are optimistic. For regression the
+    page shows errors and a plot of predicted against observed numbers. Images, sounds or texts of
+    instances are shown if their columns are given.
 
     ```
     bagwise report model.skops musk1.csv -o report.html

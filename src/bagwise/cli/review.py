@@ -25,7 +25,7 @@ def review(
     model: Annotated[
         Path,
         typer.Argument(
-            metavar="MODEL", show_default=False, help="What `bagwise fit -m orlr` wrote."
+            metavar="MODEL", show_default=False, help="Model file written by `bagwise fit -m orlr`."
         ),
     ],
     columns: options.Columns,
@@ -34,7 +34,7 @@ def review(
         typer.Argument(
             metavar="FILE",
             show_default=False,
-            help="The file that it was fitted on; with --export, alone.",
+            help="The file that the model was fitted on; for --export no model is needed.",
         ),
     ] = None,
     fitted_model: Annotated[Path | None, typer.Option("--model", hidden=True)] = None,
@@ -57,11 +57,14 @@ def review(
         bool, options.flag("--autoplay", "Play the sound of each instance when it is shown.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option(metavar="N", help="Look at the N least certain only.", min=1)
+        int | None,
+        typer.Option(metavar="N", help="Review only the N least certain instances.", min=1),
     ] = None,
-    port: Annotated[int, typer.Option(help="Port of the page; 0: any.", min=0, max=65535)] = 0,
+    port: Annotated[
+        int, typer.Option(help="Port of the page; 0 means any free port.", min=0, max=65535)
+    ] = 0,
     no_browser: Annotated[
-        bool, options.flag("--no-browser", "Print the address, open no browser.")
+        bool, options.flag("--no-browser", "Print the address, but do not open a browser.")
     ] = False,
     export: Annotated[
         Path | None,
@@ -76,16 +79,16 @@ def review(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Confirm or correct labels of instances by keyboard, least certain first.
+    """Review labels of instances on a web page, least certain first.
 
-    Reads a model and the file it was fitted on. Opens a page that only this machine can reach; its
-    address is printed (to stderr with --json). Every decision is saved at once in
-    FILE.corrections.sqlite; start again to go on. Ctrl-C ends. `bagwise fit --corrections` learns
-    from the decisions, or from the table of --export.
+    Reads a model and the file it was fitted on. Opens a page that is served to this machine only,
+    and prints its address (to stderr with --json). Every decision is saved immediately in
+    FILE.corrections.sqlite; run the command again to continue. Ctrl-C ends it. `bagwise fit
+    --corrections` learns from the decisions, or from the table of --export.
 
-    In a table of sound clips (file, start, end) the clips are played and, with matplotlib, drawn as
-    spectrograms, where the recordings are found. Space plays and never decides. The page also lists
-    the label sets that the model doubts, if it was fitted with --noisy-sets.
+    For a table of sound clips (file, start, end) the page plays the clips and, with matplotlib,
+    shows their spectrograms, if the recordings are found. Space plays the clip. The page also lists
+    label sets that are probably wrong, if the model was fitted with --noisy-sets.
 
     ```
     bagwise review model.skops syllables.csv --audio clip
