@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import linalg, sparse
+from sklearn.kernel_approximation import Nystroem
 from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise import Bags, _memory
-from bagwise.annotation import ORedLogisticRegression
-from bagwise.annotation._ored_logistic import N_FOLDS, PENALTIES, WIDTHS
+from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
+from bagwise.annotation._held_out import N_FOLDS, PENALTIES, WIDTHS
 from bagwise.exceptions import InputError
 
 
@@ -109,19 +110,26 @@ def test_a_warm_start_keeps_the_landmarks():
 
 
 def slow_selection(model, bags, sets, gamma, reg):
-    """`select` by plain loops, on fits that a user could make."""
+    """`select` by plain loops, on linear models of features that a user could make."""
     rng = np.random.RandomState(model.random_state)
     folds, seed = rng.permutation(len(bags)) % N_FOLDS, rng.randint(2**31)
 
     def held_out(gamma, reg):
-        total = 0.0
+        total, features = 0.0, bags
+        if model.kernel == "rbf":
+            rows = np.sort(
+                np.random.RandomState(seed).choice(
+                    bags.n_instances, model.n_components, replace=False
+                )
+            )
+            nystroem = Nystroem(gamma=gamma, n_components=model.n_components, random_state=0)
+            features = bags.with_instances(
+                nystroem.fit(bags.instances[rows]).transform(bags.instances)
+            )
         for fold in range(N_FOLDS):
             inside, outside = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            fitted = ORedLogisticRegression(
-                reg, kernel=model.kernel, gamma=gamma, n_components=model.n_components, tol=1e-4,
-                random_state=seed,
-            ).fit(bags[inside], sets[inside])  # fmt: skip
-            total += fitted.log_likelihood(bags[outside], sets[outside]).sum()
+            fitted = type(model)(reg, tol=1e-6).fit(features[inside], sets[inside])
+            total += fitted.log_likelihood(features[outside], sets[outside]).sum()
         return total
 
     if model.kernel == "rbf":
@@ -129,10 +137,19 @@ def slow_selection(model, bags, sets, gamma, reg):
     return gamma, max([factor * reg for factor in PENALTIES], key=lambda r: held_out(gamma, r))
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_selection_is_by_the_likelihood_of_held_out_bags(kernel):
+@pytest.mark.parametrize(
+    ("kind", "kernel"),
+    [
+        (ORedLogisticRegression, "linear"),
+        (ORedLogisticRegression, "rbf"),
+        (NoisyOrLogisticRegression, "rbf"),
+    ],
+)
+def test_selection_is_by_the_likelihood_of_held_out_bags(kind, kernel):
     bags, sets, _ = rings(24)
-    model = with_kernel(kernel=kernel, gamma=0.1, reg=0.3, n_components=20, select=True, tol=1e-4)
+    model = kind(
+        0.3, kernel=kernel, gamma=0.1, n_components=20, select=True, tol=1e-4, random_state=0
+    )
     model.fit(bags, sets)
     gamma, reg = slow_selection(model, bags, sets, 0.1, 0.3)
     assert model.reg_ == reg
@@ -149,6 +166,13 @@ def test_selection_with_labels_that_are_rare_and_few_bags():
     assert np.isfinite(model.annotate_proba(bags, rare)).all()
     alone = with_kernel(select=True, tol=1e-3).fit(bags[:1], sets[:1])
     assert (alone.gamma_, alone.reg_) == (0.5, 0.1)
+
+
+def test_selection_with_a_set_that_is_possible_only_where_it_is_wrong():
+    bags, sets, _ = rings(24)
+    sets[np.flatnonzero(bags.sizes == 1)[0]] = 1  # three labels, one instance
+    model = with_kernel(gamma=0.1, reg=0.3, n_components=20, select=True, tol=1e-3, spurious=0.01)
+    assert model.fit(bags, sets).gamma_ == 0.2  # as above, and not the first of equal candidates
 
 
 def test_auto_is_that_of_the_kernel():

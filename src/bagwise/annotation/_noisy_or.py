@@ -7,22 +7,24 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, log_expit, softmax
-from sklearn.kernel_approximation import Nystroem
-from sklearn.utils import check_random_state
 
 from bagwise import compiled
-from bagwise._sklearn import StrOptions
 from bagwise._types import Array, Ints
 from bagwise._validation import check_bags, check_label_sets, check_sample_weight
 from bagwise.annotation._annotator import AnnotatorMixin
-from bagwise.annotation._ored_logistic import KERNEL_REG, LINEAR_REG, UNSEEN, check_fit_memory
+from bagwise.annotation._held_out import Training
+from bagwise.annotation._kernel_features import (
+    KERNEL_CONSTRAINTS,
+    KernelFeaturesMixin,
+    check_fit_memory,
+)
+from bagwise.annotation._ored_logistic import UNSEEN
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
-from bagwise.base._fitted_state import FittedState, Floats, Model, Number
-from bagwise.base._kernel_bags import kernel_bags, kernel_product, nystroem_of_bags, width_of
-from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
-from bagwise.engines import one_core_if_few_instances, over_partitions, to_numpy
-from bagwise.engines.arrays import product
+from bagwise.base import fit_method
+from bagwise.base._fitted_state import FittedState, Floats, Number
+from bagwise.base._kernel_bags import kernel_bags
+from bagwise.base._parameters import with_parameters
+from bagwise.engines import one_core_if_few_instances, over_partitions
 from bagwise.exceptions import InputError, LabelError
 from bagwise.solvers.annotation.noisy_or import noisy_or_logistic
 
@@ -30,7 +32,7 @@ THRESHOLD = 0.3
 
 
 @with_parameters
-class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
+class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     r"""One logistic regression per label, for instances that may show several labels, or none.
 
     An instance shows label c with probability :math:`p_c(x) = 1 / (1 + e^{-(w_c x + b_c)})`,
@@ -46,16 +48,11 @@ class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
 
     Parameters
     ----------
-    reg : float or "auto", default="auto"
-        Lambda, against the sum over bags. The intercept is not penalised. "auto" is 1 for the
-        linear kernel and 0.02 for others, whose features are shorter than 1.
-    kernel : {"linear", "rbf"} or callable, default="linear"
-        The kernel, or a function of two vectors. All but "linear" are approximated by Nystroem
-        features, which are made where the instances are.
-    n_components : int, default=300
-        Number of landmarks, instances drawn at random, and so of Nystroem features. Not used by the
-        linear kernel.
+    {annotator_reg}
+    {annotator_kernel}
+    {annotator_components}
     {gamma}
+    {select}
     fit_intercept : bool, default=True
         Whether to fit b.
     max_iter : int, default=1000
@@ -63,8 +60,8 @@ class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
     tol : float, default=1e-5
         Largest entry of the gradient, divided by the number of instances, at the end.
     random_state : int, RandomState or None, default=None
-        Draws the landmarks of a kernel. A fit that is to be resumed from a checkpoint needs a
-        number.
+        Draws the landmarks of a kernel, and the folds of `select`. A fit that is to be resumed from
+        a checkpoint needs a number.
     {checkpoint}
     {verbose}
 
@@ -123,17 +120,14 @@ class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
     instance_pooling = "noisy-or"
     _runs_elsewhere = ("cluster", "device")
 
-    _parameter_constraints = {
-        "reg": [StrOptions({"auto"}), NOT_NEGATIVE],
-        "kernel": [StrOptions({"linear", "rbf"}), callable],
-        "n_components": [COUNT],
-    }
+    _parameter_constraints = KERNEL_CONSTRAINTS
 
     reg: float | str = "auto"
     _: KW_ONLY
     kernel: Any = "linear"
     n_components: int = 300
     gamma: float | str = "scale"
+    select: bool = False
     fit_intercept: bool = True
     max_iter: int = 1000
     tol: float = 1e-5
@@ -142,9 +136,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
     verbose: int = 0
 
     def _fitted_state(self) -> FittedState:
-        kernel: FittedState = {}
-        if hasattr(self, "nystroem_"):
-            kernel = {"gamma_": Number(low=0, optional=True), "nystroem_": Model("transform")}
+        kernel = self._kernel_state()
         return (
             super()._fitted_state()
             | kernel
@@ -182,7 +174,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
         known, carried = bags if used.all() else bags[used], labels.indicator[used] == 1
         always, weights = carried.all(axis=0) & self.fit_intercept, weights[used]
         learned = np.flatnonzero(carried.any(axis=0) & ~always)
-        reg, nystroem = self._setting(known)
+        reg, nystroem = self._setting(Training(known, carried.astype(np.int8), weights))
         features = known if nystroem is None else kernel_bags(nystroem, known)
         check_fit_memory(features, max(1, len(learned)), keeps_posterior=False)
         with one_core_if_few_instances(features):
@@ -198,11 +190,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
                 checkpoint=self.checkpoint,
             )
         self._keep_progress(result, "raise max_iter or reg, or standardise the instances")
-        self._drop("gamma_", "nystroem_")
-        if nystroem is not None:
-            self.nystroem_ = nystroem
-            if self.kernel == "rbf":
-                self.gamma_ = float(nystroem.gamma)
+        self._keep_kernel(nystroem)
         coef, intercept = result.solution
         n_classes = len(labels.classes)
         self.reg_ = reg
@@ -347,23 +335,10 @@ class NoisyOrLogisticRegression(AnnotatorMixin, BagEstimator):
         return over_partitions(self._checked_scores, bags).astype(np.float64)
 
     def _score(self, bags: Bags) -> Array:
-        if hasattr(self, "nystroem_"):
-            return kernel_product(self.nystroem_, bags.instances, self.coef_) + self.intercept_
-        return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
+        return self._linear_scores(bags)
 
     def _probabilities(self, scores: Array) -> Array:
         return expit(scores) if self._has_label_sets else softmax(log_expit(scores), axis=1)
-
-    def _setting(self, bags: Bags) -> tuple[float, Nystroem | None]:
-        """The penalty, and the features of the kernel."""
-        reg = LINEAR_REG if self.kernel == "linear" else KERNEL_REG
-        if not isinstance(self.reg, str):
-            reg = self.reg
-        if self.kernel == "linear":
-            return reg, None
-        gamma = width_of(self.gamma, bags) if self.kernel == "rbf" else 1.0
-        rng = check_random_state(self.random_state)
-        return reg, nystroem_of_bags(self, gamma, self.n_components, rng, bags)
 
 
 def _checked_threshold(threshold: Any) -> float:

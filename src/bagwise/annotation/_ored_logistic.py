@@ -1,6 +1,5 @@
 """ORedLogisticRegression (ORLR): exact probabilities of instance labels from bag label sets."""
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, replace
 from functools import partial
@@ -9,15 +8,12 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import expit, log_softmax, logsumexp, softmax
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.kernel_approximation import Nystroem
 from sklearn.utils import check_random_state
 
 from bagwise import compiled
-from bagwise._memory import require_memory
 from bagwise._sklearn import Interval, StrOptions
-from bagwise._types import Array, Ints
+from bagwise._types import Array, Bools, Ints
 from bagwise._validation import (
     check_bags,
     check_instance_labels,
@@ -26,41 +22,31 @@ from bagwise._validation import (
 )
 from bagwise._warnings import warn_user
 from bagwise.annotation._annotator import AnnotatorMixin
+from bagwise.annotation._held_out import Training, learn_missing_rate
+from bagwise.annotation._kernel_features import (
+    KERNEL_CONSTRAINTS,
+    KernelFeaturesMixin,
+    check_fit_memory,
+)
 from bagwise.bags import Bags
-from bagwise.base import BagEstimator, fit_method
-from bagwise.base._fitted_state import Anything, FittedState, Floats, Integers, Model, Number
-from bagwise.base._kernel_bags import kernel_bags, kernel_product, nystroem_of_bags, width_of
-from bagwise.base._parameters import COUNT, NOT_NEGATIVE, with_parameters
-from bagwise.engines import memory_of_parts, one_core_if_few_instances, over_blocks, to_numpy
-from bagwise.engines.arrays import product
+from bagwise.base import fit_method
+from bagwise.base._fitted_state import Anything, FittedState, Floats, Integers, Number
+from bagwise.base._parameters import NOT_NEGATIVE, with_parameters
+from bagwise.engines import one_core_if_few_instances, over_blocks
 from bagwise.exceptions import LabelError
 from bagwise.labels import Labels
-from bagwise.solvers.annotation.orlr import (
-    FIRST_RATES,
-    RATE_RANGE,
-    first_rates,
-    ored_logistic,
-)
+from bagwise.solvers.annotation.orlr import first_rates, ored_logistic
 from bagwise.solvers.annotation.orlr_parts import (
-    BLOCK,
     BagLabelSets,
     Rates,
     posteriors,
     report_counts,
 )
+from bagwise.solvers.result import SolverResult
 
 # A class of which no bag was seen has probability zero. Where the label set of a bag
 # contains it all the same, its logit is this much lower than the others: in place of the limit.
 UNSEEN = 1e4
-VECTORS = 30  # of the size of W: iterates, gradients and the memory of L-BFGS
-
-LINEAR_REG, KERNEL_REG = 1.0, 0.02  # reg="auto"
-# Candidates of `select`, as multiples of gamma and reg; of equally good ones the first.
-WIDTHS = (1.0, 0.5, 2.0)
-PENALTIES = (1.0, 3.0, 1 / 3)
-N_FOLDS = 3
-SELECTING_TOL = 1e-4
-HELD_OUT_STEPS, NEGLIGIBLE = 6, 0.01  # of EM for the rate of missing labels, and where it ends
 
 # Parameters that bagwise 0.1 did not have, for models that it saved.
 ADDED = {
@@ -68,12 +54,9 @@ ADDED = {
     "missing": 0.0, "spurious": 0.0, "random_state": None,
 }  # fmt: skip
 
-# Bags, label sets, weights and codes of instances: what a fit learns from.
-Training = tuple[Bags, Ints, Array, Ints | None]
-
 
 @with_parameters
-class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
+class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     r"""Logistic regression of instances, learned from the label sets of bags (Pham 2014).
 
     An instance has label c with probability :math:`p_c(x) = \mathrm{softmax}(W x + b)_c`, and the
@@ -96,21 +79,11 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
 
     Parameters
     ----------
-    reg : float or "auto", default="auto"
-        Lambda, against the sum over bags. The intercept is not penalised. With 0 there may be no
-        maximum. "auto" is 1 for the linear kernel and 0.02 for others, whose features are shorter
-        than 1.
-    kernel : {"linear", "rbf"} or callable, default="linear"
-        The kernel, or a function of two vectors. All but "linear" are approximated by Nystroem
-        features, which are made where the instances are.
-    n_components : int, default=300
-        Number of landmarks, instances drawn at random, and so of Nystroem features. Not used by the
-        linear kernel.
+    {annotator_reg}
+    {annotator_kernel}
+    {annotator_components}
     {gamma}
-    select : bool, default=False
-        Choose `reg`, and the width of "rbf", by the likelihood of held-out bags (three folds of
-        bags; no label of an instance is needed). `gamma` is multiplied by 1/2, 1 or 2,
-        then `reg` by 1/3, 1 or 3. Takes about ten times as long.
+    {select}
     missing : float or "learn", default=0.0
         Probability that the label of an instance is not reported in the label set of its bag.
         "learn" estimates it by EM on held-out bags (three folds), which takes about six times as
@@ -213,10 +186,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
     _runs_elsewhere = ("cluster", "device")
 
     _parameter_constraints = {
-        "reg": [StrOptions({"auto"}), NOT_NEGATIVE],
-        "kernel": [StrOptions({"linear", "rbf"}), callable],
-        "n_components": [COUNT],
-        "select": ["boolean"],
+        **KERNEL_CONSTRAINTS,
         "missing": [StrOptions({"learn"}), Interval(Real, 0, 1, closed="left")],
         "spurious": [StrOptions({"learn"}), Interval(Real, 0, 1, closed="left")],
         "background": "no_validation",  # a label may be anything
@@ -261,9 +231,7 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
 
     def _fitted_state(self) -> FittedState:
         n_columns = len(self.classes_) + (self.background_label_ is not None)
-        kernel: FittedState = {}
-        if hasattr(self, "nystroem_"):
-            kernel = {"gamma_": Number(low=0, optional=True), "nystroem_": Model("transform")}
+        kernel = self._kernel_state()
         return (
             super()._fitted_state()
             | kernel
@@ -302,73 +270,32 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         """
         bags = check_bags(self, X, reset=True)
         labels = check_label_sets(y, bags)
-        weights = check_sample_weight(sample_weight, bags)
-        weights = weights * self._label_weights(labels)
+        weights = check_sample_weight(sample_weight, bags) * self._label_weights(labels)
         background_label = self._background_label(labels.classes)
         background = background_label is not None
-        given = check_instance_labels(instance_labels, bags, labels, background=background_label)
-        instance_codes = None if given is None else given.codes
+        known = check_instance_labels(instance_labels, bags, labels, background=background_label)
+        codes = None if known is None else known.codes
         rates = first_rates(self.missing, self.spurious)
-        bag_sets = self._bag_sets(bags, labels.indicator, background, instance_codes, rates)
+        bag_sets = self._bag_sets(bags, labels.indicator, background, codes, rates)
         _warn_of_impossible(bag_sets, bags)
         _warn_of_approximation(bag_sets, bags)
-        has_labels = labels.known | (bag_sets.n_known_instances > 0)
-        used = has_labels & ~bag_sets.impossible & (weights > 0)
-        if not used.any():
-            raise LabelError(
-                "there is no bag to learn from: all have an unknown or impossible label set, or "
-                "weight 0."
-            )
-        n_columns = len(labels.classes) + background
-        shown = (labels.indicator[used] == 1).any(axis=0)
-        used_codes = column_codes = None
-        if instance_codes is not None:
-            used_codes = instance_codes[np.repeat(used, bags.sizes)]
-            shown[used_codes[(used_codes >= 0) & (used_codes < len(shown))]] = True
-        seen = np.flatnonzero(shown)
-        columns = np.append(seen, np.arange(n_columns - background, n_columns))
-        if used_codes is not None:  # a position among the columns learned
-            column_codes = np.where(used_codes < 0, -1, np.searchsorted(columns, used_codes))
-        known, sets = bags if used.all() else bags[used], labels.indicator[np.ix_(used, seen)]
+        used = _bags_to_learn_from(bag_sets, weights)
+        columns = _columns_to_learn(bag_sets, used)
+        training = _training(bags, bag_sets, weights, used, columns)
         start = self._start(labels.classes, columns, background)
-        training = known, sets, weights[used], column_codes
         reg, nystroem = self._setting(training, warm=start is not None)
-        missing = self.missing
-        if isinstance(missing, str):
-            gamma = nystroem.gamma if self.kernel == "rbf" and nystroem is not None else 1.0
-            missing = self._learned_missing(training, gamma, reg)
-        features = known if nystroem is None else kernel_bags(nystroem, known)
-        check_fit_memory(features, len(columns), keeps_posterior=self.solver != "lbfgs")
-        with one_core_if_few_instances(features):
-            result = ored_logistic(
-                features,
-                sets,
-                background=background,
-                max_operations=self.max_operations,
-                weights=weights[used],
-                reg=reg,
-                fit_intercept=self.fit_intercept,
-                solver=self.solver,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                instance_codes=column_codes,
-                missing=missing,
-                spurious=self.spurious,
-                start=start,
-                track=partial(self._track, task="iteration"),
-                checkpoint=self.checkpoint,
-            )
+        training = training.with_features(nystroem)
+        check_fit_memory(training.bags, len(columns), keeps_posterior=self.solver != "lbfgs")
+        result = self._solved(training, reg, start)
         self._keep_progress(result, "raise max_iter or reg, or standardise the instances")
-        self._drop("gamma_", "nystroem_")
-        if nystroem is not None:
-            self.nystroem_ = nystroem
-            if self.kernel == "rbf":
-                self.gamma_ = float(nystroem.gamma)
+        self._keep_kernel(nystroem)
+        coef, intercept, learned_rates = result.solution
+        n_columns = len(labels.classes) + background
         self.reg_ = reg
-        self.coef_ = np.zeros((n_columns, features.n_features), result.solution[0].dtype)
-        self.intercept_ = np.full(n_columns, -np.inf, result.solution[1].dtype)
-        self.coef_[columns], self.intercept_[columns], learned = result.solution
-        self.missing_, self.spurious_ = learned.tolist()
+        self.coef_ = np.zeros((n_columns, coef.shape[1]), coef.dtype)
+        self.intercept_ = np.full(n_columns, -np.inf, intercept.dtype)
+        self.coef_[columns], self.intercept_[columns] = coef, intercept
+        self.missing_, self.spurious_ = learned_rates.tolist()
         self.classes_, self.label_kind_ = labels.classes, labels.kind
         self.background_label_ = background_label
         self.approximate_bags_ = np.flatnonzero(bag_sets.approximate & used)
@@ -414,15 +341,10 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
 
     def _instance_probabilities(self, bags: Bags) -> Array:
         """With `background` one more column, the last."""
-        return softmax(self._logits(bags), axis=1)
+        return softmax(self._linear_scores(bags), axis=1)
 
     def _log_probabilities(self, bags: Bags) -> Array:
-        return log_softmax(self._logits(bags).astype(np.float64), axis=1)
-
-    def _logits(self, bags: Bags) -> Array:
-        if hasattr(self, "nystroem_"):
-            return kernel_product(self.nystroem_, bags.instances, self.coef_) + self.intercept_
-        return to_numpy(product(bags.instances, self.coef_)) + self.intercept_
+        return log_softmax(self._linear_scores(bags).astype(np.float64), axis=1)
 
     def annotate(
         self,
@@ -541,7 +463,9 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         """Bags and the logits of their instances, by block; finite also for unseen classes."""
         lowest = np.where(np.isfinite(self.intercept_), 0.0, -UNSEEN)
         blocks = list(bag_sets.blocks(len(self.intercept_)))
-        for (block, _), found in zip(blocks, over_blocks(self._logits, bags, blocks), strict=True):
+        for (block, _), found in zip(
+            blocks, over_blocks(self._linear_scores, bags, blocks), strict=True
+        ):
             logits = found.astype(np.float64)
             floor = np.min(logits, axis=1, keepdims=True, where=np.isfinite(logits), initial=0.0)
             yield block, np.where(np.isfinite(logits), logits, floor + lowest)
@@ -575,103 +499,32 @@ class ORedLogisticRegression(AnnotatorMixin, BagEstimator):
         intercept = self.intercept_[columns]
         return self.coef_[columns], np.where(np.isfinite(intercept), intercept, 0.0)
 
-    def _setting(self, training: Training, *, warm: bool) -> tuple[float, Nystroem | None]:
-        """The penalty and the features of the kernel: given, selected, or those of the last fit."""
-        reg = LINEAR_REG if self.kernel == "linear" else KERNEL_REG
-        if not isinstance(self.reg, str):
-            reg = self.reg
-        if warm and self.kernel != "linear":
-            return reg, self.nystroem_
-        bags = training[0]
-        rng = check_random_state(self.random_state)
-        gamma = width_of(self.gamma, bags) if self.kernel == "rbf" else 1.0
-        if self.select:
-            gamma, reg = self._selected(training, gamma, reg, rng)
-        if self.kernel == "linear":
-            return reg, None
-        return reg, nystroem_of_bags(self, gamma, self.n_components, rng, bags)
-
-    def _selected(
-        self, training: Training, gamma: float, reg: float, rng: np.random.RandomState
-    ) -> tuple[float, float]:
-        """The width, then the penalty, under which held-out bags are most likely."""
-        folds = rng.permutation(len(training[0])) % N_FOLDS
-        seed = rng.randint(2**31)
-        held_out = partial(self._held_out, training, folds, seed)
-        values: dict[tuple[float, float], float] = {}
-
-        def value(setting: tuple[float, float]) -> float:
-            if setting not in values:
-                values[setting] = held_out(*setting)
-            return values[setting]
-
-        if self.kernel == "rbf":
-            gamma, reg = max([(gamma * factor, reg) for factor in WIDTHS], key=value)
-        return max([(gamma, reg * factor) for factor in PENALTIES], key=value)
-
-    def _held_out(
-        self, training: Training, folds: Ints, seed: int, gamma: float, reg: float
-    ) -> float:
-        """Log-likelihood of the label sets of bags that a model did not see."""
-        models = self._by_fold(training, folds, seed, gamma=gamma, reg=reg)
-        return sum(
-            float(weights @ model.log_likelihood(bags, sets))
-            for model, bags, sets, weights in models
-        )
-
-    def _learned_missing(self, training: Training, gamma: float, reg: float) -> float:
-        """The rate of missing labels by EM, its E-step on bags that the model did not see.
-
-        On training bags a flexible model explains every set, and finds too few labels missing.
-        """
-        rng = check_random_state(self.random_state)
-        folds, seed = rng.permutation(len(training[0])) % N_FOLDS, rng.randint(2**31)
-        rate = FIRST_RATES[0]
-        for _ in range(HELD_OUT_STEPS):
-            setting = {"gamma": gamma, "reg": reg, "missing": rate, "select": False}
-            if isinstance(self.spurious, str):
-                setting["spurious"] = 0.0
-            counts = np.zeros(3)
-            for model, bags, sets, weights in self._by_fold(training, folds, seed, **setting):
-                counts += weights @ model._report_counts(bags, sets)
-            if counts[:2].sum() == 0:
-                break
-            last, rate = rate, float(np.clip(counts[0] / counts[:2].sum(), *RATE_RANGE))
-            if abs(rate - last) <= 0.1 * last or rate <= NEGLIGIBLE:
-                break
-        return rate
-
-    def _by_fold(
-        self, training: Training, folds: Ints, seed: int, **params: Any
-    ) -> Iterator[tuple[Any, Bags, Ints, Array]]:
-        """Models fitted on all folds but one, with the bags, sets and weights of that one.
-
-        A set with a label that the other folds do not show is left out: its probability is 0
-        whatever the parameters are.
-        """
-        bags, sets, weights, codes = training
-        n_labels, fold_of_instances = sets.shape[1], np.repeat(folds, bags.sizes)
-        if n_labels < 2:
-            raise LabelError(
-                "there is one label: expected two or more to select a setting, or to learn how "
-                "often labels are missing."
+    def _solved(
+        self, features: Training, reg: float, start: tuple[Array, Array] | None
+    ) -> SolverResult:
+        missing = self.missing
+        if isinstance(missing, str):
+            rng = check_random_state(self.random_state)
+            missing = learn_missing_rate(self, features, reg, rng)
+        with one_core_if_few_instances(features.bags):
+            return ored_logistic(
+                features.bags,
+                features.sets,
+                background=self.background is not False,
+                max_operations=self.max_operations,
+                weights=features.weights,
+                reg=reg,
+                fit_intercept=self.fit_intercept,
+                solver=self.solver,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                instance_codes=features.codes,
+                missing=missing,
+                spurious=self.spurious,
+                start=start,
+                track=partial(self._track, task="iteration"),
+                checkpoint=self.checkpoint,
             )
-        model = clone(self).set_params(
-            select=False, class_weight=None, warm_start=False, checkpoint=None, verbose=0,
-            background=n_labels if self.background is not False else False, random_state=seed,
-            tol=max(self.tol, SELECTING_TOL),
-        )  # fmt: skip
-        model.set_params(**({"missing": 0.0, "spurious": 0.0} | params))
-        for fold in range(min(N_FOLDS, len(bags)) if len(bags) > 1 else 0):
-            inside, outside = folds != fold, folds == fold
-            known = None if codes is None else codes[fold_of_instances != fold]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the same warnings come from the fit itself
-                model.fit(bags[inside], sets[inside], weights[inside], known)
-                unseen = ~np.isfinite(model.intercept_[:n_labels])
-                chosen = np.flatnonzero(outside & ~(sets[:, unseen] == 1).any(axis=1))
-                if len(chosen):
-                    yield model, bags[chosen], sets[chosen], weights[chosen]
 
     def _report_counts(self, bags: Bags, sets: Ints) -> Array:
         """Expected numbers of wrong and right reports: see `report_counts`."""
@@ -718,6 +571,46 @@ def _log_of_others(log_p: Array) -> Array:
     return others
 
 
+def _bags_to_learn_from(bag_sets: BagLabelSets, weights: Array) -> Bools:
+    has_labels = bag_sets.has_label_set | (bag_sets.n_known_instances > 0)
+    used = has_labels & ~bag_sets.impossible & (weights > 0)
+    if not used.any():
+        raise LabelError(
+            "there is no bag to learn from: all have an unknown or impossible label set, or "
+            "weight 0."
+        )
+    return used
+
+
+def _columns_to_learn(bag_sets: BagLabelSets, used: Bools) -> Ints:
+    """Classes that some bag or known instance has, and the background."""
+    n_labels = bag_sets.indicator.shape[1]
+    shown = np.append((bag_sets.indicator[used] == 1).any(axis=0), bag_sets.background)
+    codes = _codes_of(bag_sets, used)
+    if codes is not None:
+        shown[codes[codes >= 0]] = True
+    return np.flatnonzero(shown[: n_labels + bag_sets.background])
+
+
+def _codes_of(bag_sets: BagLabelSets, used: Bools) -> Ints | None:
+    """Classes of the instances of some bags, -1 where not known; None where none is."""
+    if not len(bag_sets.instance_codes):
+        return None
+    return bag_sets.instance_codes[np.repeat(used, np.diff(bag_sets.offsets))]
+
+
+def _training(
+    bags: Bags, bag_sets: BagLabelSets, weights: Array, used: Bools, columns: Ints
+) -> Training:
+    """The bags that are used, with classes as positions among the columns learned."""
+    labels = columns[: len(columns) - bag_sets.background]
+    codes = _codes_of(bag_sets, used)
+    if codes is not None:
+        codes = np.where(codes < 0, -1, np.searchsorted(columns, codes))
+    some = bags if used.all() else bags[used]
+    return Training(some, bag_sets.indicator[np.ix_(used, labels)], weights[used], codes)
+
+
 def _warn_of_impossible(bag_sets: BagLabelSets, bags: Bags) -> None:
     chosen = np.flatnonzero(bag_sets.impossible)
     if len(chosen):
@@ -743,31 +636,3 @@ def _warn_of_approximation(bag_sets: BagLabelSets, bags: Bags) -> None:
 def _names_of(chosen: Ints, bags: Bags) -> str:
     names = ", ".join(bags.name_of(i) for i in chosen[:5])
     return names if len(chosen) <= 5 else f"{names} and {len(chosen) - 5} more"
-
-
-def check_fit_memory(bags: Bags, n_classes: int, *, keeps_posterior: bool) -> None:
-    """Refuse a fit that would not fit into memory.
-
-    Parameters
-    ----------
-    bags : Bags
-        The bags.
-    n_classes : int
-        Classes with a weight vector.
-    keeps_posterior : bool
-        Whether the posterior of all instances is held at once.
-    """
-    there, n_instances = memory_of_parts(bags)
-    rows = n_instances if keeps_posterior else int(bags.sizes.max())
-    scores = 24 * max(rows * n_classes, min(BLOCK, n_instances * n_classes))
-    vectors = 8 * VECTORS * n_classes * (bags.n_features + 1)
-    products = 4e-9 * bags.n_instances * n_classes * bags.n_features
-    require = partial(
-        require_memory,
-        purpose=f"a fit of {n_classes:,} classes with {bags.n_features:,} features (each pass "
-        f"multiplies {products:.1f} billion numbers)",
-        remedy="leave out rare labels, or reduce the features first",
-    )
-    require(vectors + (scores if there is None else 0))
-    if there is not None:  # scores are held by the workers, or on the device
-        require(scores, available=there)

@@ -57,6 +57,22 @@ CONSTRAINTS: dict[str, list[Any]] = {
 
 # The type, then the description; a default is read from the constructor.
 DESCRIPTIONS = {
+    "annotator_components": (
+        "int",
+        "Number of landmarks, instances drawn at random, and so of Nystroem features. Not used by\n"
+        "the linear kernel.",
+    ),
+    "annotator_kernel": (
+        '{"linear", "rbf"} or callable',
+        'The kernel, or a function of two vectors. All but "linear" are approximated by Nystroem\n'
+        "features, which are computed where the instances are.",
+    ),
+    "annotator_reg": (
+        'float or "auto"',
+        "Lambda, against the sum over bags. The intercept is not penalised. With 0 there may be\n"
+        'no maximum. "auto" is 1 for the linear kernel and 0.02 for others, whose features are\n'
+        "shorter than 1.",
+    ),
     "X": ("Bags or anything accepted as bags", "The bags."),
     "checkpoint": (
         "path",
@@ -97,6 +113,12 @@ DESCRIPTIONS = {
         "few dozen labels of many classes estimate badly.",
     ),
     "rows": ("array-like or CSR of shape (n_rows, n_features)", "The rows."),
+    "select": (
+        "bool",
+        'Choose `reg`, and the width of "rbf", by the likelihood of held-out bags (three folds of\n'
+        "bags; no label of an instance is needed). `gamma` is multiplied by 1/2, 1 or 2, then\n"
+        "`reg` by 1/3, 1 or 3. Takes about five times as long as one fit.",
+    ),
     "threshold": (
         '{"auto", "zero", "training", "out_of_fold"}',
         'Where the score of a bag becomes positive, by a shift of the intercept. "zero" keeps the\n'
@@ -106,6 +128,13 @@ DESCRIPTIONS = {
         '"out_of_fold" for two classes and a kernel other than the linear one, else "zero".',
     ),
     "verbose": ("int", "Show a progress bar."),
+}
+# A parameter that means something else elsewhere: key of the description -> name.
+NAMES = {
+    "annotator_components": "n_components",
+    "annotator_kernel": "kernel",
+    "annotator_reg": "reg",
+    "rows": "X",
 }
 ENTRY = re.compile(r"^( *)\{(\w+)\}$", flags=re.MULTILINE)
 
@@ -153,11 +182,11 @@ def _describe(target: Any, cls: Callable[..., Any]) -> None:
     defaults = inspect.signature(cls).parameters
 
     def entry(found: re.Match[str]) -> str:
-        indent, name = found.groups()
-        kind, text = DESCRIPTIONS[name]
+        indent, key = found.groups()
+        name, (kind, text) = NAMES.get(key, key), DESCRIPTIONS[key]
         if name in defaults:
             kind += f", default={defaults[name].default!r}".replace("'", '"')
-        lines = [f"{'X' if name == 'rows' else name} : {kind}"]
+        lines = [f"{name} : {kind}"]
         lines += [f"    {line}" for line in text.split("\n")]
         return "\n".join(indent + line for line in lines)
 

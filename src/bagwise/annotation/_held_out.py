@@ -1,0 +1,233 @@
+"""What an annotator learns from held-out bags: its settings, and how often labels are missing.
+
+The features of a kernel are made once per width, for all bags: the landmarks are instances, and no
+label is needed to draw them. The models of the folds are linear in these features.
+"""
+
+import copy
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.kernel_approximation import Nystroem
+
+from bagwise._types import Array, Ints
+from bagwise.bags import Bags
+from bagwise.base._kernel_bags import kernel_bags, nystroem_of_bags
+from bagwise.exceptions import LabelError
+from bagwise.solvers.annotation.orlr import FIRST_RATES, RATE_RANGE, first_rates
+
+# Candidates of `select`, as multiples of gamma and reg; of equally good ones the first.
+WIDTHS = (1.0, 0.5, 2.0)
+PENALTIES = (1.0, 3.0, 1 / 3)
+N_FOLDS = 3
+SELECTING_TOL = 1e-3  # differences between settings are larger than what later iterations change
+MISSING_TOL = 1e-4
+MISSING_STEPS, NEGLIGIBLE = 6, 0.01  # of EM for the rate of missing labels, and where it ends
+
+Part = tuple[Bags, Ints, Array]  # bags, their label sets and weights
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a fit learns from.
+
+    Attributes
+    ----------
+    bags : Bags
+        The bags, or their features.
+    sets : ndarray of shape (n_bags, n_labels)
+        Their label sets; rows of -1 where only labels of instances are known.
+    weights : ndarray of shape (n_bags,)
+        Their weights.
+    codes : ndarray of shape (n_instances,) or None
+        The label of each instance, -1 where it is not known.
+    """
+
+    bags: Bags
+    sets: Ints
+    weights: Array
+    codes: Ints | None = None
+
+    def with_features(self, nystroem: Nystroem | None) -> "Training":
+        """The same with Nystroem features in place of instances."""
+        if nystroem is None:
+            return self
+        return replace(self, bags=kernel_bags(nystroem, self.bags))
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Models fitted on all folds of bags but one.
+
+    Attributes
+    ----------
+    model : estimator
+        A linear annotator, not fitted.
+    training : Training
+        What it learns from.
+    fold_of_bags : ndarray of shape (n_bags,)
+        The fold of each bag.
+    """
+
+    model: Any
+    training: Training
+    fold_of_bags: Ints
+
+    @classmethod
+    def of(cls, model: Any, training: Training, rng: np.random.RandomState, tol: float) -> "Folds":
+        """Folds drawn at random, for the annotator of a user."""
+        n_bags, n_labels = training.sets.shape
+        if n_labels < 2:
+            raise LabelError(
+                "there is one label: expected two or more to select a setting, or to learn how "
+                "often labels are missing."
+            )
+        plain = {
+            "kernel": "linear", "select": False, "class_weight": None, "warm_start": True,
+            "checkpoint": None, "verbose": 0, "tol": max(model.tol, tol),
+        }  # fmt: skip
+        if getattr(model, "background", False) is not False:
+            plain["background"] = n_labels
+        if hasattr(model, "missing"):
+            plain["missing"], plain["spurious"] = first_rates(model.missing, model.spurious)
+        plain = {name: value for name, value in plain.items() if name in model.get_params()}
+        return cls(clone(model).set_params(**plain), training, rng.permutation(n_bags) % N_FOLDS)
+
+    def with_features(self, nystroem: Nystroem | None) -> "Folds":
+        """The same with Nystroem features in place of instances."""
+        return replace(self, training=self.training.with_features(nystroem))
+
+    def fit(self, starts: list[Any] | None = None, **params: Any) -> list[Any]:
+        """A model for each fold; it begins where that of `starts` ended."""
+        models = [] if starts is None else [copy.copy(model) for model in starts]
+        bags, n_bags = self.training.bags, len(self.fold_of_bags)
+        for fold in range(min(N_FOLDS, n_bags) if n_bags > 1 else 0):
+            if starts is None:
+                models.append(clone(self.model))
+            inside = self.fold_of_bags != fold
+            known = []
+            if self.training.codes is not None:
+                known = [self.training.codes[np.repeat(inside, bags.sizes)]]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # the same warnings come from the fit itself
+                models[fold].set_params(**params).fit(
+                    bags[inside], self.training.sets[inside], self.training.weights[inside], *known
+                )
+        return models
+
+    def held_out(self, models: list[Any]) -> Iterator[tuple[Any, Part]]:
+        """Each model, with the bags that it did not see.
+
+        A set with a label that the other folds do not show is left out: its probability is 0
+        whatever the parameters are.
+        """
+        sets, weights = self.training.sets, self.training.weights
+        for fold, model in enumerate(models):
+            unseen = ~np.isfinite(model.intercept_[: sets.shape[1]])
+            possible = ~(sets[:, unseen] == 1).any(axis=1)
+            chosen = np.flatnonzero((self.fold_of_bags == fold) & possible)
+            if len(chosen):
+                yield model, (self.training.bags[chosen], sets[chosen], weights[chosen])
+
+    def log_likelihood(self, models: list[Any]) -> float:
+        """Log-probability of the label sets of all bags, by models that did not see them."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return sum(
+                float(weights @ model.log_likelihood(bags, sets))
+                for model, (bags, sets, weights) in self.held_out(models)
+            )
+
+
+def select_setting(
+    model: Any, training: Training, gamma: float, reg: float, rng: np.random.RandomState
+) -> tuple[float, Nystroem | None]:
+    """The penalty and the features of the kernel under which held-out bags are most likely.
+
+    First the width of "rbf" is chosen, then the penalty.
+
+    Parameters
+    ----------
+    model : estimator
+        An annotator with the parameters `kernel`, `n_components`, `reg` and `tol`.
+    training : Training
+        What it learns from.
+    gamma, reg : float
+        The first candidates; the others are multiples of them.
+    rng : RandomState
+        Draws folds and landmarks.
+
+    Returns
+    -------
+    reg : float
+    nystroem : Nystroem or None
+        None for the linear kernel.
+    """
+    folds = Folds.of(model, training, rng, SELECTING_TOL)
+    seed = rng.randint(2**31)
+    best_value, best = -np.inf, None
+    for factor in WIDTHS if model.kernel == "rbf" else WIDTHS[:1]:
+        nystroem = None
+        if model.kernel != "linear":
+            draw = np.random.RandomState(seed)  # the same landmarks for all widths
+            nystroem = nystroem_of_bags(
+                model, factor * gamma, model.n_components, draw, training.bags
+            )
+        trial = folds.with_features(nystroem)
+        models = trial.fit(reg=reg)
+        value = trial.log_likelihood(models)
+        if best is None or value > best_value:
+            best_value, best = value, (nystroem, models)
+    assert best is not None
+    nystroem, models = best
+    trial = folds.with_features(nystroem)
+    best_reg = reg
+    for factor in PENALTIES[1:]:
+        value = trial.log_likelihood(trial.fit(models, reg=factor * reg))
+        if value > best_value:
+            best_value, best_reg = value, factor * reg
+    return best_reg, nystroem
+
+
+def learn_missing_rate(
+    model: Any, features: Training, reg: float, rng: np.random.RandomState
+) -> float:
+    """The rate of missing labels by EM, its E-step on bags that the model did not see.
+
+    On training bags a flexible model explains every set, and finds too few labels missing.
+
+    Parameters
+    ----------
+    model : ORedLogisticRegression
+        The annotator.
+    features : Training
+        What it learns from, with the features of its kernel.
+    reg : float
+        The penalty.
+    rng : RandomState
+        Draws the folds.
+
+    Returns
+    -------
+    float
+    """
+    folds = Folds.of(model, features, rng, MISSING_TOL)
+    params: dict[str, Any] = {"reg": reg}
+    if isinstance(model.spurious, str):
+        params["spurious"] = 0.0
+    rate, models = FIRST_RATES[0], None
+    for _ in range(MISSING_STEPS):
+        models = folds.fit(models, missing=rate, **params)
+        counts = np.zeros(3)
+        for fitted, (bags, sets, weights) in folds.held_out(models):
+            counts += weights @ fitted._report_counts(bags, sets)
+        if counts[:2].sum() == 0:
+            break
+        last, rate = rate, float(np.clip(counts[0] / counts[:2].sum(), *RATE_RANGE))
+        if abs(rate - last) <= 0.1 * last or rate <= NEGLIGIBLE:
+            break
+    return rate
