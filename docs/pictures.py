@@ -1,19 +1,29 @@
 """Draws the pictures of README and of the documentation: ``python docs/pictures.py``.
 
-What is framed is what a model said: bags of handwritten digits, labelled as wholes, and the digit
-that decided in bags the model has not seen.
+Every picture shows what a model said: which digit decided in bags that it has not seen, and what
+the commands of examples/users find in the files drawn there.
 """
 
+import shlex
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
+from matplotlib.patches import FancyBboxPatch, Rectangle
+from scipy.io import wavfile
+from scipy.signal import spectrogram
 
 from bagwise.classification import BagMarginSVM
 from bagwise.datasets import make_digit_bags
 
 IMAGES = Path(__file__).parent / "images"
+USERS = Path(__file__).parent.parent / "examples" / "users"
 INK, FAINT, KEY, CARD, BAG = "#24292f", "#6a737d", "#d9762b", "#ffffff", "#f1f4f8"
+EDGE = 512  # of a patch, in pixels
 DIGITS, SIDE = 6, 0.42  # digits of a bag, inches of a digit
 
 
@@ -79,6 +89,97 @@ def _box(x, y, width, height, colour, *, edge="none", line=1.0):
     )
 
 
+def pathology(folder: Path) -> Figure:
+    """A slide that the model has not seen: the score of each patch, and the planted tumour."""
+    _run(folder, f"{USERS}/pathology/draw_slides.py --least 500 --most 700 --slides 60")
+    pd.read_csv(folder / "labels.csv").iloc[:48].to_csv(folder / "train.csv", index=False)
+    labels = "--labels train.csv --id-column slide_id --label tumour"
+    model = "--pca auto -m pdmisvm --set assumption=standard -o model.skops"
+    _run(folder, f"-m bagwise fit slides {labels} {model}")
+    _run(folder, "-m bagwise predict model.skops slides -o predicted.csv")
+    patches = pd.read_csv(folder / "predicted.instances.csv")
+    tumour = pd.read_csv(folder / "truth.csv")
+    slide = tumour.loc[tumour["slide_id"] >= "slide_048", "slide_id"].value_counts().idxmax()
+    patches, tumour = patches[patches["bag"] == slide], tumour[tumour["slide_id"] == slide]
+    columns, rows = (((patches[k] - patches[k].min()) // EDGE).astype(int) for k in "xy")
+    grid = np.full((rows.max() + 1, columns.max() + 1), np.nan)
+    grid[rows, columns] = patches["score"]
+
+    figure, axes = _panel("one label per slide, a score per patch")
+    axes.imshow(grid, cmap="viridis", interpolation="nearest")
+    for x, y in tumour[["x", "y"]].to_numpy():
+        corner = (x - patches["x"].min()) / EDGE - 0.5, (y - patches["y"].min()) / EDGE - 0.5
+        axes.add_patch(Rectangle(corner, 1, 1, fill=False, ec=KEY, lw=1.5))
+    axes.axis("off")
+    axes.set_title("a new slide; framed: planted tumour", fontsize=10.5, color=FAINT)
+    return figure
+
+
+def bioacoustics(folder: Path) -> Figure:
+    """A recording: its spectrogram, and the species of each clip."""
+    _run(folder, f"{USERS}/ecologist/draw_recordings.py")
+    labels = "--labels labels.csv --label-set species --background"
+    _run(folder, f"-m bagwise annotate clips.csv {labels} -o annotated.csv")
+    clips = pd.read_csv(folder / "annotated.csv")
+    clips = clips[clips["label"] != "background"]
+    recording = clips.groupby("bag")["label"].nunique().idxmax()
+    rate, sound = wavfile.read(folder / recording)
+    hertz, seconds, power = spectrogram(sound.astype(float), rate, nperseg=512)
+
+    figure, axes = _panel("species per recording, a label per clip")
+    level = 10 * np.log10(power + 1e-9)
+    axes.pcolormesh(
+        seconds, hertz / 1000, level, cmap="magma", vmin=np.median(level), rasterized=True
+    )
+    labelled = clips[clips["bag"] == recording]
+    for number, (_, clip) in enumerate(labelled.iterrows()):
+        height = 6.1 + 0.75 * (number % 3)
+        axes.plot([clip["start"], clip["end"]], [height, height], color=KEY, lw=2)
+        middle = (clip["start"] + clip["end"]) / 2
+        said = f"{clip['label']} {clip['probability']:.0%}"
+        axes.text(middle, height, said, color=INK, fontsize=8.5, ha="center", va="bottom")
+    axes.set(xlabel="seconds", ylabel="kHz", ylim=(0, 8.2), yticks=[0, 2, 4, 6])
+    return figure
+
+
+def chemistry(folder: Path) -> Figure:
+    """Molecules that the model has not seen, and what each conformer adds in one of them."""
+    _run(folder, f"{USERS}/chemist/draw.py")
+    columns = "--bag molecule --label pKi --keep conformer,scaffold --exclude activity"
+    table = pd.read_csv(folder / "conformers.csv")
+    first = table["molecule"].drop_duplicates().iloc[:80]
+    is_train = table["molecule"].isin(first)
+    table[is_train].to_csv(folder / "train.csv", index=False)
+    table[~is_train].to_csv(folder / "new.csv", index=False)
+    _run(folder, f"-m bagwise fit train.csv {columns} -m nsk -o pki.skops")
+    _run(folder, "-m bagwise predict pki.skops new.csv -o predicted.csv")
+    predicted = pd.read_csv(folder / "predicted.csv").set_index("bag")["predicted"]
+    measured = table.groupby("molecule")["pKi"].first()[predicted.index]
+
+    figure, axes = _panel("a number per molecule")
+    both = np.array([min(measured.min(), predicted.min()), max(measured.max(), predicted.max())])
+    axes.plot(both, both, color=FAINT, lw=1)
+    axes.scatter(measured, predicted, s=28, color=KEY, edgecolor="w", lw=0.5)
+    axes.set(xlabel="measured pKi", ylabel="predicted, new molecules")
+    return figure
+
+
+def _run(folder, command):
+    """Run a command of Python in a folder."""
+    subprocess.run([sys.executable, *shlex.split(command)], cwd=folder, check=True)
+
+
+def _panel(title):
+    figure = Figure((4.2, 3.2), layout="constrained")
+    figure.suptitle(title, fontsize=12, weight="bold", color=INK)
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
     overview().savefig(IMAGES / "overview.png", dpi=200, transparent=True)
+    for draw in (pathology, bioacoustics, chemistry):
+        with tempfile.TemporaryDirectory() as folder:
+            draw(Path(folder)).savefig(IMAGES / f"{draw.__name__}.png", dpi=150, facecolor=CARD)
