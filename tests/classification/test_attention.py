@@ -118,7 +118,7 @@ def test_gradients_are_those_of_the_loops(kind, rng):
         )
 
     tensors = Network(*(torch.tensor(array, requires_grad=True) for array in network))
-    logits = bag_logits(tensors, torch.tensor(X), sizes)
+    logits = bag_logits(tensors, torch.tensor(X), torch.tensor(sizes), 4)
     losses = losses_of(logits, torch.tensor(targets), sets=kind == "sets")
     found = (torch.tensor(weight) * losses).sum()
     found.backward()
@@ -168,7 +168,7 @@ def test_epochs_are_steps_of_adamw_on_the_bags_that_are_not_held_out():
                 inside *= 12 / inside.sum()
                 for i in batch:
                     bag = X[bags.offsets[i] : bags.offsets[i + 1]]
-                    logit = bag_logits(network, bag, bags.sizes[i : i + 1])[m, 0, 0]
+                    logit = bag_logits(network, bag, torch.tensor([len(bag)]), len(bag))[m, 0, 0]
                     own = torch.nn.functional.softplus(logit * (1 - 2 * codes[i]))
                     total = total + inside[i] * own
                     if folds[i] == m:

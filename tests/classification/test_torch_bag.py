@@ -245,7 +245,8 @@ def test_it_trains_the_network_of_attention_mil():
             from bagwise.classification import _attention_training as training
 
             weights = training.Network(*(getattr(self, name) for name in self.names))
-            return training.bag_logits(weights, bag, np.array([len(bag)]))[0, 0]
+            sizes = torch.tensor([len(bag)])
+            return training.bag_logits(weights, bag, sizes, len(bag))[0, 0]
 
     slow = TorchBagClassifier(Network(), weight_decay=0.0, **options)
     scaled = bags.with_instances(StandardScaler().fit_transform(bags.instances))

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from itertools import pairwise
+from functools import cache
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from bagwise.solvers.result import SolverResult
 LIMIT = 5.0  # of standardised values
 KEYS = 2**24  # values by which bags are ordered, at most
 SMALL = 2**28  # operations of a batch below which threads wait for each other
+PART = 2048  # instances whose slopes a GPU sums at once
 TRAINED_AT_ONCE = 2**28  # bytes of layers in main memory
 
 Tensor = Any
@@ -97,7 +99,7 @@ class Network(NamedTuple):
         return attention[:, :, 0], hidden @ self.head_coef + self.head_intercept[:, None]
 
 
-def bag_logits(network: Network, X: Tensor, sizes: Ints) -> Tensor:
+def bag_logits(network: Network, X: Tensor, sizes: Tensor, largest: int) -> Tensor:
     """Logits of bags by each network.
 
     Parameters
@@ -106,24 +108,77 @@ def bag_logits(network: Network, X: Tensor, sizes: Ints) -> Tensor:
         Its tensors.
     X : tensor of shape (n_instances, n_features)
         Standardised instances.
-    sizes : ndarray of shape (n_bags,)
+    sizes : tensor of int64 of shape (n_bags,)
         Instances of each bag.
+    largest : int
+        The largest of them.
 
     Returns
     -------
     tensor of shape (n_models, n_bags, n_outputs)
     """
-    attention, heads = network.evaluate(X)
-    M, _, C = heads.shape
-    n_bags, largest = len(sizes), int(sizes.max())
+    attention, heads = _layers(network, X)
+    M, n, C = heads.shape
+    n_bags = len(sizes)
     # Only these few values per instance are padded, not the instances.
-    bag = np.repeat(np.arange(n_bags), sizes)
-    place = np.arange(len(bag)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    at = torch.as_tensor(bag * largest + place, device=X.device)
+    shifts = torch.arange(n_bags, device=X.device) * largest - (sizes.cumsum(0) - sizes)
+    at = torch.arange(n, device=X.device) + shifts.repeat_interleave(sizes, output_size=n)
     logits = attention.new_full((M, n_bags * largest), -torch.inf)
     logits = logits.index_copy(1, at, attention).reshape(M, n_bags, largest, 1)
     values = heads.new_zeros((M, n_bags * largest, C)).index_copy(1, at, heads)
     return (logits.softmax(dim=2) * values.reshape(M, n_bags, largest, C)).sum(dim=2)
+
+
+def _layers(network: Network, X: Tensor) -> tuple[Tensor, Tensor]:
+    """What `Network.evaluate` computes, in fewer passes over the layers and their slopes."""
+    M, D, H = network.hidden_coef.shape
+    n_gates, n_outputs = network.attention_coef.shape[1], network.head_coef.shape[2]
+    coef = network.hidden_coef.transpose(0, 1).reshape(D, M * H)
+    hidden = torch.addmm(network.hidden_intercept.reshape(M * H), X, coef).relu_()
+    hidden = hidden.reshape(-1, M, H).transpose(0, 1)
+    # Gates and head in one product.
+    coef = torch.cat([network.gate_coef, network.head_coef], dim=2)
+    intercept = torch.cat([network.gate_intercept, network.head_intercept], dim=1)
+    units = _product()(hidden, coef).add_(intercept[:, None])
+    inside, outside, heads = units.split([n_gates, n_gates, n_outputs], dim=2)
+    gated = inside.tanh() * outside.sigmoid()
+    return _product()(gated, network.attention_coef)[:, :, 0], heads
+
+
+@cache
+def _product() -> Callable[[Tensor, Tensor], Tensor]:
+    """A batched product (M, n, H) (M, H, K), for large n.
+
+    The slope of the second factor is a sum over n for a few numbers. On a GPU it is computed in
+    parts, because a product with a small result keeps few multiprocessors busy.
+    """
+
+    class Product(torch.autograd.Function):  # type: ignore[misc]
+        @staticmethod
+        def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:
+            ctx.save_for_backward(left, right)
+            return left @ right
+
+        @staticmethod
+        def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor]:
+            left, right = ctx.saved_tensors
+            return slope @ right.transpose(1, 2), _inner(left, slope)
+
+    return Product.apply
+
+
+def _inner(left: Tensor, right: Tensor) -> Tensor:
+    """Products (M, H, K) of (M, n, H) and (M, n, K), summed over n."""
+    n_parts = left.shape[1] // PART
+    if left.device.type == "cpu" or n_parts < 2:
+        return left.transpose(1, 2) @ right
+    n = n_parts * PART
+    sums = left[:, n:].transpose(1, 2) @ right[:, n:]
+    for m, (one, other) in enumerate(zip(left, right, strict=True)):
+        parts = (rows[:n].unflatten(0, (n_parts, PART)) for rows in (one, other))
+        first, second = parts
+        sums[m] += (first.transpose(1, 2) @ second).sum(dim=0)
+    return sums
 
 
 def losses_of(logits: Tensor, targets: Tensor, *, sets: bool) -> Tensor:
@@ -265,20 +320,24 @@ def train(
     held_out : list of float
         The cross entropy of the held-out bags in each epoch; empty where there are none.
     """
-    batches = Batches(bags, model.device)
+    batches = Batches(bags, model.device, lambda X: standardised(X, *(like(a, X) for a in scaling)))
     place, dtype = batches.device, batches.dtype
-    mean, scale = (torch.tensor(a, dtype=dtype, device=place) for a in scaling)
     network = Network(*(torch.tensor(w, dtype=dtype, device=place) for w in start))
     for tensor in network:
         tensor.requires_grad_()
     coefs = [w for name, w in network._asdict().items() if name.endswith("coef")]
     others = [w for name, w in network._asdict().items() if name.endswith("intercept")]
     groups = [{"params": coefs}, {"params": others, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=model.learning_rate, weight_decay=model.weight_decay)
+    optimizer = torch.optim.AdamW(
+        groups,
+        lr=model.learning_rate,
+        weight_decay=model.weight_decay,
+        fused=place.type == "cuda",
+    )
     blocks_of = _blocks(bags.sizes, network, batches.free)
     sets = labels.has_sets
     known = labels.indicator.astype(np.int64) if sets else labels.codes
-    targets = torch.tensor(known, device=place)
+    targets, sizes = (torch.tensor(a, device=place) for a in (known, bags.sizes))
     learned, held = _shares(weights, folds, start.hidden_coef.shape[0], dtype, place)
     n_batches = -(-len(bags) // model.batch_size)
 
@@ -291,15 +350,18 @@ def train(
             # In one batch the order of the bags is irrelevant: nothing is drawn.
             shuffled = order if n_batches == 1 else rng.permutation(order)
             steps = [[*blocks_of(batch)] for batch in np.array_split(shuffled, n_batches)]
-            coming = batches.each(block for blocks in steps for block in blocks)
-            for blocks in steps:
+            blocks = [block for step in steps for block in step]
+            # All positions are copied at once: each copy waits for the device.
+            positions = torch.as_tensor(np.concatenate(blocks), device=place)
+            coming = zip(
+                batches.each(blocks), positions.split([*map(len, blocks)]), blocks, strict=True
+            )
+            for step in steps:
                 optimizer.zero_grad()
-                n_bags = sum(map(len, blocks))
-                for block in blocks:
-                    rows, sizes = next(coming)
-                    X = standardised(rows, mean, scale)
-                    at = torch.as_tensor(block, device=place)
-                    losses = losses_of(bag_logits(network, X, sizes), targets[at], sets=sets)
+                n_bags = sum(map(len, step))
+                for X, at, block in islice(coming, len(step)):
+                    logits = bag_logits(network, X, sizes[at], int(bags.sizes[block].max()))
+                    losses = losses_of(logits, targets[at], sets=sets)
                     loss = (learned[:, at] * losses).sum()
                     (loss / n_bags).backward()
                     sums[0] += loss.detach()

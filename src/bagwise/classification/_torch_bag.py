@@ -231,7 +231,7 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
         weights = weights / weights[learned].mean()
 
         def loss(i: int) -> Any:
-            rows, _ = batches.read(np.array([i]))
+            rows = batches.read(np.array([i]))
             logits = _checked(self._forward(module, rows)[0], accepted)
             return weights[i] * losses_of(logits[None, None], targets[i : i + 1], sets=sets)[0, 0]
 
@@ -298,8 +298,7 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
             module = copy.deepcopy(module).to(batches.device)
         with torch.no_grad():
             found = [
-                self._forward(module, batches.read(np.array([i]))[0])[which]
-                for i in range(len(bags))
+                self._forward(module, batches.read(np.array([i])))[which] for i in range(len(bags))
             ]
         return [None if out is None else to_numpy(out) for out in found]  # type: ignore[misc]
 

@@ -1,27 +1,31 @@
 """Mini-batches of bags for training with torch, read from wherever the bags are."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from bagwise import compiled
+from bagwise._memory import available_memory
 from bagwise._types import Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines.arrays import dense, is_tensor, to_numpy
-from bagwise.engines.blocks import bag_blocks, in_blocks
+from bagwise.engines.blocks import bag_blocks, row_blocks
 from bagwise.engines.mapped import release_pages
 from bagwise.engines.tensors import free_memory, torch
 from bagwise.exceptions import InputError
+
+KEPT = 2**28  # bytes of instances that are kept in main memory as a tensor
 
 
 class Batches:
     """Bags on a device, a few at a time.
 
-    The instances are copied to the device once where they take less than half of its free memory;
-    otherwise they are read batch by batch from main memory or a file.
+    The instances are prepared and copied to the device once where they take less than half of its
+    free memory, or little main memory. Otherwise they are read and prepared batch by batch, from
+    main memory or a file.
 
     Parameters
     ----------
@@ -29,6 +33,8 @@ class Batches:
         The bags, in this process or on a device.
     device : str or None
         Where the batches go, by torch's names; None for where the bags are.
+    prepare : callable, default=None
+        From a tensor of instances on the device to a new one of the same shape; None: as they are.
 
     Attributes
     ----------
@@ -40,20 +46,26 @@ class Batches:
         Free bytes of a device with a memory of its own, after the copy; None for main memory.
     """
 
-    def __init__(self, bags: Bags, device: str | None) -> None:
+    def __init__(
+        self, bags: Bags, device: str | None, prepare: Callable[[Any], Any] | None = None
+    ) -> None:
+        self.bags, self.prepare = bags, prepare
         self.device = device_named(bags.device if device is None else device)
-        free = free_memory(self.device)
-        n_bytes = bags.n_instances * bags.n_features * 8.0
-        fits = free is not None and not bags.is_sparse and n_bytes < free / 2
-        self.bags = bags.to(self.device) if fits and bags.device != str(self.device) else bags
-        self.free = free_memory(self.device)
         self.dtype = getattr(torch, str(bags.dtype).removeprefix("torch."))
+        self.table: Any = None  # all prepared instances, on the device
+        free = free_memory(self.device)
+        room = min(KEPT, available_memory() / 4) if free is None else free / 2
+        shape = bags.n_instances, bags.n_features
+        if shape[0] * shape[1] * self.dtype.itemsize < room:
+            self.table = torch.empty(shape, dtype=self.dtype, device=self.device)
+            for rows, block in row_blocks(bags):
+                self.table[rows] = self._prepared(block)
+        self.free = free_memory(self.device)
 
-    def each(self, blocks: Iterable[Ints]) -> Iterator[tuple[Any, Ints]]:
+    def each(self, blocks: Iterable[Ints]) -> Iterator[Any]:
         """Read runs of bags one after the other.
 
-        While one is used, a thread reads the next, where bags are in a file or chosen from a larger
-        table.
+        While one is used, a thread reads the next from main memory or a file.
 
         Parameters
         ----------
@@ -62,14 +74,14 @@ class Batches:
 
         Yields
         ------
-        rows, sizes
-            As `read` returns them.
+        tensor
+            As `read` returns it.
         """
-        if not in_blocks(self.bags):
+        if self.table is not None:
             yield from map(self.read, blocks)
             return
         with ThreadPoolExecutor(max_workers=1) as pool:
-            coming: deque[Future[tuple[Any, Ints]]] = deque()
+            coming: deque[Future[Any]] = deque()
             for block in blocks:
                 coming.append(pool.submit(self.read, block))
                 if len(coming) > 1:
@@ -77,7 +89,7 @@ class Batches:
             while coming:
                 yield coming.popleft().result()
 
-    def read(self, chosen: Ints) -> tuple[Any, Ints]:
+    def read(self, chosen: Ints) -> Any:
         """Read some bags.
 
         Parameters
@@ -87,18 +99,27 @@ class Batches:
 
         Returns
         -------
-        rows : tensor of shape (n_rows, n_features)
+        tensor of shape (n_rows, n_features)
             Their instances, bag after bag.
-        sizes : ndarray of shape (n_bags,)
-            Instances of each bag.
         """
-        some = self.bags[chosen]
-        rows = dense(some.rows(slice(None)))
+        if self.table is None:
+            some = self.bags[chosen]
+            rows = self._prepared(some.rows(slice(None)))
+            release_pages(some.source)
+            return rows
+        offsets = self.bags.offsets
+        runs = np.split(chosen, np.flatnonzero(np.diff(chosen) != 1) + 1)
+        parts = [self.table[offsets[run[0]] : offsets[run[-1] + 1]] for run in runs]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _prepared(self, rows: Any) -> Any:
+        """Copy rows to the device, and prepare them there."""
+        rows = dense(rows)
         if not is_tensor(rows):
             # torch refuses negative strides, as those of X[:, ::-1], and warns of read-only arrays.
             rows = torch.tensor(np.ascontiguousarray(rows))
-            release_pages(some.source)
-        return rows.to(self.device), some.sizes
+        rows = rows.to(self.device)
+        return rows if self.prepare is None else self.prepare(rows)
 
 
 def device_named(device: str | None) -> Any:
