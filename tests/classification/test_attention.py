@@ -135,6 +135,13 @@ def test_gradients_are_those_of_the_loops(kind, rng):
         np.testing.assert_allclose(tensor.grad.numpy(), slopes, atol=1e-8)
 
 
+@pytest.mark.parametrize("part", [1, 3, 7, 8])
+def test_products_in_parts_are_the_whole_product(part, rng):
+    left, right = (torch.tensor(rng.normal(size=(7, 2, k))).transpose(0, 1) for k in (3, 4))
+    found = _attention_training._inner(left, right, part)
+    np.testing.assert_allclose(found, torch.einsum("mnh,mnk->mhk", left, right), rtol=1e-12)
+
+
 def adamw(weight, slope, state, step, rate, decay):
     """One step of AdamW (Loshchilov 2019) with the usual constants."""
     first, second = state
@@ -289,7 +296,9 @@ def test_blocks_of_bags_give_the_same_model(monkeypatch):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-def test_instances_in_a_file_sparse_or_on_a_device_give_the_same_model():
+@pytest.mark.parametrize("kept", [2**28, 0], ids=["kept", "read batch by batch"])
+def test_instances_in_a_file_sparse_or_on_a_device_give_the_same_model(kept, monkeypatch):
+    monkeypatch.setattr("bagwise.engines.batches.KEPT", kept)
     bags, y = example()
     thin = bags.with_instances(np.where(bags.instances > 0, bags.instances, 0))
     expected = small().fit(thin, y).decision_function(thin)

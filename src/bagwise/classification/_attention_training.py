@@ -153,7 +153,7 @@ def _product() -> Callable[[Tensor, Tensor], Tensor]:
     parts, because a product with a small result keeps few multiprocessors busy.
     """
 
-    class Product(torch.autograd.Function):  # type: ignore[misc]
+    class Product(torch.autograd.Function):  # type: ignore[name-defined]
         @staticmethod
         def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:
             ctx.save_for_backward(left, right)
@@ -162,22 +162,21 @@ def _product() -> Callable[[Tensor, Tensor], Tensor]:
         @staticmethod
         def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor]:
             left, right = ctx.saved_tensors
-            return slope @ right.transpose(1, 2), _inner(left, slope)
+            part = left.shape[1] + 1 if left.device.type == "cpu" else PART
+            return slope @ right.transpose(1, 2), _inner(left, slope, part)
 
     return Product.apply
 
 
-def _inner(left: Tensor, right: Tensor) -> Tensor:
-    """Products (M, H, K) of (M, n, H) and (M, n, K), summed over n."""
-    n_parts = left.shape[1] // PART
-    if left.device.type == "cpu" or n_parts < 2:
-        return left.transpose(1, 2) @ right
-    n = n_parts * PART
+def _inner(left: Tensor, right: Tensor, part: int) -> Tensor:
+    """Products (M, H, K) of (M, n, H) and (M, n, K), summed over n in parts."""
+    n_parts = left.shape[1] // part
+    n = n_parts * part
     sums = left[:, n:].transpose(1, 2) @ right[:, n:]
-    for m, (one, other) in enumerate(zip(left, right, strict=True)):
-        parts = (rows[:n].unflatten(0, (n_parts, PART)) for rows in (one, other))
-        first, second = parts
-        sums[m] += (first.transpose(1, 2) @ second).sum(dim=0)
+    if n_parts:
+        for m, both in enumerate(zip(left[:, :n], right[:, :n], strict=True)):
+            first, second = (rows.unflatten(0, (n_parts, part)) for rows in both)
+            sums[m] += (first.transpose(1, 2) @ second).sum(dim=0)
     return sums
 
 

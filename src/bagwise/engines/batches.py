@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from bagwise import compiled
-from bagwise._memory import available_memory
 from bagwise._types import Floats, Ints
 from bagwise.bags import Bags
 from bagwise.engines.arrays import dense, is_tensor, to_numpy
@@ -54,7 +53,7 @@ class Batches:
         self.dtype = getattr(torch, str(bags.dtype).removeprefix("torch."))
         self.table: Any = None  # all prepared instances, on the device
         free = free_memory(self.device)
-        room = min(KEPT, available_memory() / 4) if free is None else free / 2
+        room = KEPT if free is None else free / 2
         shape = bags.n_instances, bags.n_features
         if shape[0] * shape[1] * self.dtype.itemsize < room:
             self.table = torch.empty(shape, dtype=self.dtype, device=self.device)
