@@ -27,23 +27,23 @@ INTERRUPTED = 130  # the exit code of a process that Ctrl-C ended, as shells cou
 
 
 class BagwiseError(Exception):
-    """The root of every error bagwise raises on purpose."""
+    """Base class of all errors that bagwise raises."""
 
 
 class InputError(BagwiseError, ValueError):
-    """The data cannot be read as bags, or not by this model."""
+    """The input or a parameter is invalid."""
 
 
 class InputTypeError(InputError, TypeError):
-    """The data holds something that is not a number."""
+    """The data contain something that is not a number."""
 
 
 class SparseInputError(InputTypeError):
-    """Sparse instances reached a model that needs dense ones."""
+    """The instances are sparse, and the model needs dense ones."""
 
 
 class LabelError(InputError):
-    """The labels do not fit the bags, or the classes the model knows."""
+    """The labels do not match the bags, or the classes of the model."""
 
 
 class NotEnoughMemoryError(InputError, MemoryError):
@@ -51,7 +51,7 @@ class NotEnoughMemoryError(InputError, MemoryError):
 
 
 class FileFormatError(InputError):
-    """A file is not what its name or its columns promise."""
+    """The contents of a file do not match its format or its columns."""
 
 
 class ModelFileError(BagwiseError, ValueError):
@@ -59,15 +59,15 @@ class ModelFileError(BagwiseError, ValueError):
 
 
 class DataNotFoundError(BagwiseError, FileNotFoundError):
-    """A data set or a file is not where it was looked for."""
+    """A data set or a file was not found."""
 
 
 class OutputExistsError(BagwiseError, FileExistsError):
-    """Writing would overwrite a file, and nobody said it may."""
+    """The output file exists and may not be overwritten."""
 
 
 class DownloadError(BagwiseError, OSError):
-    """A data set could not be fetched, or what arrived is not what was expected."""
+    """A data set could not be downloaded, or its checksum is wrong."""
 
 
 class MissingExtraError(BagwiseError, ImportError):
@@ -91,4 +91,4 @@ class WorkerLostError(BagwiseError, RuntimeError):
 
 
 class DataWarning(UserWarning):
-    """Something in the data was read as it stands, and is probably not what was meant."""
+    """The data contain something that is probably a mistake."""

@@ -64,12 +64,12 @@ class InstanceTransformer(  # type: ignore[call-arg]
     The transformer is fitted on the flat table of instances; bags stay whole and keep their ids.
     Bags in, `Bags` out; a 2-D table in, a 2-D table out. A memory-mapped table is read in blocks,
     if the transformer has ``partial_fit``, and transformed into another one, in a temporary file
-    that vanishes with the last array that refers to it. On a cluster the transformer visits the
-    partitions, and the results stay there.
+    that is deleted with the last array that refers to it. On a cluster the partitions are
+    transformed where they are.
 
-    A `StandardScaler` does not divide features by their deviation that are constant up to rounding.
-    Missing values (NaN) are refused unless the transformer takes them, such as a `SimpleImputer`,
-    or a pipeline that begins with one.
+    A `StandardScaler` does not divide features by their standard deviation if they are constant up
+    to rounding. Missing values (NaN) are refused unless the transformer takes them,
+    such as a `SimpleImputer`, or a pipeline that begins with one.
 
     Parameters
     ----------
@@ -261,12 +261,12 @@ def _takes_nan(transformer: Any) -> bool:
 class InstancePCA(  # type: ignore[call-arg]
     TransformerMixin, BagEstimator, auto_wrap_output_keys=None
 ):
-    """Project instances to the directions in which they vary most (PCA), read in blocks.
+    """Project instances to their principal components (PCA), reading them in blocks.
 
-    For features of foundation models: hundreds of columns and few bags. Features are standardised,
-    and the eigenvectors of their correlation matrix are exact. The instances are read once, in
-    blocks, so a memory-mapped table, or a fold of one, is never in memory; on a Dask cluster each
-    worker reads its own.
+    Use it for many features and few bags, such as features of foundation models. Features are
+    standardised, and the eigenvectors of their correlation matrix are exact. The instances are read
+    once, in blocks, so a memory-mapped table, or a fold of one, is never in memory; on a Dask
+    cluster each worker reads its own.
 
     Parameters
     ----------

@@ -21,9 +21,9 @@ class M3MIML(AnnotatorMixin, KernelMachine):
 
     .. math:: \min_{W, b} \tfrac12 \sum_l |w_l|^2 + C \sum_i \sum_l \xi_{il}
 
-    such that bags that carry label l have a mean score of at least :math:`1 - \xi_{il}`, and all
-    instances of other bags at most :math:`-1 + \xi_{il}`. The mean stands for the largest score,
-    which makes the problem convex. Standardise the instances first.
+    such that bags with label l have a mean score of at least :math:`1 - \xi_{il}`, and all
+    instances of other bags at most :math:`-1 + \xi_{il}`. The mean replaces the largest score, so
+    that the problem is convex. Standardise the instances first.
 
     Parameters
     ----------

@@ -41,10 +41,9 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     .. math:: \max_{W, b} \sum_b \sum_c \log P(Y_{bc} \mid X_b) - \tfrac{\lambda}{2} |W|^2 ,
         \qquad P(c \in Y_b) = 1 - \prod_i (1 - p_c(x_i)) .
 
-    Use it where calls overlap, so that one instance has two labels, or where many instances have
-    none. Where each instance has exactly one label,
-    :class:`bagwise.annotation.ORedLogisticRegression` knows that, and is more accurate.
-    Standardise the instances first.
+    Use it if calls overlap, so that one instance has two labels, or if many instances have none. If
+    each instance has exactly one label, :class:`bagwise.annotation.ORedLogisticRegression` is more
+    accurate. Standardise the instances first.
 
     Parameters
     ----------

@@ -29,12 +29,12 @@ SVC_TOL = 1e-8  # the default of scikit-learn leaves scores that depend on the o
 
 @with_parameters
 class ORedClassifier(AnnotatorMixin, BagEstimator):
-    """Train an ordinary classifier on instances that ORLR has named by their label sets.
+    """Train any classifier on instances that ORLR has labelled from label sets.
 
-    Two stages. ORed logistic regression with an RBF kernel finds the posterior labels of the
-    training instances, given the label sets of their bags. Then the classifier is trained on the
-    likeliest label of each instance, weighted by its probability. Instances of new bags are named
-    better than by the first stage, since the second knows what the label sets said.
+    There are two stages. ORed logistic regression with an RBF kernel finds the posterior labels of
+    the training instances, given the label sets of their bags. Then the classifier is trained on
+    the most probable label of each instance, weighted by its probability. For instances of new bags
+    it is more accurate than the first stage alone, because its training labels use the label sets.
 
     Parameters
     ----------

@@ -68,14 +68,14 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     exact, at a cost linear in the number of instances. Standardise the instances first.
 
     With a kernel, x is replaced by Nystroem features: the model is then as flexible as a kernel
-    SVM. Linear weights can be read, feature by feature; "rbf" names instances better where enough
-    bags are known.
+    SVM. The weights of the linear model can be interpreted; "rbf" is more accurate if there are
+    enough bags.
 
-    Where the labels of some instances are known, because somebody looked at them, they are held
-    fixed: P is then the probability of the label set and of these labels.
+    Known labels of some instances are kept fixed: P is then the probability of the label set and
+    of these labels.
 
-    Label sets that people write are sometimes wrong. With `missing` and `spurious`, P(Y) is the
-    probability that Y is written down, which may lack labels of instances and have others.
+    Label sets may be wrong. With `missing` and `spurious`, P(Y) is the probability that Y is
+    reported, with missing and additional labels.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
         F_j(X) = \sum_i a_{ij} w_j \cdot x_i
 
     where :math:`a_{ij}` is the softmax of :math:`w_j \cdot x_i` over the instances of the bag. The
-    weights a are held while W is solved for, then renewed. Standardise the instances first.
+    weights a are fixed while W is solved for, then updated. Standardise the instances first.
 
     Parameters
     ----------

@@ -198,9 +198,9 @@ def check_assumptions(
 ) -> AssumptionCheck:
     """Test which assumption of multiple-instance learning a classifier of bags keeps.
 
-    The tests follow Raff and Holt (2023). In the training bags of a test a forbidden clue predicts
-    the label, too; in the test bags it is moved. Bags have 16 features and 8 to 12 background
-    instances from N(0, 1).
+    The tests follow Raff and Holt (2023). In the training bags, a clue that the assumption forbids
+    also predicts the label; in the test bags it is moved. Bags have 16 features and 8 to 12
+    background instances from N(0, 1).
 
     - *single concept*: positive bags hold 1 to 3 instances of a concept, negative training bags a
       decoy at -3, -6 or -10 in each feature. After the move the decoy is in the positive bags. A

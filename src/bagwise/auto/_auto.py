@@ -50,8 +50,8 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
 
     .. math:: \text{logit}_k = b_k + \sum_m w_m (\text{slope}_{mk} s_{mk} + \text{offset}_{mk}).
 
-    The log-odds of one method are limited to those of the number of training bags to 1. Candidates
-    with a positive weight are then fitted on all bags. Instances are standardised first.
+    The log-odds of each method are limited to log(number of training bags). Candidates with a
+    positive weight are then fitted on all bags. Instances are standardised first.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ class AutoBagRegressor(BagRegressorMixin, BagEstimator):
     r"""Predict a number per bag by several methods of different kinds, combined.
 
     Each candidate is fitted on the folds of a cross-validation. Least squares on the predictions
-    :math:`f_m` for held-out bags give weights that are not negative, of sum 1 at most:
+    :math:`f_m` for held-out bags give non-negative weights with a sum of at most 1:
 
     .. math:: \hat y = b + \sum_m w_m f_m, \qquad w_m \ge 0, \qquad \sum_m w_m \le 1.
 

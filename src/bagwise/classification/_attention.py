@@ -43,9 +43,9 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
         s_c = \sum_j a_j (v_c \cdot h_j + d_c), \qquad
         a = \operatorname{softmax}_j \, w \cdot (\tanh(P h_j + p) \odot \sigma(Q h_j + q)).
 
-    So the logit is the sum of one term per instance: how much attention the instance receives,
-    times what it says. ``score_instances`` returns these terms, ``attention`` the weights
-    :math:`a_j`. The logit of a bag of one instance is :math:`v_c \cdot h + d_c`.
+    The logit is the sum of one term per instance, its attention times its own logit.
+    ``score_instances`` returns these terms, ``attention`` the weights :math:`a_j`. The logit of a
+    bag of one instance is :math:`v_c \cdot h + d_c`.
 
     Several networks are trained at once, and their logits are averaged. Network m leaves out the
     bags of fold m, and training ends when the cross entropy of the bags that were left out, over

@@ -20,11 +20,11 @@ class BagMarginSVM(OneVsRestSVM):
     .. math:: \min_{w, b} \tfrac12 |w|^2
         + C \sum_i \bigl(1 - y_i \max_j (w \cdot x_{ij} + b)\bigr)_+
 
-    Take the mean of each positive bag for its witness; solve the SVM, take the best instance for
-    the witness, repeat until witnesses come back. With ``start="primal_dual"`` the first witnesses
-    are the best instances by :class:`PrimalDualMISVM` with the standard assumption, which minimises
-    the same objective. More than two classes: one against the rest.
-    Standardise the instances first.
+    The first witness of each positive bag is its mean. Solve the SVM, take the best instance as the
+    new witness, and repeat until a selection of witnesses recurs. With ``start="primal_dual"`` the
+    first witnesses are the best instances by :class:`PrimalDualMISVM` with the standard assumption,
+    which minimises the same objective. More than two classes are handled one-vs-rest. Standardise
+    the instances first.
 
     Parameters
     ----------

@@ -15,13 +15,13 @@ from bagwise.solvers.result import SolverResult
 class BalancedSparseMIL(OneVsRestSVM):
     r"""SVM on the top instances of positive bags, ranked by sMIL (sbMIL, Bunescu and Mooney 2007).
 
-    Rank the instances of positive bags by `SparseMIL`; call the top share `eta` of them positive,
-    all others negative; train an ordinary SVM on all instances,
+    Rank the instances of positive bags by `SparseMIL`, label the top share `eta` of them positive
+    and all others negative, and train an ordinary SVM on all instances,
 
     .. math:: \min_{w, b} \tfrac12 |w|^2
         + C \sum_{ij} \bigl(1 - t_{ij} (w \cdot x_{ij} + b)\bigr)_+
 
-    More than two classes: one against the rest. Standardise the instances first.
+    More than two classes are handled one-vs-rest. Standardise the instances first.
 
     Parameters
     ----------

@@ -38,8 +38,8 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
 
     The distance of class c to bag B is the mean, over all instances x of the bags that carry c, of
     the distance to the nearest instance of B, :math:`|U_c^\top (x - x_B)|`. Each :math:`U_c`
-    minimises the ratio of these distances, not squared, to the bags that carry c and to the bags
-    that do not:
+    minimises the ratio of these distances, not squared, to the bags with label c and to all other
+    bags:
 
     .. math:: \min_U \frac{\sum_x \sum_{B \ni c} |U^\top (x - x_B)|}
         {\sum_x \sum_{B \not\ni c} |U^\top (x - x_B)|}

@@ -19,8 +19,8 @@ class DiverseDensity(PointConceptClassifier):
     .. math:: -\sum_{B\,\text{positive}} \log\Bigl(1 - \prod_{x \in B} (1 - p(x))\Bigr)
         - \sum_{B\,\text{negative}} \sum_{x \in B} \log (1 - p(x))
 
-    by L-BFGS from every instance of every positive bag. More than two classes: one against the
-    rest. Standardise the instances first.
+    by L-BFGS from every instance of every positive bag. More than two classes are handled
+    one-vs-rest. Standardise the instances first.
 
     Parameters
     ----------

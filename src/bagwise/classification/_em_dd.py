@@ -19,9 +19,10 @@ class EMDD(PointConceptClassifier):
     .. math:: -\sum_{B\,\text{positive}} \log \max_{x \in B} p(x)
         - \sum_{B\,\text{negative}} \log \bigl(1 - \max_{x \in B} p(x)\bigr)
 
-    in rounds: choose the nearest instance of each bag; improve t and w by L-BFGS for these; until
-    that helps no more. From every instance of every positive bag; the best end is kept. More than
-    two classes: one against the rest. Standardise the instances first.
+    by alternation: choose the nearest instance of each bag, then improve t and w by L-BFGS for
+    these, until the objective no longer falls. It starts from every instance of every positive bag
+    and keeps the best result. More than two classes are handled one-vs-rest. Standardise the
+    instances first.
 
     Parameters
     ----------

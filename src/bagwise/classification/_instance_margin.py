@@ -19,8 +19,8 @@ class InstanceMarginSVM(OneVsRestSVM):
         + C \sum_{ij} \bigl(1 - t_{ij} (w \cdot x_{ij} + b)\bigr)_+
 
     over labels :math:`t_{ij} = \pm 1` that agree with the bags. Solve the SVM, label each instance
-    by the sign of its score (and the best of a positive bag positive), repeat until labels come
-    back. More than two classes: one against the rest. Standardise the instances first.
+    by the sign of its score (the best of a positive bag always positive), and repeat until the
+    labels recur. More than two classes are handled one-vs-rest. Standardise the instances first.
 
     Parameters
     ----------

@@ -29,10 +29,10 @@ BLOCK = 4096
 class MINet(BagClassifierMixin, BagEstimator):
     r"""Multi-instance neural networks, mi-Net and MI-Net (Wang 2018).
 
-    Fully connected layers of rectified units look at each instance. Then either the scores of the
-    instances are pooled (mi-Net, ``level="instance"``) or their embeddings, from which one linear
-    layer makes the score of the bag (MI-Net, ``level="embedding"``). With the pooled scores
-    :math:`s_i` of bag i, the weights W minimise
+    Fully connected layers with ReLU map each instance. Then either the scores of the instances are
+    pooled (mi-Net, ``level="instance"``), or their embeddings, from which a linear layer computes
+    the score of the bag (MI-Net, ``level="embedding"``). With the pooled scores :math:`s_i` of bag
+    i, the weights W minimise
 
     .. math:: \frac1N \sum_i -\log p_{y_i}(s_i) + \frac{\lambda}{2} |W|^2
 

@@ -35,7 +35,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
 
     each the one that agrees best with the negative gradient, :math:`p (1 - P_B) / P_B` in a
     positive bag and :math:`-p` in a negative one, with a step chosen by line search. More than two
-    classes: one against the rest.
+    classes are handled one-vs-rest.
 
     Parameters
     ----------

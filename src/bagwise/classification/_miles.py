@@ -27,12 +27,12 @@ class MILES(OneVsRestMixin, BagEstimator):
     r"""Sparse SVM on similarities to training instances (MILES, Chen, Bi and Wang 2006).
 
     A bag B is embedded as its similarities :math:`s_k(B) = \max_{x \in B} e^{-\gamma |x - z_k|^2}`
-    to all training instances :math:`z_k` (:class:`~bagwise.embedding.InstanceSimilarity`); a
-    1-norm SVM chooses the few that matter:
+    to all training instances :math:`z_k` (:class:`~bagwise.embedding.InstanceSimilarity`); a 1-norm
+    SVM selects a few of them:
 
     .. math:: \min_{w, b} |w|_1 + \sum_B C_B \bigl(1 - y_B (w \cdot s(B) + b)\bigr)_+
 
-    More than two classes: one against the rest. Standardise the instances first.
+    More than two classes are handled one-vs-rest. Standardise the instances first.
 
     Parameters
     ----------

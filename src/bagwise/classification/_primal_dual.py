@@ -66,15 +66,15 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     by a primal-dual method (multi-block ADMM) whose iteration costs about one product of the
     instances with W. Standardise the instances first.
 
-    Here every class has evidence of its own: an instance that occurs in negative bags only is
-    evidence for the negative class. With ``assumption="standard"`` the presence of a concept is the
-    only evidence, as in MI-SVM, and another instance never lowers the score of a bag:
+    Every class has its own hyperplane, so an instance that occurs only in negative bags is evidence
+    for the negative class. With ``assumption="standard"`` the presence of a concept is the only
+    evidence, as in MI-SVM, and an additional instance never lowers the score of a bag:
 
     .. math:: \min_{W, b} \tfrac12 \sum_m |w_m|^2 + C \sum_i \sum_m
         \bigl(1 - Y_{im} \max_j s_{ij}^m\bigr)_+
 
     with one column :math:`m` for two classes and one per class otherwise, and :math:`Y_{im} = 1`
-    where bag i is of the class, else -1. A bag may then carry several labels, or none.
+    where bag i is of the class, else -1. A bag may then have several labels, or none.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
     NSK compares all instances of two bags,
     :math:`K(A, B) = \sum_{a, b} k(a, b) / \sqrt{K(A, A) K(B, B)}`, so the score of a bag is the
     mean of scores of its instances. The minimax kernel compares the smallest and largest values of
-    each feature, and has no instance scores. More than two classes: one against the rest.
+    each feature, and has no instance scores. More than two classes are handled one-vs-rest.
 
     Parameters
     ----------

@@ -23,8 +23,8 @@ from bagwise.exceptions import InputError, LabelError
 class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
     """Train an ordinary classifier on instances that inherit the label of their bag (SIL).
 
-    The baseline every multi-instance method has to beat. The score of a bag is the largest (or
-    the mean) score of its instances, per class.
+    A baseline for multi-instance methods. The score of a bag is the largest (or the mean) score of
+    its instances, per class.
 
     Parameters
     ----------

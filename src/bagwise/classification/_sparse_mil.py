@@ -21,8 +21,8 @@ class SparseMIL(OneVsRestSVM):
         \text{s.t.}\quad w \cdot \frac{\phi(B)}{|B|} + b \ge \frac{2}{|B|} - 1 - \xi_B, \quad
         w \cdot \phi(x) + b \le -1 + \xi_x
 
-    with r the `negative_weight`. A convex problem: no alternation, no local minima. More than two
-    classes: one against the rest. Standardise the instances first.
+    with r the `negative_weight`. The problem is convex and has no local minima. More than two
+    classes are handled one-vs-rest. Standardise the instances first.
 
     Parameters
     ----------

@@ -44,8 +44,8 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
 
     The module receives a bag as a tensor of shape (n_instances, n_features) and returns its logits:
     one for two classes, else one per class or label. It is trained by AdamW on the cross entropy,
-    bag by bag, until held-out bags are predicted no better; the weights of the best epoch are kept.
-    The instances are not standardised: use ``make_bag_pipeline``.
+    bag by bag, with early stopping on held-out bags; the weights of the best epoch are kept. The
+    instances are not standardised: use ``make_bag_pipeline``.
 
     Parameters
     ----------

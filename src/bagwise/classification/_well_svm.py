@@ -39,7 +39,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         \Bigl|\sum_{i \in +} \alpha_i \varphi(x_{i, s(i)})
         - \sum_{j \in -} \alpha_j \varphi(x_j)\Bigr|^2
 
-    whose solution mixes a few choices. More than two classes: one against the rest.
+    whose solution mixes a few choices. More than two classes are handled one-vs-rest.
 
     Parameters
     ----------

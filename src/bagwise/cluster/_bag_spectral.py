@@ -48,7 +48,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
 
     Spectral clustering with bag constraints (Pei and Fern 2014): bags that share labels should
     share clusters. With as many clusters as classes the classes are recovered; with more,
-    sub-classes are found. Bags without labels take part with their instances alone.
+    sub-classes are found. Instances of bags without labels are clustered by their features alone.
 
     The embedding is made of the leading eigenvectors of :math:`D^{-1/2} (W + \alpha Q) D^{-1/2}`,
     where W is the similarity of instances, D its degrees, and :math:`Q = B Y'Y B' - \mu e e'` the

@@ -68,10 +68,9 @@ def choose_clusters(
 ) -> ClusterChoice:
     """Compare numbers of clusters and weights of label sets without any instance labels.
 
-    Bags are resampled without replacement and clustered anew. A good number of clusters survives
-    the loss of bags: the clusters are those found from all bags (stability); among equally stable
-    numbers the one with the largest eigengap is chosen. A good weight predicts labels: the
-    instances of the bags left out, whose labels were not seen, fall into clusters of their own
+    Bags are resampled without replacement and clustered again. A good number of clusters gives the
+    same clusters as on all bags (stability); among equally stable numbers the one with the largest
+    eigengap is chosen. A good weight puts the instances of left-out bags into clusters of their own
     labels (agreement).
 
     Parameters

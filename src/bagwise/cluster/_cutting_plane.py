@@ -18,8 +18,8 @@ class CuttingPlaneMMC(TwoWayClusterer):
     .. math:: \min_{w, b} \tfrac12 |w|^2 + C \sum_i (1 - |f_i|)_+ \quad\text{s.t.}\quad
         |\tfrac1n \sum_i f_i| \le l, \qquad f_i = w \cdot \phi(x_i) + b
 
-    Rounds of the concave-convex procedure; the convex problem of each has one slack and few cutting
-    planes, so its cost grows with the number of rows as reading them does.
+    It is solved by the concave-convex procedure. The convex problem of each iteration has one slack
+    variable and few cutting planes, so the cost is linear in the number of rows.
 
     Parameters
     ----------

@@ -23,7 +23,8 @@ class GeneralizedMMC(TwoWayClusterer):
 
     is max-margin clustering with squared slacks and a cost e of unequal clusters. Its Lagrange
     dual, a semi-definite program with one variable per row, bounds it from below; the relaxed
-    scores are rounded by their signs. No first labels, no local minima; small data only.
+    scores are rounded by their signs. It needs no initial labels and has no local minima; use it
+    for small data only.
 
     Parameters
     ----------

@@ -18,8 +18,8 @@ class IterativeSVR(TwoWayClusterer):
 
     .. math:: \min_{y, w, b} \tfrac12 |w|^2 + C \sum_i |y_i - (w \cdot \phi(x_i) + b)|
 
-    over labels of 1 and -1 of about equal numbers. Each round is a regression on the labels of the
-    round before, and the best threshold that the balance allows.
+    over labels 1 and -1 in about equal numbers. Each iteration is a regression on the labels of the
+    previous one, followed by the best threshold that the balance allows.
 
     Parameters
     ----------

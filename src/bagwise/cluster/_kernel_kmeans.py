@@ -26,8 +26,8 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
 
     .. math:: \min \sum_i |\phi(x_i) - m_{k(i)}|^2
 
-    over clusters k and their means m, by Lloyd's rounds from several starts. With the linear kernel
-    it is k-means.
+    over clusters k and their means m, by Lloyd's algorithm with several initialisations. With the
+    linear kernel it is k-means.
 
     Parameters
     ----------

@@ -26,13 +26,13 @@ from bagwise.solvers.wellsvm.well_svm import BoundedLabels, aligned_start, canon
 class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     r"""Maximum margin clustering, relaxed to a convex problem (WellSVM, Li 2013).
 
-    The labels are chosen with the machine that separates them, from the set B of those whose
-    clusters differ by at most `balance` times the number of rows:
+    The labels and the SVM that separates them are chosen together, among the labelings B whose
+    clusters differ in size by at most `balance` times the number of rows:
 
     .. math:: \max_{0 \le \alpha \le C} \; \min_{\hat y \in B} \;
         \sum_i \alpha_i - \tfrac12 \Bigl|\sum_i \alpha_i \hat y_i \varphi(x_i)\Bigr|^2
 
-    More than two clusters: the largest cluster is cut in two until there are enough.
+    For more than two clusters, the largest cluster is split in two until there are enough.
 
     Parameters
     ----------

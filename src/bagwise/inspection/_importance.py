@@ -21,11 +21,11 @@ def permutation_importance(
     n_repeats: int = 5,
     random_state: Any = None,
 ) -> Bunch:
-    """Compute how much the score of a model falls where the values of a feature are shuffled.
+    """Compute how much the score of a model falls if the values of a feature are shuffled.
 
     scikit-learn's function of this name needs a 2-D array. This one shuffles a feature among all
-    instances of all bags, so that neither its values inside a bag nor the differences between bags
-    say anything; the sizes of bags and all other features stay.
+    instances of all bags, so that neither its values inside a bag nor its differences between bags
+    are informative; the sizes of bags and all other features are unchanged.
 
     Parameters
     ----------

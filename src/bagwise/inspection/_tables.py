@@ -155,7 +155,7 @@ def instance_table(
 
 
 def key_instance_table(model: Any, X: Any, *, label: Any = None) -> Columns:
-    """Collect the key instance of each bag: the one that decided.
+    """Collect the key instance of each bag.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ class MildML(MetricLearner):
         \min_{L, b} \sum_{A, B} w_{AB} \log(1 + e^{t (d_L(A, B)^2 - b)})
         + \tfrac{\text{reg}}{2} |L|^2,
 
-    both kinds of pairs having the same total weight. No instance is given a label.
+    where both kinds of pairs have the same total weight. It assigns no labels to instances.
 
     Parameters
     ----------

@@ -19,8 +19,9 @@ from bagwise.solvers.metric.multi_instance_kmeans import Candidates
 class MIMLMetric(CentroidPredictor):
     r"""Learn a metric from bags with label sets, around key instances (Jin 2009).
 
-    Each label has a centre :math:`z_c`, and in each bag that carries it the nearest instance
-    stands for it. Directions, centres and key instances take turns to lower
+    Each label has a centre :math:`z_c`. In each bag with the label, the instance nearest to the
+    centre is its key instance. Directions, centres and key instances are updated in turn to
+    minimise
 
     .. math::
         \frac{\sum_{ic} Y_{ic} |A'(x_{Q(i,c)} - z_c)|^2}{\sum_{c<c'} |A'(z_c - z_{c'})|^2},

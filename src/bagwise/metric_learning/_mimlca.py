@@ -185,8 +185,8 @@ def _leading_eigenvectors(gram: Array, keep: int) -> Any:
 class MIMLCA(_ClusterMetric, LabelAssigner):
     r"""Learn a metric and the label of each instance from the label sets of bags (Law 2017).
 
-    Instances are assigned to the candidate labels of their bag so that those of a label lie
-    together, by k-means on :math:`U`, an orthonormal basis of the columns of :math:`X`,
+    Instances are assigned to the candidate labels of their bag so that those of a label are close,
+    by k-means on :math:`U`, an orthonormal basis of the columns of :math:`X`,
 
     .. math:: \min_{H, Z} \sum_{jc} H_{jc} |u_j - z_c|^2,
 
@@ -377,9 +377,9 @@ class MLCA(_ClusterMetric):
     r"""Learn a metric from instances whose labels are known (Law 2016).
 
     :math:`L = X^+ J`, where column c of J is the indicator of category c at length one, and the
-    learned distance is :math:`d_M(a, b) = |L'(a - b)|`: in it k-means finds the known categories
-    as well as any Mahalanobis metric lets it. It is what :class:`MIMLCA` would learn if the label
-    of each instance were known.
+    learned distance is :math:`d_M(a, b) = |L'(a - b)|`: it is the Mahalanobis metric in which
+    k-means best recovers the known categories. :class:`MIMLCA` would learn it if the label of each
+    instance were known.
 
     Parameters
     ----------

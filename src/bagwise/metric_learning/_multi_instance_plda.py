@@ -33,19 +33,19 @@ UNSEEN = 1e12  # taken off the score of a label that no training bag carries
 
 @with_parameters
 class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
-    r"""MIMLCA by likelihood: label each instance, and learn a metric, from label sets of bags.
+    r"""Learn labels of instances and a metric from label sets, by a Gaussian model (PLDA).
 
     An instance of label c is Gaussian, :math:`x \sim N(m_c, S_W)`, and the label set of a bag
-    holds the labels of its instances. EM finds the probability of each label for each instance, and
-    re-estimates the scatter within the labels, :math:`S_W`. With random effects,
+    contains the labels of its instances. EM finds the probability of each label for each instance,
+    and re-estimates the covariance within the labels, :math:`S_W`. With random effects,
     :math:`m_c \sim N(m_0, S_B)`, this is probabilistic linear discriminant analysis (PLDA): means
     of labels with few instances are shrunk. In coordinates z with :math:`S_W = I` and
     :math:`S_B = \mathrm{diag}(b)` an instance of a label with n instances of sum s is
 
     .. math:: z \sim N\left(\frac{s}{n + 1/b},\; 1 + \frac{1}{n + 1/b}\right),
 
-    and the learned map scales z by :math:`\sqrt{b / (1 + b)}`: directions that do not tell labels
-    apart drop out.
+    and the learned map scales z by :math:`\sqrt{b / (1 + b)}`: directions that do not separate
+    labels drop out.
 
     Parameters
     ----------

@@ -65,7 +65,7 @@ def flipping_curve(
     n_orders: int = 5,
     random_state: Any = None,
 ) -> FlippingCurve:
-    r"""Remove instances in the order of their attributions and watch the score of the bag.
+    r"""Measure how the score of a bag falls when instances are removed by attribution.
 
     .. math:: \text{area} = \frac{1}{N} \sum_i \int_0^1 f(B_i) - f(B_i^{(t)}) \, dt
 

@@ -220,7 +220,7 @@ def instance_calibration_error(
     classes: ArrayLike | None = None,
     n_bins: int = 10,
 ) -> float:
-    r"""Expected calibration error: how far probabilities of named labels are from accuracies.
+    r"""Expected calibration error of the predicted labels of instances.
 
     .. math:: \sum_k \frac{n_k}{n} |\mathrm{accuracy}_k - \mathrm{confidence}_k|
 

@@ -56,7 +56,7 @@ _HELD = (
 
 
 def trusted_types() -> list[str]:
-    """List the types that may stand in a model file, by name, for ``skops.io.load``.
+    """List the types that a model file may contain, by name, for ``skops.io.load``.
 
     Every public estimator of bagwise, `Bags`, and a few types of SciPy and scikit-learn that fitted
     estimators hold.
@@ -188,9 +188,9 @@ def load_model(
 ) -> tuple[BaseEstimator, dict[str, Any]]:
     """Load an estimator saved by `save_model`, provided that every type in the file is trusted.
 
-    What the file holds is compared with what the estimators in it declare: parameters, and the
-    shape, type and range of each fitted array. Parameters that name a file or a folder (`memory`
-    of a pipeline, `checkpoint`) become None: what lies there is not part of the model.
+    The contents of the file are compared with the declarations of its estimators: parameters, and
+    the shape, type and range of each fitted array. Parameters that name a file or a folder
+    (`memory` of a pipeline, `checkpoint`) become None, since that file is not part of the model.
 
     Parameters
     ----------

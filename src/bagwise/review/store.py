@@ -332,7 +332,7 @@ class Corrections:
 
 
 def read_corrections(path: str | Path) -> list[Correction]:
-    """Read what holds in a file of corrections.
+    """Read the current corrections of instance labels from a file.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ def read_corrections(path: str | Path) -> list[Correction]:
 
 
 def read_set_corrections(path: str | Path) -> list[SetCorrection]:
-    """Read what holds about label sets in a file of corrections.
+    """Read the current corrections of label sets from a file.
 
     Parameters
     ----------

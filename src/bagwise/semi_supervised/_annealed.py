@@ -27,8 +27,8 @@ class AnnealedSVM(PartlyLabelledClassifier):
         - C_2 T \sum_{unlabelled} H(p_j)
 
     over probabilities p of a given mean, H their entropy. The temperature T begins at 10 and falls
-    until every label is certain: hot, the problem is nearly convex; cold, it is the transductive
-    SVM with the squared hinge.
+    until every label is certain. At high temperature the problem is nearly convex; at low
+    temperature it is the transductive SVM with the squared hinge.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ class AnnealedSVM(PartlyLabelledClassifier):
     Standardise dense features first, and scale sparse rows to length 1: the intercept is the weight
     of a constant feature 1, which drowns beside large features (there is a warning).
 
-    Without unlabelled rows this is ``LinearSVC(loss="squared_hinge")``. More than two classes: one
-    against the rest.
+    Without unlabelled rows this is ``LinearSVC(loss="squared_hinge")``. More than two classes are
+    handled one-vs-rest.
 
     Cost: some hundred warm-started Newton steps, each a few dozen products with X; memory beside X:
     a few vectors.

@@ -101,7 +101,7 @@ class GradientS3VM(PartlyLabelledClassifier):
     sensitive to C1 and C2: a rare class against the rest needs a mean of the probabilities.
 
     Without unlabelled rows this is the SVM with squared hinge loss and a free intercept. More than
-    two classes: one against the rest. The objective has many local minima.
+    two classes are handled one-vs-rest. The objective has many local minima.
 
     In the published smoothed method the loss of labelled rows is smoothed, too; it is convex
     already, and left as it is here.

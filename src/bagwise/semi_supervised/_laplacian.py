@@ -23,7 +23,7 @@ class LaplacianSVM(PartlyLabelledClassifier):
         + C \sum_{labelled} (1 - y_i (f_i + b))_+
 
     where the second sum goes over the edges of the graph of nearest neighbours of all rows. The
-    graph deforms the kernel in closed form; what is left is an ordinary SVM on the labelled rows.
+    graph modifies the kernel in closed form; the fit is then an ordinary SVM on the labelled rows.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ class LaplacianSVM(PartlyLabelledClassifier):
     The defaults of `C`, `manifold_weight` and `n_neighbors` were chosen after a look at Digit1, a
     set of the SSL benchmark: on it they are optimistic.
 
-    Every row counts, so with a kernel all rows are support vectors. More than two classes: one
-    against the rest, at the cost of one SVM each.
+    Every row counts, so with a kernel all rows are support vectors. More than two classes are
+    handled one-vs-rest, at the cost of one SVM each.
 
     Cost: one system of as many equations as rows (with the linear kernel: as features, where those
     are fewer). Memory: the square of that, checked before.

@@ -70,10 +70,10 @@ class TransductiveSVM(PartlyLabelledClassifier):
     -----
     Standardise dense features first.
 
-    All pairs that should be exchanged are exchanged before the next machine, not one at a time;
-    the objective falls as well. Unlabelled rows of both signs have one cost; Joachims' ratio of
-    two vanishes at the end, too. Without unlabelled rows this is the ordinary SVM with a free
-    intercept. More than two classes: one against the rest. The objective has many local minima.
+    All pairs that should be exchanged are exchanged before the next machine, not one at a time; the
+    objective falls as well. Unlabelled rows of both signs have one cost; Joachims' ratio of two
+    vanishes at the end, too. Without unlabelled rows this is the ordinary SVM with a free
+    intercept. More than two classes are handled one-vs-rest. The objective has many local minima.
 
     Cost: some fifty warm-started SVMs on all rows.
 

@@ -21,8 +21,8 @@ class UniverSVM(PartlyLabelledClassifier):
         + C_2 \sum_{unlabelled} \bigl(R_s(f_j) + R_s(-f_j)\bigr)
 
     with :math:`f = w \cdot \phi(x) + b` and the ramp :math:`R_s(z) = \min(1 - s, (1 - z)_+)`, such
-    that the unlabelled rows score on average as the labelled ones are labelled. Each round of the
-    concave-convex procedure is an ordinary SVM; no labels are guessed.
+    that the mean score of the unlabelled rows equals the mean label of the labelled ones. Each
+    iteration of the concave-convex procedure is an ordinary SVM.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ class UniverSVM(PartlyLabelledClassifier):
     Standardise dense features first.
 
     The procedure starts at the SVM of the labelled rows and ends at a local minimum. Without
-    unlabelled rows this is the ordinary SVM with a free intercept. More than two classes: one
-    against the rest.
+    unlabelled rows this is the ordinary SVM with a free intercept. More than two classes are
+    handled one-vs-rest.
 
     Cost: a few warm-started SVMs on twice the unlabelled rows.
 

@@ -34,13 +34,13 @@ Z = 2.0  # standard errors by which the threshold may contradict the labelled ro
 class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     r"""Weakly labelled SVM for semi-supervised learning (WellSVM, Li 2013).
 
-    The labels :math:`\hat y` of the unlabelled rows are chosen with the machine, from the set B of
-    those with the balance of the labelled rows. The problem is relaxed to a convex one,
+    The labels :math:`\hat y` of the unlabelled rows and the SVM are chosen together, among the
+    label vectors B with the balance of the labelled rows. The problem is relaxed to a convex one,
 
     .. math:: \max_{0 \le \alpha \le C} \; \min_{\hat y \in B} \;
         \sum_i \alpha_i - \tfrac12 \Bigl|\sum_i \alpha_i \hat y_i \varphi(x_i)\Bigr|^2
 
-    whose solution mixes a few label vectors. More than two classes: one against the rest.
+    whose solution mixes a few label vectors. More than two classes are handled one-vs-rest.
 
     Parameters
     ----------
