@@ -47,7 +47,7 @@ USES = {
     "save_model(model, 'model.skops')\n"
     "assert (load_model('model.skops')[0].predict(data.bags) == model.predict(data.bags)).all()",
     "torch": "from bagwise.classification import MINet\n"
-    "MINet(max_iter=2, random_state=0).fit(data.bags, data.y).predict(data.bags)",
+    "MINet(max_epochs=2, random_state=0).fit(data.bags, data.y).predict(data.bags)",
     "ann": "from bagwise.cluster import BagConstrainedSpectralClustering as Clustering\n"
     "options = {'affinity': 'nearest_neighbors', 'neighbor_search': 'approximate'}\n"
     "Clustering(2, **options, random_state=0).fit(data.bags)",

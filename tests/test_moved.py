@@ -1,13 +1,17 @@
 """Names of version 0.1 that moved are explained."""
 
 import importlib
+import inspect
 import re
+from pathlib import Path
 
 import pytest
 
 from bagwise._moved import MOVED
 from bagwise.datasets import describe_dataset
+from estimators import public_estimators
 
+UPGRADE = Path(__file__).parent.parent / "docs" / "upgrade.md"
 CASES = [(module, name) for module, names in MOVED.items() for name in names]
 
 
@@ -28,8 +32,27 @@ def test_other_names_are_unknown_as_usual(module):
 
 def test_the_new_places_exist():
     for place in MOVED["bagwise.inspection"].values():
-        module, _, name = place.rpartition(".")
-        assert hasattr(importlib.import_module(module), name)
+        if re.fullmatch(r"[\w.]+", place):
+            module, _, name = place.rpartition(".")
+            assert hasattr(importlib.import_module(module), name)
     for place in MOVED["bagwise.datasets"].values():
         for name in re.findall(r'"(\w+)"', place):
             assert describe_dataset(name)
+
+
+def rows_of_upgrade_page(n_columns):
+    rows = [re.findall(r" (.+?) \|", line) for line in UPGRADE.read_text().splitlines()]
+    return [[cell.replace("`", "") for cell in row] for row in rows if len(row) == n_columns][1:]
+
+
+def test_the_upgrade_page_lists_every_name():
+    listed = dict(rows_of_upgrade_page(2))
+    assert listed == {f"{module}.{name}": MOVED[module][name] for module, name in CASES}
+
+
+def test_the_upgrade_page_states_the_defaults_of_now():
+    classes = {cls.__name__: cls for cls in public_estimators()}
+    rows = rows_of_upgrade_page(4)
+    assert rows
+    for name, parameter, _, now in rows:
+        assert repr(inspect.signature(classes[name]).parameters[parameter].default) == now

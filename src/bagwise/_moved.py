@@ -17,23 +17,34 @@ _LOADERS = {
     "load_mnist": "mnist_train",
     "load_msrcv2": "msrcv2",
 }
+_PAGE_PARTS = ("Code", "Figure", "Section", "Table", "render_page")
 MOVED = {
     "bagwise": {
         "kernels": "bagwise.compiled (numba functions) and bagwise.pairwise (kernels of bags)",
         "reproduction": "the package reproduction of a checkout, beside benchmarks",
     },
     "bagwise.datasets": {
+        "DatasetInfo": "the result of describe_dataset(name)",
+        "data_folders": "an internal part of bagwise.datasets (BAGWISE_DATA names your folder)",
         "fetch_elephant": 'fetch_dataset("elephant")',
         "fetch_musk2": 'fetch_dataset("musk2")',
+        "user_cache": "an internal part of bagwise.datasets",
         "load_ssl": 'load_dataset("ssl_digit1") and others',
         "load_uci": 'load_dataset("uci_house") and others',
         **{old: f'load_dataset("{name}")' for old, name in _LOADERS.items()},
     },
     "bagwise.inspection": {
+        **dict.fromkeys(_PAGE_PARTS, "an internal part of bagwise.report"),
         "HeldOut": "bagwise.model_selection.HeldOut",
         "Media": "bagwise.report.Media",
         "Report": "bagwise.report.Report",
+        "instance_model": "the methods of a BagPipeline (bagwise.preprocessing)",
     },
+    "bagwise.pairwise": {"check_kernel": "an internal part of bagwise.pairwise"},
+    "bagwise.review": dict.fromkeys(
+        ("ConflictError", "ReviewServer", "ServedMedia", "match_corrections"),
+        "an internal part of the command bagwise review",
+    ),
 }
 
 

@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from bagwise import compiled
 from bagwise._memory import require_memory
+from bagwise._moved import missing_name
 from bagwise._types import Array, Floats, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import Bags
@@ -27,6 +28,8 @@ from bagwise.compiled import threads
 from bagwise.exceptions import InputError, SparseInputError
 
 __all__ = ["bag_distances", "bag_kernel"]
+
+__getattr__ = missing_name("bagwise.pairwise")
 
 DISTANCES = ("minmin", "maxmin", "meanmin", "hausdorff")
 BAG_KERNELS = ("nsk", "minimax")

@@ -34,6 +34,12 @@ def test_version(run):
     assert (result.exit_code, result.stdout) == (0, f"bagwise {bagwise.__version__}\n")
 
 
+def test_a_command_of_version_01_is_explained(run):
+    result = run("reproduce", "orlr")
+    assert (result.exit_code, lines(result.stderr)[1:]) == (2, [])
+    assert "`python -m reproduction` in a checkout" in result.stderr
+
+
 def test_help_names_every_command(run):
     result = run("--help")
     assert result.exit_code == 0

@@ -36,7 +36,7 @@ from bagwise.cli.options import Columns, flag
 from bagwise.cli.predict import predict
 from bagwise.cli.report import report
 from bagwise.cli.review import review
-from bagwise.exceptions import INTERRUPTED, BagwiseError
+from bagwise.exceptions import INTERRUPTED, BagwiseError, InputError
 
 BAD_INPUT, BUG = 2, 1
 _interrupts: list[int] = []  # signals that came
@@ -74,6 +74,14 @@ class OneLineErrors:
 
 class CommandGroup(OneLineErrors, TyperGroup):
     """The group of all commands."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find a command; one of version 0.1 moved."""
+        if args[:1] == ["reproduce"]:
+            raise InputError(
+                "bagwise reproduce moved: since 0.2 it is `python -m reproduction` in a checkout."
+            )
+        return super().resolve_command(ctx, args)
 
 
 def _print_error(error: Exception, *, debug: bool) -> int:

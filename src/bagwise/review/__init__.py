@@ -1,5 +1,6 @@
 """Review of uncertain instances: a page for a person, and a file that keeps every decision."""
 
+from bagwise._moved import missing_name
 from bagwise.review.queue import ReviewQueue
 from bagwise.review.store import (
     Correction,
@@ -17,3 +18,5 @@ __all__ = [
     "read_corrections",
     "read_set_corrections",
 ]
+
+__getattr__ = missing_name("bagwise.review")

@@ -170,6 +170,9 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
             "transduction_": Values(None),
         }
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"refine": False} | state)  # after 0.1
+
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from rows with and without a label.
