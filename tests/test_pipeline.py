@@ -13,6 +13,7 @@ from bagwise.annotation import ORedLogisticRegression
 from bagwise.classification import CitationKNN, SetKernelSVM, SingleInstanceClassifier
 from bagwise.embedding import BagDissimilarity
 from bagwise.preprocessing import BagPipeline, InstanceTransformer, make_bag_pipeline
+from bagwise.regression import SetKernelRegressor
 from checks import example
 
 METHODS = [
@@ -75,6 +76,13 @@ def test_arguments_reach_the_last_step():
     label = pipeline.classes_[0]
     expected = pipeline[-1].key_instances(pipeline[:-1].transform(bags), label=label)
     np.testing.assert_array_equal(pipeline.key_instances(bags, label=label), expected)
+
+
+def test_a_regressor_has_key_instances_without_a_class():
+    bags, _ = example()
+    pipeline = scaled(SetKernelRegressor()).fit(bags, np.arange(len(bags), dtype=float))
+    expected = pipeline[-1].key_instances(pipeline[:-1].transform(bags))
+    np.testing.assert_array_equal(pipeline.key_instances(bags), expected)
 
 
 def test_clones_parameters_slices_and_searches():

@@ -483,7 +483,8 @@ class BagPipeline(Pipeline):
         ndarray of shape (n_bags,)
             Rows inside the bags, 0-based.
         """
-        return self._final_estimator.key_instances(self._before_last(X), label=label)
+        chosen = {} if label is None else {"label": label}  # regressors have no classes
+        return self._final_estimator.key_instances(self._before_last(X), **chosen)
 
     @_last_step_has("score_instances")
     def score_instances(self, X: Any) -> Array:

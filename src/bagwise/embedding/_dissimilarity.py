@@ -110,7 +110,7 @@ class BagDissimilarity(TransformerMixin, BagEstimator):
         return distances_between(bags, self.prototypes_, kind=self.kind, metric=self.metric)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Names of the columns: "distance_" and the id of the prototype, or its number.
+        """Names of the columns: ``distance_`` and the id of the prototype, or its number.
 
         Parameters
         ----------
