@@ -51,7 +51,7 @@ suppress_warnings = ["ref.ref", "ref.term"]
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
-    "within_subsection_order": "NumberOfCodeLinesSortKey",  # the simplest first
+    "within_subsection_order": "ExampleTitleSortKey",
     "abort_on_example_error": True,
     "capture_repr": ("_repr_html_",),  # the plot is shown; "<Display object at 0x...>" is not
     "download_all_examples": False,
