@@ -22,12 +22,13 @@ extensions = [
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "_templates", "gallery/*.ipynb", "sg_execution_times.rst"]
+exclude_patterns = ["_build", "_templates", "gallery/*.ipynb"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "bagwise"
 html_static_path = ["_static"]
 html_css_files = ["bagwise.css"]
+html_search_scorer = "_static/scorer.js"
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_theme_options = {
@@ -57,7 +58,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_signature": False,
-    "min_reported_time": 1,
+    "write_computation_times": False,
     "doc_module": ("bagwise",),
     "reference_url": {"bagwise": None},
 }
