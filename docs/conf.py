@@ -1,6 +1,7 @@
 """Sphinx configuration."""
 
 import re
+from pathlib import Path
 from unicodedata import normalize
 
 from docutils import nodes
@@ -28,7 +29,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "bagwise"
 html_static_path = ["_static"]
 html_css_files = ["bagwise.css"]
-html_search_scorer = "_static/scorer.js"
+html_search_scorer = str(Path(__file__).parent / "scorer.js")
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_theme_options = {
