@@ -56,7 +56,7 @@ class Labels:
     codes : array-like of shape (n,), default=None
         The position of each label in `classes`, -1 where it is unknown. Not for label sets.
     indicator : array-like of shape (n, n_classes), default=None
-        For label sets: 1 where the bag carries the label, 0 where it does not; a row of -1 where
+        For label sets: 1 if the bag has the label, else 0; a row of -1 where
         nothing is known about the bag.
     names : sequence of str, default=None
         The classes as a reader sees them; their text by default.
@@ -145,7 +145,7 @@ class Labels:
         Parameters
         ----------
         array : array-like or sparse of shape (n_bags, n_classes)
-            1 where a bag carries a label, 0 where not; a row of -1 where nothing is known.
+            1 if a bag has a label, else 0; a row of -1 if nothing is known.
         classes : array-like of shape (n_classes,), default=None
             The classes; by default their column numbers.
         name_of : callable, default="bag {}".format

@@ -39,7 +39,7 @@ def single_instance_svm(C: float = 1.0, pooling: str = "max", max_iter: int = 10
     pooling : {"max", "mean"}, default="max"
         How instance scores make the score of the bag.
     max_iter : int, default=10000
-        Budget of the solver.
+        Maximum number of iterations of the solver.
 
     Returns
     -------

@@ -19,7 +19,7 @@ class AnnotatorMixin(BagClassifierMixin):
     _learns_label_sets = True
 
     def annotate(self, X: Any, label_sets: Any) -> Array:
-        """Name each instance by one of the labels its bag is known to carry (transductive).
+        """Assign to each instance one of the labels of its bag (transductive).
 
         Parameters
         ----------

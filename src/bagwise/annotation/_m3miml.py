@@ -36,7 +36,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     {degree}
     {coef0}
     tol : float, default=1e-6
-        How exactly the margins are met.
+        Tolerance of the margins.
     {verbose}
 
     Attributes
@@ -48,7 +48,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     coef_ : ndarray of shape (n_classes, n_features)
         The weights of the features (linear kernel).
     support_ : ndarray of shape (n_support,)
-        Which instances of the bags of known label set carry weight (other kernels).
+        Instances with non-zero weight, among the bags with known label sets (other kernels).
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         Those instances.
     dual_coef_ : ndarray of shape (n_classes, n_support)

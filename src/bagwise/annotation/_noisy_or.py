@@ -55,7 +55,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     fit_intercept : bool, default=True
         Whether to fit b.
     max_iter : int, default=1000
-        Budget of iterations.
+        Maximum number of iterations.
     tol : float, default=1e-5
         Largest entry of the gradient, divided by the number of instances, at the end.
     random_state : int, RandomState or None, default=None
@@ -221,7 +221,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         return (proba >= limit).astype(np.int64)
 
     def annotate(self, X: Any, label_sets: Any) -> Array:
-        """Name each instance by its likeliest label, given the label set of its bag.
+        """Return the most probable label of each instance, given the label set of its bag.
 
         For all labels of an instance see :meth:`annotate_sets`.
 

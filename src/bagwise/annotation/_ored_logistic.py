@@ -105,7 +105,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         Weights of the labels; a bag weighs the mean over its label set. "balanced": inverse to the
         number of bags that carry the label.
     max_iter : int, default=1000
-        Budget of iterations.
+        Maximum number of iterations.
     tol : float, default=1e-5
         Largest entry of the gradient, divided by the number of instances, at the end.
     max_operations : float, default=1e9
@@ -354,7 +354,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         instance_labels: Any = None,
         background_above: float | None = None,
     ) -> Array:
-        """Name each instance by its likeliest label, given the label set of its bag (Eq. 16).
+        """Return the most probable label of each instance, given the label set of its bag (Eq. 16).
 
         Parameters
         ----------

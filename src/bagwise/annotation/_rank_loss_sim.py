@@ -35,7 +35,7 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
     fit_intercept : bool, default=True
         Whether to centre the instances and to add a constant feature.
     max_iter : int, default=20
-        Most rounds.
+        Maximum number of iterations.
     tol : float, default=1e-3
         Relative fall of the objective below which the rounds end.
     {verbose}

@@ -225,7 +225,7 @@ def check_assumptions(
         arrays of shape (n_instances, 16), labels 0 and 1. Put a step before it that standardises
         the instances if it needs one.
     seeds : int, default=20
-        How often each test is drawn.
+        Number of random data sets per test.
     n_train, n_test : int, default=200, 400
         Number of training and test bags.
     stop_early : bool, default=True

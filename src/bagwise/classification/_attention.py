@@ -65,7 +65,7 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
     weight_decay : float, default=5.0
         Weight decay of AdamW, per unit of `learning_rate`; intercepts do not decay.
     max_epochs : int, default=500
-        Budget of passes over the bags.
+        Maximum number of passes over the bags (epochs).
     batch_size : int, default=16
         Bags per step.
     validation_fraction : float or None, default=0.2

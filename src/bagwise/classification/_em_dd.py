@@ -33,7 +33,7 @@ class EMDD(PointConceptClassifier):
         The weight of each feature at the start; "scale" is ``1 / (n_features * variance of the
         instances)``, "auto" ``1 / n_features``.
     max_rounds : int, default=50
-        Most rounds from each start.
+        Maximum number of iterations from each starting point.
     max_iter : int, default=100
         Most steps of L-BFGS in a round.
     tol : float, default=1e-4

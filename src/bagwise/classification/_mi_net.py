@@ -61,7 +61,7 @@ class MINet(BagClassifierMixin, BagEstimator):
     weight_decay : float, default=0.005
         The weight :math:`\lambda` of the penalty on the coefficients (not on the intercepts).
     max_epochs : int, default=300
-        Budget of passes over the bags.
+        Maximum number of passes over the bags (epochs).
     batch_size : int, default=32
         Bags per step. Up to this number of bags every step sees all of them, and their order
         does not matter.

@@ -54,7 +54,7 @@ class MILES(OneVsRestMixin, BagEstimator):
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
     prototypes_ : ndarray or CSR of shape (n_chosen, n_features)
-        The training instances that carry weight.
+        Training instances with non-zero weight.
     coef_ : ndarray of shape (n_machines, n_chosen)
         Their weights; one machine for two classes, else one each.
     intercept_ : ndarray of shape (n_machines,)

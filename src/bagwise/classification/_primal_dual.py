@@ -105,7 +105,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         Growth of the penalty per iteration; 1.2 by default, with the standard assumption 1.02.
         Closer to 1 ends with a lower objective, later.
     max_iter : int, default=None
-        Budget of iterations; 500 by default, with the standard assumption 2,000.
+        Maximum number of iterations; 500 by default, with the standard assumption 2,000.
     tol : float, default=1e-4
         Relative tolerance on the constraints.
     polish : bool, default=False

@@ -64,7 +64,7 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
     classes_ : ndarray of shape (n_classes,)
         The labels of bags.
     support_bags_ : Bags
-        The training bags that carry weight for some class.
+        Training bags with non-zero weight for some class.
     dual_coef_ : ndarray of shape (n_scores, n_support_bags)
         Their weights; one row for two classes, else one per class.
     nystroem_ : Nystroem

@@ -41,7 +41,7 @@ class SparseMIL(OneVsRestSVM):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes of bags: they multiply C for a bag and its instances.
     tol : float, default=1e-8
-        How exactly each machine meets its margins.
+        Tolerance of the margins of each SVM.
     random_state : int, RandomState or None, default=0
         For the folds of the threshold (and the Nystroem approximation).
     {verbose}
@@ -55,7 +55,7 @@ class SparseMIL(OneVsRestSVM):
         The weights of the features (linear kernel), or of the Nystroem features; one machine for
         two classes, else one each.
     support_ : ndarray of shape (n_support,)
-        Which training instances carry weight (other kernels).
+        Training instances with non-zero weight (other kernels).
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         Those instances.
     dual_coef_ : ndarray of shape (n_machines, n_support)

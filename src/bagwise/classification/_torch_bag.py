@@ -67,7 +67,7 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
     weight_decay : float, default=0.01
         Weight decay of AdamW, per unit of `learning_rate`.
     max_epochs : int, default=100
-        Budget of passes over the bags.
+        Maximum number of passes over the bags (epochs).
     batch_size : int, default=8
         Bags per step; their gradients are summed.
     validation_fraction : float or None, default=0.2

@@ -81,7 +81,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel); one machine for two classes, else one each.
     support_ : ndarray of shape (n_support,)
-        Which training instances carry weight (other kernels).
+        Training instances with non-zero weight (other kernels).
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         Those instances.
     dual_coef_ : ndarray of shape (n_machines, n_support)

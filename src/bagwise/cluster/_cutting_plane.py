@@ -35,7 +35,7 @@ class CuttingPlaneMMC(TwoWayClusterer):
         The first labels: those of (kernel) k-means, or of twenty random balanced labelings the one
         best aligned with the kernel.
     max_iter : int, default=100
-        Most rounds.
+        Maximum number of iterations.
     tol : float, default=1e-4
         By how much the mean slack may exceed that of the cuts, and relative decrease of the
         objective to stop at.
@@ -50,7 +50,7 @@ class CuttingPlaneMMC(TwoWayClusterer):
     coef_ : ndarray of shape (1, n_features)
         The weights of the features (linear kernel).
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        The training rows that carry weight (other kernels); `support_` are their positions.
+        Training rows with non-zero weight (other kernels); `support_` are their positions.
     dual_coef_ : ndarray of shape (1, n_support)
         Their weights.
     gamma_ : float

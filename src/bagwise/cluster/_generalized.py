@@ -49,7 +49,7 @@ class GeneralizedMMC(TwoWayClusterer):
     coef_ : ndarray of shape (1, n_features)
         The weights of the features (linear kernel).
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        The training rows that carry weight (other kernels); `support_` are their positions.
+        Training rows with non-zero weight (other kernels); `support_` are their positions.
     dual_coef_ : ndarray of shape (1, n_support)
         Their weights.
     gamma_ : float

@@ -43,7 +43,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
     n_init : int, default=10
         Number of starts; the best outcome is kept.
     max_iter : int, default=300
-        Most rounds of a start.
+        Maximum number of iterations per initialisation.
     random_state : int, RandomState or None, default=None
         For the first labels.
     {verbose}

@@ -73,7 +73,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     coef_ : ndarray of shape (1, n_features)
         The weights of the features (linear kernel); of the first cut, as all that follows.
     support_ : ndarray of shape (n_support,)
-        Which training rows carry weight (other kernels).
+        Training rows with non-zero weight (other kernels).
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         Those rows.
     dual_coef_ : ndarray of shape (1, n_support)

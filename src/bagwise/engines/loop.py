@@ -40,7 +40,7 @@ def iterate(
     step : callable
         ``step(memory)`` makes one iteration and tells whether it was the last.
     max_iter : int
-        Budget of iterations.
+        Maximum number of iterations.
     track : callable, default=iter
         Wraps the iterations, to show progress.
     checkpoint : Checkpoint, default=None

@@ -103,7 +103,7 @@ class DifferenceDisplay(AxesDisplay):
 class RankDisplay(AxesDisplay):
     """Show the mean ranks of models over several data sets: a critical-difference diagram.
 
-    A bar joins models that the Nemenyi test cannot tell apart. Make one with `from_ranks`.
+    A bar joins models that do not differ significantly (Nemenyi test). Make one with `from_ranks`.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ def instance_table(
         Names to show instead of the values of ``classes_``, in their order.
     background_above : float, default=None
         For a model with background: the probability above which an instance is called so. By
-        default where background is likelier than every class.
+        default if background is more probable than every class.
 
     Returns
     -------
@@ -220,7 +220,7 @@ def annotation_table(
     background_above: float | None = None,
     probabilities: bool = False,
 ) -> Columns:
-    """Collect the likeliest label of each instance, given the label set of its bag.
+    """Collect the most probable label of each instance, given the label set of its bag.
 
     Parameters
     ----------
@@ -234,14 +234,14 @@ def annotation_table(
         Known labels of instances, None where a label is not known.
     background_above : float, default=None
         For a model with background: the probability above which an instance is called so. By
-        default where background is likelier than every label.
+        default if background is more probable than every label.
     probabilities : bool, default=False
         Whether to add a column ``probability_<label>`` for each label.
 
     Returns
     -------
     dict of str to ndarray of shape (n_instances,)
-        ``bag``, ``row``, ``label``, its ``probability``, ``runner_up`` (the likeliest of the
+        ``bag``, ``row``, ``label``, its ``probability``, ``runner_up`` (the most probable of the
         others), ``runner_up_probability`` and, for a model with background,
         ``background_probability``.
     """

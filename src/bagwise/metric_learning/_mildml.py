@@ -41,7 +41,7 @@ class MildML(MetricLearner):
         How many pairs of bags are looked at, half of each kind, drawn once; all where there are
         no more.
     max_iter : int, default=500
-        Budget of L-BFGS.
+        Maximum number of L-BFGS iterations.
     tol : float, default=1e-6
         Relative decrease of the objective at the end.
     random_state : int, RandomState or None, default=None

@@ -216,7 +216,7 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
     n_init : int, default=1
         How many starts, all but the first at random; the best objective is kept.
     max_iter : int, default=100
-        Budget of each start.
+        Maximum number of iterations per initialisation.
     gamma : float, default=None
         Width of the kernel; ``1 / n_features``, and 1 for "chi2", by default.
     degree, coef0 : float, default=3, 1.0

@@ -37,7 +37,7 @@ class MultiInstanceKMeans(LabelAssigner):
     n_init : int, default=1
         How many starts, all but the first at random; the best objective is kept.
     max_iter : int, default=100
-        Budget of each start.
+        Maximum number of iterations per initialisation.
     random_state : int, RandomState or None, default=None
         For random starts.
     {verbose}

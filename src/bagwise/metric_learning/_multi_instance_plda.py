@@ -66,7 +66,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         by the oracle approximating shrinkage, or by a given share. 0 is the estimate of maximum
         likelihood.
     max_iter : int, default=100
-        Budget of iterations.
+        Maximum number of iterations.
     tol : float, default=1e-3
         Stop when the probabilities of an instance change by less, on average.
     {checkpoint}

@@ -22,7 +22,7 @@ def one_error(label_sets: ArrayLike, scores: ArrayLike) -> float:
     Parameters
     ----------
     label_sets : array-like or sparse of shape (n_bags, n_classes)
-        1 where the bag carries the label, 0 where not; a row of -1 leaves the bag out.
+        1 if the bag has the label, else 0; a row of -1 leaves the bag out.
     scores : array-like of shape (n_bags, n_classes)
         The higher, the more likely. Only their order inside a row matters; infinities are fine.
 
@@ -62,7 +62,7 @@ def coverage(label_sets: ArrayLike, scores: ArrayLike) -> float:
     Parameters
     ----------
     label_sets : array-like or sparse of shape (n_bags, n_classes)
-        1 where the bag carries the label, 0 where not; a row of -1 leaves the bag out.
+        1 if the bag has the label, else 0; a row of -1 leaves the bag out.
     scores : array-like of shape (n_bags, n_classes)
         The higher, the more likely. Only their order inside a row matters; infinities are fine.
 
@@ -100,7 +100,7 @@ def average_precision(label_sets: ArrayLike, scores: ArrayLike) -> float:
     Parameters
     ----------
     label_sets : array-like or sparse of shape (n_bags, n_classes)
-        1 where the bag carries the label, 0 where not; a row of -1 leaves the bag out.
+        1 if the bag has the label, else 0; a row of -1 leaves the bag out.
     scores : array-like of shape (n_bags, n_classes)
         The higher, the more likely. Only their order inside a row matters; infinities are fine.
 

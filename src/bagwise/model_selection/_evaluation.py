@@ -92,7 +92,7 @@ def evaluate(
         A number of folds, which are shuffled and, for labels, stratified; or folds as in
         scikit-learn.
     repeats : int, default=1
-        How often the folds are drawn anew.
+        Number of repetitions, with new folds.
     groups : array-like of shape (n_bags,), default=None
         Bags of one group stay in one fold: the slides of a patient. A model whose ``fit`` takes
         `groups`, such as `AutoBagClassifier`, has those of its training bags.

@@ -26,7 +26,7 @@ class Ranks:
         The p-value of the Friedman test: are all models equal? NaN for two models, for which the
         test is not defined.
     critical_difference : float
-        Two models whose mean ranks differ by less cannot be told apart (Nemenyi test).
+        Models whose mean ranks differ by less do not differ significantly (Nemenyi test).
     alpha : float
         The level of that test.
     """
@@ -44,7 +44,7 @@ class Ranks:
         return self.ranks.mean(axis=0)
 
     def groups(self) -> list[list[str]]:
-        """The largest groups of models that cannot be told apart, the best first.
+        """The largest groups of models that do not differ significantly, best first.
 
         Returns
         -------

@@ -66,7 +66,7 @@ class SetKernelRegressor(SetKernelMixin, BagRegressorMixin, BagEstimator):
     Attributes
     ----------
     support_bags_ : Bags
-        The training bags that carry weight.
+        Training bags with non-zero weight.
     dual_coef_ : ndarray of shape (1, n_support_bags)
         Their weights.
     nystroem_ : Nystroem

@@ -76,7 +76,7 @@ class GradientS3VM(PartlyLabelledClassifier):
         The weights of the features (linear kernel), or of the Nystroem features; one machine for
         two classes, else one each.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        The training rows that carry weight (other kernels); `support_` are their positions.
+        Training rows with non-zero weight (other kernels); `support_` are their positions.
     dual_coef_ : ndarray of shape (n_machines, n_support)
         Their weights.
     nystroem_ : Nystroem

@@ -50,7 +50,7 @@ class LaplacianSVM(PartlyLabelledClassifier):
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel); one machine for two classes, else one each.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        The training rows that carry weight (other kernels); `support_` are their positions.
+        Training rows with non-zero weight (other kernels); `support_` are their positions.
     dual_coef_ : ndarray of shape (n_machines, n_support)
         Their weights.
     gamma_ : float

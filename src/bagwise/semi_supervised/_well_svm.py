@@ -92,7 +92,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel); one machine for two classes, else one each.
     support_ : ndarray of shape (n_support,)
-        Which training rows carry weight (other kernels).
+        Training rows with non-zero weight (other kernels).
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         Those rows.
     dual_coef_ : ndarray of shape (n_machines, n_support)

@@ -37,7 +37,7 @@ def m3miml(
     C : float
         Cost of a margin missed by 1, per bag.
     tol : float
-        How exactly the margins are met.
+        Tolerance of the margins.
 
     Returns
     -------

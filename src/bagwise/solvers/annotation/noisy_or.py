@@ -58,7 +58,7 @@ def noisy_or_logistic(
     fit_intercept : bool
         Whether b is fitted; it is not penalised.
     max_iter : int
-        Budget of iterations.
+        Maximum number of iterations.
     tol : float
         Largest entry of the gradient, per instance, at the end.
     start : tuple (W, b), default=None

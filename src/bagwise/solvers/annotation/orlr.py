@@ -83,7 +83,7 @@ def ored_logistic(
     solver : {"lbfgs", "em", "gem"}
         L-BFGS on the likelihood, EM with a full M-step, or the paper's EM with one gradient step.
     max_iter : int
-        Budget of iterations.
+        Maximum number of iterations.
     tol : float
         Largest entry of the gradient, per instance, at the end.
     instance_codes : ndarray of int64 of shape (n_instances,), default=None
@@ -302,7 +302,7 @@ def minimise(
     theta : ndarray of shape (n_classes, n_features + 1)
         Where to begin, centred.
     max_iter : int
-        Budget of iterations.
+        Maximum number of iterations.
     tol : float
         Largest entry of the gradient, per instance, at the end.
     track : callable

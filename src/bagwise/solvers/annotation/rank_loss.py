@@ -50,7 +50,7 @@ def rank_loss_sim(
         Whether scores have an intercept: the weight of a constant feature, penalised as the others
         are. Instances are centred then, so that it does not depend on their origin.
     max_iter : int
-        Most rounds.
+        Maximum number of iterations.
     tol : float
         Relative fall of the objective below which the rounds end.
     track : callable, default=iter

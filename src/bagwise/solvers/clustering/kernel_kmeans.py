@@ -97,7 +97,7 @@ def kernel_kmeans(
     n_clusters : int
         How many clusters, at most as many as rows.
     max_iter : int
-        Most rounds.
+        Maximum number of iterations.
 
     Returns
     -------

@@ -269,7 +269,7 @@ def max_margin(
     problem : MarginProblem
         The points and their margins.
     tol : float
-        How exactly the margins are met.
+        Tolerance of the margins.
     start : Start, default=None
         A neighbouring solution, if there is one.
 

@@ -44,7 +44,7 @@ def instance_margin(
     max_iter : int
         Most machines to solve.
     tol : float
-        How exactly the margins are met.
+        Tolerance of the margins.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def bag_margin(
     max_iter : int
         Most machines to solve.
     tol : float
-        How exactly the margins are met.
+        Tolerance of the margins.
     witnesses : ndarray of int of shape (n_positive_bags,), default=None
         The first witness of each positive bag, a row; by default the mean of the bag.
 

@@ -217,7 +217,7 @@ def primal_dual(
     C, mu, rho : float
         Cost of a margin error, penalty of the constraints, its growth per iteration.
     max_iter : int
-        Budget of iterations.
+        Maximum number of iterations.
     tol : float
         Relative tolerance on the constraints.
     exact : bool

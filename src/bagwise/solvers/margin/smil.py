@@ -48,7 +48,7 @@ def sparse_mil(
         Cost of an instance of a negative bag, as a multiple of its C; "auto" is the number
         of positive bags divided by that of negative instances.
     tol : float
-        How exactly the margins are met.
+        Tolerance of the margins.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def balanced_sparse_mil(
     negative_weight : float or "auto"
         As in `sparse_mil`, which ranks the instances.
     tol : float
-        How exactly the margins are met.
+        Tolerance of the margins.
 
     Returns
     -------

@@ -53,7 +53,7 @@ def minimise_norm_ratio(
         The penalty :math:`\tau |U|_F` for U = I, as a share of the sum beside it: directions that
         rows of A never take would have the ratio 0.
     max_iter : int
-        Budget of steps.
+        Maximum number of steps.
     tol : float
         The end comes when a step lowers the ratio by less than this share of it.
 

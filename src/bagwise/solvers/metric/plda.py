@@ -484,7 +484,7 @@ def label_set_plda(
     shrinkage : float or None
         Of S_W towards the variances; None for that of OAS, 0 for maximum likelihood.
     max_iter : int
-        Budget of iterations.
+        Maximum number of iterations.
     tol : float
         Mean change of the posterior of an instance at the end.
     track : callable, default=iter

@@ -92,7 +92,7 @@ def ordinary_svm(space: FeatureSpace, signs: Ints, cost: float, tol: float) -> M
     cost : float
         C.
     tol : float
-        How exactly the margins are met.
+        Tolerance of the margins.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def transductive_svm(
     max_iter : int
         Most machines to solve.
     tol : float
-        How exactly the margins are met.
+        Tolerance of the margins.
 
     Returns
     -------

@@ -72,7 +72,7 @@ def ramp_svm(
     max_iter : int
         Most machines to solve.
     tol : float
-        How exactly the margins are met.
+        Tolerance of the margins.
 
     Returns
     -------
