@@ -50,6 +50,7 @@ CONSTRAINTS: dict[str, list[Any]] = {
     "positive_share": [Interval(Real, 0, 1, closed="neither"), "array-like", None],
     "random_state": ["random_state"],
     "reg": [NOT_NEGATIVE],
+    "select": ["boolean"],
     "threshold": [StrOptions({"auto", "zero", "training", "out_of_fold"})],
     "tol": [POSITIVE],
     "verbose": ["verbose"],

@@ -1,0 +1,7 @@
+"""Row transformers of scikit-learn on instances, and pipelines with methods for instances."""
+
+from bagwise.preprocessing._bag_pipeline import BagPipeline, make_bag_pipeline
+from bagwise.preprocessing._instance_pca import InstancePCA
+from bagwise.preprocessing._instance_transformer import InstanceTransformer
+
+__all__ = ["BagPipeline", "InstancePCA", "InstanceTransformer", "make_bag_pipeline"]

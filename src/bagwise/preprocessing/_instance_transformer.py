@@ -1,0 +1,330 @@
+"""InstanceTransformer: a row transformer of scikit-learn on the instances of bags."""
+
+from dataclasses import KW_ONLY
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import TransformerMixin, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    StandardScaler,
+)
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from bagwise._memory import require_memory
+from bagwise._sklearn import HasMethods
+from bagwise._types import Array
+from bagwise._validation import check_bags, check_length, is_mapped, is_table
+from bagwise.bags import Bags
+from bagwise.base import BagEstimator, fit_method
+from bagwise.base._finite import numerical_errors, quietly, require_finite
+from bagwise.base._fitted_state import FittedState, Model
+from bagwise.base._parameters import POSITIVE, with_parameters
+from bagwise.engines import (
+    by_place,
+    fold_bags,
+    in_blocks,
+    map_bags,
+    map_rows,
+    row_blocks,
+)
+from bagwise.exceptions import InputError
+
+EXACT = (MaxAbsScaler, MinMaxScaler, StandardScaler)  # partial_fit in blocks equals fit
+ROUNDING = 4  # deviations of so many units in the last place are taken for rounding
+
+PASS_THROUGH = FunctionTransformer(accept_sparse=True, feature_names_out="one-to-one")
+
+
+def _inner_has(name: str) -> Any:
+    return lambda self: hasattr(self._inner, name)
+
+
+@with_parameters
+class InstanceTransformer(  # type: ignore[call-arg]
+    TransformerMixin, BagEstimator, auto_wrap_output_keys=None
+):
+    """Apply a scikit-learn transformer to the instances: ``InstanceTransformer(StandardScaler())``.
+
+    The transformer is fitted on the flat table of instances; bags stay whole and keep their ids.
+    Bags in, `Bags` out; a 2-D table in, a 2-D table out. A memory-mapped table is read in blocks,
+    if the transformer has ``partial_fit``, and transformed into another one, in a temporary file
+    that is deleted with the last array that refers to it. On a cluster the partitions are
+    transformed where they are.
+
+    A `StandardScaler` does not divide features by their standard deviation if they are constant up
+    to rounding. Missing values (NaN) are refused unless the transformer takes them,
+    such as a `SimpleImputer`, or a pipeline that begins with one.
+
+    Parameters
+    ----------
+    transformer : transformer, default=None
+        Any scikit-learn transformer of rows; None passes the instances through.
+    clip : float, default=None
+        Transformed values are limited to between ``-clip`` and ``clip``: with a `StandardScaler`,
+        standard deviations from the mean. A feature that hardly varies in training can put a new
+        instance thousands of deviations away. None does not limit them.
+
+    Attributes
+    ----------
+    transformer_ : transformer
+        The fitted transformer.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of str
+        Their names, where they had names.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bagwise import Bags
+    >>> from bagwise.preprocessing import InstanceTransformer
+    >>> bags = Bags.from_arrays([[[0.0], [2.0]], [[4.0]]])
+    >>> InstanceTransformer(StandardScaler()).fit_transform(bags).instances.ravel().round(2)
+    array([-1.22,  0.  ,  1.22])
+    """
+
+    _runs_elsewhere = ("cluster",)
+    _value_range = (0.0, np.inf)  # its use is to scale values that others refuse
+
+    _parameter_constraints = {
+        "transformer": [None, HasMethods(["fit", "transform"])],
+        "clip": [None, POSITIVE],
+    }
+
+    transformer: Any = None
+    _: KW_ONLY
+    clip: float | None = None
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"clip": None} | state)  # bagwise 0.1 had no clip
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.transformer is None:
+            tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+            return tags
+        inner = get_tags(self.transformer)
+        tags.input_tags = inner.input_tags
+        tags.input_tags.allow_nan = _takes_nan(self.transformer)
+        tags.target_tags.required = inner.target_tags.required
+        tags.transformer_tags = inner.transformer_tags
+        return tags
+
+    def _fitted_state(self) -> FittedState:
+        return super()._fitted_state() | {"transformer_": Model("transform")}
+
+    @fit_method
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the transformer on the instances.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+        y : array-like of shape (n_bags,), default=None
+            Bag labels, passed to the transformer as the label of each of their instances.
+
+        Returns
+        -------
+        self
+        """
+        bags = self._read(X, reset=True)
+        fresh = clone(PASS_THROUGH if self.transformer is None else self.transformer)
+        y_instances = None if y is None else check_length(np.asarray(y), bags)[bags.bag_index]
+        fitted = by_place(
+            bags, partial(_fitted_here, fresh, y_instances), partial(_fitted_on_workers, fresh)
+        )
+        self.transformer_ = _without_rounding(fitted, bags.dtype)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Transform the instances of each bag.
+
+        Parameters
+        ----------
+        X : Bags or anything accepted as bags
+            The bags.
+
+        Returns
+        -------
+        Bags, or 2-D array for a 2-D table
+        """
+        with_new_rows = partial(self._with_new_rows, as_table=is_table(X))
+        return self._evaluate(X, partial(map_bags, with_new_rows), by_partition=False)
+
+    def _check_bags(self, X: Any) -> Bags:
+        check_is_fitted(self)
+        return self._read(X, reset=False)
+
+    def _with_new_rows(self, bags: Bags, *, as_table: bool = False) -> Any:
+        rows = self._transformed(bags)
+        if as_table:
+            return rows
+        names = None
+        if bags.feature_names is not None and hasattr(self, "get_feature_names_out"):
+            names = self.get_feature_names_out(bags.feature_names)
+        return bags.with_instances(rows, feature_names=names)
+
+    def _transformed(self, bags: Bags) -> Any:
+        def new_rows(rows: Any) -> Any:
+            return _clipped(self.transformer_.transform(rows), self.clip)
+
+        if bags.is_sparse or not in_blocks(bags):
+            return new_rows(_rows(bags))
+        return map_rows(new_rows, bags)
+
+    @available_if(_inner_has("inverse_transform"))
+    def inverse_transform(self, X: Any) -> Any:
+        """Undo `transform`.
+
+        Parameters
+        ----------
+        X : Bags or 2-D array
+            What `transform` gave.
+
+        Returns
+        -------
+        Bags, or 2-D array for a 2-D table
+        """
+        check_is_fitted(self)
+        with numerical_errors(self, X):
+            bags = check_bags(None, X, reset=True)
+            rows = quietly(self.transformer_.inverse_transform, _rows(bags))
+            require_finite(rows, "the result")
+        return rows if is_table(X) else bags.with_instances(rows)
+
+    @available_if(_inner_has("get_feature_names_out"))
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Names of the columns that `transform` gives.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the columns that go in; those seen in `fit` by default.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        if input_features is None:
+            input_features = getattr(self, "feature_names_in_", None)
+        return self.transformer_.get_feature_names_out(input_features)
+
+    @property
+    def _inner(self) -> Any:
+        given = PASS_THROUGH if self.transformer is None else self.transformer
+        return getattr(self, "transformer_", given)
+
+    def _read(self, X: Any, *, reset: bool) -> Bags:
+        return check_bags(self, X, reset=reset, allow_nan=get_tags(self).input_tags.allow_nan)
+
+
+def _takes_nan(transformer: Any) -> bool:
+    """Whether a transformer takes missing values, as its tags or those of its parts declare."""
+    if transformer in (None, "passthrough", "drop"):
+        return transformer == "drop"
+    if isinstance(transformer, FeatureUnion):
+        return all(_takes_nan(part) for _, part in transformer.transformer_list)
+    if isinstance(transformer, ColumnTransformer):
+        return all(_takes_nan(part) for _, part, _ in transformer.transformers)
+    if not isinstance(transformer, Pipeline):
+        return bool(get_tags(transformer).input_tags.allow_nan)
+    for _, step in transformer.steps:
+        if step in (None, "passthrough"):
+            continue
+        if not _takes_nan(step):
+            return False
+        # Scalers pass NaN on to the next step; what else takes it fills it in.
+        if not type(step).__module__.startswith("sklearn.preprocessing."):
+            return True
+    return any(step not in (None, "passthrough") for _, step in transformer.steps)
+
+
+def _fitted_here(transformer: Any, y_instances: Any, bags: Bags) -> Any:
+    """Fit the transformer on the instances; those of a mapped file block by block."""
+    if isinstance(transformer, SimpleImputer) and in_blocks(bags) and not bags.is_sparse:
+        return _imputer_in_blocks(transformer, bags)
+    # Blocks of a fold in memory only where they give the same result.
+    incremental = isinstance(transformer, EXACT) or (
+        is_mapped(bags.source) and hasattr(transformer, "partial_fit")
+    )
+    if bags.is_sparse or not (in_blocks(bags) and incremental):
+        return transformer.fit(_rows(bags), y_instances)
+    for rows, block in row_blocks(bags):
+        part = None if y_instances is None else y_instances[rows]
+        transformer.partial_fit(block, part)
+    return transformer
+
+
+def _imputer_in_blocks(imputer: SimpleImputer, bags: Bags) -> SimpleImputer:
+    """Fit an imputer of means on blocks of rows; scikit-learn's would copy the whole table."""
+    is_plain = imputer.missing_values != imputer.missing_values  # NaN is what is missing
+    if imputer.strategy != "mean" or imputer.add_indicator or not is_plain:
+        require_memory(
+            3.0 * bags.n_instances * bags.n_features * bags.dtype.itemsize,
+            purpose=f"the {imputer.strategy} of {bags.n_features:,} features of "
+            f"{bags.n_instances:,} instances",
+            remedy="impute the mean, which is computed in blocks",
+        )
+        return imputer.fit(np.asarray(bags.instances))
+    sums, counts = np.zeros(bags.n_features), np.zeros(bags.n_features)
+    for _, block in row_blocks(bags):
+        sums += np.nansum(block, axis=0, dtype=np.float64)
+        counts += np.count_nonzero(~np.isnan(block), axis=0)
+    means = np.divide(sums, counts, out=np.full(bags.n_features, np.nan), where=counts > 0)
+    if imputer.keep_empty_features:
+        means[counts == 0] = 0.0
+    # One row of the means has these means: this sets what else an imputer keeps.
+    return imputer.fit(means[None].astype(bags.dtype))
+
+
+def _fitted_on_workers(transformer: Any, bags: Bags) -> Any:
+    """Fit the transformer on the partitions one after the other."""
+    if not get_tags(transformer).requires_fit:
+        return transformer.fit(np.zeros((1, bags.n_features)))
+    if not hasattr(transformer, "partial_fit"):
+        raise InputError(
+            f"{type(transformer).__name__} has no partial_fit and cannot learn from bags on a "
+            "cluster: fit it on bags.collect(), or on some of the bags."
+        )
+    return fold_bags(lambda model, some: model.partial_fit(_rows(some)), transformer, bags)
+
+
+def _without_rounding(transformer: Any, dtype: Any) -> Any:
+    """Let a scaler not divide by a deviation that rounding alone may have made.
+
+    scikit-learn does so for rounding in double precision; values may have been rounded to single.
+    """
+    if isinstance(transformer, StandardScaler) and transformer.with_std:
+        kind = np.finfo(dtype if np.dtype(dtype).kind == "f" else np.float64)
+        rounding = ROUNDING * kind.eps * np.abs(transformer.mean_) + kind.tiny
+        constant = np.sqrt(transformer.var_) <= rounding
+        transformer.scale_ = np.where(constant, 1.0, transformer.scale_)
+    return transformer
+
+
+def _clipped(rows: Any, limit: float | None) -> Any:
+    """Values within plus and minus the limit, of an array, a sparse array or a data frame."""
+    if limit is None:
+        return rows
+    if sparse.issparse(rows):
+        rows = rows.copy()
+        np.clip(rows.data, -limit, limit, out=rows.data)
+        return rows
+    return rows.clip(-limit, limit)
+
+
+def _rows(bags: Bags) -> Any:
+    """The instances for a transformer; sparse ones as a copy, which many insist on writing to."""
+    return bags.instances.copy() if bags.is_sparse else bags.instances
