@@ -1,10 +1,5 @@
 """MINet against networks written as loops in numpy."""
 
-import doctest
-import pickle
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -17,8 +12,8 @@ from bagwise.classification import MINet, _mi_net
 from bagwise.classification._mi_net_training import Architecture
 from bagwise.datasets import make_bags
 from bagwise.exceptions import InputError
-from bagwise.persistence import load_model, save_model
 from checks import OUR_CHECKS, example
+from torch_checks import check_example_of_the_docstring, check_without_torch
 
 torch = pytest.importorskip("torch", reason="MINet is trained with torch")
 
@@ -338,59 +333,15 @@ def test_cuda_gives_the_same_model(level, pooling):
     )
 
 
-WITHOUT_TORCH = """
-import pickle, sys
-import numpy as np
-
-class NoTorch:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "torch":
-            raise ModuleNotFoundError(name, name="torch")
-
-
-sys.meta_path.insert(0, NoTorch())
-from bagwise.exceptions import MissingExtraError
-from bagwise.persistence import load_model
-
-folder = sys.argv[1]
-with open(f"{folder}/bags.pickle", "rb") as file:
-    bags, y = pickle.load(file)
-with open(f"{folder}/model.pickle", "rb") as file:
-    from_pickle = pickle.load(file)
-from_skops, _ = load_model(f"{folder}/model.skops")
-for kind, model in {"pickle": from_pickle, "skops": from_skops}.items():
-    np.save(f"{folder}/{kind}.npy", model.predict_proba(bags))
-try:
-    from_pickle.fit(bags, y)
-except MissingExtraError as error:
-    print(error)
-"""
-
-
 @pytest.mark.parametrize("level", ["instance", "embedding"])
 def test_a_fitted_model_needs_no_torch(level, tmp_path):
     bags, y = example(n_classes=3)
     model = small(level=level, deep_supervision=True).fit(bags, y)
-    (tmp_path / "bags.pickle").write_bytes(pickle.dumps((bags, y)))
-    (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))
-    save_model(model, tmp_path / "model.skops")
-    command = [sys.executable, "-c", WITHOUT_TORCH, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert 'pip install "bagwise[torch]"' in done.stdout
-    for kind in ("pickle", "skops"):
-        found = np.load(tmp_path / f"{kind}.npy")
-        np.testing.assert_allclose(found, model.predict_proba(bags), rtol=1e-12)
-    again, _ = load_model(tmp_path / "model.skops")
-    assert again.get_params() == model.get_params()
+    check_without_torch(model, bags, y, tmp_path)
 
 
 def test_the_example_of_the_docstring_runs():
-    # pytest skips it in the docstring, for it cannot run where torch is absent
-    text = MINet.__doc__.replace("  # doctest: +SKIP", "")
-    example_ = doctest.DocTestParser().get_doctest(text, {}, "MINet", None, None)
-    assert len(example_.examples) == 6
-    assert doctest.DocTestRunner().run(example_).failed == 0
+    check_example_of_the_docstring(MINet, n_lines=6)
 
 
 def test_columns_in_reverse_order_of_memory():

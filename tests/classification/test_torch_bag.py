@@ -1,6 +1,5 @@
 """TorchBagClassifier: modules of the user, trained bag by bag."""
 
-import doctest
 import pickle
 
 import numpy as np
@@ -15,6 +14,7 @@ from bagwise.exceptions import InputError, ModelFileError, SparseInputError
 from bagwise.persistence import save_model
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from checks import OUR_CHECKS, example
+from torch_checks import check_example_of_the_docstring
 
 torch = pytest.importorskip("torch", reason="TorchBagClassifier trains torch modules")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -219,10 +219,7 @@ def test_it_is_pickled_and_refused_as_a_skops_file(tmp_path):
 
 
 def test_the_example_of_the_docstring_runs():
-    text = TorchBagClassifier.__doc__.replace("  # doctest: +SKIP", "")
-    example_ = doctest.DocTestParser().get_doctest(text, {}, "TorchBagClassifier", None, None)
-    assert len(example_.examples) == 6
-    assert doctest.DocTestRunner().run(example_).failed == 0
+    check_example_of_the_docstring(TorchBagClassifier, n_lines=6)
 
 
 def test_it_trains_the_network_of_attention_mil():
