@@ -170,7 +170,7 @@ def test_columns_of_a_table_of_labels_are_kept_for_each_instance(molecules):
         }
     )
     words = {"bag": "molecule", "label": "y", "labels": about, "meta": ["lab"]}
-    with pytest.warns(DataWarning, match="nothing about 1 of 12 bags"):
+    with pytest.warns(DataWarning, match="no entry for 1 of 12 bags"):
         data = read_bags(frame, **words)
     expected = [dict(zip(about.molecule, about.lab, strict=True)).get(m) for m in frame.molecule]
     assert data.meta["lab"].tolist() == expected

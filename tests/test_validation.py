@@ -185,7 +185,7 @@ def test_unknown_label_sets_differ_from_empty_ones(bags):
 @pytest.mark.parametrize(
     ("y", "message"),
     [
-        ([{"x"}, {"q"}, set()], r"bag 1 \('b'\) carries the unknown label 'q'"),
+        ([{"x"}, {"q"}, set()], r"bag 1 \('b'\) has the unknown label 'q'"),
         ([{"x"}, set()], "2 labels for 3 bags"),
         ([[0, 1, 0]] * 3, "3 columns for 2 classes"),
         ([[0, 1], [0, 2], [1, 0]], r"bag 1 \('b'\) is \[0, 2\]: expected 0 and 1"),
@@ -292,7 +292,7 @@ def test_rows_have_narrow_indices(rng):
         (np.array([(1, 2.0), (0, 1.0)], dtype=[("a", int), ("b", float)]), "one field"),
         (np.array([1j, 0]), "type complex128"),
         (iter([0, 1]), r"iterator .* list\(y\)"),
-        (np.array([1e300, 0.0]), r"1e\+300, which is no name"),
+        (np.array([1e300, 0.0]), r"1e\+300, which is not a class name"),
     ],
 )
 def test_labels_of_odd_types_are_refused(y, message):

@@ -276,8 +276,8 @@ class Bags:
             found = [str(names[j]) for j in bag_level_features(bags.instances, bags.offsets)]
             if found:
                 warn_user(
-                    f"{quoted(found)}: constant within every bag, and different between bags, as "
-                    "labels are. Name the feature columns with features=[...].",
+                    f"{quoted(found)}: constant within every bag and different between bags, so "
+                    "probably labels or metadata. Name the feature columns with features=[...].",
                     DataWarning,
                 )
         return bags
@@ -770,8 +770,8 @@ def _without_metadata(table: Any, names: list[str], groups: Array) -> list[str]:
     if not left_out or not features:
         return names
     warn_user(
-        f"{quoted([str(name) for name in left_out])}: left out as ids or times, which are no "
-        "features. Name the feature columns with features=[...] to use them.",
+        f"{quoted([str(name) for name in left_out])}: left out, because these are ids or times "
+        "and not features. Name the feature columns with features=[...] to use them.",
         DataWarning,
     )
     return features

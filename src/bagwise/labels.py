@@ -130,8 +130,8 @@ class Labels:
             for label in labels:
                 if _python(label) not in column:
                     raise LabelError(
-                        f"{name_of(i)} carries the unknown label {label!r}, which is not among "
-                        f"the classes: the classes are {short_list(classes)}."
+                        f"{name_of(i)} has the unknown label {label!r}, which is not among the "
+                        f"classes: the classes are {short_list(classes)}."
                     )
                 indicator[i, column[_python(label)]] = 1
         return cls("sets", classes, indicator=indicator)
@@ -499,8 +499,8 @@ def check_table_size(n_bags: int, n_classes: int) -> None:
     if n_bags * n_classes > LARGEST_TABLE:
         raise LabelError(
             f"the label sets of {n_bags:,} bags with {n_classes:,} classes make a table of "
-            f"{n_bags * n_classes / 1e9:.1f} GB: leave out labels that few bags carry, or work on "
-            "fewer bags at a time."
+            f"{n_bags * n_classes / 1e9:.1f} GB: leave out rare labels, or work on fewer bags at "
+            "a time."
         )
 
 

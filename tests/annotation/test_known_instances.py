@@ -292,7 +292,9 @@ class TestDoor:
         bags = Bags(bags.instances, bags.offsets, ids=[f"rec{i}" for i in range(len(bags))])
         bag = np.flatnonzero((bags.sizes >= 3) & (sets[:, 0] == 0))[0]
         known[bags.offsets[bag] : bags.offsets[bag] + 3] = -1, -1, 0
-        match = rf"instance 2 of bag {bag} \('rec{bag}'\) is given the label 0, .*not carry"
+        match = (
+            rf"instance 2 of bag {bag} \('rec{bag}'\) is given the label 0, .*not in the label set"
+        )
         with pytest.raises(LabelError, match=match):
             ORedLogisticRegression().fit(bags, sets, instance_labels=known)
         model = ORedLogisticRegression().fit(bags, sets)

@@ -153,7 +153,7 @@ def test_7_a_constant_column_changes_nothing(solver, convert):
     np.testing.assert_allclose(extended.intercept_, plain.intercept_, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:pdMISVM ended no better")  # far from standardised
+@pytest.mark.filterwarnings("ignore:pdMISVM did not improve")  # far from standardised
 @pytest.mark.parametrize("solver", ["exact", "inexact"])
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_8_single_precision_is_finite_and_agrees(solver, scale):
@@ -302,7 +302,7 @@ def test_the_budget_running_out_is_told():
         PrimalDualMISVM(max_iter=3).fit(*example())
 
 
-@pytest.mark.filterwarnings("ignore:pdMISVM ended no better")
+@pytest.mark.filterwarnings("ignore:pdMISVM did not improve")
 @pytest.mark.parametrize("solver", ["exact", "inexact"])
 def test_edges(solver):
     rng = np.random.default_rng(0)

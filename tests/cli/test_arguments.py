@@ -42,7 +42,7 @@ def test_swapped_arguments_are_accepted(run, model, slides, tmp_path):
     result = run("report", slides, model, "-o", tmp_path / "page.html")
     assert result.exit_code == 0, result.stderr
     refused = run("predict", slides, model, "-o", slides, "--force")
-    assert "is what is read" in refused.stderr
+    assert "is an input file" in refused.stderr
 
 
 def test_a_file_of_another_kind_is_named(run, model, slides, tmp_path):

@@ -327,7 +327,7 @@ def test_what_is_read_is_never_overwritten(run, slides):
     model = slides.parent / "m.skops"
     result = run("fit", slides, *COLUMNS, "-m", "nsk", "-o", slides, "--force")
     assert result.exit_code == 2
-    assert "is what is read" in result.stderr
+    assert "is an input file" in result.stderr
     assert run("fit", slides, *COLUMNS, "-m", "nsk", "-o", model).exit_code == 0
     saved = model.read_bytes()
     for output in (slides, model):

@@ -191,7 +191,7 @@ def test_media_come_from_the_folder_of_the_table(run, slides, model, page):
     ("words", "told"),
     [
         (("--image", "nothing"), "there is no column 'nothing'"),
-        (("--image", "patient"), "'p0' is no image a page can show"),
+        (("--image", "patient"), "'p0' is not a file that a page can show as image"),
         (("--box", "x,y"), "expected four columns"),
         (("--group", "nothing"), "no column 'nothing'"),
         (("--label", "nothing"), "no column 'nothing'"),
@@ -215,7 +215,7 @@ def test_nothing_is_overwritten(run, slides, model, page):
         before = read.read_bytes()
         result = run("report", model, slides, "-o", read, "--force")
         assert result.exit_code == 2
-        assert "is what is read" in result.stderr
+        assert "is an input file" in result.stderr
         assert read.read_bytes() == before
     assert run("report", model, slides, "-o", page, "--force").exit_code == 0
 

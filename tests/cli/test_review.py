@@ -248,10 +248,10 @@ class TestReview:
             "two models": (model, table, "--model", model),
             "no model file": (table, "--model", tmp_path / "none.skops"),
             "no file or folder": (tmp_path / "none.csv", "--model", model),
-            "does not say how sure": (table, "--model", other),
+            "has no probabilities of instances": (table, "--model", other),
             "exclude each other": (table, "--model", model, "--image", "clip", "--text", "clip"),
             "no column 'klip'": (table, "--model", model, "--audio", "klip"),
-            "is what is read": (table, "--model", model, "-o", table),
+            "is an input file": (table, "--model", model, "-o", table),
             "file is not a database": (table, "--model", model, "-o", tmp_path / "x.txt"),
         }
         (tmp_path / "x.txt").write_text("a text that somebody wants to keep")

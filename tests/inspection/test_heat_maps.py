@@ -87,7 +87,7 @@ def test_of_several_classes_the_predicted_one_is_shown(bags):
         for k, label in enumerate("abc"):
             values = placed_scores(model, bag, label=label).values
             np.testing.assert_array_equal(values, all_classes[:, k])
-    with pytest.raises(LabelError, match="knows no label 'd'"):
+    with pytest.raises(LabelError, match="has no label 'd'"):
         placed_scores(model, bags[:1], label="d")
 
 

@@ -184,7 +184,7 @@ def test_a_folder_of_detections_and_species_nobody_heard(tmp_path):
         ("a.birdnet.embeddings.txt", "0\t3\t1,2\n3\t6\t1\n", "clip 1 of"),
         ("a.birdnet.embeddings.txt", "0 3 1,2\n", "expected a start, an end and numbers"),
         ("a.birdnet.embeddings.txt", "\n", "every file is empty"),
-        ("a.txt", "Selection\tView\n1\t1\n", "is no table of BirdNET-Analyzer"),
+        ("a.txt", "Selection\tView\n1\t1\n", "is not a table of BirdNET-Analyzer"),
         ("a.txt", TABLE, "lists no detection"),
         ("a.txt", f"{TABLE}1\tS\t1\tx\t3\t0\t1\tWren\tw\t0.5\ta\t0\n", "line 2 of"),
     ],

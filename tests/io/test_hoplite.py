@@ -137,7 +137,7 @@ def test_what_cannot_be_read_is_refused(tmp_path):
     key = content.index(struct.pack("<Qh", 5, 2))
     renamed = content[:key] + b"\x09" + content[key + 1 :]
     damage = {
-        "no index of USearch": content[: at + 3],
+        "not a USearch index": content[: at + 3],
         "another length": content[:-1],
         "could not be read": content[: at + 70],
         "another type": other_type,
@@ -152,7 +152,7 @@ def test_what_cannot_be_read_is_refused(tmp_path):
         read_bags(folder)
     other = tmp_path / "other.sqlite"
     sqlite3.connect(other).executescript("CREATE TABLE decisions (bag TEXT)").connection.close()
-    with pytest.raises(FileFormatError, match=r"no database of Perch-Hoplite.*decisions"):
+    with pytest.raises(FileFormatError, match=r"not a Perch-Hoplite database.*decisions"):
         read_bags(other)
     other.write_bytes(b"not a database")
     with pytest.raises(FileFormatError, match="could not be read"):

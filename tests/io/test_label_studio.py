@@ -169,8 +169,8 @@ def test_the_annotation_that_counts(tmp_path, task, expected):
         (json.dumps([exported({"choices": ["a"]}, bag=None)]), "the bag None"),
         (json.dumps([exported({"choices": ["a"]}, size="many")]), "size 'many'"),
         (json.dumps([exported({"result": "wren"})]), "its result is no list"),
-        (json.dumps([{"data": {}, "annotations": "wren"}]), "its annotations are no list"),
-        (json.dumps([exported({"choices": ["a"]}) | {"data": 3}]), "its data are no object"),
+        (json.dumps([{"data": {}, "annotations": "wren"}]), "its annotations are not a list"),
+        (json.dumps([exported({"choices": ["a"]}) | {"data": 3}]), "its data are not an object"),
     ],
 )
 def test_odd_exports_are_refused(tmp_path, text, message):

@@ -344,7 +344,7 @@ def test_labels_from_elsewhere(table, tmp_path):
         "good",
         "bad",
     ]
-    with pytest.raises(LabelError, match="nothing about 1 of 3 bags, such as 's3'"):
+    with pytest.raises(LabelError, match="no entry for 1 of 3 bags, such as 's3'"):
         read_bags(table, labels={"s1": 0, "s2": 1}, missing="error", **features)
     with pytest.raises(InputError, match="name the column of its labels with label="):
         read_bags(table, labels=path, bag="slide", features=["red"])
@@ -361,7 +361,7 @@ def test_bags_that_the_labels_do_not_mention(table, tmp_path, kind):
         labels = path
     features = {"bag": "slide", "features": ["red"], "labels": labels}
     whole = read_bags(table, bag="slide", features=["red"]).bags
-    with pytest.warns(DataWarning, match="nothing about 1 of 3 bags, such as 's1': they"):
+    with pytest.warns(DataWarning, match="no entry for 1 of 3 bags, such as 's1': they"):
         data = read_bags(table, **features)
     assert dict(zip(data.bags.ids.tolist(), data.y.tolist(), strict=True)) == {
         "s1": -1,
@@ -372,7 +372,7 @@ def test_bags_that_the_labels_do_not_mention(table, tmp_path, kind):
     assert sorted(data.bags.ids.tolist()) == ["s2", "s3"]
     for name, bag in zip(data.bags.ids, data.bags, strict=True):
         np.testing.assert_array_equal(bag, whole[whole.ids.tolist().index(name)])
-    with pytest.raises(LabelError, match="nothing about 1 of 3 bags"):
+    with pytest.raises(LabelError, match="no entry for 1 of 3 bags"):
         read_bags(table, missing="error", **features)
     with pytest.raises(InputError, match="missing='maybe': expected one of unlabelled"):
         read_bags(table, missing="maybe", **features)
@@ -380,7 +380,7 @@ def test_bags_that_the_labels_do_not_mention(table, tmp_path, kind):
 
 def test_labels_of_other_bags_alone_are_an_error(table):
     for missing in ("unlabelled", "drop", "error"):
-        with pytest.raises(LabelError, match="nothing about any of the 3 bags"):
+        with pytest.raises(LabelError, match="no entry for any of the 3 bags"):
             read_bags(
                 table, bag="slide", features=["red"], labels={"t1": 0, "t2": 1}, missing=missing
             )

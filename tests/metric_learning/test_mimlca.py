@@ -351,7 +351,7 @@ def test_bags_without_labels_stay_unassigned():
     parts = bags.split(MIMLCA().fit(bags, label_sets).assignments_)
     assert (parts[3] == -1).all()
     assert (parts[4] == -1).all()
-    with pytest.raises(LabelError, match="no bag carries a label"):
+    with pytest.raises(LabelError, match="no bag has a label"):
         MIMLCA().fit(bags, np.zeros_like(label_sets))
 
 

@@ -390,7 +390,7 @@ def test_bags_of_unknown_label_set_do_not_count():
     model = MultiInstancePLDA().fit(bags, partly)
     np.testing.assert_allclose(model.components_, expected.components_, atol=1e-9)
     assert (model.assignments_[np.repeat(~known, bags.sizes)] == -1).all()
-    with pytest.raises(LabelError, match="no bag carries a label"):
+    with pytest.raises(LabelError, match="no bag has a label"):
         MultiInstancePLDA().fit(bags, np.zeros_like(label_sets))
 
 

@@ -163,7 +163,7 @@ def test_a_model_of_several_classes_and_one_without_scores(data, tmp_path, no_pi
     HeatMaps(several, bags, coords, label="c", classes=["x", "y", "z"]).save(tmp_path / "c")
     tiles = read_qupath(tmp_path / "c" / "a.geojson")
     assert {name for *_, values in tiles for name in values} == {"score for z", "rank"}
-    with pytest.raises(LabelError, match="knows no label 'd'"):
+    with pytest.raises(LabelError, match="has no label 'd'"):
         HeatMaps(several, bags, coords, label="d").save(tmp_path / "d")
 
 

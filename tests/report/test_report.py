@@ -464,7 +464,9 @@ def test_bad_media_are_told(bags, y, tmp_path):
 
     with pytest.raises(InputError, match=r"media.images has 1 entries for \d+ instances"):
         page(images=["a.png"])
-    with pytest.raises(InputError, match=r"'a.txt' is no image a page can show: expected .png"):
+    with pytest.raises(
+        InputError, match=r"'a.txt' is not a file that a page can show as image: expected .png"
+    ):
         page(images=[tmp_path / "a.txt"] * bags.n_instances)
     with pytest.raises(DataNotFoundError, match="no file"):
         page(images=[tmp_path / "a.png"] * bags.n_instances)

@@ -105,7 +105,7 @@ def test_numbers_as_labels_leave_a_background_called_minus_one_out():
 
 def test_a_model_that_does_not_say_how_sure_it_is():
     _, bags, sets, _ = fitted()
-    with pytest.raises(InputError, match="RankLossSIM does not say how sure"):
+    with pytest.raises(InputError, match="RankLossSIM has no probabilities of instances"):
         ReviewQueue(RankLossSIM().fit(bags, sets), bags, sets)
     with pytest.raises(InputError, match="NoisyOrLogisticRegression cannot hold labels"):
         ReviewQueue(NoisyOrLogisticRegression().fit(bags, sets), bags, sets)

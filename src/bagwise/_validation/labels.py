@@ -258,8 +258,9 @@ def check_instance_labels(
             )
         own = label_sets.classes[label_sets.indicator[bag] == 1]
         raise LabelError(
-            f"{at} is given the label {listed[i]!r}, which its bag does not carry: its labels are "
-            f"{short_list(own)}. Correct the label set of the bag, or the label of the instance."
+            f"{at} is given the label {listed[i]!r}, which is not in the label set of its bag: "
+            f"its labels are {short_list(own)}. Correct the label set of the bag, or the label of "
+            "the instance."
         )
     return Labels("instances", classes, codes)
 
@@ -283,7 +284,7 @@ def check_label(label: Any, classes: Array) -> int:
     found = [i for i, known in enumerate(classes) if known == label]
     if not found:
         raise LabelError(
-            f"the model knows no label {label!r}: its classes are {short_list(classes)}."
+            f"the model has no label {label!r}: its classes are {short_list(classes)}."
         )
     return found[0]
 
@@ -375,8 +376,8 @@ def _classes_of(labels: Array, min_classes: int, hint: str = "") -> tuple[Array,
     """The distinct labels, sorted, and the position of each label among them."""
     if labels.dtype.kind == "f" and np.abs(labels).max(initial=0) > LARGEST_WHOLE:
         raise LabelError(
-            f"Unknown label type: y holds the number {np.abs(labels).max():.3g}, which is no name "
-            "of a class: give text or small whole numbers."
+            f"Unknown label type: y holds the number {np.abs(labels).max():.3g}, which is not a "
+            "class name: give text or small whole numbers."
         )
     try:
         if labels.dtype != object:  # scikit-learn knows no tuples as labels

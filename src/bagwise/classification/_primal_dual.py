@@ -412,7 +412,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         elif self.pos_label is not None:
             raise InputError(
                 f"pos_label={self.pos_label!r} belongs to assumption='standard': with "
-                "assumption='classes' each class has evidence of its own."
+                "assumption='classes' each class has its own hyperplane."
             )
         elif self.threshold == "training":
             raise InputError(
@@ -446,8 +446,8 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
         objective_of_zero = self.C * terms * weights.sum()
         if result.converged and not self.polish and self.objective_curve_[-1] >= objective_of_zero:
             warn_user(
-                "pdMISVM ended no better than W = 0, a model that knows nothing: standardise the "
-                "instances, or try another C, mu or random_state.",
+                "pdMISVM did not improve on W = 0, a constant model: standardise the instances, "
+                "or try another C, mu or random_state.",
                 ConvergenceWarning,
             )
 

@@ -128,7 +128,7 @@ def read_known(path: Path | None, estimator: Any, method: str) -> Known | None:
         found = Known(selections=[each for each in selections if not each.is_guess])
         n_guesses = len(selections) - len(found.selections)
         if n_guesses:
-            note(f"{n_guesses} labels in {path} are as bagwise wrote them and do not count.")
+            note(f"{n_guesses} labels in {path} were not changed and are ignored.")
     elif name.endswith((".json", ".jsonl")):
         with format_errors(path):
             entries = read_lines(path) if name.endswith("l") else read_annotated(path)

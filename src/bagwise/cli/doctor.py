@@ -66,7 +66,7 @@ def doctor(json: options.Json = False) -> None:
         note(f"Broken: {fault}")
     if broken:
         raise typer.Exit(1)
-    note("All that the core needs works.")
+    note("The installation works.")
 
 
 def _versions(broken: list[str]) -> dict[str, str]:

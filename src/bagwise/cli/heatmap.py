@@ -79,7 +79,7 @@ def heatmap(
     """
     model, file = options.model_and_file(model, file)
     if columns.merge is not None:
-        raise InputError("--merge has no meaning here: a heat map is of one slide.")
+        raise InputError("--merge cannot be used here: a heat map shows one slide.")
     from bagwise.cli.reading import labels_for, open_model, read_for_model
     from bagwise.cli.report import seen_in_training
     from bagwise.extras import import_extra

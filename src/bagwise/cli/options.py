@@ -497,9 +497,9 @@ class Columns:
                 "label= and label_set= exclude each other: a bag has one or the other."
             )
         if self.missing is not None and self.labels is None:
-            raise InputError("missing= is about bags that a table of labels= does not mention.")
+            raise InputError("missing= needs labels=: it is for bags that are not in that table.")
         if not self.separator:
-            raise InputError("separator= is empty: give what stands between the labels of a set.")
+            raise InputError("separator= is empty: give the text between the labels of a set.")
 
 
 def _split(names: list[str] | None) -> list[str]:

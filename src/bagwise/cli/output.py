@@ -233,10 +233,10 @@ def noting_compilation() -> Iterator[None]:
         from bagwise.compiled.compilation import cache_folder
 
         note(
-            "Some of that time went into compiling for this machine: next time it is faster."
+            "Part of this time was compilation for this machine: the next run is faster."
             if cache_folder()
-            else "Some of that time went into compiling, and no folder can be written to keep the "
-            "result. Set NUMBA_CACHE_DIR to one that can."
+            else "Part of this time was compilation, and no writable folder was found to keep "
+            "the result. Set NUMBA_CACHE_DIR to one."
         )
 
 
@@ -317,7 +317,8 @@ def refuse_existing(paths: Iterable[Path], *, force: bool, inputs: Iterable[Path
     for path in paths:
         if path.resolve() in read:
             raise OutputExistsError(
-                f"{path} is what is read: write to another file. --force does not change that."
+                f"{path} is an input file: write to another file. --force does not overwrite "
+                "inputs."
             )
         check_output(path, force=force)
 

@@ -70,8 +70,8 @@ def note_width(bags: Bags, pca: int | str | None) -> None:
     """
     if pca is None and not bags.is_sparse and bags.n_features > max(_WIDE, 2 * len(bags)):
         warning(
-            f"{bags.n_features} features are many for {len(bags)} bags, and a method may learn "
-            "their noise: try --pca auto."
+            f"{bags.n_features} features are many for {len(bags)} bags, and a method may overfit: "
+            "try --pca auto."
         )
 
 

@@ -136,10 +136,12 @@ def review(
         )
     bags, known = data.bags, labels_for(fitted, data, facts)
     if known is None:
-        note("No label of a bag is known: every label is a choice.")
+        note("The bags have no known labels: the page offers every label.")
     estimator, seen = instance_model(fitted, bags)
     if seen is None:
-        raise InputError(f"{model} says nothing about instances: review a model of -m orlr.")
+        raise InputError(
+            f"{model} has no probabilities of instances: review a model fitted with -m orlr."
+        )
     decided = read_corrections(sidecar) if sidecar.exists() else []
     changed = read_set_corrections(sidecar) if sidecar.exists() else []
     with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
@@ -196,9 +198,11 @@ def _arguments(
     if second is not None:
         return options.model_and_file(first, second)
     if options.is_model(first):
-        raise InputError(f"which file was {first} fitted on? Write: bagwise review MODEL FILE.")
+        raise InputError(
+            f"the file that {first} was fitted on is missing: write bagwise review MODEL FILE."
+        )
     if not exporting:
-        raise InputError("which model is unsure? Write: bagwise review MODEL FILE.")
+        raise InputError("the model is missing: write bagwise review MODEL FILE.")
     return first, first  # only the file is used
 
 
@@ -274,8 +278,7 @@ def _export(sidecar: Path, table: Path, *, force: bool) -> dict[str, Any]:
     kind = table.suffix.lower()
     if kind not in (".csv", ".tsv", ".parquet", ".pq", ".json", ".jsonl"):
         raise InputError(
-            f"corrections go into .parquet, .csv, .tsv, .json or .jsonl, and {table.name!r} is "
-            "none."
+            f"--export {table.name}: expected a .parquet, .csv, .tsv, .json or .jsonl file."
         )
     sets = read_set_corrections(sidecar)
     ending = ".csv" if kind in (".json", ".jsonl") else table.suffix

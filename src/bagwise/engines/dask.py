@@ -368,7 +368,7 @@ class _MappedRows:
         bags = Bags(table, self.offsets, self.ids, feature_names=self.feature_names)
         if digest(bags) != self.sample:
             raise InputError(
-                f"{self.path} has another content than when it was mapped: map it anew, and "
-                "distribute the bags again."
+                f"{self.path} has changed since it was mapped: map it again, and distribute the "
+                "bags again."
             )
         return bags

@@ -67,7 +67,7 @@ def check_mapped_size(table: Array) -> None:
     if size < end:
         raise InputError(
             f"the file {origin.filename} has become shorter: it has {size} bytes, and the mapped "
-            f"instances end at byte {end}. Write it again, and map it anew."
+            f"instances end at byte {end}. Write it again, and map it again."
         )
 
 

@@ -59,7 +59,7 @@ def doubted_bags(model: Any, X: Any, label_sets: Any) -> Columns:
         )
     if estimator.missing_ == estimator.spurious_ == 0:
         raise InputError(
-            "the model takes all label sets for right: fit it with missing='learn' and "
+            "the model assumes that all label sets are right: fit it with missing='learn' and "
             "spurious='learn'."
         )
     sets = check_label_sets(label_sets, seen, classes=estimator.classes_).indicator

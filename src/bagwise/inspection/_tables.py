@@ -188,7 +188,7 @@ def key_instance_table(model: Any, X: Any, *, label: Any = None) -> Columns:
     """
     estimator, bags = instance_model(model, X)
     if bags is None or not hasattr(estimator, "key_instances"):
-        raise InputError(f"{type(estimator).__name__} names no key instances.")
+        raise InputError(f"{type(estimator).__name__} has no key instances.")
     if predicts_numbers(estimator):
         if label is not None:
             raise InputError(f"label={label!r} is for classifiers: a regressor has no labels.")

@@ -187,8 +187,9 @@ def _rows(path: Path, root: Path) -> Iterator[tuple[str, float, float, str, floa
         clips, perch = clip_columns(names), _perch_columns(names)
         if not is_result(names):
             raise FileFormatError(
-                f"{path} is no table of BirdNET-Analyzer: expected the columns Start (s), End (s), "
-                f"Common name and Confidence, or those of a selection table; it has {names[:10]}."
+                f"{path} is not a table of BirdNET-Analyzer: expected the columns Start (s), End "
+                "(s), Common name and Confidence, or those of a selection table; it has "
+                f"{names[:10]}."
             )
         species = next((name for name in _SPECIES if name in names), "")
         for row in reader:

@@ -66,8 +66,8 @@ def format_of(path: Path, format: str | None, *, writing: bool = False) -> str:
         return "birdnet" if _holds_birdnet(path) else "hdf5"
     every = ", ".join(ending for endings in FORMATS.values() for ending in endings)
     raise FileFormatError(
-        f"{path} has an ending bagwise does not know: expected {every} or a folder of HDF5 "
-        f"files; or pass format= ({', '.join(FORMATS)})."
+        f"{path} has an unknown suffix: expected {every} or a folder of HDF5 files; or pass "
+        f"format= ({', '.join(FORMATS)})."
     )
 
 

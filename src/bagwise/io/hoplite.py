@@ -111,7 +111,7 @@ def _windows(database: Path) -> tuple[Ints, dict[str, list[Any]], bool]:
             blobs = ("embedding",) in named.fetchall()
         else:
             raise FileFormatError(
-                f"{database} is no database of Perch-Hoplite: expected the tables recordings and "
+                f"{database} is not a Perch-Hoplite database: expected the tables recordings and "
                 f"windows; it has {', '.join(sorted(tables)) or 'none'}."
             )
         length = _length(connection) if offset_type == "<f2" else _LENGTH
@@ -210,7 +210,7 @@ def _index(path: Path) -> tuple[Array, Array]:
     rows, n_bytes = numbers(0, "<u4", 2)
     head = 8 + rows * n_bytes
     if bytes(content[head : head + 7]) != b"usearch":
-        raise FileFormatError(f"{path} is no index of USearch, or it is damaged.")
+        raise FileFormatError(f"{path} is not a USearch index, or it is damaged.")
     kinds = content[head + 14 : head + 17].tolist()
     if kinds != [_FLOAT16, _UINT64, _UINT32] or n_bytes == 0 or n_bytes % 2:
         raise FileFormatError(

@@ -206,7 +206,7 @@ def read_annotated(path: Path) -> list[InstanceLabel]:
         )
         if label is not None:
             if not isinstance(data, dict):
-                raise FileFormatError(f"{where}: its data are no object.")
+                raise FileFormatError(f"{where}: its data are not an object.")
             found.append(_known(data, label, where))
     return found
 
@@ -215,14 +215,14 @@ def _annotated_label(task: Mapping[str, Any], where: str) -> str | None:
     """The label of the annotation that counts; None where there is none."""
     annotations = task.get("annotations", [])
     if not isinstance(annotations, list) or not all(isinstance(a, dict) for a in annotations):
-        raise FileFormatError(f"{where}: its annotations are no list of objects.")
+        raise FileFormatError(f"{where}: its annotations are not a list of objects.")
     done = [a for a in annotations if not a.get("was_cancelled") and a.get("result")]
     done.sort(key=lambda a: (bool(a.get("ground_truth")), str(a.get("updated_at") or "")))
     if not done:
         return None
     results = done[-1]["result"]
     if not isinstance(results, list) or not all(isinstance(r, dict) for r in results):
-        raise FileFormatError(f"{where}: its result is no list of objects.")
+        raise FileFormatError(f"{where}: its result is not a list of objects.")
     chosen = [
         r["value"].get("choices")
         for r in results
@@ -271,7 +271,7 @@ def _parsed(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise FileFormatError(f"{where} is no JSON: {error}.") from error
+        raise FileFormatError(f"{where} is not JSON: {error}.") from error
 
 
 def _write(path: Path, items: Iterable[str], *, force: bool) -> None:

@@ -208,8 +208,8 @@ def read_bags(
     ids = [name for name in contents.left_out if is_id_name(name)]
     if ids:
         warn_user(
-            f"{quoted(ids)}: left out as ids, which are no features. Name the feature columns with "
-            "features=[...] to use them, or leave them out with exclude=[...].",
+            f"{quoted(ids)}: left out, because these are ids and not features. Name the feature "
+            "columns with features=[...] to use them, or leave them out with exclude=[...].",
             DataWarning,
         )
     if contents.suspects:
@@ -217,7 +217,7 @@ def read_bags(
     if contents.absent and missing == "unlabelled":
         n, some = len(contents.absent), contents.absent[0]
         warn_user(
-            f"labels= has nothing about {n} of {len(contents.bags)} bags, such as {some!r}: they "
+            f"labels= has no entry for {n} of {len(contents.bags)} bags, such as {some!r}: they "
             "are unlabelled. Leave them out with missing='drop'.",
             DataWarning,
         )
@@ -437,7 +437,7 @@ def _relabel(contents: Contents, request: Request) -> Contents:
     names = [str(name) for name in contents.bags.names[absent].tolist()]
     if names and request.missing == "error":
         raise LabelError(
-            f"labels= has nothing about {len(names)} of {len(contents.bags)} bags, such as "
+            f"labels= has no entry for {len(names)} of {len(contents.bags)} bags, such as "
             f"{names[0]!r}: add them, or choose missing='unlabelled' or missing='drop'."
         )
     if names and request.missing == "drop":
@@ -446,7 +446,7 @@ def _relabel(contents: Contents, request: Request) -> Contents:
         columns = {role: column.take(present) for role, column in columns.items()}
     elif names and (request.group or request.merge):
         raise LabelError(
-            f"labels= has nothing about {len(names)} of {len(contents.bags)} bags, such as "
+            f"labels= has no entry for {len(names)} of {len(contents.bags)} bags, such as "
             f"{names[0]!r}, so their {request.group or request.merge} is unknown: add them, or "
             "leave them out with missing='drop'."
         )
@@ -551,7 +551,7 @@ def _entries(bags: Bags, known: Sequence[str]) -> _Entries:
     rows = np.array([place.get(name, -1) for name in ids], dtype=np.int64)
     if len(rows) and (rows < 0).all():
         raise LabelError(
-            f"labels= has nothing about any of the {len(ids)} bags, such as {ids[0]!r}, but for "
+            f"labels= has no entry for any of the {len(ids)} bags, such as {ids[0]!r}, but for "
             f"{list(known)[:3]} ...: name the column with their ids with id_column=."
         )
     return _Entries(rows, len(known) - len(np.unique(rows[rows >= 0])))

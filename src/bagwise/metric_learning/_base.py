@@ -182,7 +182,7 @@ class LabelAssigner(CentroidPredictor):
         one_each = self.instances_per_label == 1
         candidates = Candidates.from_indicator(bags.offsets, labels.indicator, one_each=one_each)
         if len(candidates.labels) == 0:
-            raise LabelError("no bag carries a label: there is nothing to learn from.")
+            raise LabelError("no bag has a label: there is nothing to learn from.")
         return candidates
 
     def _best_assignment(

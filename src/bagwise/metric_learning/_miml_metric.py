@@ -103,13 +103,13 @@ class MIMLMetric(CentroidPredictor):
         present = np.flatnonzero(sizes)
         if len(present) < 2:
             raise LabelError(
-                f"the bags carry {len(present)} labels (one class only, or none): two are needed."
+                f"the bags have {len(present)} labels (one class only, or none): two are needed."
             )
         carried = labels.indicator[labels.known][:, present]
         if (carried == carried[:, :1]).all():
             raise LabelError(
-                "all labels are carried by the same bags: they cannot be separated. Give bags that "
-                "carry some of them only."
+                "all labels are in the same bags: they cannot be separated. Give bags with only "
+                "some of them."
             )
         candidates = Candidates.from_indicator(
             bags.offsets, labels.indicator[:, present], one_each=False

@@ -196,7 +196,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         used = labels.known & (self._may_be_empty | (labels.indicator == 1).any(axis=1))
         indicator = labels.indicator if used.all() else labels.indicator[used]
         if not (indicator == 1).any():
-            raise LabelError("no bag carries a label: there is nothing to learn from.")
+            raise LabelError("no bag has a label: there is nothing to learn from.")
         chosen = bags if used.all() else bags[used]
         with one_core_if_few_instances(bags):
             result, model = label_set_plda(

@@ -109,7 +109,7 @@ def prepare(
         return bags, labels, folds, together
     if repeats != 1:
         raise InputError(
-            f"repeats={repeats} draws the folds anew, but cv gives them: use a number of folds as "
+            f"repeats={repeats} repeats the folds, but cv gives them: use a number of folds as "
             "cv, or a splitter that repeats, such as RepeatedStratifiedKFold."
         )
     splitter = check_cv(cv, labels, classifier=not numbers)

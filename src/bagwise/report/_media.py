@@ -174,7 +174,9 @@ class EmbeddedMedia:
             mime = endings.get(path.suffix.lower(), "")
             if not mime:
                 known = ", ".join(endings)
-                raise InputError(f"{path.name!r} is no {kind} a page can show: expected {known}.")
+                raise InputError(
+                    f"{path.name!r} is not a file that a page can show as {kind}: expected {known}."
+                )
             if not path.is_file():
                 self._missing.append(str(item))
                 return -1

@@ -76,8 +76,8 @@ class ReviewQueue:
     ) -> None:
         if not hasattr(model, "annotate_proba"):
             raise InputError(
-                f"{type(model).__name__} does not say how sure it is of an instance: review with "
-                "an annotator such as ORedLogisticRegression (-m orlr)."
+                f"{type(model).__name__} has no probabilities of instances: review with an "
+                "annotator such as ORedLogisticRegression (-m orlr)."
             )
         if not has_fit_parameter(final_estimator(model), "instance_labels"):
             raise InputError(

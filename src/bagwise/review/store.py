@@ -406,9 +406,9 @@ def match_corrections(
             )
         if correction.size not in (None, bags.sizes[bag]):
             raise InputError(
-                f"{bags.name_of(bag)} had {correction.size} instances when somebody looked at it, "
-                f"and has {bags.sizes[bag]} now: correct the file that was reviewed, or review "
-                "this one."
+                f"{bags.name_of(bag)} had {correction.size} instances when it was reviewed, and "
+                f"has {bags.sizes[bag]} now: correct the file that was reviewed, or review this "
+                "one."
             )
         place = int(bags.offsets[bag]) + correction.row
         labels[place] = names.get(correction.label, correction.label)
