@@ -116,7 +116,7 @@ def test_a_frame_without_named_features_warns(molecules):
         bags = Bags.from_frame(frame, bag="molecule")
     texts = [str(each.message) for each in caught]
     assert len(texts) == 2
-    assert texts[0].startswith("'conformer_id': left out as ids")
+    assert texts[0].startswith("'conformer_id': left out, because these are ids")
     assert texts[1].startswith("'pKi': constant within every bag")
     assert all(each.filename == __file__ for each in caught)
     assert bags.feature_names == ["pKi", "a", "b"]

@@ -55,7 +55,7 @@ def test_compilation_is_told_afterwards_and_only_then(monkeypatch, capsys):
     with noting_compilation():
         pass
     assert capsys.readouterr().err == ""
-    for folder, remedy in (("here", "next time it is faster"), (None, "NUMBA_CACHE_DIR")):
+    for folder, remedy in (("here", "the next run is faster"), (None, "NUMBA_CACHE_DIR")):
         monkeypatch.setattr(compilation, "cache_folder", lambda folder=folder: folder)
         with noting_compilation():
             compilation.compiled()(eval("lambda x: x"))(1)  # without a file to be cached by

@@ -243,8 +243,8 @@ class TestReview:
         other = tmp_path / "other.skops"
         assert run("fit", table, "-m", "m3miml", *WORDS, "-o", other).exit_code == 0
         cases = {
-            "which model": (table,),
-            "which file": (model,),
+            "the model is missing": (table,),
+            "was fitted on is missing": (model,),
             "two models": (model, table, "--model", model),
             "no model file": (table, "--model", tmp_path / "none.skops"),
             "no file or folder": (tmp_path / "none.csv", "--model", model),

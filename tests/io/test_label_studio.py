@@ -159,8 +159,8 @@ def test_the_annotation_that_counts(tmp_path, task, expected):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
         ("{}", "expected a list of tasks"),
         ("[1]", "expected a list of tasks"),
         (json.dumps([exported({"choices": ["a", "b"]})]), "an instance has one"),
@@ -168,7 +168,7 @@ def test_the_annotation_that_counts(tmp_path, task, expected):
         (json.dumps([exported({"choices": ["a"]}, row=True)]), "row True"),
         (json.dumps([exported({"choices": ["a"]}, bag=None)]), "the bag None"),
         (json.dumps([exported({"choices": ["a"]}, size="many")]), "size 'many'"),
-        (json.dumps([exported({"result": "wren"})]), "its result is no list"),
+        (json.dumps([exported({"result": "wren"})]), "its result is not a list"),
         (json.dumps([{"data": {}, "annotations": "wren"}]), "its annotations are not a list"),
         (json.dumps([exported({"choices": ["a"]}) | {"data": 3}]), "its data are not an object"),
     ],

@@ -358,7 +358,7 @@ def test_a_column_cannot_have_the_name_of_the_vectors(tmp_path, bags):
 def test_where_to_write(tmp_path, bags):
     with pytest.raises(FileNotFoundError, match="no folder"):
         write_bags(tmp_path / "absent" / "bags.npz", bags)
-    with pytest.raises(InputError, match="ending bagwise does not know"):
+    with pytest.raises(InputError, match="has an unknown suffix"):
         write_bags(tmp_path / "bags.xyz", bags)
     with pytest.raises(InputError, match="one file per bag"):
         write_bags(tmp_path / "bags.h5", bags)

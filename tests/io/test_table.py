@@ -301,7 +301,7 @@ def test_wrong_files(tmp_path):
         with pytest.raises(FileFormatError, match="could not be read"):
             read_bags(path)
     (tmp_path / "bags.xls").write_text("bag,x\n1,2\n")
-    with pytest.raises(FileFormatError, match="ending bagwise does not know"):
+    with pytest.raises(FileFormatError, match="has an unknown suffix"):
         read_bags(tmp_path / "bags.xls")
     assert len(read_bags(tmp_path / "bags.xls", format="csv").bags) == 1
     with pytest.raises(InputError, match="folder"):

@@ -112,7 +112,7 @@ def test_two_labels_are_needed():
 def test_labels_of_the_same_bags_cannot_be_told_apart():
     bags, label_sets = example()
     label_sets[:, :] = label_sets[:, :1]
-    with pytest.raises(LabelError, match="by the same bags"):
+    with pytest.raises(LabelError, match="in the same bags"):
         MIMLMetric().fit(bags, label_sets)
 
 
