@@ -7,6 +7,7 @@ from unicodedata import normalize
 from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
 
 import bagwise
 
@@ -93,6 +94,21 @@ def link_names(app, doctree):
             link += code
 
 
+class IndexGlossary(SphinxTransform):
+    """Enter the terms of the glossary, and their synonyms, into the index for the search."""
+
+    default_priority = 800  # before the index is made of the page
+
+    def apply(self, **_):
+        if self.env.docname != "glossary":
+            return
+        for term in self.document.findall(nodes.term):
+            names = [name.strip() for name in re.split(r"[(),]", term.astext()) if name.strip()]
+            anchor = nodes.make_id(f"term {names[0]}")
+            term["ids"].append(anchor)
+            term += addnodes.index(entries=[("single", n, anchor, "main", None) for n in names])
+
+
 def write_formula(translator, node):
     """Write a formula as MathML, which browsers set without a script from elsewhere."""
     block = isinstance(node, nodes.math_block)
@@ -106,5 +122,6 @@ def write_formula(translator, node):
 
 
 def setup(app):
+    app.add_transform(IndexGlossary)
     app.connect("doctree-read", link_names)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

@@ -9,6 +9,7 @@ const AFTER = [
 var Scorer = {
   score: ([page, , , , score, , kind]) => {
     if (kind === "object") return score;
+    if (kind === "index") return 0.16 * score; // a term of the glossary, as a heading
     const found = AFTER.find(([pattern]) => pattern.test(page));
     return score - (found ? found[1] : 0);
   },
