@@ -309,9 +309,12 @@ def test_instances_in_a_file_sparse_or_on_a_device_give_the_same_model(kept, mon
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device here")
-def test_cuda_gives_the_same_model():
+@pytest.mark.parametrize("free", [None, 200.0], ids=["kept", "read batch by batch"])
+def test_cuda_gives_the_same_model(free, monkeypatch):
     bags, y = example()
     expected = small().fit(bags, y).decision_function(bags)
+    if free is not None:
+        monkeypatch.setattr("bagwise.engines.batches.free_memory", lambda device: free)
     for options, other in (({"device": "cuda"}, bags), ({}, bags.to("cuda"))):
         found = small(**options).fit(other, y).decision_function(other)
         np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -58,7 +58,7 @@ class Batches:
         if shape[0] * shape[1] * self.dtype.itemsize < room:
             self.table = torch.empty(shape, dtype=self.dtype, device=self.device)
             for rows, block in row_blocks(bags):
-                self.table[rows] = self._prepared(block)
+                self.table[rows] = self._prepared([block])
         self.free = free_memory(self.device)
 
     def each(self, blocks: Iterable[Ints]) -> Iterator[Any]:
@@ -79,14 +79,31 @@ class Batches:
         if self.table is not None:
             yield from map(self.read, blocks)
             return
+        # Copies to a GPU have a stream of their own, so that they do not wait for its work.
+        stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+
+        def copied(block: Ints) -> Any:
+            if stream is None:
+                return self.read(block)
+            with torch.cuda.stream(stream):
+                rows = self.read(block)
+            stream.synchronize()
+            return rows
+
+        def ready(coming: Future[Any]) -> Any:
+            rows = coming.result()
+            if stream is not None:
+                rows.record_stream(torch.cuda.current_stream(self.device))
+            return rows
+
         with ThreadPoolExecutor(max_workers=1) as pool:
             coming: deque[Future[Any]] = deque()
             for block in blocks:
-                coming.append(pool.submit(self.read, block))
+                coming.append(pool.submit(copied, block))
                 if len(coming) > 1:
-                    yield coming.popleft().result()
+                    yield ready(coming.popleft())
             while coming:
-                yield coming.popleft().result()
+                yield ready(coming.popleft())
 
     def read(self, chosen: Ints) -> Any:
         """Read some bags.
@@ -101,23 +118,26 @@ class Batches:
         tensor of shape (n_rows, n_features)
             Their instances, bag after bag.
         """
+        runs = np.split(chosen, np.flatnonzero(np.diff(chosen) != 1) + 1)
         if self.table is None:
-            some = self.bags[chosen]
-            rows = self._prepared(some.rows(slice(None)))
-            release_pages(some.source)
+            rows = self._prepared([self.bags[run].rows(slice(None)) for run in runs])
+            release_pages(self.bags.source)
             return rows
         offsets = self.bags.offsets
-        runs = np.split(chosen, np.flatnonzero(np.diff(chosen) != 1) + 1)
         parts = [self.table[offsets[run[0]] : offsets[run[-1] + 1]] for run in runs]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _prepared(self, rows: Any) -> Any:
-        """Copy rows to the device, and prepare them there."""
-        rows = dense(rows)
-        if not is_tensor(rows):
-            # torch refuses negative strides, as those of X[:, ::-1], and warns of read-only arrays.
-            rows = torch.tensor(np.ascontiguousarray(rows))
-        rows = rows.to(self.device)
+    def _prepared(self, parts: list[Any]) -> Any:
+        """Copy rows to the device, one part below the other, and prepare them there."""
+        parts = [*map(dense, parts)]
+        if is_tensor(parts[0]):
+            rows = torch.cat(parts)
+        else:
+            shape = sum(map(len, parts)), self.bags.n_features
+            pinned = self.device.type == "cuda"  # memory that a GPU reads by itself
+            rows = torch.empty(shape, dtype=self.dtype, pin_memory=pinned)
+            np.concatenate(parts, out=rows.numpy())
+        rows = rows.to(self.device, non_blocking=True)
         return rows if self.prepare is None else self.prepare(rows)
 
 
