@@ -313,7 +313,7 @@ def fitted(run, table):
 
 def figures(page):
     """The first row of figures, and the rows of labels, in any order."""
-    text = page.read_text(encoding="utf-8").split("How well it does", 2)[-1].split("All bags")[0]
+    text = page.read_text(encoding="utf-8").split("Evaluation", 2)[-1].split("All bags")[0]
     rows = [re.findall(r"<t[hd][^>]*>([^<]*)</t[hd]>", row) for row in text.split("</tr>")]
     rows = [row for row in rows if row]
     first = next(row for row in rows if row[0] == "this model")

@@ -77,7 +77,7 @@ def test_bags_without_a_number_are_not_assessed():
     assert "Errors are those of the 10 bags that the model was not fitted on" in page
     assert explorer_data(page)["bags"]["truth"][0] is None
     without = Report(model, bags).to_html()
-    assert "How well it does" not in without
+    assert "Evaluation" not in without
     assert "All bags" in without
 
 

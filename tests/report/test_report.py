@@ -226,7 +226,7 @@ def test_only_the_program_of_the_page_may_run(bags, y):
 
 
 COMMON = ["The data", "All bags", "The model"]
-WITH_FIGURES = ["The data", "How well it does", "All bags", "The model"]
+WITH_FIGURES = ["The data", "Evaluation", "All bags", "The model"]
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_sections_of_semi_supervised_models(rng):
     html = Report(model, X, partly).to_html()
     assert headings(html) == [
         "The data",
-        "How well it does",
+        "Evaluation",
         "All rows",
         "Certain and uncertain rows",
         "The model",
@@ -353,7 +353,7 @@ def test_contributions_have_a_limit(bags, y, monkeypatch):
     model = make_pipeline(BagDissimilarity(), SVC(kernel="linear")).fit(bags, y)
     monkeypatch.setattr(_subject, "MOST_SCORED", 116)
     html = Report(model, bags, y).to_html()
-    assert "for “yes”: the score less that without the instance." in text_of(html)
+    assert "for “yes”: the score minus the score without the instance." in text_of(html)
     found = instance_attributions(model, bags, method="one_removed")
     assert max(payload(html)["instances"]["score"]) == pytest.approx(found.max(), rel=1e-3)
     monkeypatch.setattr(_subject, "MOST_SCORED", 115)
@@ -402,7 +402,7 @@ def test_many_classes_list_their_mistakes(rng):
     y = np.arange(60) % 20
     model = CitationKNN().fit(X, y)
     text = text_of(Report(model, X, y).to_html())
-    assert "The commonest mistakes" in text
+    assert "The most frequent errors" in text
     assert "Confusion matrix" not in text
 
 
@@ -452,7 +452,7 @@ def test_media_keep_to_their_budget_and_best_instances_go_first(bags, y, tmp_pat
     assert len(data["media"]) == 15  # 12 bags, and three more
     starts = data["offsets"][:-1]
     assert all(data["instances"]["audio"]["place"][start] >= 0 for start in starts)
-    assert "found no room in the page" in text_of(html)
+    assert "exceed the size limit of the page" in text_of(html)
     assert set(data["instances"]["audio"]["name"]) == {file.name for file in files}
 
 

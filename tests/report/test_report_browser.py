@@ -49,7 +49,7 @@ def test_the_page_opens_from_disk(open_page, saved):
     assert page.locator("h1").text_content() == "SingleInstanceClassifier on 60 bags"
     assert page.get_by_role("heading", level=2).all_text_contents() == [
         "The data",
-        "How well it does",
+        "Evaluation",
         "All bags",
         "The model",
     ]

@@ -109,8 +109,8 @@ def _copies(subject: Subject, group_of: Any) -> list[Any]:
     concerned = {i for found in shared for i in found}
     text = (
         f"{len(shared):,} distinct {what}s occur in several {unit}s ({len(concerned):,} {unit}s "
-        f"share at least one). When such {unit}s are split between training and test, metrics "
-        "become too good."
+        f"share at least one). When such {unit}s are split between training and test, metrics are "
+        "too optimistic."
     )
     codes = None if known is None or known.has_sets else known.codes
     if codes is not None:

@@ -141,7 +141,7 @@ def evaluation_section(
     table = _label_table(assessed, unit)
     parts.append(table if assessed.has_sets else SideBySide([_confusions(assessed, unit), table]))
     drawings = [d for d in (_roc(assessed), _calibration(assessed)) if d is not None]
-    return Section("How well it does", *parts, *([SideBySide(drawings)] if drawings else []))
+    return Section("Evaluation", *parts, *([SideBySide(drawings)] if drawings else []))
 
 
 def _not_in_training(known: Labels, seen: Bools | None, unit: str) -> tuple[Labels, str]:
@@ -261,7 +261,7 @@ def _confusions(assessed: _Assessment, unit: str) -> Table:
             "predicted": [names[found[i, 1]] for i in order],
             f"{unit}s": counts[order].tolist(),
         }
-        return Table(columns, "The commonest mistakes")
+        return Table(columns, "The most frequent errors")
     counts = np.zeros((len(assessed.names),) * 2, dtype=int)
     np.add.at(counts, (truth[predicted >= 0], predicted[predicted >= 0]), 1)
     matrix = counts[np.ix_(present, present)]

@@ -38,9 +38,11 @@ INDEX, TOP = "index.html", "top_patches.csv"
 MOST_PICTURES = 300  # on the page; all are files
 PIXELS_PER_INCH = 130
 _CONTRIBUTIONS = {
-    "score": "The value of a patch is its score by the model, which makes the score of the slide.",
-    "single": "The value of a patch is the score of a slide of this patch alone.",
-    "one_removed": "The value of a patch is the score of the slide less that without the patch.",
+    "score": "The value of a patch is its score; the score of the slide is pooled from these "
+    "scores.",
+    "single": "The value of a patch is the score of a slide with this patch alone.",
+    "one_removed": "The value of a patch is the score of the slide minus the score without the "
+    "patch.",
     "sampled": "The value of a patch is its contribution to the score of the slide: its weight in "
     "a linear approximation of the score on random subsets of the patches.",
 }
@@ -257,7 +259,7 @@ class HeatMaps:
                 f"The model was fitted on {n_seen} of these slides: its predictions for them are "
                 "better than for new slides."
             )
-        table = Table(columns, "Slides, the highest first", bags=range(len(maps)))
+        table = Table(columns, "Slides, highest score first", bags=range(len(maps)))
         both = list(zip(maps, pictures, strict=True))[:MOST_PICTURES]
         cards = [_card(slide, picture, i, heading) for i, (slide, picture) in enumerate(both)]
         left = len(maps) - len(cards)
@@ -265,7 +267,7 @@ class HeatMaps:
         return render_page(
             self.title,
             [Section("Slides", Numbers(numbers), *texts, table), Section("Maps", *cards, *rest)],
-            lead=f"Which patches decide, by {type(final_estimator(self.model)).__name__}.",
+            lead=f"Heat maps of the patches, by {type(final_estimator(self.model)).__name__}.",
             footer=f"Made by bagwise {bagwise.__version__}. This page needs no network and sends "
             "nothing.",
         )

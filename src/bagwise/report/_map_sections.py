@@ -96,7 +96,7 @@ def space_section(subject: Subject) -> Section | None:
         }
         left = int((codes < 0).sum())
         beside = f"; {left:,} instances have none" if left else ""
-        parts.append(Table(columns, f"How many instances have each label{beside}"))
+        parts.append(Table(columns, f"Number of instances per label{beside}"))
     elif known is not None and not known.has_sets:
         shown = known[subject.bags.bag_index]
     else:
@@ -144,13 +144,13 @@ def _neighbours(before: Bags, after: Bags, known: Labels) -> Table:
                 hits.append(bool((sets[own] * sets[index[foreign]]).any()))
         shares.append(float(np.mean(hits)) if hits else None)
     columns: dict[str, list[Any]] = {
-        "space": ["as the features are", "as learned"],
+        "space": ["features", "learned"],
         "shares a label": [None if s is None else f"{s:.0%}" for s in shares],
     }
     return Table(
         columns,
-        "How often the nearest instance of another bag is in a bag that shares a label "
-        f"({len(rows)} instances; on training bags the share is optimistic)",
+        "Share of instances whose nearest instance in another bag is in a bag with a common "
+        f"label ({len(rows)} instances; on training bags the share is optimistic)",
     )
 
 
@@ -193,4 +193,5 @@ def _plane(values: Any) -> tuple[Array, str]:
         return values[:, :2], ""
     near = min(30.0, (len(values) - 1) / 3)
     layout = TSNE(perplexity=near, init="pca", random_state=0, max_iter=500)
-    return layout.fit_transform(values / values[:, 0].std()), ", laid out by t-SNE (near is alike)"
+    placed = layout.fit_transform(values / values[:, 0].std())
+    return placed, ", laid out by t-SNE (similar instances are close)"

@@ -201,7 +201,8 @@ class EmbeddedMedia:
         if self.files or self._too_much:
             self.note = f"Images and sounds are shown for the first {per_bag} instances of a bag."
         if self._too_much:
-            self.note += f" {self._too_much} files found no room in the page and are only named."
+            self.note += f" {self._too_much} files exceed the size limit of the page and are "
+            "shown by name only."
 
 
 def png(image: Array) -> bytes:

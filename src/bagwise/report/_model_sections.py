@@ -37,7 +37,10 @@ def model_section(subject: Subject, facts: Mapping[str, Any]) -> Section:
         own = (f"{key} = {_short(value)}" for key, value in chosen.items())
         rows[name] = f"{type(step).__name__}({', '.join(own)})"
     parts: list[Any] = [
-        Table({"": list(rows), "what it is": list(rows.values())}, "Parameters not by default")
+        Table(
+            {"": list(rows), "what it is": list(rows.values())},
+            "Parameters that differ from their defaults",
+        )
     ]
     for _, step in steps_of(subject.model):
         if hasattr(step, "leaderboard_"):
@@ -129,8 +132,8 @@ def annotation_section(subject: Subject) -> Section | None:
     order = order[best[order] < 1 - 1e-9]
     sure = float(np.mean(best >= 0.95))
     text = (
-        "Each instance is named given the labels of its bag. "
-        f"{sure:.0%} of the {len(best):,} names have a probability of at least 0.95."
+        f"Each instance gets a label, given the label set of its bag. {sure:.0%} of the "
+        f"{len(best):,} labels have a probability of at least 0.95."
     )
     if len(order) == 0:
         return Section("Annotation", text)

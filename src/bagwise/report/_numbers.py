@@ -179,7 +179,7 @@ def number_section(
         alt=f"Predicted against observed numbers of {len(bags):,} bags.",
     )
     parts.append(SideBySide([plot, _largest_errors(subject, truth, predicted, bags)]))
-    return Section("How well it does", *parts)
+    return Section("Evaluation", *parts)
 
 
 def errors_of(subject: Subject, held_out: HeldOut | None) -> Floats | None:

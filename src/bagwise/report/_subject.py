@@ -29,7 +29,7 @@ _POOLINGS = {
 # Contributions for models without instance scores that pool to the score of the bag; best first.
 CONTRIBUTIONS = {
     "sampled": "its weight in a linear approximation of the score on random subsets of the bag",
-    "one_removed": "the score less that without the instance",
+    "one_removed": "the score minus the score without the instance",
 }
 N_SUBSETS = 50  # of a bag
 MOST_SCORED = 300_000  # instances that a model scores for the contributions on a page
@@ -250,8 +250,8 @@ def _predict_instances(subject: Subject, bags: Bags) -> None:
             subject.instance_scores = scores if column else -scores  # of the positive class
             subject.instance_score_name = f"score for “{positive}”"
             subject.explanation = (
-                f"Scores are for “{positive}”, the label that a single instance can cause. The key "
-                "instance is the one with the highest, whichever label the bag has."
+                f"Scores are for “{positive}”, the positive label, for which one instance is "
+                "enough. The key instance has the highest score, whatever the label of the bag."
             )
         elif not predicted.has_sets:
             subject.instance_scores = of_labels(scores, predicted[bags.bag_index])
