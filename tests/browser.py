@@ -10,6 +10,7 @@ When the test ends, the fixture fails it if a page complained on the console, th
 asked for anything outside its own file or server.
 """
 
+import os
 import shutil
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -64,6 +65,34 @@ def open_page(chromium):
         context.close()
     if troubles:
         raise AssertionError("; ".join(troubles))
+
+
+@pytest.fixture(params=["light", "dark"])
+def accessibility_faults(open_page, request):
+    """Open a page, and list what axe-core finds wrong with it, in light and in dark.
+
+    axe-core is not part of the repository: ``npm pack axe-core``, unpack it, and name the file
+    ``axe.min.js`` in the variable ``BAGWISE_AXE``.
+    """
+    program = os.environ.get("BAGWISE_AXE")
+    if program is None:
+        pytest.skip("axe-core is absent: name its axe.min.js in BAGWISE_AXE")
+
+    def found(where, before=lambda page: None):
+        # The policy of our pages forbids scripts that are not theirs.
+        page = open_page(where, color_scheme=request.param, bypass_csp=True)
+        before(page)
+        page.evaluate(Path(program).read_text())
+        result = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        page.close()
+        assert len(result["passes"]) > 10
+        return [
+            f"{fault['id']}: {node['html'][:200]}"
+            for fault in result["violations"]
+            for node in fault["nodes"]
+        ]
+
+    return found
 
 
 def _is_foreign(asked, address):

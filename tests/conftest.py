@@ -16,7 +16,7 @@ import pytest
 import typer.testing
 
 from bagwise.base import _finite
-from browser import chromium, open_page  # noqa: F401
+from browser import accessibility_faults, chromium, open_page  # noqa: F401
 from cpu_times import *  # noqa: F403
 
 

@@ -205,3 +205,7 @@ def test_what_exists_is_kept_unless_forced(data, tmp_path, no_pictures):
     maps.save(tmp_path, force=True)
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert (tmp_path / "index.html").exists()
+
+
+def test_axe_finds_no_fault(accessibility_faults, folder):
+    assert accessibility_faults(folder / "index.html") == []

@@ -222,3 +222,28 @@ def test_nothing_is_below_the_footer(open_page, saved):
     heights = "[document.documentElement.scrollHeight, document.body.scrollHeight]"
     whole, body = page.evaluate(heights)
     assert whole <= body + 1
+
+
+def test_the_page_prints(open_page, saved, tmp_path):
+    """On paper: dark on white, whatever the screen; the list and the open bag, no controls."""
+    page = open_page(saved, color_scheme="dark")
+    page.emulate_media(media="print")
+    paint = "(name) => getComputedStyle(document.body)[name]"
+    assert page.evaluate(paint, "color") == "rgb(31, 35, 40)"
+    assert page.evaluate(paint, "backgroundColor") == "rgb(255, 255, 255)"
+    for control in ("#search", "#show", "#next", ".contents"):
+        assert not page.locator(control).is_visible()
+    hidden = "(list) => list.scrollHeight - list.clientHeight"
+    assert page.locator("#list").evaluate(hidden) <= 1
+    expect(page.locator("#list li")).to_have_count(50)
+    expect(page.locator("#bag .badge")).to_be_visible()
+    assert len(page.pdf()) > 10_000
+
+
+def test_axe_finds_no_fault(accessibility_faults, saved):
+    assert accessibility_faults(saved) == []
+
+
+def test_axe_finds_no_fault_in_a_map(accessibility_faults, tmp_path, bags):
+    model = BagConstrainedSpectralClustering(2, random_state=0).fit(bags)
+    assert accessibility_faults(Report(model, bags).save(tmp_path / "report.html")) == []

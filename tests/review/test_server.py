@@ -609,6 +609,17 @@ class TestPage:
                 shown["others"][0],
             )
 
+    @pytest.mark.parametrize("key", ["", "d", "m", "?"])
+    def test_axe_finds_no_fault(self, accessibility_faults, sidecar, key):
+        def press(page):
+            page.wait_for_selector("#choices button")
+            if key:
+                page.keyboard.press(key)
+                page.wait_for_timeout(200)
+
+        with serving(sidecar) as (address, _):
+            assert accessibility_faults(address, press) == []
+
     def test_a_model_that_doubts_nothing_says_how_to_fit_one(self, open_page, sidecar):
         with serving(sidecar) as (address, _), closing(open_page(address)) as page:
             page.wait_for_selector("#choices button")

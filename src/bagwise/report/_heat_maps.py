@@ -285,7 +285,9 @@ def _card(slide: _SlideMap, picture: bytes, number: int, heading: str) -> Card:
         alt=f"Heat map of {slide.name}: {len(slide.coords)} patches, the highest at "
         f"x {x[0]:g}, y {y[0]:g}.",
     )
-    parts = SideBySide([image, Table(columns, f"Top patches by {slide.value_name}")])
+    parts = SideBySide(
+        [image, Table(columns, f"Top patches of {slide.name} by {slide.value_name}")]
+    )
     return Card(number, slide.name, [facts, parts])
 
 

@@ -15,7 +15,7 @@ from bagwise.report._cells import are_numbers, cell_text
 # Black becomes the colour of the text, which is light where the reader prefers dark pages.
 _SVG_STYLE = (
     "<style>svg{color:#1d2126;fill:currentColor}"
-    "@media(prefers-color-scheme:dark){svg{color:#dfe3e8}}</style>"
+    "@media screen and (prefers-color-scheme:dark){svg{color:#dfe3e8}}</style>"
 )
 _SHORT = 24  # letters of a cell that is never broken
 

@@ -132,8 +132,8 @@ function play() {
 
 function strip(bars, name) {
   const canvas = make("canvas", { width: Math.max(bars.length, 1) * 8, height: 96 });
-  canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", name);
+  const described = name ? { role: "img", "aria-label": name } : { "aria-hidden": "true" };
+  for (const [key, value] of Object.entries(described)) canvas.setAttribute(key, value);
   const colours = getComputedStyle(document.documentElement);
   const pen = canvas.getContext("2d");
   bars.forEach((value, i) => {
