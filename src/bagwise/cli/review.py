@@ -260,7 +260,7 @@ def _serve(server: Any, *, show: Callable[[str], None], no_browser: bool) -> Non
 
     try:
         show(server.address)
-        note("Ctrl-C ends; every decision is saved at once.")
+        note("Every decision is saved immediately. Press Ctrl-C to end.")
         if not no_browser:
             webbrowser.open(server.address)
         server.serve()

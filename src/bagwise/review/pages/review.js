@@ -64,7 +64,7 @@ function show(found) {
   shown = card.instance;
   if (over) {
     at("media").replaceChildren(); // a sound that plays ends
-    say(card.note || "All is decided.");
+    say(card.note || "All instances are decided.");
     return;
   }
   if (trail[place] !== card.instance) {
@@ -203,12 +203,12 @@ function seeDoubts(yes) {
 function showDoubts({ doubts }) {
   seeDoubts(true);
   at("alert").hidden = true;
-  const none = "This model takes every label set for right. Fit one that does not: bagwise fit -m orlr --noisy-sets.";
-  const some = "The model finds these label sets unlikely. Listen or look, then decide: bagwise fit --corrections uses what you decide.";
-  const calm = "No label set is in doubt.";
+  const none = "This model assumes that all label sets are right. Fit one that does not: bagwise fit -m orlr --noisy-sets.";
+  const some = "These label sets are probably wrong. Check and decide: bagwise fit --corrections uses your decisions.";
+  const calm = "No label set is doubtful.";
   at("doubts-text").textContent = doubts === null ? none : doubts.length ? some : calm;
   at("doubt-list").replaceChildren(...(doubts || []).map(doubt));
-  say(doubts === null ? none : `${doubts.length} label sets in doubt.`);
+  say(doubts === null ? none : `${doubts.length} doubtful label sets.`);
 }
 
 function doubt(row, i) {
@@ -223,7 +223,7 @@ function doubt(row, i) {
     button.addEventListener("click", () => ask("judge", { row: i, present: chosen ? null : present }));
     return button;
   };
-  const look = make("button", { type: "button", textContent: "Look at the likeliest instance" });
+  const look = make("button", { type: "button", textContent: "Show the most probable instance" });
   look.addEventListener("click", () => ask("move", { to: row.instance }));
   const buttons = [choose(true, `${row.label} is there`), choose(false, `${row.label} is not there`), look];
   return make("li", { className: row.present === null ? "" : "judged" }, head, make("p", { className: "buttons" }, ...buttons));
