@@ -8,11 +8,12 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from bagwise import Bags, _metadata
 from bagwise._metadata import are_ids, bag_level_features, is_id_name, times_of_clips
 from bagwise.exceptions import DataWarning, InputError
-from bagwise.io import read_bags
+from bagwise.io import read_bags, write_bags
 
 
 def slow_bag_level(instances, offsets):
@@ -191,3 +192,27 @@ def test_a_table_of_lists_keeps_a_value_per_bag(tmp_path):
     assert read_bags(path, meta="site").meta["site"].tolist() == ["A", "A", "A", "B"]
     with pytest.raises(InputError, match="holds lists"):
         read_bags(path, meta="x", features=["x"])
+
+
+def test_every_format_is_looked_at_for_values_of_whole_bags(tmp_path, rng):
+    bag = np.repeat(np.arange(12), 3)
+    X = rng.normal(size=(36, 3))
+    X[:, 1] = rng.normal(size=12)[bag]
+    bags = Bags(X, np.arange(0, 37, 3), feature_names=["a", "pKi", "b"])
+    plain = Bags(X, bags.offsets)
+    thin = Bags(sparse.csr_array(X), bags.offsets, feature_names=["a", "pKi", "b"])
+    for name, written in (("d.npz", bags), ("s.npz", thin)):
+        write_bags(tmp_path / name, written)
+        with pytest.warns(DataWarning, match="'pKi': constant within every bag"):
+            read_bags(tmp_path / name)
+    write_bags(tmp_path / "plain.npz", plain)
+    with pytest.warns(DataWarning, match=r"'x1': constant .* Remove such features from the file"):
+        read_bags(tmp_path / "plain.npz")
+    pytest.importorskip("h5py")
+    write_bags(f"{tmp_path}/folder/", plain)
+    with pytest.warns(DataWarning, match="'x1': constant"):
+        read_bags(tmp_path / "folder")
+    pytest.importorskip("pyarrow")
+    write_bags(tmp_path / "lists.parquet", bags, layout="bags")
+    with pytest.warns(DataWarning, match="constant within every bag"):
+        read_bags(tmp_path / "lists.parquet")

@@ -89,7 +89,7 @@ def bag_level_features(instances: Any, offsets: Ints) -> list[int]:
 
     Parameters
     ----------
-    instances : ndarray of shape (n_instances, n_features)
+    instances : ndarray or CSR of shape (n_instances, n_features)
         The instances of all bags, bag after bag.
     offsets : ndarray of shape (n_bags + 1,)
         Where each bag begins.
@@ -106,7 +106,7 @@ def bag_level_features(instances: Any, offsets: Ints) -> list[int]:
     first, last = offsets[several], offsets[several + 1] - 1
     left = _equal_at_ends(instances, first, last)
     left = _constant_within(instances, offsets, left)
-    values = np.asarray(instances[first][:, left], dtype=float)
+    values = _dense(instances[first][:, left]).astype(float)
     return [
         int(j)
         for j, column in zip(left, values.T, strict=True)
@@ -124,8 +124,8 @@ def _equal_at_ends(instances: Any, first: Ints, last: Ints) -> Ints:
     start, n_values = 0, FIRST
     while start < len(first) and len(left):
         stop = start + max(1, n_values // len(left))
-        rows = np.asarray(instances[first[start:stop]][:, left])
-        others = np.asarray(instances[last[start:stop]][:, left])
+        rows = _dense(instances[first[start:stop]][:, left])
+        others = _dense(instances[last[start:stop]][:, left])
         if start == 0:
             one = rows[:1]
         same = _same(rows, others).all(axis=0)
@@ -137,16 +137,20 @@ def _equal_at_ends(instances: Any, first: Ints, last: Ints) -> Ints:
 
 def _constant_within(instances: Any, offsets: Ints, left: Ints) -> Ints:
     """Those of the features `left` that do not vary inside any bag."""
-    start, n_rows, n_values = 0, len(instances), FIRST
+    start, n_rows, n_values = 0, instances.shape[0], FIRST
     first_of_bag = np.zeros(n_rows + 1, dtype=bool)
     first_of_bag[offsets] = True
     while start < n_rows - 1 and len(left):
         stop = min(n_rows, start + 1 + max(1, n_values // len(left)))
-        rows = np.asarray(instances[start:stop][:, left])
+        rows = _dense(instances[start:stop][:, left])
         same = _same(rows[1:], rows[:-1]) | first_of_bag[start + 1 : stop, None]
         left = left[same.all(axis=0)]
         start, n_values = stop - 1, min(LARGEST, 4 * n_values)
     return left
+
+
+def _dense(rows: Any) -> Array:
+    return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
 
 
 def _same(rows: Array, others: Array) -> Array:

@@ -105,3 +105,23 @@ def test_a_model_of_patients_maps_slides(run, slides, tmp_path):
     assert done.exit_code == 0, done.stderr
     best = {row["slide"]: (int(row["x"]), int(row["y"])) for row in top_patches(tmp_path / "maps")}
     assert {slide: best[slide] for slide in tumours} == tumours
+
+
+def test_maps_over_thumbnails_with_kept_columns(run, slides, tmp_path):
+    images = pytest.importorskip("PIL.Image")
+    folder, labels, _, model = slides
+    pictures = tmp_path / "thumbnails"
+    pictures.mkdir()
+    images.new("RGB", (40, 40)).save(pictures / "s00.png")
+    words = ("heatmap", model, folder, *labels, "--keep", "patient_id", "--thumbnails", pictures)
+    unknown = run(*words, "-o", tmp_path / "maps")
+    assert unknown.exit_code == 2
+    assert "Say with --downsample" in unknown.stderr
+    done = run(*words, "--downsample", 100, "-o", tmp_path / "maps")
+    assert done.exit_code == 0, done.stderr
+    assert "5 of 6 slides have no thumbnail" in done.stderr
+    assert {row["patient_id"] for row in top_patches(tmp_path / "maps")} > {"p0"}
+    tiles = json.loads((tmp_path / "maps" / "s00.geojson").read_text())["features"]
+    assert tiles[0]["properties"]["metadata"] == {"patient_id": "p0"}
+    (pictures / "s00.png").rename(pictures / "other.png")
+    assert "holds no picture of a slide" in run(*words, "-o", tmp_path / "none").stderr

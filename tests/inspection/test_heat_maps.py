@@ -138,6 +138,19 @@ def test_a_display_draws_each_patch_at_its_place():
     assert display.figure_.axes[1].get_ylabel() == "score"
 
 
+def test_a_slide_is_drawn_below_its_patches():
+    pytest.importorskip("matplotlib")
+    image = np.zeros((4, 8, 3), dtype=np.uint8)
+    display = HeatMapDisplay.from_predictions(
+        [0.1, 0.9], [[0, 0], [256, 0]], image=image, image_size=(1024, 512)
+    )
+    (picture,) = display.ax_.images
+    assert picture.get_extent() == [0, 1024, 512, 0]  # the whole slide, y downwards
+    assert picture.get_zorder() < display.ax_.collections[0].get_zorder()
+    assert 0 < display.ax_.collections[0].get_alpha() < 1
+    assert display.ax_.get_xlim()[1] < 600  # where the patches are
+
+
 def test_a_display_asks_the_model(bags):
     pytest.importorskip("matplotlib")
     model = SingleInstanceClassifier().fit(bags, Y)
@@ -155,6 +168,8 @@ def test_a_display_asks_the_model(bags):
         ([np.nan], [[0, 0]], {}, "must be finite"),
         ([1.0], [[0, np.inf]], {}, "must be finite"),
         ([1.0], [[0, 0]], {"patch_size": 0}, "patch_size is 0"),
+        ([1.0], [[0, 0]], {"image": np.zeros((2, 2, 3))}, "image_size is None"),
+        ([1.0], [[0, 0]], {"image": np.zeros(2), "image_size": (1, 1)}, r"image has shape \(2,\)"),
     ],
 )
 def test_a_display_refuses_what_it_cannot_draw(values, places, more, message):
@@ -174,12 +189,14 @@ def test_geojson_is_as_published(edge):
         class_colour=[255, 0, 0],
         measurements={"score": np.array([0.5, -1.0]), "rank": np.array([1, 2])},
         names={0: "top 1"},
+        metadata={"block": ["B7", None], "site": [3, None]},
     )
     assert set(found) == {"type", "features"}
     first, second = found["features"]
     assert first["geometry"]["coordinates"][0][:3] == [[0, 0], [edge, 0], [edge, edge]]
     assert first["properties"]["classification"] == {"name": "tumour", "color": [255, 0, 0]}
     assert first["properties"]["name"] == "top 1"
+    assert first["properties"]["metadata"] == {"block": "B7", "site": "3"}  # QuPath reads texts
     assert set(second["properties"]) == {"objectType", "color", "measurements"}
     assert second["properties"]["measurements"][0] == {"name": "score", "value": -1.0}
     assert type(first["geometry"]["coordinates"][0][0][0]) is (int if edge == 256 else float)

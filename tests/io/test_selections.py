@@ -180,3 +180,20 @@ def test_names_of_files_are_distinct_and_stay_in_the_folder(recordings):
         assert name
         assert Path("folder", f"{name}.txt").parent == Path("folder")
         assert not set(name) & set("/\\:* ")
+
+
+def test_kept_columns_go_to_raven_and_come_back_unread(tmp_path, table):
+    kept = {"Score": [1, 2, 3, 4, 5, None], "file": list("abcdef"), "start time": ["x\ty"] * 6}
+    paths = write_selections(
+        tmp_path / "raven", "raven", RECORDINGS, table, kept=kept, background=None, force=False
+    )
+    last = as_raven(paths[2])
+    assert last.columns[-3:].tolist() == ["Score (kept)", "file", "start time"]
+    assert last["Score (kept)"].iloc[0] == 5
+    assert np.isnan(last["Score (kept)"].iloc[1])
+    assert last["start time"].tolist() == ["x y", "x y"]
+    found = read_selections(tmp_path / "raven")
+    assert {s.recording for s in found} == {"a.wav", "b.wav", "a.flac"}
+    assert sorted(s.start for s in found) == sorted(START)
+    plain = write_selections(tmp_path / "a", "audacity", RECORDINGS, table, kept=kept, force=False)
+    assert [len(list(as_audacity(path))) for path in plain] == [3, 1, 2]

@@ -12,6 +12,7 @@ from bagwise.classification import SetKernelSVM, SingleInstanceClassifier
 from bagwise.embedding import BagStatistics
 from bagwise.exceptions import InputError, LabelError, OutputExistsError
 from bagwise.report import HeatMaps
+from bagwise.report._heat_maps import _read_thumbnail
 
 for needed in ("jinja2", "matplotlib"):
     pytest.importorskip(needed)
@@ -209,3 +210,50 @@ def test_what_exists_is_kept_unless_forced(data, tmp_path, no_pictures):
 
 def test_axe_finds_no_fault(accessibility_faults, folder):
     assert accessibility_faults(folder / "index.html") == []
+
+
+def test_kept_columns_reach_the_table_and_qupath(data, tmp_path, no_pictures):
+    bags, coords, _, model = data
+    meta = {"block": [f"B{i}" for i in range(bags.n_instances)], "site": [None] * bags.n_instances}
+    HeatMaps(model, bags, coords, top=1, meta=meta).save(tmp_path / "maps")
+    rows = list(csv.DictReader((tmp_path / "maps" / "top_patches.csv").read_text().splitlines()))
+    starts = dict(zip(bags.names.tolist(), bags.offsets.tolist(), strict=False))
+    assert [row["block"] for row in rows] == [
+        f"B{starts[r['slide']] + int(r['row'])}" for r in rows
+    ]
+    tiles = json.loads((tmp_path / "maps" / "a.geojson").read_text())["features"]
+    assert [tile["properties"]["metadata"] for tile in tiles] == [
+        {"block": f"B{i}"} for i in range(6)
+    ]
+    for wrong in ({"block": ["B0"]}, {"rank": meta["block"]}):
+        with pytest.raises(InputError, match="expected one each, and another name"):
+            HeatMaps(model, bags, coords, meta=wrong).save(tmp_path / "none")
+
+
+def test_maps_are_drawn_over_thumbnails(data, tmp_path, monkeypatch):
+    images = pytest.importorskip("PIL.Image")
+    bags, coords, _, model = data
+    path = tmp_path / "a.png"
+    images.new("RGB", (30, 20), (200, 120, 160)).save(path)
+    drawn = {}
+
+    def picture(slide, limits):
+        drawn[slide.name] = slide.thumbnail, slide.size
+        return b""
+
+    monkeypatch.setattr("bagwise.report._heat_maps._picture", picture)
+    sizes = np.array([[768.0, 512.0]] + [[np.nan, np.nan]] * 3)
+    maps = HeatMaps(model, bags, coords, thumbnails=[path, None, None, None], slide_sizes=sizes)
+    maps.save(tmp_path / "maps")
+    assert drawn["a"] == (path, (768, 512))
+    assert drawn["b/1"][0] is None
+    assert _read_thumbnail(path).shape == (20, 30, 3)
+    with pytest.raises(InputError, match=r"the size of bag 0 .'a'. is unknown"):
+        HeatMaps(model, bags, coords, thumbnails=[path] * 4).save(tmp_path / "none")
+    with pytest.raises(InputError, match="2 thumbnails"):
+        HeatMaps(model, bags, coords, thumbnails=[path] * 2, slide_sizes=sizes).save(
+            tmp_path / "none"
+        )
+    path.write_bytes(b"no picture")
+    with pytest.raises(InputError, match="cannot be read"):
+        _read_thumbnail(path)

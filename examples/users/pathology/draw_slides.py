@@ -7,8 +7,9 @@ few directions carry most of the variance: tissue and stain vary along them, and
 along some of them; all else is noise.
 
 Written: ``slides/<slide>.h5`` with the datasets ``features`` (patches x features, float32) and
-``coords`` (upper left corners in pixels of level 0, with the attributes of TRIDENT), ``labels.csv``
-(slide_id, patient_id, tumour) and ``truth.csv`` (slide_id, x, y of each tumour patch).
+``coords`` (upper left corners in pixels of level 0, with the attributes of TRIDENT),
+``thumbnails/<slide>.png``, ``labels.csv`` (slide_id, patient_id, tumour) and ``truth.csv``
+(slide_id, x, y of each tumour patch).
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 EDGE = 512  # of a patch at level 0: 256 pixels at 20x of a 40x scan
 SPREADS = np.linspace(6.0, 2.0, 16)  # of tissue along each direction; noise has 1
+MARGIN = 2  # empty patches around the tissue
+PIXELS = 8  # of a patch in a thumbnail
 N_TUMOUR = 4  # directions, the last ones, that a tumour shows along
 
 
@@ -51,11 +55,12 @@ def draw(
     tumour[-N_TUMOUR:] = distance / np.sqrt(N_TUMOUR)
     slides = folder / "slides"
     slides.mkdir()
+    (folder / "thumbnails").mkdir()
     labels, truth, n_patches = [], [], 0
     patients = np.repeat(np.arange(n_slides), np.resize([2, 1, 1, 2], n_slides))[:n_slides]
     for i, patient in enumerate(patients.tolist()):  # one or two slides each
         ill = patient % 2 == 1
-        cells = tissue_grid(int(rng.integers(sizes[0], sizes[1] + 1)), rng)
+        cells = MARGIN + tissue_grid(int(rng.integers(sizes[0], sizes[1] + 1)), rng)
         stain = 0.5 * SPREADS * rng.normal(size=len(SPREADS))  # of the slide, whatever its label
         tissue = stain + SPREADS * rng.normal(size=(len(cells), len(SPREADS)))
         rows = np.array([], dtype=np.int64)
@@ -71,12 +76,25 @@ def draw(
             coords = file.create_dataset("coords", data=cells * EDGE)
             coords.attrs.update({"patch_size": 256, "patch_size_level0": EDGE, "overlap": 0})
             coords.attrs.update({"level0_magnification": 40, "target_magnification": 20})
+            width, height = (cells.max(axis=0) + 1 + MARGIN) * EDGE
+            coords.attrs.update({"level0_width": width, "level0_height": height})
+        thumbnail(cells, tissue[:, 0]).save(folder / "thumbnails" / f"{name}.png")
         labels.append([f"{name}.svs", f"patient_{patient:03d}", "yes" if ill else "no"])
         truth += [[name, *(cells[row] * EDGE).tolist()] for row in rows]
         n_patches += len(cells)
     write(folder / "labels.csv", ["slide_id", "patient_id", "tumour"], labels)
     write(folder / "truth.csv", ["slide_id", "x", "y"], truth)
     return n_patches, len(truth)
+
+
+def thumbnail(cells: NDArray[np.int64], stain: NDArray[np.float64]) -> Image.Image:
+    """A small picture of a slide: tissue in pink on white, darker where it is stained more."""
+    width, height = cells.max(axis=0) + 1 + MARGIN
+    colours = np.full((height, width, 3), 245.0)
+    shade = np.clip(stain / SPREADS[0], -2, 2)[:, None]
+    colours[cells[:, 1], cells[:, 0]] = np.array([225.0, 165.0, 200.0]) - 15 * shade
+    picture = Image.fromarray(colours.astype(np.uint8))
+    return picture.resize((width * PIXELS, height * PIXELS), Image.Resampling.BILINEAR)
 
 
 def write(path: Path, head: list[str], rows: list[list[object]]) -> None:

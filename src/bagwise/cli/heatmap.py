@@ -11,6 +11,8 @@ from bagwise.cli import options
 from bagwise.cli.output import computing, note, note_features, print_json
 from bagwise.exceptions import InputError
 
+PICTURES = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".webp")
+
 if TYPE_CHECKING:
     from bagwise._types import Floats
     from bagwise.io.contents import Contents
@@ -54,6 +56,22 @@ def heatmap(
             "distance of the grid, by default.",
         ),
     ] = None,
+    thumbnails: Annotated[
+        Path | None,
+        options.option(
+            metavar="FOLDER",
+            help="Draw the maps over pictures of the slides, which have their names: "
+            "slide_08.jpg or .png.",
+        ),
+    ] = None,
+    downsample: Annotated[
+        float | None,
+        options.option(
+            metavar="N",
+            help="Pixels of the full resolution in a pixel of a thumbnail; by default from the "
+            "size of the slide, which TRIDENT and CLAM store.",
+        ),
+    ] = None,
     title: Annotated[str | None, options.option(help="Title of the page.")] = None,
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Seed of the subsets of --attribution sampled.")
@@ -69,12 +87,14 @@ def heatmap(
     them, or another file with --coords. Writes for each slide a heat map (.png) and its patches
     with measurements for QuPath (.geojson); for all slides a table of the top patches
     (top_patches.csv) and a page, the slide with the highest score first (index.html). With --labels
-    the page shows labels.
+    the page shows labels. Columns of --keep are written to the table and, as metadata, to the
+    GeoJSON files. With --thumbnails the maps are drawn over pictures of the slides.
 
     ```
     bagwise heatmap model.skops slides/ -o maps
     bagwise heatmap model.skops slides/ --labels labels.csv --id-column slide_id -o named
     bagwise heatmap model.skops slides/ --class tumour --attribution single -o single
+    bagwise heatmap model.skops slides/ --thumbnails thumbnails -o seen
     ```
     """
     model, file = options.model_and_file(model, file)
@@ -95,6 +115,10 @@ def heatmap(
     fitted, metadata = open_model(model, trust)
     chosen = _class(class_name, fitted, metadata.get("classes"))
     axes = [] if coords is None else [name.strip() for name in coords.split(",")]
+    if downsample is not None and (thumbnails is None or not downsample > 0):
+        raise InputError(
+            f"--downsample {downsample:g}: expected a positive number, with --thumbnails."
+        )
     if coords is not None and len(axes) != 2:
         raise InputError(f"--coords {coords}: expected two columns, as x,y.")
     kept = {name: v for name, v in metadata.get("columns", {}).items() if name != "merge"}
@@ -106,6 +130,7 @@ def heatmap(
         memory_limit=memory_limit,
         extra_columns=axes,
     )
+    pictures, sizes = _thumbnails(thumbnails, downsample, data)
     maps = HeatMaps(
         fitted,
         data.bags,
@@ -118,6 +143,9 @@ def heatmap(
         title=title or f"Heat maps of {file.name}",
         seen=seen_in_training(data, metadata.get("training")),
         classes=metadata.get("classes"),
+        meta={name: values for name, values in data.columns.items() if name not in axes},
+        thumbnails=pictures,
+        slide_sizes=sizes,
         random_state=seed,
     )
     n_slides = len(data.bags)
@@ -159,3 +187,51 @@ def _places(data: Contents, axes: list[str], file: Path) -> Floats:
         return np.array([[float(v) for v in data.columns[name]] for name in axes]).T
     except (TypeError, ValueError) as error:
         raise InputError(f"--coords {','.join(axes)}: these columns hold no numbers.") from error
+
+
+def _thumbnails(
+    folder: Path | None, downsample: float | None, data: Contents
+) -> tuple[list[Path | None] | None, Any]:
+    """The picture of each slide, by its name, and the sizes of the slides."""
+    import numpy as np
+
+    from bagwise.extras import import_extra
+
+    if folder is None:
+        return None, None
+    if not folder.is_dir():
+        raise InputError(f"--thumbnails {folder}: there is no such folder.")
+    files = {p.stem: p for p in sorted(folder.iterdir()) if p.suffix.lower() in PICTURES}
+    names = [str(name) for name in data.bags.names.tolist()]
+    found = [files.get(name) or files.get(Path(name).stem) for name in names]
+    n_found = sum(path is not None for path in found)
+    if not n_found:
+        raise InputError(
+            f"--thumbnails {folder}: it holds no picture of a slide, such as {names[0]}.jpg or "
+            f"{names[0]}.png."
+        )
+    if n_found < len(names):
+        note(f"{len(names) - n_found} of {len(names)} slides have no thumbnail in {folder}.")
+    sizes = np.full((len(names), 2), np.nan)
+    if data.slide_sizes is not None:
+        sizes = data.slide_sizes.copy()
+    if downsample is not None:
+        images = import_extra("PIL.Image", extra="plot")
+        for i, path in enumerate(found):
+            if path is not None:
+                try:
+                    with images.open(path) as picture:
+                        sizes[i] = np.multiply(picture.size, downsample)
+                except (OSError, images.DecompressionBombError) as error:
+                    raise InputError(f"the thumbnail {path} cannot be read: {error}.") from error
+    unknown = [
+        name
+        for name, path, s in zip(names, found, sizes, strict=True)
+        if path is not None and np.isnan(s).any()
+    ]
+    if unknown:
+        raise InputError(
+            f"--thumbnails {folder}: the size of the slide {unknown[0]} is not stored in its file. "
+            "Say with --downsample how many pixels of the full resolution a pixel is."
+        )
+    return found, sizes

@@ -80,8 +80,16 @@ def write_folders(
     """
     from bagwise.io.selections import write_selections
 
+    if "audacity" in folders and data.columns:
+        note(f"Labels for Audacity have no room for {', '.join(data.columns)}.")
     for program, folder in folders.items():
         write_selections(
-            folder, program, recordings(data), table, background=background, force=force
+            folder,
+            program,
+            recordings(data),
+            table,
+            kept=data.columns,
+            background=background,
+            force=force,
         )
         note(f"labels for {program.capitalize()}, one file per recording: {folder}")

@@ -17,11 +17,13 @@ def patches_as_geojson(
     class_colour: Sequence[int],
     measurements: Mapping[str, Floats | Ints],
     names: Mapping[int, str],
+    metadata: Mapping[str, Sequence[Any]],
 ) -> dict[str, Any]:
     """Write patches as square tiles, with their values as measurements.
 
     QuPath shows a tile in its own colour, and its measurements as a measurement map. Measurements
-    are a list of names and values, which all its versions read.
+    are a list of names and values, which all its versions read; metadata are texts, which QuPath
+    reads since version 0.5.
 
     Parameters
     ----------
@@ -41,6 +43,8 @@ def patches_as_geojson(
         Values of each tile, by name.
     names : mapping of int to str
         Names of some tiles, by their row.
+    metadata : mapping of str to sequence of length n_instances
+        Further values of each tile, by name; None where there is none.
 
     Returns
     -------
@@ -61,6 +65,9 @@ def patches_as_geojson(
         properties["measurements"] = [
             {"name": name, "value": value} for name, value in zip(measurements, values, strict=True)
         ]
+        own = {name: str(v[i]) for name, v in metadata.items() if v[i] is not None}
+        if own:
+            properties["metadata"] = own
         geometry = {"type": "Polygon", "coordinates": [ring]}
         features.append({"type": "Feature", "geometry": geometry, "properties": properties})
     return {"type": "FeatureCollection", "features": features}

@@ -19,6 +19,7 @@ N_SUBSETS = 50  # of a bag
 MOST_SCORED = 300_000  # instances of the subsets of one bag
 MOST_EXTREME = 0.005  # share of values beyond the ends of the colour scale
 MAP_INCHES = 6.0  # longer side of a map
+OVER_IMAGE = 0.5  # opacity of squares over a picture
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,35 @@ def colours(values: Floats, limits: tuple[float, float]) -> Ints:
     return matplotlib.colormaps[_scale(limits)](shares, bytes=True)[:, :3].astype(np.int64)
 
 
+def check_image(image: ArrayLike, size: tuple[float, float] | None) -> Array:
+    """Refuse what is no picture of colours or greys, and a picture of unknown size.
+
+    Parameters
+    ----------
+    image : array-like of shape (height, width, 3) or (height, width)
+        The picture.
+    size : tuple (float, float) or None
+        Width and height of what it shows.
+
+    Returns
+    -------
+    ndarray
+    """
+    picture = np.asarray(image)
+    if picture.ndim not in (2, 3) or picture.size == 0 or picture.dtype.kind not in "fiu":
+        raise InputError(
+            f"image has shape {picture.shape} and type {picture.dtype}: expected height x width, "
+            "or height x width x 3."
+        )
+    sides = np.asarray((0, 0) if size is None else size, dtype=float)
+    if sides.shape != (2,) or not (np.isfinite(sides) & (sides > 0)).all():
+        raise InputError(
+            f"image_size is {size!r}: expected the width and height of the slide, in the unit of "
+            "coords."
+        )
+    return picture
+
+
 def _scale(limits: tuple[float, float]) -> str:
     return "coolwarm" if limits[0] < 0 < limits[1] else "viridis"
 
@@ -197,6 +227,10 @@ class HeatMapDisplay(AxesDisplay):
         Ends of the colour scale; by default those of the values.
     top : int, default=0
         How many of the highest scores are framed.
+    image : ndarray of shape (height, width, 3), default=None
+        A picture of the whole slide, which is drawn below the squares.
+    image_size : tuple (float, float), default=None
+        Width and height of the slide, in the unit of `coords`; needed for `image`.
 
     Attributes
     ----------
@@ -221,6 +255,8 @@ class HeatMapDisplay(AxesDisplay):
     value_name: str = field(default="score", kw_only=True)
     limits: tuple[float, float] | None = field(default=None, kw_only=True)
     top: int = field(default=0, kw_only=True)
+    image: Array | None = field(default=None, kw_only=True)
+    image_size: tuple[float, float] | None = field(default=None, kw_only=True)
 
     @classmethod
     def from_estimator(
@@ -233,6 +269,8 @@ class HeatMapDisplay(AxesDisplay):
         label: Any = None,
         method: str | None = None,
         top: int = 0,
+        image: ArrayLike | None = None,
+        image_size: tuple[float, float] | None = None,
         random_state: Any = 0,
         ax: Any = None,
     ) -> Self:
@@ -255,6 +293,10 @@ class HeatMapDisplay(AxesDisplay):
             instances pool to the score of the bag, else "sampled", for large bags "single".
         top : int, default=0
             How many of the highest scores are framed.
+        image : array-like of shape (height, width, 3), default=None
+            A picture of the whole slide, which is drawn below the squares.
+        image_size : tuple (float, float), default=None
+            Width and height of the slide, in the unit of `coords`; needed for `image`.
         random_state : int, RandomState instance or None, default=0
             Seed of random subsets.
         ax : matplotlib Axes, default=None
@@ -267,7 +309,14 @@ class HeatMapDisplay(AxesDisplay):
         bag = check_bags(None, [X], reset=True, allow_nan=True)
         found = placed_scores(estimator, bag, label=label, method=method, random_state=random_state)
         return cls.from_predictions(
-            found.values, coords, patch_size=patch_size, value_name=found.name, top=top, ax=ax
+            found.values,
+            coords,
+            patch_size=patch_size,
+            value_name=found.name,
+            top=top,
+            image=image,
+            image_size=image_size,
+            ax=ax,
         )
 
     @classmethod
@@ -280,6 +329,8 @@ class HeatMapDisplay(AxesDisplay):
         value_name: str = "score",
         limits: tuple[float, float] | None = None,
         top: int = 0,
+        image: ArrayLike | None = None,
+        image_size: tuple[float, float] | None = None,
         ax: Any = None,
     ) -> Self:
         """Plot scores that are known already.
@@ -298,6 +349,10 @@ class HeatMapDisplay(AxesDisplay):
             Ends of the colour scale; by default those of the values.
         top : int, default=0
             How many of the highest scores are framed.
+        image : array-like of shape (height, width, 3), default=None
+            A picture of the whole slide, which is drawn below the squares.
+        image_size : tuple (float, float), default=None
+            Width and height of the slide, in the unit of `coords`; needed for `image`.
         ax : matplotlib Axes, default=None
             Where to plot; a new figure by default.
 
@@ -317,7 +372,17 @@ class HeatMapDisplay(AxesDisplay):
         edge = 1.0 if np.isnan(edge) else edge  # one instance: any size
         if not 0 < edge < np.inf:
             raise InputError(f"patch_size is {patch_size!r}: expected a positive number.")
-        display = cls(scores, places, edge, value_name=value_name, limits=limits, top=top)
+        picture = None if image is None else check_image(image, image_size)
+        display = cls(
+            scores,
+            places,
+            edge,
+            value_name=value_name,
+            limits=limits,
+            top=top,
+            image=picture,
+            image_size=image_size,
+        )
         return display.plot(ax=ax)
 
     def _size(self) -> tuple[float, float]:
@@ -336,7 +401,11 @@ class HeatMapDisplay(AxesDisplay):
             clim=limits,
             antialiaseds=False,  # no seams between neighbours
             linewidths=0,
+            alpha=None if self.image is None else OVER_IMAGE,
         )
+        if self.image is not None and self.image_size is not None:
+            width, height = self.image_size
+            ax.imshow(self.image, extent=(0, width, height, 0), interpolation="antialiased")
         ax.add_collection(cells)
         if self.top > 0:
             best = squares(self.coords[order[::-1][: self.top]], self.patch_size)

@@ -33,6 +33,8 @@ class Contents:
         The position of each instance in its bag.
     patch_sizes : ndarray of shape (n_bags,) or None
         Edge of the square that an instance covers, in the unit of `coords`; NaN unknown.
+    slide_sizes : ndarray of shape (n_bags, 2) or None
+        Width and height of what the instances of a bag were cut from, likewise.
     extras : dict of str to ndarray
         Other arrays of an npz file.
     groups : ndarray of shape (n_bags,) or None
@@ -61,6 +63,7 @@ class Contents:
     classes: Array | None = None
     coords: Array | None = None
     patch_sizes: Floats | None = None
+    slide_sizes: Floats | None = None
     extras: dict[str, Array] = field(default_factory=dict)
     groups: Array | None = None
     wholes: Array | None = None
@@ -109,7 +112,14 @@ class Contents:
             **{name: _part(getattr(self, name), rows) for name in ("instance_labels", "coords")},
             **{
                 name: _part(getattr(self, name), index)
-                for name in ("labels", "label_sets", "patch_sizes", "groups", "wholes")
+                for name in (
+                    "labels",
+                    "label_sets",
+                    "patch_sizes",
+                    "slide_sizes",
+                    "groups",
+                    "wholes",
+                )
             },
         )
 
@@ -127,6 +137,7 @@ class Contents:
             feature_names=self.bags.feature_names,
             coords=self.coords,
             patch_sizes=self.patch_sizes,
+            slide_sizes=self.slide_sizes,
             extras=self.extras,
             clips=self.clips,
             meta={name: plain_array(values) for name, values in self.columns.items()},

@@ -1,14 +1,16 @@
 """Warnings about probable mistakes in a file."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
+from bagwise._metadata import bag_level_features, quoted
 from bagwise._types import Array
 from bagwise._warnings import warn_user
+from bagwise.bags import Bags
 from bagwise.exceptions import DataWarning
 from bagwise.io.contents import Contents
 from bagwise.io.labels import Grouping
@@ -62,6 +64,27 @@ class ValueCheck:
                 "infinite values: correct them, or leave the rows out.",
                 DataWarning,
             )
+
+
+def find_suspects(contents: Contents, names: Collection[str]) -> None:
+    """Find features that have one value in every bag, as labels have.
+
+    Those among `names` can be left out, and go to ``contents.suspects``; of others a warning is all
+    that can be done. Bags on a cluster are not looked at.
+    """
+    bags = contents.bags
+    if type(bags) is not Bags:
+        return
+    found = bag_level_features(bags.instances, bags.offsets)
+    named = [f"x{j}" if bags.feature_names is None else bags.feature_names[j] for j in found]
+    contents.suspects = [name for name in named if name in names]
+    others = [name for name in named if name not in names]
+    if others:
+        warn_user(
+            f"{quoted(others)}: constant within every bag, and different between bags, as labels "
+            "and metadata are. Remove such features from the file, unless they are meant.",
+            DataWarning,
+        )
 
 
 def warn_of_near_duplicates(contents: Contents) -> None:

@@ -35,6 +35,7 @@ from bagwise.exceptions import (
 from bagwise.extras import import_extra
 from bagwise.io.columns import Request, listed
 from bagwise.io.contents import Contents, check_contents
+from bagwise.io.data_warnings import find_suspects
 from bagwise.io.files import FORMATS, format_errors
 from bagwise.io.memory import Workspace, assign
 from bagwise.labels import Labels, plain_array
@@ -58,6 +59,7 @@ class _BagFile:
     shapes: dict[str, tuple[int, ...]]
     dtypes: dict[str, np.dtype[Any]]
     patch_size: float
+    slide_size: tuple[float, float]
     values: _Arrays | None
 
 
@@ -120,6 +122,8 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     )
     if contents.coords is not None:
         contents.patch_sizes = np.array([file.patch_size for file in files])
+        contents.slide_sizes = np.array([file.slide_size for file in files])
+    find_suspects(contents, ())
     return contents
 
 
@@ -229,7 +233,8 @@ class _Reader:
             if sum(part.size * part.dtype.itemsize for part in parts.values()) <= limit:
                 values = {name: part[()].reshape(shapes[name]) for name, part in parts.items()}
             dtypes = {name: part.dtype for name, part in parts.items()}
-            return _BagFile(path, shapes, dtypes, _patch_size(found["coords"]), values)
+            sizes = _patch_size(found["coords"]), _slide_size(found["coords"])
+            return _BagFile(path, shapes, dtypes, *sizes, values)
 
     def _found(self, file: Any, name: str, path: Path) -> Any:
         """The dataset of a name, or None; refuses one stored in another file unless allowed."""
@@ -280,10 +285,25 @@ def _patch_size(coords: Any) -> float:
     return edge if 0 < edge < math.inf else math.nan
 
 
-def _number(value: Any) -> float:
-    """The first number of an attribute, NaN if it is none."""
+def _slide_size(coords: Any) -> tuple[float, float]:
+    """Width and height of a slide in pixels of level 0, by the attributes of its coords, or NaN.
+
+    TRIDENT stores ``level0_width`` and ``level0_height``; CLAM the size of a level as
+    ``level_dim``, and its ``downsample``.
+    """
+    attributes = {} if coords is None else coords.attrs
+    sides = _number(attributes.get("level0_width")), _number(attributes.get("level0_height"))
+    level, scale = attributes.get("level_dim"), np.ravel(attributes.get("downsample", math.nan))
+    if math.isnan(sides[0]) and level is not None:  # one scale, or one per axis
+        sides = _number(level) * _number(scale), _number(level, 1) * _number(scale, len(scale) - 1)
+    known = all(0 < side < math.inf for side in sides)
+    return sides if known else (math.nan, math.nan)
+
+
+def _number(value: Any, place: int = 0) -> float:
+    """A number of an attribute, NaN if it is none."""
     try:
-        return float(np.ravel(value)[0])
+        return float(np.ravel(value)[place])
     except (TypeError, ValueError, IndexError):
         return math.nan
 

@@ -21,6 +21,7 @@ from bagwise.engines.mapped import release_pages
 from bagwise.exceptions import FileFormatError, InputError
 from bagwise.io.columns import Request, listed
 from bagwise.io.contents import Contents, check_contents
+from bagwise.io.data_warnings import find_suspects
 from bagwise.io.memory import Workspace
 from bagwise.labels import Labels, plain_array
 
@@ -65,6 +66,8 @@ def read_npz(path: Path, request: Request, workspace: Workspace) -> Contents:
         coords=known["coords"],
         extras=extras,
     )
+    if request.features is None:
+        find_suspects(contents, features or ())
     if request.group is not None:
         contents.groups = extras.get(request.group)
         if contents.groups is None or contents.groups.shape != (len(contents.bags),):

@@ -30,6 +30,7 @@ _HEADING = (
     "Selection", "View", "Channel", "Begin Time (s)", "End Time (s)", "Low Freq (Hz)",
     "High Freq (Hz)", LABEL, SCORE, GUESS, CHECKED, "Begin File",
 )  # fmt: skip
+_PATH = "Begin Path"
 _UNSEEN = re.compile(r"\? \d+ %$")  # a guess that nobody looked at
 _AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|opus|m4a|aac|aiff?|wma)$", re.IGNORECASE)
 _SAME = 0.005  # seconds, between times that are written with two or more decimals
@@ -99,6 +100,7 @@ def write_selections(
     recordings: Sequence[str],
     table: Mapping[str, Array],
     *,
+    kept: Mapping[str, Sequence[Any]] | None = None,
     background: Any = None,
     force: bool,
 ) -> list[Path]:
@@ -114,6 +116,8 @@ def write_selections(
         The recording of each instance.
     table : mapping of str to ndarray
         ``start``, ``end``, ``label`` and ``probability`` of each instance.
+    kept : mapping of str to sequence, default=None
+        Further columns, a value per instance; Audacity has no room for them.
     background : object, default=None
         The label of clips that are left out.
     force : bool
@@ -140,38 +144,62 @@ def write_selections(
     written = []
     write = _write_raven if program == "raven" else _write_audacity
     names = file_names(rows)
+    further = {_heading(name): values for name, values in (kept or {}).items()}
     for recording, chosen in rows.items():
         path = folder / f"{names[recording]}.txt"
         clips = [
-            (start[i], end[i], _one_line(labels[i]), float(table["probability"][i])) for i in chosen
+            _Clip(
+                float(start[i]),
+                float(end[i]),
+                _one_line(labels[i]),
+                float(table["probability"][i]),
+                {name: _one_line(values[i]) for name, values in further.items()},
+            )
+            for i in chosen
         ]
         with (
             replacing(path, force=force) as temporary,
             open(temporary, "w", encoding="utf-8", newline="") as file,
         ):
-            write(file, clips, recording)
+            write(file, clips, recording, list(further))
         written.append(path)
     return written
 
 
-def _write_raven(file: Any, clips: list[tuple[float, float, str, float]], recording: str) -> None:
-    file.write("\t".join(_HEADING) + "\n")
+class _Clip(NamedTuple):
+    """A clip with its label, and the further columns of it."""
+
+    start: float
+    end: float
+    label: str
+    probability: float
+    kept: dict[str, str]
+
+
+def _write_raven(file: Any, clips: list[_Clip], recording: str, further: list[str]) -> None:
+    file.write("\t".join([*_HEADING, *further]) + "\n")
     name = _one_line(recording.replace("\\", "/").rpartition("/")[2])
-    for i, (start, end, label, probability) in enumerate(clips):
+    for i, (start, end, label, probability, kept) in enumerate(clips):
         cells = (
             i + 1, "Spectrogram 1", 1, f"{start:.6f}", f"{end:.6f}", LOW, HIGH, label,
-            f"{probability:.4f}", label, "", name,
+            f"{probability:.4f}", label, "", name, *kept.values(),
         )  # fmt: skip
         file.write("\t".join(map(str, cells)) + "\n")
 
 
-def _write_audacity(file: Any, clips: list[tuple[float, float, str, float]], _: str) -> None:
-    for start, end, label, probability in clips:
+def _write_audacity(file: Any, clips: list[_Clip], _: str, __: list[str]) -> None:
+    for start, end, label, probability, _kept in clips:
         file.write(f"{start:.6f}\t{end:.6f}\t{label}? {100 * probability:.0f} %\n")
 
 
-def _one_line(label: Any) -> str:
-    return " ".join(str(label).split())
+def _heading(name: str) -> str:
+    """The heading of a further column: another than those of Raven."""
+    text = _one_line(name)
+    return f"{text} (kept)" if text in {*_HEADING, *_LABELS, _PATH} else text
+
+
+def _one_line(value: Any) -> str:
+    return "" if value is None else " ".join(str(value).split())
 
 
 def read_selections(path: Path) -> list[Selection]:
@@ -211,7 +239,8 @@ def read_selections(path: Path) -> list[Selection]:
 def _read_raven(file: Any, path: Path) -> Iterator[Selection]:
     reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     names = list(reader.fieldnames or ())
-    clips = clip_columns(names)
+    # A further column may be called as one of a table that is not Raven's: file, start, ...
+    clips = clip_columns(name for name in names if name in (*_HEADING, _PATH))
     label = next((name for name in _LABELS if name in names), names[7] if len(names) > 7 else None)
     if clips is None or label is None:
         raise FileFormatError(

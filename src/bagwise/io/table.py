@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from bagwise._metadata import bag_level_features
 from bagwise._types import Array, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.engines.mapped import release_pages
@@ -32,7 +31,7 @@ from bagwise.io.columns import (
     written_values,
 )
 from bagwise.io.contents import Contents
-from bagwise.io.data_warnings import ValueCheck
+from bagwise.io.data_warnings import ValueCheck, find_suspects
 from bagwise.io.files import format_errors, format_of
 from bagwise.io.hoplite import HopliteSource
 from bagwise.io.labels import Column, Grouping, group
@@ -121,10 +120,8 @@ def read_table(source: Source, request: Request, workspace: Workspace) -> Conten
     label_bags(contents, bag_columns(source, request, rows), request, instance_labels)
     contents.clips = read_clips(source, request, rows)
     contents.left_out = [*(request.clips or ())[1:], *left_out]
-    if single and not chosen and type(bags) is Bags:
-        names = bags.feature_names or []
-        suspects = [names[j] for j in bag_level_features(bags.instances, bags.offsets) if names]
-        contents.suspects = [name for name in suspects if name in source.names]
+    if not chosen:
+        find_suspects(contents, source.names)
     for name in request.keep:
         values = kept_values(source, name, rows.order)
         n_times = 1 if single else bags.sizes  # in a table of lists a row is a bag

@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ from bagwise.report._page import Card, Numbers, Picture, Section, SideBySide, Ta
 INDEX, TOP = "index.html", "top_patches.csv"
 MOST_PICTURES = 300  # on the page; all are files
 PIXELS_PER_INCH = 130
+LARGEST_THUMBNAIL = 1600  # pixels of a side; a map has half as many
+_TOP_COLUMNS = ("slide", "rank", "row", "x", "y", "value", "class", "predicted", "label")
 _CONTRIBUTIONS = {
     "score": "The value of a patch is its score; the score of the slide is pooled from these "
     "scores.",
@@ -62,6 +64,9 @@ class _SlideMap:
     truth: str | None
     seen: bool
     top: Array  # rows of the highest values, the highest first
+    meta: dict[str, list[Any]]  # further columns of its patches
+    thumbnail: Any = None  # of the slide: a file, or an array
+    size: tuple[float, float] | None = None  # width and height, in the unit of the coords
 
     @property
     def value_name(self) -> str:
@@ -103,6 +108,12 @@ class HeatMaps:
         Which slides the model was fitted on; the page says so.
     classes : sequence, default=None
         Names to show instead of the values of ``classes_``, in their order.
+    meta : mapping of str to sequence of length n_instances, default=None
+        Further columns of the patches, for the table and, as metadata, for QuPath.
+    thumbnails : sequence of path or None, default=None
+        A small picture of each whole slide, which its map is drawn over; None where there is none.
+    slide_sizes : array-like of shape (n_bags, 2), default=None
+        Width and height of each slide, in the unit of `coords`; needed for `thumbnails`.
     random_state : int, RandomState instance or None, default=0
         Seed of random subsets.
 
@@ -128,6 +139,9 @@ class HeatMaps:
     title: str = "Heat maps"
     seen: ArrayLike | None = None
     classes: Sequence[Any] | None = None
+    meta: Mapping[str, Sequence[Any]] | None = None
+    thumbnails: Sequence[Any] | None = None
+    slide_sizes: ArrayLike | None = None
     random_state: Any = 0
 
     def save(
@@ -200,6 +214,8 @@ class HeatMaps:
         label = None if self.label is None else classes[check_label(self.label, classes)]
         truths = [None] * len(bags) if known is None else known.texts
         parts = bags.split(coords)
+        meta = self._split_meta(bags)
+        pictures, sizes = self._pictures(bags)
         maps = []
         for i, name in enumerate(bags.names.tolist()):
             bag = bags[i : i + 1]
@@ -220,10 +236,49 @@ class HeatMaps:
                     truth=truths[i],
                     seen=bool(seen[i]),
                     top=np.argsort(-found.values, kind="stable")[: self.top],
+                    meta={column: values[i] for column, values in meta.items()},
+                    thumbnail=pictures[i],
+                    size=sizes[i],
                 )
             )
             after_slide()
         return sorted(maps, key=lambda slide: -slide.score)
+
+    def _split_meta(self, bags: Bags) -> dict[str, list[list[Any]]]:
+        """The further columns of the patches, by slide."""
+        meta = {str(name): list(values) for name, values in (self.meta or {}).items()}
+        for name, values in meta.items():
+            if len(values) != bags.n_instances or name in _TOP_COLUMNS:
+                raise InputError(
+                    f"meta has {len(values)} values called {name!r} for {bags.n_instances} "
+                    f"patches: expected one each, and another name than {', '.join(_TOP_COLUMNS)}."
+                )
+        ends = bags.offsets.tolist()
+        return {
+            name: [values[start:stop] for start, stop in itertools.pairwise(ends)]
+            for name, values in meta.items()
+        }
+
+    def _pictures(self, bags: Bags) -> tuple[list[Any], list[tuple[float, float] | None]]:
+        """The thumbnail of each slide, and the size of the slide; None where there is none."""
+        nothing: list[Any] = [None] * len(bags)
+        pictures = nothing if self.thumbnails is None else list(self.thumbnails)
+        if self.thumbnails is None:
+            return nothing, nothing
+        sizes = np.full((len(bags), 2), np.nan) if self.slide_sizes is None else self.slide_sizes
+        sides = np.asarray(sizes, dtype=float)
+        if len(pictures) != len(bags) or sides.shape != (len(bags), 2):
+            raise InputError(
+                f"there are {len(pictures)} thumbnails and slide_sizes of shape {sides.shape} for "
+                f"{len(bags)} slides: expected one, and a width and a height, each."
+            )
+        for i, picture in enumerate(pictures):
+            if picture is not None and not (np.isfinite(sides[i]) & (sides[i] > 0)).all():
+                raise InputError(
+                    f"the size of {bags.name_of(i)} is unknown, and its map cannot be drawn over "
+                    "its thumbnail: give slide_sizes, its width and height in the unit of coords."
+                )
+        return pictures, [(float(width), float(height)) for width, height in sides]
 
     def _page(self, maps: list[_SlideMap], pictures: list[bytes], *, signed: bool) -> str:
         has_proba = hasattr(self.model, "predict_proba")
@@ -300,12 +355,28 @@ def _picture(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
         value_name=slide.value_name,
         limits=limits,
         top=len(slide.top),
+        image=None if slide.thumbnail is None else _read_thumbnail(slide.thumbnail),
+        image_size=slide.size,
     )
     figure = figures.Figure(figsize=display._size(), layout="constrained")
     display.plot(ax=figure.subplots())
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=PIXELS_PER_INCH, metadata={"Software": None})
     return buffer.getvalue()
+
+
+def _read_thumbnail(path: Any) -> Array:
+    """The colours of a picture, which is made smaller where it is larger than a map."""
+    images = import_extra("PIL.Image", extra="plot")
+    try:
+        with images.open(path) as picture:
+            picture.draft("RGB", (LARGEST_THUMBNAIL, LARGEST_THUMBNAIL))
+            picture.thumbnail((LARGEST_THUMBNAIL, LARGEST_THUMBNAIL))
+            return np.asarray(picture.convert("RGB"))
+    except (OSError, ValueError, SyntaxError, images.DecompressionBombError) as error:
+        raise InputError(
+            f"the thumbnail {path} cannot be read: {error}. Give PNG or JPEG."
+        ) from error
 
 
 def _geojson(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
@@ -321,6 +392,7 @@ def _geojson(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
         class_colour=colours(np.array([limits[1]]), limits)[0].tolist(),
         measurements={slide.value_name: values, "rank": ranks},
         names={int(row): f"top {rank}" for rank, row in enumerate(top, 1)},
+        metadata=slide.meta,
     )
     return json.dumps(collection, allow_nan=False, separators=(",", ":")).encode()
 
@@ -328,12 +400,14 @@ def _geojson(slide: _SlideMap, limits: tuple[float, float]) -> bytes:
 def _top_table(maps: list[_SlideMap]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["slide", "rank", "row", "x", "y", "value", "class", "predicted", "label"])
+    further = list(maps[0].meta)
+    writer.writerow([*_TOP_COLUMNS, *further])
     for slide in maps:
         for rank, row in enumerate(slide.top.tolist(), 1):
             place, value = slide.coords[row].tolist(), float(slide.found.values[row])
             facts = slide.label, slide.predicted, slide.truth
-            writer.writerow([slide.name, rank, row, *place, value, *facts])
+            own = [slide.meta[name][row] for name in further]
+            writer.writerow([slide.name, rank, row, *place, value, *facts, *own])
     return text.getvalue().encode("utf-8")
 
 
