@@ -9,8 +9,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
-from bagwise.classification import AttentionMIL, TorchBagClassifier
-from bagwise.exceptions import InputError, ModelFileError, SparseInputError
+from bagwise.classification import AttentionMIL, MINet, TorchBagClassifier
+from bagwise.exceptions import (
+    InputError,
+    MissingExtraError,
+    ModelFileError,
+    SparseInputError,
+)
 from bagwise.persistence import save_model
 from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
 from checks import OUR_CHECKS, example
@@ -182,6 +187,42 @@ def test_what_cannot_be_trained_is_refused(model, message):
     with pytest.raises(InputError, match=message):
         model.fit(bags, y)
     assert not hasattr(model, "module_")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [AttentionMIL(max_epochs=1), MINet(max_epochs=1), quick()],
+    ids=lambda m: type(m).__name__,
+)
+def test_an_old_torch_is_named(model, monkeypatch):
+    bags, y = example()
+    monkeypatch.setattr(torch.version, "__version__", "2.1.2+cpu")
+    with pytest.raises(
+        MissingExtraError, match=r'torch 2\.1\.2\+cpu is .*--upgrade "bagwise\[torch'
+    ):
+        model.fit(bags, y)
+    with pytest.raises(MissingExtraError, match=r"2\.2 or later is needed"):
+        bags.to("cpu")
+
+
+def test_the_abmil_of_torchmil_runs_as_the_guide_says():
+    models = pytest.importorskip("torchmil.models", reason="torchmil is not installed")
+    bags, y = example()
+    model = TorchBagClassifier(
+        models.ABMIL(in_shape=(bags.n_features,), gated=True),
+        batch_dimension=True,
+        forward_options={"return_att": True},
+        instance_output="attention",
+        max_epochs=3,
+    )
+    attention = model.fit(bags, y).attention(bags)
+    assert attention.shape == (bags.n_instances,)
+    module, rows = model.module_, torch.tensor(bags[2], dtype=torch.float32)[None]
+    with torch.no_grad():
+        logit, own = module(rows, return_att=True)
+    start, stop = bags.offsets[2:4]
+    np.testing.assert_allclose(attention[start:stop], own[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(model.decision_function(bags)[2], logit[0], rtol=1e-4, atol=1e-5)
 
 
 def test_a_missing_second_output_is_named():

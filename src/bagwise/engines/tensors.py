@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -12,7 +13,7 @@ from scipy import sparse
 
 from bagwise.bags import Bags
 from bagwise.engines.arrays import is_tensor
-from bagwise.exceptions import InputError
+from bagwise.exceptions import InputError, MissingExtraError
 from bagwise.extras import import_extra
 
 
@@ -26,6 +27,19 @@ class _Torch:
 
 
 torch = _Torch()
+
+OLDEST = (2, 2)  # version of torch, as in pyproject.toml
+
+
+def check_version() -> None:
+    """Refuse a version of torch that is too old."""
+    found = str(torch.version.__version__)
+    if tuple(map(int, re.findall(r"\d+", found)[:2])) < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        raise MissingExtraError(
+            f"torch {found} is installed, and {needed} or later is needed: "
+            'pip install --upgrade "bagwise[torch]"'
+        )
 
 
 def on_device(bags: Bags, device: Any, dtype: Any = None) -> Bags:
@@ -44,6 +58,7 @@ def on_device(bags: Bags, device: Any, dtype: Any = None) -> Bags:
     -------
     Bags
     """
+    check_version()
     table = bags.instances
     if sparse.issparse(table):
         raise InputError("sparse instances stay on the CPU: use bags.instances.toarray() first.")
