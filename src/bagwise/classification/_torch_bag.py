@@ -247,15 +247,15 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
         best = None
         for _ in self._track(range(self.max_epochs), "epoch"):
             module.train()
-            total = 0.0
+            losses = []  # not read before the epoch ends: a device would have to finish first
             for batch in np.array_split(rng.permutation(learned), n_batches):
                 step.zero_grad()
                 for i in batch:
                     own = loss(i)
                     (own / len(batch)).backward()
-                    total += float(own.detach())
+                    losses.append(own.detach())
                 step.step()
-            curve.append(total / len(learned))
+            curve.append(float(torch.stack(losses).double().mean()))
             if not np.isfinite(curve[-1]):
                 raise InputError(
                     f"the training loss is {curve[-1]} after {len(curve)} epochs: standardise the "
@@ -266,8 +266,8 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
                 continue
             module.eval()
             with torch.no_grad():
-                outside = sum(float(loss(i)) for i in order[held[order]])
-            outside /= float(weights[held].sum())
+                losses = [loss(i) for i in order[held[order]]]
+            outside = float(torch.stack(losses).double().sum()) / float(weights[held].sum())
             if outside < min(held_out, default=np.inf):
                 best = copy.deepcopy(module.state_dict())
             held_out.append(outside)
