@@ -60,7 +60,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each proximal step, summed over the labels.
     n_iter_ : int
-        Number of proximal steps, of the label that needed most.
+        Number of proximal steps; the largest number over all labels.
     {n_features_in_}
 
     Notes

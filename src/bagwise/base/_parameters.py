@@ -128,7 +128,7 @@ DESCRIPTIONS = {
         'cross-validation (with fewer than 10 bags of a class on the training bags). "auto" is\n'
         '"out_of_fold" for two classes and a kernel other than the linear one, else "zero".',
     ),
-    "verbose": ("int", "Show a progress bar."),
+    "verbose": ("int", "Whether to show a progress bar."),
 }
 # A parameter that means something else elsewhere: key of the description -> name.
 NAMES = {

@@ -119,8 +119,8 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
 
     Notes
     -----
-    Attention says where the network looks, not what it sees there: an instance with a large weight
-    may speak for either class. The terms say both.
+    Attention shows which instances the network uses, but not for which class: an instance with a
+    large weight may support either class. The terms show both.
 
     Copies of all instances of a bag do not change its score. A bag with label sets has a logit per
     label.

@@ -31,9 +31,8 @@ class BagMarginSVM(OneVsRestSVM):
     C : float, default=1.0
         Cost of a margin error, per bag; not divided by their number.
     negatives : {"bag", "instance"}, default="bag"
-        What pays in a negative bag: the bag, for its worst instance (the problem above), or every
-        instance for itself.
-    start : {"mean", "primal_dual"}, default="mean"
+        Margin errors of a negative bag: one per bag, that of its highest instance (the problem
+        above), or one per instance. start : {"mean", "primal_dual"}, default="mean"
         The first witnesses: the means of the bags, or the best instances by the primal-dual method.
         It often ends with a lower objective at large C, and takes about twice as long. With a
         kernel the number of instances is limited by memory (the kernel matrix and its
@@ -78,17 +77,17 @@ class BagMarginSVM(OneVsRestSVM):
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each round, summed over the machines.
     n_iter_ : int
-        Number of rounds, of the machine that needed most.
+        Number of rounds; the largest number over all machines.
     {n_features_in_}
 
     Notes
     -----
-    Neither half of a round raises the objective. Witnesses come back after a few rounds, at the
-    latest in a cycle of equal objectives; the best machine is kept. The intercept is free, as in
-    LIBSVM (LIBLINEAR would penalise it). The mean of a bag is taken in the feature space of the
-    kernel; with the linear kernel that is the paper's. Where the instances of a bag have
-    equal scores (as when the means lie among the negatives and w = 0) the difference of the class
-    means chooses the witness.
+    Neither half of an iteration raises the objective. A selection of witnesses recurs after a few
+    iterations, at the latest in a cycle of equal objectives; the best SVM is kept. The intercept is
+    free, as in LIBSVM (LIBLINEAR would penalise it). The mean of a bag is taken in the feature
+    space of the kernel; with the linear kernel that is the paper's. Where the instances of a bag
+    have equal scores (as when the means lie among the negatives and w = 0) the difference of the
+    class means chooses the witness.
 
     Cost of a round: a few dozen systems as large as the smaller of the number of features and the
     number of witnesses and negative instances inside the margin. Memory: two copies of the

@@ -60,7 +60,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
         Pairs of an instance and a bag in each of the two sums; where there are more, so many are
         drawn at random.
     max_iter : int, default=100
-        Most steps per class.
+        Maximum number of steps per class.
     tol : float, default=1e-4
         A class is done when a step lowers the ratio by less than this share of it.
     random_state : int, RandomState or None, default=None
@@ -85,7 +85,7 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
     objective_curve_ : ndarray of shape (n_iterations,)
         The ratio after each step, summed over the classes.
     n_iter_ : int
-        Number of steps, of the class that needed most.
+        Number of steps; the largest number over all classes.
     {n_features_in_}
 
     Notes

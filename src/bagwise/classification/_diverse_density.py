@@ -30,7 +30,7 @@ class DiverseDensity(PointConceptClassifier):
         The weight of each feature at the start; "scale" is ``1 / (n_features * variance of the
         instances)``, "auto" ``1 / n_features``.
     max_iter : int, default=200
-        Most steps from each start.
+        Maximum number of steps from each starting point.
     tol : float, default=1e-4
         A descent ends when a step gains less than this share of the objective.
     {pos_label}
@@ -50,7 +50,7 @@ class DiverseDensity(PointConceptClassifier):
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each step of the best descent, summed over the concepts.
     n_iter_ : int
-        Number of steps of the best descent, of the concept that needed most.
+        Number of steps of the best descent; the largest number over all concepts.
     {n_features_in_}
 
     See Also
@@ -60,7 +60,7 @@ class DiverseDensity(PointConceptClassifier):
     Notes
     -----
     Scores are log-odds and pool by noisy-or: a bag is positive with probability
-    :math:`1 - \prod (1 - p)`. Descents run side by side on all cores. Cost: starts x steps x
+    :math:`1 - \prod (1 - p)`. Descents run in parallel on all cores. Cost: starts x steps x
     instances x features; memory: the instances once, and the starts twice.
 
     References

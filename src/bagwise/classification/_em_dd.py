@@ -35,7 +35,7 @@ class EMDD(PointConceptClassifier):
     max_rounds : int, default=50
         Maximum number of iterations from each starting point.
     max_iter : int, default=100
-        Most steps of L-BFGS in a round.
+        Maximum number of L-BFGS steps per iteration.
     tol : float, default=1e-4
         Rounds and steps end when they gain less than this share of the objective.
     {pos_label}
@@ -55,7 +55,7 @@ class EMDD(PointConceptClassifier):
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each round from the best start, summed over the concepts.
     n_iter_ : int
-        Number of rounds from the best start, of the concept that needed most.
+        Number of rounds from the best start; the largest number over all concepts.
     {n_features_in_}
 
     See Also
@@ -65,7 +65,7 @@ class EMDD(PointConceptClassifier):
     Notes
     -----
     The concept is chosen by its likelihood on the training bags alone. (The figures of the paper
-    come from concepts chosen by their error on the test bags.) Descents run side by side on all
+    come from concepts chosen by their error on the test bags.) Descents run in parallel on all
     cores. Cost: starts x rounds x (instances + steps x bags) x features; memory: the instances
     once, and the starts twice.
 

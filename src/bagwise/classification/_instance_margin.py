@@ -66,14 +66,14 @@ class InstanceMarginSVM(OneVsRestSVM):
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective above after each round, summed over the machines.
     n_iter_ : int
-        Number of rounds, of the machine that needed most.
+        Number of rounds; the largest number over all machines.
     {n_features_in_}
 
     Notes
     -----
-    Neither half of a round raises the objective. Labels come back after a few rounds, at the
-    latest in a cycle of equal objectives; the best machine is kept. The intercept is free, as in
-    LIBSVM (LIBLINEAR would penalise it).
+    Neither half of an iteration raises the objective. Labels recur after a few iterations, at the
+    latest in a cycle of equal objectives; the best SVM is kept. The intercept is free, as in LIBSVM
+    (LIBLINEAR would penalise it).
 
     Every instance pays for its margin, so large bags count more than small ones; for labels of
     bags `BagMarginSVM` is usually the better choice, for labels of instances this one.

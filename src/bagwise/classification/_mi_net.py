@@ -48,16 +48,16 @@ class MINet(BagClassifierMixin, BagEstimator):
         What is pooled: the scores of the instances, or their embeddings. Instance-level methods
         exist for "instance" only.
     pooling : {"max", "mean", "lse"}, default="max"
-        How. "lse" is the logarithm of the mean exponential, ``log(mean(exp(s)))``: it lies
-        between the mean and the maximum, and bags of one instance keep their score.
-    deep_supervision : bool, default=False
+        The pooling function. "lse" is the logarithm of the mean exponential, ``log(mean(exp(s)))``:
+        it is between the mean and the maximum, and bags of one instance keep their score.
+        deep_supervision : bool, default=False
         Give each hidden layer a head of its own and average their losses and their scores.
     optimizer : {"adam", "sgd"}, default="adam"
-        How to descend; "sgd" with momentum is the paper's choice, with a step of about 5e-4.
+        The optimiser; "sgd" with momentum is the paper's choice, with a step of about 5e-4.
     learning_rate : float, default=0.001
         Size of a step.
     momentum : float, default=0.9
-        Memory of "sgd".
+        Momentum of "sgd".
     weight_decay : float, default=0.005
         The weight :math:`\lambda` of the penalty on the coefficients (not on the intercepts).
     max_epochs : int, default=300

@@ -66,7 +66,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each tree, summed over the machines.
     n_iter_ : int
-        Number of trees, of the machine that has most.
+        Number of trees; the largest number over all machines.
     {n_features_in_}
 
     Notes

@@ -64,7 +64,7 @@ class MILES(OneVsRestMixin, BagEstimator):
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective of each linear program, the features becoming more, summed over the machines.
     n_iter_ : int
-        Number of programs, of the machine that needed most.
+        Number of programs; the largest number over all machines.
     {n_features_in_}
 
     Notes

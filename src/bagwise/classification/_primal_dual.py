@@ -109,7 +109,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     tol : float, default=1e-4
         Relative tolerance on the constraints.
     polish : bool, default=False
-        Go on from where the primal-dual method froze with the concave-convex procedure, which
+        Continue from the result of the primal-dual method with the concave-convex procedure, which
         lowers the objective to a stationary point (linear kernel, dense instances; with the
         standard assumption sparse ones too, and an intercept). Often much lower at large C; takes
         about as long again.
@@ -165,8 +165,8 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
     standard assumption all of them have one, for ``classes_[1]``; ``coef_`` is that of
     ``pos_label_``.
 
-    The problem is not convex, and growing penalties freeze the iterates rather than drive them to
-    a stationary point: different seeds end at different objectives.
+    The problem is not convex, and the growing penalty makes the iterates converge, but not
+    necessarily to a stationary point: different seeds give different objectives.
 
     Memory: the instances, the scores (n_instances x n_classes) twice, with the standard assumption
     three times, and a few numbers per bag and class.

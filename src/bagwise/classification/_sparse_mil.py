@@ -69,7 +69,7 @@ class SparseMIL(OneVsRestSVM):
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective above after each step of the solver, summed over the machines.
     n_iter_ : int
-        Number of steps, of the machine that needed most.
+        Number of steps; the largest number over all machines.
     {n_features_in_}
 
     Notes

@@ -50,9 +50,9 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
     Parameters
     ----------
     module : torch.nn.Module or callable
-        A module is copied, and trained from its weights on; itself it stays as it is. A callable
-        is called with the number of features and of logits, and returns a new module: its weights
-        are then drawn by `random_state`.
+        A module is copied, and the copy is trained from its current weights. A callable is called
+        with the number of features and of logits, and returns a new module: its weights are then
+        drawn by `random_state`.
     batch_dimension : bool, default=False
         Whether the module takes and returns a first axis of length 1, for a batch of one bag, as
         those of torchmil do.

@@ -68,7 +68,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
     tol : float, default=1e-2
         Violation of a new choice, and decrease of the objective, to stop at; relative.
     max_cuts : int, default=50
-        Most choices of key instances.
+        Maximum number of selections of key instances.
     random_state : int, RandomState or None, default=0
         For the order of the coordinate descent (and the Nystroem approximation).
     {verbose}
@@ -103,14 +103,14 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         the last one included. Not a bound over all choices: the search for the most violated one
         is local.
     n_iter_ : int
-        Number of choices, of the machine that needed most.
+        Number of choices; the largest number over all machines.
     {n_features_in_}
 
     Notes
     -----
     Cost of a pass: the size of the instance table (or the square of the instances, with a kernel),
-    times a few dozen passes. Standardise the instances first. On a cluster the machines of the
-    classes are learned side by side, each on a worker that holds all instances.
+    times a few dozen passes. Standardise the instances first. On a cluster the classes are learned
+    in parallel, each on a worker that holds all instances.
 
     References
     ----------

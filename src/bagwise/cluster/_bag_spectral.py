@@ -62,7 +62,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         Weight of Q, the label sets; 0 for plain spectral clustering, None for 0.7. "posterior" has
         none. See :func:`bagwise.cluster.choose_clusters`.
     constraints : str or None, default="auto"
-        What label sets say of pairs of instances:
+        How label sets change the similarity of pairs of instances:
 
         - "auto": "posterior", which finds classes and sub-classes best; "bag" where `alpha` is
           given, with one label only, with the affinities "landmark" and "precomputed", beyond
@@ -109,7 +109,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     tol : float, default=1e-3
         Residual allowed of each eigenvector, relative to its eigenvalue.
     max_iter : int, default=100
-        Most restarts of the iteration for the eigenvectors.
+        Maximum number of restarts of the eigenvector iteration.
     random_state : int, RandomState instance or None, default=None
         Seed of the first vectors, of k-means and of landmarks. The order of bags and
         instances is irrelevant.
@@ -131,9 +131,9 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     cluster_classes_ : ndarray of shape (n_clusters,) or None
         The class that each cluster refines: that of its largest share.
     cluster_class_shares_ : ndarray of shape (n_clusters, n_classes) or None
-        The share of each class in each cluster, by maximum likelihood, given that each instance
-        bears one of the labels of its bag; zeros for a cluster without labelled instances.
-    annotator_ : ORedLogisticRegression
+        The share of each class in each cluster, by maximum likelihood, given that each instance has
+        one of the labels of its bag; zeros for a cluster without labelled instances. annotator_ :
+        ORedLogisticRegression
         The model of the labels of instances; only where "posterior" was used, and labels are known.
     affinity_ : str or callable
         The affinity used.
@@ -154,7 +154,7 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
     Notes
     -----
     Features should be standardised first: :class:`~bagwise.preprocessing.InstanceTransformer`.
-    Cost: the similarity, then some hundred products with it, each of the size of W. Up to 10,000
+    Cost: the similarity, then about a hundred products with it, each of the size of W. Up to 10,000
     instances k-means works on all; beyond, its start is found on a sample of them.
 
     References

@@ -88,7 +88,7 @@ def choose_clusters(
         The weights of Q to compare; by default that of the estimator. With weights, "auto" is
         "bag"; "posterior" has none.
     n_resamples : int, default=10
-        How often bags are drawn.
+        Number of resamples.
     share : float, default=0.8
         The share of the bags in each draw.
     random_state : int, RandomState instance or None, default=None

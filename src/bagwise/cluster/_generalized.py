@@ -37,7 +37,7 @@ class GeneralizedMMC(TwoWayClusterer):
     {degree}
     {coef0}
     max_iter : int, default=300
-        Most Newton steps.
+        Maximum number of Newton steps.
     tol : float, default=1e-4
         Relative duality gap of the semi-definite program.
     {verbose}
@@ -69,8 +69,8 @@ class GeneralizedMMC(TwoWayClusterer):
     Standardise dense features first.
 
     The semi-definite program is solved by an interior point method of our own: its variables are
-    those of a diagonal, so a Newton step is a few factorisations of matrices as large as the
-    data, and no solver has to be installed. Cost: some fifty such steps; more than 4,000 rows are
+    those of a diagonal, so a Newton step is a few factorisations of matrices as large as the data,
+    and no solver has to be installed. Cost: about fifty such steps; more than 4,000 rows are
     refused.
 
     References

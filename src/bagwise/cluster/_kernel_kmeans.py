@@ -32,7 +32,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
     Parameters
     ----------
     n_clusters : int, default=8
-        How many clusters.
+        Number of clusters.
     {kernel}
     {gamma}
     {degree}

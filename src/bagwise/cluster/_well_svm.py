@@ -61,7 +61,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
     tol : float, default=1e-2
         Violation of a new label vector, and decrease of the objective, to stop at; relative.
     max_cuts : int, default=50
-        Most label vectors.
+        Maximum number of label vectors.
     random_state : int, RandomState or None, default=None
         For the first labels, the order of the coordinate descent (and the Nystroem approximation).
     {verbose}

@@ -32,15 +32,14 @@ def permutation_importance(
     model : estimator
         A fitted classifier or regressor of bags, alone or in a pipeline.
     X : Bags or anything accepted as bags
-        Bags that the model was not fitted on; on its training bags it overrates what it has learned
-        by heart.
-    y : array-like of shape (n_bags,)
+        Bags that the model was not fitted on; on its training bags the importance of overfitted
+        features is too large. y : array-like of shape (n_bags,)
         Their labels or numbers.
     scoring : str or callable, default=None
         A scorer of scikit-learn, such as "roc_auc" or "neg_mean_absolute_error"; by default the
         ``score`` of the model, accuracy or R2.
     n_repeats : int, default=5
-        How often each feature is shuffled.
+        Number of shuffles of each feature.
     random_state : int, RandomState instance or None, default=None
         Seed of the shuffles.
 
@@ -53,11 +52,11 @@ def permutation_importance(
 
     See Also
     --------
-    instance_attributions : Which instances count, where this tells which features do.
+    instance_attributions : The contributions of instances instead of features.
 
     Notes
     -----
-    Features that say the same stand in for each other: shuffling one of them costs little. Cost:
+    Correlated features replace each other: shuffling one of them changes the score little. Cost:
     n_features x n_repeats scores of all bags, and one copy of the instances.
 
     Examples

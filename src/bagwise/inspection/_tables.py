@@ -34,7 +34,7 @@ def bag_table(
     classes : array-like of shape (n_classes,), default=None
         Names to show instead of the values of ``classes_``, in their order.
     separator : str, default=";"
-        What stands between the labels of a set, for models of label sets.
+        Separator of the labels of a set, for models of label sets.
 
     Returns
     -------

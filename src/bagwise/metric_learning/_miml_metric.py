@@ -32,7 +32,7 @@ class MIMLMetric(CentroidPredictor):
     n_components : int, default=None
         How many directions; one less than labels, but at most half of the features, by default.
     max_iter : int, default=100
-        Budget.
+        Maximum number of iterations.
     tol : float, default=1e-6
         Relative change of the objective at the end.
     {verbose}

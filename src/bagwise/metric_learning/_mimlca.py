@@ -257,8 +257,9 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
     -----
     A bag without labels, or with unknown ones, has no assigned instances, but its instances count
     for the space. The distance has one dimension per label: it is meant for many labels, each of
-    them a kind of instances. Of two labels that say "present" and "absent" it keeps two dimensions,
-    and "absent" is no kind: classify such bags with ``bagwise.classification``.
+    them a kind of instances. For two labels such as "present" and "absent" it has only two
+    dimensions, and "absent" is not a kind of instance: classify such bags with
+    ``bagwise.classification``.
 
     Cost: with n instances, d features and k labels :math:`O(n d^2 + d^2 k)`, and
     per iteration the distances of instances to the candidates of their bag; memory one more table

@@ -121,7 +121,7 @@ def save_model(
 
     See Also
     --------
-    load_model : The way back.
+    load_model : Load the model again.
 
     Examples
     --------

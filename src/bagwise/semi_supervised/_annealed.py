@@ -56,7 +56,7 @@ class AnnealedSVM(PartlyLabelledClassifier):
         The objective after each turn at the temperature of its stage, summed over the classes; at
         one temperature it never rises.
     n_iter_ : int
-        Number of turns, of the class that needed most.
+        Number of turns; the largest number over all classes.
     {n_features_in_}
 
     Notes
@@ -67,8 +67,8 @@ class AnnealedSVM(PartlyLabelledClassifier):
     Without unlabelled rows this is ``LinearSVC(loss="squared_hinge")``. More than two classes are
     handled one-vs-rest.
 
-    Cost: some hundred warm-started Newton steps, each a few dozen products with X; memory beside X:
-    a few vectors.
+    Cost: about a hundred warm-started Newton steps, each a few dozen products with X; memory beside
+    X: a few vectors.
 
     References
     ----------

@@ -89,7 +89,7 @@ class GradientS3VM(PartlyLabelledClassifier):
         The objective after each stage, with the cost and the loss of that stage, summed over the
         classes.
     n_iter_ : int
-        Number of stages, of the class that needed most.
+        Number of stages; the largest number over all classes.
     {n_features_in_}
 
     Notes
@@ -106,7 +106,7 @@ class GradientS3VM(PartlyLabelledClassifier):
     In the published smoothed method the loss of labelled rows is smoothed, too; it is convex
     already, and left as it is here.
 
-    Cost: some ten warm-started minimisations, each a few dozen products with X. With a kernel, one
+    Cost: about ten warm-started minimisations, each a few dozen products with X. With a kernel, one
     Cholesky factor of the kernel matrix takes the place of X; memory: three such matrices.
 
     References

@@ -63,7 +63,7 @@ class TransductiveSVM(PartlyLabelledClassifier):
         The objective after each machine, at the cost of unlabelled rows of its stage, summed over
         the classes.
     n_iter_ : int
-        Number of machines solved, of the class that needed most.
+        Number of machines solved; the largest number over all classes.
     {n_features_in_}
 
     Notes
@@ -75,7 +75,7 @@ class TransductiveSVM(PartlyLabelledClassifier):
     vanishes at the end, too. Without unlabelled rows this is the ordinary SVM with a free
     intercept. More than two classes are handled one-vs-rest. The objective has many local minima.
 
-    Cost: some fifty warm-started SVMs on all rows.
+    Cost: about fifty warm-started SVMs on all rows.
 
     References
     ----------

@@ -62,7 +62,7 @@ class UniverSVM(PartlyLabelledClassifier):
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each machine, summed over the classes; it never rises.
     n_iter_ : int
-        Number of machines solved, of the class that needed most.
+        Number of machines solved; the largest number over all classes.
     {n_features_in_}
 
     Notes

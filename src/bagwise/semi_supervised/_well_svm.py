@@ -80,7 +80,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         search also stops where two label vectors in turn have changed a smaller share of the
         labels.
     max_cuts : int, default=50
-        Most label vectors.
+        Maximum number of label vectors.
     random_state : int, RandomState or None, default=0
         For the order of the coordinate descent (and the Nystroem approximation).
     {verbose}
@@ -116,7 +116,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         generated, the last one included. Not a bound over all label vectors: the search for the
         most violated one is local.
     n_iter_ : int
-        Number of label vectors, of the machine that needed most.
+        Number of label vectors; the largest number over all machines.
     {n_features_in_}
 
     Notes

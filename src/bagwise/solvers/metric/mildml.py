@@ -135,7 +135,7 @@ def mildml(
     tol : float
         Relative decrease of the objective at the end.
     max_iter : int
-        Budget.
+        Maximum number of iterations.
     steps : callable
         Gives one item per iteration, to tell of progress.
 

@@ -51,7 +51,7 @@ def squared_hinge_svm(
     tol : float
         Norm of the gradient to stop at, relative to that at w = 0.
     max_iter : int, default=200
-        Most Newton steps.
+        Maximum number of Newton steps.
 
     Returns
     -------
