@@ -33,6 +33,7 @@ html_css_files = ["bagwise.css"]
 html_search_scorer = str(Path(__file__).parent / "scorer.js")
 html_math_renderer = "mathml"
 html_show_sourcelink = False
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system
 html_theme_options = {
     "header_links_before_dropdown": 8,
     "navigation_with_keys": False,

@@ -1,12 +1,14 @@
-"""Search the built site for the words that readers use: ``python -m docs.search SITE``.
+"""Check the built site as a reader meets it: ``python -m docs.check_site SITE``.
 
-SITE is the folder that Sphinx wrote. Each query is typed into the search page in Chromium; one of
-its pages must be among the first three results. Prints a table and exits with 1 where one is not.
-Needs Playwright and Chromium.
+SITE is the folder that Sphinx wrote. Every link inside it must lead to a page and an anchor. Every
+page must open in Chromium without an error on the console and without a request to another host.
+Each of the words that readers search for must lead to one of its pages among the first three
+results. Prints what was found and exits with 1 if anything is wrong. Needs Playwright and Chromium.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import threading
@@ -15,7 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urldefrag, urljoin
 
 QUERIES = {
     "multiple instance learning": "choose glossary index",
@@ -80,13 +82,48 @@ def served(folder: Path) -> Iterator[str]:
         server.shutdown()
 
 
+def broken_links(site: Path) -> list[str]:
+    """Links inside the site whose page or anchor is missing."""
+    pages = [page for page in site.rglob("*.html") if "_static" not in page.parts]
+    texts = {page.relative_to(site).as_posix(): page.read_text() for page in pages}
+    anchors = {page: set(re.findall(r'\bid="([^"]+)"', text)) for page, text in texts.items()}
+    broken = []
+    for page, text in texts.items():
+        for link in set(re.findall(r'\b(?:href|src)="([^"]*)"', text)):
+            if re.match(r"[a-z]+:|//|\$", link):  # another host, or filled in by a script
+                continue
+            path, anchor = urldefrag(urljoin(f"/{page}", link))
+            path = unquote(path.partition("?")[0]).lstrip("/")
+            found = (site / path).is_file() and (not anchor or path not in texts)
+            if not found and unquote(anchor) not in anchors.get(path, ()):
+                broken.append(f"{page}: {link}")
+    return broken
+
+
+def complaints(tab, site: Path, address: str) -> list[str]:
+    """Errors on the console and requests to other hosts, of all pages but those of the API."""
+    found: list[str] = []
+
+    def listen(message) -> None:
+        if message.type in ("error", "warning"):
+            found.append(f"{tab.url}: {message.text}")
+
+    def watch(request) -> None:
+        if not request.url.startswith((address, "data:", "blob:")):
+            found.append(f"{tab.url}: asks {request.url}")
+
+    tab.on("console", listen)
+    tab.on("pageerror", lambda error: found.append(f"{tab.url}: {error}"))
+    tab.on("request", watch)
+    for page in [*site.glob("*.html"), *site.glob("gallery/*.html")]:
+        tab.goto(address + page.relative_to(site).as_posix())
+    return found
+
+
 def results(tab, address: str, query: str) -> list[str]:
     """The pages that the site's own search lists, the best first."""
     tab.goto(f"{address}search.html?q={quote(query)}")
     tab.wait_for_function("document.querySelector('#search-results .search-summary')?.innerText")
-    tab.wait_for_function(
-        "!/(Searching|Preparing)/.test(document.querySelector('#search-results').innerText)"
-    )
     links = tab.eval_on_selector_all(
         "#search-results li > a", "found => found.map(a => a.getAttribute('href'))"
     )
@@ -94,28 +131,35 @@ def results(tab, address: str, query: str) -> list[str]:
     return list(dict.fromkeys(pages))  # a page once, for its sections and names
 
 
+def searched(tab, address: str) -> int:
+    """Type every query, print where its page is; the number of those that miss it."""
+    n_missed = 0
+    for query, wanted in QUERIES.items():
+        pages = results(tab, address, query)
+        rank = min((pages.index(page) + 1 for page in wanted.split() if page in pages), default=0)
+        missed = not 1 <= rank <= FIRST
+        n_missed += missed
+        first = ", ".join(pages[:FIRST]) or "nothing"
+        sys.stdout.write(f"{'!' if missed else ' '} {query:28} {rank or '-':>3}  {first}\n")
+    sys.stdout.write(f"{len(QUERIES) - n_missed} of {len(QUERIES)} in the first {FIRST}\n")
+    return n_missed
+
+
 def main() -> None:
-    """Type every query, and print where its page is."""
+    """Run the three checks."""
     from playwright.sync_api import sync_playwright
 
-    n_missed = 0
-    with served(Path(sys.argv[1])) as address, sync_playwright() as playwright:
+    site = Path(sys.argv[1])
+    with served(site) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
-        tab = browser.new_page()
-        for query, wanted in QUERIES.items():
-            pages = results(tab, address, query)
-            ranks = [pages.index(page) + 1 for page in wanted.split() if page in pages]
-            rank = min(ranks, default=None)
-            missed = rank is None or rank > FIRST
-            n_missed += missed
-            first = ", ".join(pages[:FIRST]) or "nothing"
-            mark = "-" if rank is None else str(rank)
-            sys.stdout.write(f"{'!' if missed else ' '} {query:28} {mark:>3}  {first}\n")
+        n_missed = searched(browser.new_page(), address)
+        troubles = broken_links(site) + complaints(browser.new_page(), site, address)
         browser.close()
-    sys.stdout.write(f"{len(QUERIES) - n_missed} of {len(QUERIES)} in the first {FIRST}\n")
-    sys.exit(n_missed > 0)
+    sys.stdout.writelines(f"{trouble}\n" for trouble in troubles)
+    sys.stdout.write(f"{len(troubles)} broken links and complaints of the browser\n")
+    sys.exit(bool(n_missed or troubles))
 
 
 if __name__ == "__main__":
