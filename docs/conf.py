@@ -30,6 +30,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "bagwise"
 html_static_path = ["_static"]
 html_css_files = ["bagwise.css"]
+html_favicon = "_static/favicon.svg"
 html_search_scorer = str(Path(__file__).parent / "scorer.js")
 html_math_renderer = "mathml"
 html_show_sourcelink = False
