@@ -32,7 +32,8 @@ class BagMarginSVM(OneVsRestSVM):
         Cost of a margin error, per bag; not divided by their number.
     negatives : {"bag", "instance"}, default="bag"
         Margin errors of a negative bag: one per bag, that of its highest instance (the problem
-        above), or one per instance. start : {"mean", "primal_dual"}, default="mean"
+        above), or one per instance.
+    start : {"mean", "primal_dual"}, default="mean"
         The first witnesses: the means of the bags, or the best instances by the primal-dual method.
         It often ends with a lower objective at large C, and takes about twice as long. With a
         kernel the number of instances is limited by memory (the kernel matrix and its

@@ -132,8 +132,8 @@ class BagConstrainedSpectralClustering(ClusterMixin, BagEstimator):
         The class that each cluster refines: that of its largest share.
     cluster_class_shares_ : ndarray of shape (n_clusters, n_classes) or None
         The share of each class in each cluster, by maximum likelihood, given that each instance has
-        one of the labels of its bag; zeros for a cluster without labelled instances. annotator_ :
-        ORedLogisticRegression
+        one of the labels of its bag; zeros for a cluster without labelled instances.
+    annotator_ : ORedLogisticRegression
         The model of the labels of instances; only where "posterior" was used, and labels are known.
     affinity_ : str or callable
         The affinity used.

@@ -33,7 +33,8 @@ def permutation_importance(
         A fitted classifier or regressor of bags, alone or in a pipeline.
     X : Bags or anything accepted as bags
         Bags that the model was not fitted on; on its training bags the importance of overfitted
-        features is too large. y : array-like of shape (n_bags,)
+        features is too large.
+    y : array-like of shape (n_bags,)
         Their labels or numbers.
     scoring : str or callable, default=None
         A scorer of scikit-learn, such as "roc_auc" or "neg_mean_absolute_error"; by default the
