@@ -55,7 +55,9 @@ class Batches:
         free = free_memory(self.device)
         room = KEPT if free is None else free / 2
         shape = bags.n_instances, bags.n_features
-        if shape[0] * shape[1] * self.dtype.itemsize < room:
+        if prepare is None and is_tensor(bags.source) and bags.device == str(self.device):
+            self.table = bags.instances
+        elif shape[0] * shape[1] * self.dtype.itemsize < room:
             self.table = torch.empty(shape, dtype=self.dtype, device=self.device)
             for rows, block in row_blocks(bags):
                 self.table[rows] = self._prepared([block])
