@@ -35,6 +35,10 @@ def pytest_collection_finish():
 # The runner builds the tree of all commands, 20 ms, at each call; a process needs it once.
 typer.testing._get_command = cache(typer.testing._get_command)
 
+# A process that is killed leaves what it wrote to the system, flushed to the disk or not; thousands
+# of tests would wait for the disk. An invalid descriptor is still an error.
+os.fsync = os.fstat
+
 # Deadlines are wall clock: on a busy machine they fail tests that are right.
 hypothesis.settings.register_profile("bagwise", deadline=None)
 hypothesis.settings.load_profile("bagwise")

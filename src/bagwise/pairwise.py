@@ -16,7 +16,6 @@ from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 from sklearn.utils.sparsefuncs import mean_variance_axis
-from threadpoolctl import threadpool_limits
 
 from bagwise import compiled
 from bagwise._memory import require_memory
@@ -482,7 +481,7 @@ def _over_pairs(
     if A.n_instances * B.n_instances < threads.SMALL:
         work(0, len(A))
     else:
-        with threadpool_limits(1, user_api="blas"):
+        with threads.blas_cores(1):
             n_blocks = threads.n_threads() * (4 if symmetric else 1)  # later rows are shorter
             threads.run_blocks(work, threads.block_bounds(A.offsets, n_blocks))
     if symmetric:

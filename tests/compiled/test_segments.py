@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.special import logsumexp, softmax
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from bagwise.compiled import segments, threads
 
@@ -125,7 +126,7 @@ def test_threads_and_one_thread_agree(monkeypatch, rng):
     np.testing.assert_array_equal(several, segments.sum(values, offsets))
 
 
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=30), st.integers(1, 9))
+@given(st.lists(st.integers(0, 9), max_size=30), st.integers(1, 9))
 def test_blocks_cover_all_bags_once(sizes, n_blocks):
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     bounds = threads.block_bounds(offsets, n_blocks)
@@ -133,6 +134,18 @@ def test_blocks_cover_all_bags_once(sizes, n_blocks):
     assert bounds[-1] == len(sizes)
     assert (np.diff(bounds) > 0).all()
     assert len(bounds) - 1 <= n_blocks
+
+
+def test_blas_keeps_to_its_cores_until_the_end_of_the_block():
+    def blas():
+        return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        for _ in range(2):  # the libraries are looked for once
+            before = blas()
+            with threads.blas_cores(1):
+                assert set(blas()) == {1}
+            assert blas() == before
 
 
 def test_no_bags_at_all():

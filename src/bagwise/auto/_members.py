@@ -14,7 +14,6 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
-from threadpoolctl import threadpool_limits
 
 from bagwise._methods import find_method
 from bagwise._methods.ready_made import OnePerLabel, ridge_cv
@@ -32,6 +31,7 @@ from bagwise.classification import (
     PrimalDualMISVM,
     SetKernelSVM,
 )
+from bagwise.compiled.threads import blas_cores
 from bagwise.embedding import (
     BagDissimilarity,
     BagStatistics,
@@ -144,7 +144,7 @@ class Member:
         if self.embedding is None:
             return model.fit(rows, y)
         # Solvers of rows ask BLAS for products of vectors, for which threads only wait.
-        with threadpool_limits(1, user_api="blas"):
+        with blas_cores(1):
             return model.fit(rows, y)
 
 

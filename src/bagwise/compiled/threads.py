@@ -28,7 +28,7 @@ import joblib
 import numpy as np
 from scipy import sparse
 from sklearn import config_context, get_config
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from bagwise._types import Array, Ints
 from bagwise.exceptions import INTERRUPTED
@@ -48,6 +48,24 @@ def n_threads() -> int:
     """
     limit = os.environ.get("OMP_NUM_THREADS", "")
     return int(limit) if limit.isdigit() and int(limit) > 0 else _cores()
+
+
+def blas_cores(n_cores: int) -> AbstractContextManager[Any]:
+    """Keep BLAS on so many cores.
+
+    `threadpoolctl.threadpool_limits` looks for the libraries in each call: milliseconds.
+
+    Parameters
+    ----------
+    n_cores : int
+        The number of cores.
+
+    Returns
+    -------
+    context manager
+    """
+    controller = _libraries(with_torch="torch" in sys.modules)
+    return controller.limit(limits=n_cores, user_api="blas")
 
 
 def one_core_if_small(table: Any) -> AbstractContextManager[Any]:
@@ -80,7 +98,7 @@ def one_core_if_few(n_values: int) -> AbstractContextManager[Any]:
     -------
     context manager
     """
-    return threadpool_limits(1, user_api="blas") if n_values < 1_000_000 else nullcontext()
+    return blas_cores(1) if n_values < 1_000_000 else nullcontext()
 
 
 def few_cores() -> AbstractContextManager[Any]:
@@ -90,7 +108,7 @@ def few_cores() -> AbstractContextManager[Any]:
     -------
     context manager
     """
-    return threadpool_limits(max(1, n_threads() // 4), user_api="blas")
+    return blas_cores(max(1, n_threads() // 4))
 
 
 def one_core_if_sparse(table: Any) -> AbstractContextManager[Any]:
@@ -105,7 +123,7 @@ def one_core_if_sparse(table: Any) -> AbstractContextManager[Any]:
     -------
     context manager
     """
-    return threadpool_limits(1, user_api="blas") if sparse.issparse(table) else nullcontext()
+    return blas_cores(1) if sparse.issparse(table) else nullcontext()
 
 
 def block_bounds(offsets: Ints, n_blocks: int) -> Ints:
@@ -123,9 +141,12 @@ def block_bounds(offsets: Ints, n_blocks: int) -> Ints:
     ndarray
         Rising bag indices from 0 to n_bags; block b is ``bounds[b]:bounds[b + 1]``.
     """
+    n_bags = len(offsets) - 1
+    if n_blocks == 1:  # called thousands of times for small bags
+        return np.array([0, n_bags] if n_bags else [0])
     targets = np.linspace(0, offsets[-1], n_blocks + 1)[1:-1]
     inner = np.searchsorted(offsets, targets)
-    return np.unique(np.concatenate([[0], inner, [len(offsets) - 1]]))
+    return np.unique(np.concatenate([[0], inner, [n_bags]]))
 
 
 def even_bounds(n_rows: int, n_values: float) -> Ints:
@@ -243,6 +264,12 @@ def over_bags(kernel: Callable[..., None], offsets: Ints, values: Array, *argume
 @cache
 def _cores() -> int:
     return joblib.cpu_count()  # counts what the container allows; reads several files
+
+
+@cache
+def _libraries(*, with_torch: bool) -> ThreadpoolController:
+    """The libraries with threads of this process; torch brings its own when it is imported."""
+    return ThreadpoolController()
 
 
 class _Job:

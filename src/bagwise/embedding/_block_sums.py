@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from bagwise._memory import require_memory
 from bagwise._types import Floats
@@ -47,6 +46,6 @@ def sums_by_bag(bags: Bags, features: Callable[[Any], Floats], n_columns: int) -
             out[low : high + 1] += np.add.reduceat(block, begins, axis=0)
 
     n_values = float(bags.n_instances) * max(n_columns, bags.n_features)
-    with threadpool_limits(1, user_api="blas"):
+    with threads.blas_cores(1):
         threads.run_blocks(work, threads.bag_bounds(bags.offsets, n_values))
     return out
