@@ -96,7 +96,7 @@ def test_every_section_shows_what_it_promises(run, tmp_path):
     assert page.count("<h2") == len(demo_sections.SECTIONS)
     assert page.count("<img") == 3
     table = result.stdout.index("The five systems on shipped data")
-    assert table > result.stdout.index("Bags that were not trained on")  # the last one
+    assert table > result.stdout.index("Held-out bags")  # the last one
     for system in ("pdMISVM", "ORLR", "CSP", "MIMLCA", "WellSVM"):
         assert system in result.stdout[table:]
 

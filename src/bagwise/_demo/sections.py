@@ -74,14 +74,14 @@ def musk_accuracy(folder: Path) -> Section:
     caption = f"Musk1, {N_FOLDS}-fold cross-validation: mean ± standard deviation"
     return Section(
         "Which molecules smell of musk?",
-        "A molecule can take many shapes, and smells of musk if one of them fits. Only the "
-        "molecule has a label: it is a bag, and its shapes are the instances. Musk1 has "
-        f"{len(data.bags)} molecules and {data.bags.n_instances} shapes.",
+        "A molecule can take many shapes (conformers), and smells of musk if one of them fits. "
+        "Only the molecule has a label: the molecule is a bag, and its shapes are the instances. "
+        f"Musk1 has {len(data.bags)} molecules and {data.bags.n_instances} shapes.",
         Table(evaluations.table(), caption),
         Figure(
             ax.figure,
             alt=f"Accuracy of each method on Musk1: {means}.",
-            caption="Accuracy on molecules that were not trained on.",
+            caption="Accuracy on held-out molecules.",
         ),
     )
 
@@ -118,13 +118,13 @@ def key_shapes(folder: Path) -> Section:
     ax = _axes(6.4, 1.1 + 0.27 * len(test))
     InstanceScoreDisplay.from_estimator(model, bags[test], ax=ax)
     return Section(
-        "Which shape says so?",
-        f"Nobody chose a method: AutoBagClassifier cross-validated several on {len(train)} "
-        "molecules and combined them by their weights.",
+        "The key instance: which shape explains the prediction?",
+        f"AutoBagClassifier cross-validated several methods on {len(train)} molecules and "
+        "combined them by their weights.",
         Table(leaderboard_columns(fitted.leaderboard_), LEADERBOARD_CAPTION),
         f"Saved to model.skops, loaded again and applied to {len(test)} other molecules, it gives "
         + ("the same scores as before it was saved." if same else "other scores: a bug!"),
-        Table(table, "Molecules not trained on, and the row of the shape that decided (from 0)"),
+        Table(table, "Held-out molecules, and the row of the key instance (from 0)"),
         Figure(
             ax.figure,
             alt="Scores of the shapes of each molecule in a row of dots, the key shape marked "
@@ -154,12 +154,12 @@ def letters(folder: Path) -> Section:
     return Section(
         "Which letter is which?",
         "The words of Lewis Carroll's Jabberwocky are bags of letters, each letter described by "
-        "16 numbers. A label set says which letters a word has, and nobody says which is which. "
-        f"ORed logistic regression learned from {len(train)} words; of the letters of "
-        f"{len(test)} other words it names {np.mean(known == truth):.0%} correctly where their "
-        f"label sets are known (by chance {chance:.0%}), and {np.mean(alone == truth):.0%} where "
-        f"they are not (by chance {1 / len(data.classes):.0%}).",
-        Table(columns, "Words not trained on, letter by letter"),
+        "16 numbers. The label set lists the letters of a word, but not which is which. ORed "
+        f"logistic regression learned from {len(train)} words; of the letters of {len(test)} "
+        f"other words it labels {np.mean(known == truth):.0%} correctly where their label sets "
+        f"are known (by chance {chance:.0%}), and {np.mean(alone == truth):.0%} where they are "
+        f"not (by chance {1 / len(data.classes):.0%}).",
+        Table(columns, "Held-out words, letter by letter"),
     )
 
 
@@ -189,14 +189,14 @@ def digits(folder: Path) -> Section:
     }
     return Section(
         "Is there a 9, and where?",
-        f"Bags of handwritten digits. Of {len(train)} of them it is known whether they contain "
-        "a 9; no digit has a label. The model (nsk, C = 10) learns from the bags which digit "
-        "it is about.",
-        Table(facts, "Bags that were not trained on"),
+        f"These are bags of handwritten digits. For {len(train)} of them it is known whether they "
+        "contain a 9; no digit has a label. The model (nsk, C = 10) learns from the labels of "
+        "the bags alone.",
+        Table(facts, "Held-out bags"),
         Figure(
             display.figure_,
-            alt=f"The digits of {len(shown)} bags that contain a 9, one bag per row, with a "
-            "frame around the digit that decided.",
+            alt=f"The digits of {len(shown)} bags that contain a 9, one bag per row, with a frame "
+            "around the key instance.",
             caption="Bags correctly predicted to contain a 9; the key instance is framed.",
         ),
     )
@@ -225,13 +225,12 @@ def five_systems(folder: Path) -> Section:
     }
     return Section(
         "Five systems",
-        "Each system answers its question with the settings it comes with; the plain method "
-        "beside it is what one would try first. Molecules and unseen words: five-fold "
-        "cross-validation on Musk1 and Letter-Carroll. Letters: named, grouped or assigned in "
-        "the words they were learned from, whose label sets are known; chance takes one of the "
-        "word's letters, k-means makes as many clusters, Euclidean has the same method without "
-        "the learned distance. Digits: the mean of ten draws of ten labels; the SVM sees only "
-        "those. Precision is average precision.",
+        "Each method uses its default settings and is compared with a simple baseline. Molecules "
+        "and unseen words: five-fold cross-validation on Musk1 and Letter-Carroll. Letters: "
+        "labelled, clustered or assigned in the training words, whose label sets are known; the "
+        "baselines are a random letter of the word, k-means with as many clusters, and the same "
+        "method in the Euclidean distance. Digits: the mean of ten draws of ten labels; the SVM "
+        "uses only the labelled digits. Precision is average precision.",
         Table(columns, "The five systems on shipped data"),
     )
 
@@ -257,10 +256,11 @@ def assumptions(folder: Path) -> Section:
         f"{name} {a:.2f}, then {b:.2f}" for name, a, b in zip(rows, trained, moved, strict=True)
     )
     return Section(
-        "Which methods can be trusted with a positive instance?",
-        "In these drawn bags one concept instance makes a bag positive. In training, negative bags "
-        "also hold a decoy; then the decoy moves to the positive bags. It must not matter: a bag "
-        "with the concept is positive, whatever else it holds. `bagwise audit` runs all tests.",
+        "The audit: which methods keep the standard assumption?",
+        "In these synthetic bags one concept instance makes a bag positive. The negative "
+        "training bags also contain a decoy; in the test bags the decoy is in the positive bags. "
+        "Under the standard assumption it does not matter: a bag with the concept is positive, "
+        "whatever else it contains. `bagwise audit` runs all tests.",
         Figure(
             ax.figure,
             alt=f"AUC as trained and after the decoy moved: {said}.",
@@ -275,7 +275,7 @@ def next_steps(folder: Path) -> Section:
     return Section(
         "Your turn",
         "The molecules are in musk1.csv: one row per shape, a column for the molecule and one "
-        "for its label. Your own table can look the same.",
+        "for its label. Your own table should look the same.",
         Code(
             f"bagwise info {folder}/musk1.csv\n"
             f"bagwise evaluate {folder}/musk1.csv --method mind\n"

@@ -62,7 +62,7 @@ def demo(
         "bagwise: a demonstration",
         sections,
         lead="Multiple-instance learning: bags are labelled, the instances in them are not. The "
-        "data came with the package, and every number was computed just now.",
+        "data are shipped with the package, and every number was computed by this run.",
         footer=f"Made by bagwise {__version__} with `bagwise demo`.",
     )
     page.write_text(text, encoding="utf-8")
@@ -79,7 +79,7 @@ def demo(
         print_json({"tables": tables} | facts)
         return
     note(f"Done in {seconds:.0f} s. All of this on one page: {page.resolve()}")
-    note("Open the report in a browser, and look into each molecule:")
+    note("Open the report in a browser to inspect each molecule:")
     typer.echo(report_page.resolve())
 
 
