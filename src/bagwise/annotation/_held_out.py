@@ -6,15 +6,14 @@ label is needed to draw them. The models of the folds are linear in these featur
 
 import copy
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 
-from bagwise._types import Array, Ints
+from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.base._kernel_bags import kernel_bags, nystroem_of_bags
 from bagwise.exceptions import LabelError
@@ -101,46 +100,94 @@ class Folds:
         """The same with Nystroem features in place of instances."""
         return replace(self, training=self.training.with_features(nystroem))
 
-    def fit(self, starts: list[Any] | None = None, **params: Any) -> list[Any]:
-        """A model for each fold; it begins where that of `starts` ended."""
-        models = [] if starts is None else [copy.copy(model) for model in starts]
-        bags, n_bags = self.training.bags, len(self.fold_of_bags)
-        for fold in range(min(N_FOLDS, n_bags) if n_bags > 1 else 0):
-            if starts is None:
-                models.append(clone(self.model))
-            inside = self.fold_of_bags != fold
-            known = []
-            if self.training.codes is not None:
-                known = [self.training.codes[np.repeat(inside, bags.sizes)]]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the same warnings come from the fit itself
-                models[fold].set_params(**params).fit(
-                    bags[inside], self.training.sets[inside], self.training.weights[inside], *known
-                )
-        return models
+    @property
+    def n_folds(self) -> int:
+        """Number of folds that have bags, if others have some, too."""
+        n_bags = len(self.fold_of_bags)
+        return min(N_FOLDS, n_bags) if n_bags > 1 else 0
 
-    def held_out(self, models: list[Any]) -> Iterator[tuple[Any, Part]]:
-        """Each model, with the bags that it did not see.
+    def fit(self, fold: int, start: Any = None, **params: Any) -> Any:
+        """The model of all folds but one; it begins where another one ended."""
+        model = clone(self.model) if start is None else copy.copy(start)
+        bags, inside, known = self.training.bags, self.fold_of_bags != fold, []
+        if self.training.codes is not None:
+            known = [self.training.codes[np.repeat(inside, bags.sizes)]]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the same warnings come from the fit itself
+            return model.set_params(**params).fit(
+                bags[inside], self.training.sets[inside], self.training.weights[inside], *known
+            )
+
+    def held_out(self, fold: int, model: Any) -> Part:
+        """The bags of a fold, for the model that did not see them.
 
         A set with a label that the other folds do not show is left out: its probability is 0
         whatever the parameters are.
         """
-        sets, weights = self.training.sets, self.training.weights
-        for fold, model in enumerate(models):
-            unseen = ~np.isfinite(model.intercept_[: sets.shape[1]])
-            possible = ~(sets[:, unseen] == 1).any(axis=1)
-            chosen = np.flatnonzero((self.fold_of_bags == fold) & possible)
-            if len(chosen):
-                yield model, (self.training.bags[chosen], sets[chosen], weights[chosen])
+        sets = self.training.sets
+        unseen = ~np.isfinite(model.intercept_[: sets.shape[1]])
+        possible = ~(sets[:, unseen] == 1).any(axis=1)
+        chosen = np.flatnonzero((self.fold_of_bags == fold) & possible)
+        return self.training.bags[chosen], sets[chosen], self.training.weights[chosen]
 
-    def log_likelihood(self, models: list[Any]) -> float:
-        """Log-probability of the label sets of all bags, by models that did not see them."""
+    def log_likelihood(self, fold: int, **params: Any) -> Floats:
+        """Weighted log-probability of each label set of a fold, by the model of the others."""
+        model = self.fit(fold, **params)
+        bags, sets, weights = self.held_out(fold, model)
+        if not len(bags):
+            return np.zeros(0)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return sum(
-                float(weights @ model.log_likelihood(bags, sets))
-                for model, (bags, sets, weights) in self.held_out(models)
-            )
+            return weights * model.log_likelihood(bags, sets)
+
+
+@dataclass
+class Candidate:
+    """A setting, with the log-likelihoods of the folds seen so far."""
+
+    folds: Folds
+    nystroem: Nystroem | None
+    reg: float
+    values: list[Floats] = field(default_factory=list)
+
+    def value(self, n_folds: int) -> Floats:
+        """Log-likelihood of each bag of the first folds."""
+        for fold in range(len(self.values), n_folds):
+            self.values.append(self.folds.log_likelihood(fold, reg=self.reg))
+        return np.concatenate([np.zeros(0), *self.values[:n_folds]])
+
+
+def best_of(candidates: list[Candidate]) -> Candidate:
+    """The candidate under which held-out bags are most likely; of equally good ones the first.
+
+    The folds are looked at one after the other. A candidate that is behind the best by more than
+    the standard error of the difference, over bags, is not looked at again.
+
+    Parameters
+    ----------
+    candidates : list of Candidate
+        The settings.
+
+    Returns
+    -------
+    Candidate
+    """
+    for n_folds in range(1, candidates[0].folds.n_folds + 1):
+        best = max(candidates, key=lambda candidate: float(candidate.value(n_folds).sum()))
+        lead = best.value(n_folds)
+        candidates = [
+            candidate
+            for candidate in candidates
+            if candidate is best or not _is_behind(candidate.value(n_folds) - lead)
+        ]
+        if len(candidates) == 1:
+            break
+        candidates.sort(key=lambda candidate: candidate is not best)
+    return candidates[0]
+
+
+def _is_behind(difference: Floats) -> bool:
+    return bool(-difference.sum() > np.sqrt(len(difference)) * np.std(difference))
 
 
 def select_setting(
@@ -169,28 +216,19 @@ def select_setting(
     """
     folds = Folds.of(model, training, rng, SELECTING_TOL)
     seed = rng.randint(2**31)
-    best_value, best = -np.inf, None
-    for factor in WIDTHS if model.kernel == "rbf" else WIDTHS[:1]:
-        nystroem = None
-        if model.kernel != "linear":
-            draw = np.random.RandomState(seed)  # the same landmarks for all widths
-            nystroem = nystroem_of_bags(
-                model, factor * gamma, model.n_components, draw, training.bags
-            )
-        trial = folds.with_features(nystroem)
-        models = trial.fit(reg=reg)
-        value = trial.log_likelihood(models)
-        if best is None or value > best_value:
-            best_value, best = value, (nystroem, models)
-    assert best is not None
-    nystroem, models = best
-    trial = folds.with_features(nystroem)
-    best_reg = reg
-    for factor in PENALTIES[1:]:
-        value = trial.log_likelihood(trial.fit(models, reg=factor * reg))
-        if value > best_value:
-            best_value, best_reg = value, factor * reg
-    return best_reg, nystroem
+
+    def candidate(width: float) -> Candidate:
+        if model.kernel == "linear":
+            return Candidate(folds, None, reg)
+        draw = np.random.RandomState(seed)  # the same landmarks for all widths
+        nystroem = nystroem_of_bags(model, width, model.n_components, draw, training.bags)
+        return Candidate(folds.with_features(nystroem), nystroem, reg)
+
+    widths = WIDTHS if model.kernel == "rbf" else WIDTHS[:1]
+    best = best_of([candidate(factor * gamma) for factor in widths])
+    others = [replace(best, reg=factor * reg, values=[]) for factor in PENALTIES[1:]]
+    best = best_of([best, *others])
+    return best.reg, best.nystroem
 
 
 def learn_missing_rate(
@@ -219,12 +257,14 @@ def learn_missing_rate(
     params: dict[str, Any] = {"reg": reg}
     if isinstance(model.spurious, str):
         params["spurious"] = 0.0
-    rate, models = FIRST_RATES[0], None
+    rate, models = FIRST_RATES[0], list[Any]([None] * folds.n_folds)
     for _ in range(MISSING_STEPS):
-        models = folds.fit(models, missing=rate, **params)
+        models = [folds.fit(i, start, missing=rate, **params) for i, start in enumerate(models)]
         counts = np.zeros(3)
-        for fitted, (bags, sets, weights) in folds.held_out(models):
-            counts += weights @ fitted._report_counts(bags, sets)
+        for fold, fitted in enumerate(models):
+            bags, sets, weights = folds.held_out(fold, fitted)
+            if len(bags):
+                counts += weights @ fitted._report_counts(bags, sets)
         if counts[:2].sum() == 0:
             break
         last, rate = rate, float(np.clip(counts[0] / counts[:2].sum(), *RATE_RANGE))
