@@ -1,4 +1,4 @@
-"""The errors bagwise raises, as a tree.
+"""The errors and warnings of bagwise.
 
 Every error is a :class:`BagwiseError` and also the built-in error a caller would expect
 (``ValueError``, ``TypeError``, ``FileNotFoundError``, ...), so existing ``except`` clauses work.

@@ -1,4 +1,4 @@
-"""What is each instance, when only the label set of its bag is known?"""
+"""Instance annotation (MIML): labels of instances from the label sets of bags."""
 
 from bagwise.annotation._m3miml import M3MIML
 from bagwise.annotation._noisy_or import NoisyOrLogisticRegression

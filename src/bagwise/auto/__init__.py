@@ -1,4 +1,4 @@
-"""The best prediction without a choice of method: several methods, weighted and combined."""
+"""Automatic choice of a method: several methods, calibrated and combined."""
 
 from bagwise.auto._auto import AutoBagClassifier
 from bagwise.auto._regressor import AutoBagRegressor

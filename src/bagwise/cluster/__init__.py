@@ -1,4 +1,4 @@
-"""What groups, and what sub-classes, are inside the bags, or the rows?"""
+"""Clustering of the instances of bags, and maximum margin clustering of rows."""
 
 from bagwise.cluster._bag_spectral import BagConstrainedSpectralClustering
 from bagwise.cluster._choice import ClusterChoice, choose_clusters

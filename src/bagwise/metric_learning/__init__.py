@@ -1,4 +1,4 @@
-"""Which distance agrees with the labels of the bags?"""
+"""Metric learning from the label sets of bags."""
 
 from bagwise.metric_learning._mildml import MildML
 from bagwise.metric_learning._miml_metric import MIMLMetric

@@ -1,4 +1,4 @@
-"""Models in files: skops files, which run no code when they are opened.
+"""Save and load models as skops files, which run no code when they are loaded.
 
 A model file is an ordinary skops archive (``skops.io.load`` opens it too) with one more member,
 ``bagwise.json``: the versions that wrote it, and whatever the caller wants to remember. Plain

@@ -1,4 +1,4 @@
-"""Row transformers of scikit-learn on instances, and pipelines with methods for instances."""
+"""Scikit-learn transformers applied to instances, and pipelines with methods for instances."""
 
 from bagwise.preprocessing._bag_pipeline import BagPipeline, make_bag_pipeline
 from bagwise.preprocessing._instance_pca import InstancePCA

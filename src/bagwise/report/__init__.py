@@ -1,4 +1,4 @@
-"""Pages about a model and bags: the report, with all bags to explore, and heat maps of slides."""
+"""HTML pages: the report about a model and its bags, and heat maps of slides."""
 
 from bagwise.report._heat_maps import HeatMaps
 from bagwise.report._media import Media

@@ -1,4 +1,4 @@
-"""Review of uncertain instances: a page for a person, and a file that keeps every decision."""
+"""Review of uncertain instances: a web page, and a file that stores every decision."""
 
 from bagwise._moved import missing_name
 from bagwise.review.queue import ReviewQueue

@@ -1,4 +1,4 @@
-"""What can I learn when most examples carry no label?"""
+"""Semi-supervised classifiers of rows, most of them unlabelled."""
 
 from bagwise.semi_supervised._annealed import AnnealedSVM
 from bagwise.semi_supervised._gradient_s3vm import GradientS3VM

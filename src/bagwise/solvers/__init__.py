@@ -1,4 +1,4 @@
-"""Algorithm boxes of papers, as functions on arrays."""
+"""The algorithms of the papers, as functions on arrays."""
 
 from bagwise.solvers.result import SolverResult
 
