@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise import Bags, _memory
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
-from bagwise.annotation._held_out import N_FOLDS, PENALTIES, WIDTHS
+from bagwise.annotation._held_out import N_FOLDS, PENALTIES, WIDTHS, Candidate, best_of
 from bagwise.exceptions import InputError
 
 
@@ -156,6 +156,29 @@ def test_selection_is_by_the_likelihood_of_held_out_bags(kind, kernel):
     if kernel == "rbf":
         assert model.gamma_ == gamma == 0.2  # rings need a narrow kernel
     assert (model.reg, model.gamma) == (0.3, 0.1)
+
+
+class Recorded:
+    """Folds whose log-likelihoods are known; it counts what is asked for."""
+
+    n_folds = 3
+
+    def __init__(self, values):
+        self.values, self.n_fits = values, 0
+
+    def log_likelihood(self, fold, reg):
+        self.n_fits += 1
+        return self.values[fold]
+
+
+def test_clearly_worse_settings_are_dropped_after_the_first_fold(rng):
+    base = rng.normal(size=(3, 20))
+    close = base + rng.normal(size=base.shape)
+    close += (1.0 - close.sum() + base.sum()) / base.size  # better by 1 in all, within the noise
+    values = [base, base - 5.0, close, close.copy()]
+    candidates = [Candidate(Recorded(each), None, 1.0) for each in values]
+    assert best_of(candidates) is candidates[2]  # the first of two that are equal
+    assert [candidate.folds.n_fits for candidate in candidates] == [3, 1, 3, 3]
 
 
 def test_selection_with_labels_that_are_rare_and_few_bags():

@@ -117,8 +117,9 @@ DESCRIPTIONS = {
     "select": (
         "bool",
         'Choose `reg`, and the width of "rbf", by the likelihood of held-out bags (three folds of\n'
-        "bags; no label of an instance is needed). `gamma` is multiplied by 1/2, 1 or 2, then\n"
-        "`reg` by 1/3, 1 or 3. Takes about five times as long as one fit.",
+        "bags; no label of an instance is needed): `gamma` times 1/2, 1 or 2, then `reg` times\n"
+        "1/3, 1 or 3. A setting that is clearly worse on the first folds is not tried on the\n"
+        "others. Takes three to five times as long as one fit.",
     ),
     "threshold": (
         '{"auto", "zero", "training", "out_of_fold"}',
