@@ -38,6 +38,7 @@ PACKAGES = {
     "_metadata": {"_types"},
     "_files": {"exceptions"},
     "extras": {"exceptions"},
+    "_sounds": {"_types", "extras"},
     "labels": {"_types", "exceptions"},
     # Bags.to and Bags.distribute call engines
     "bags": {"_types", "exceptions", "_sklearn", "_warnings", "_memory", "_metadata", "labels"}
@@ -70,8 +71,8 @@ PACKAGES = {
     | {"_methods", "model_selection"},
     "assumptions": FOUNDATION | {"datasets"},
     "inspection": FOUNDATION | {"_moved", "metrics", "model_selection"},
-    "report": FOUNDATION | {"_files", "metrics", "inspection", "model_selection"},
-    "review": FOUNDATION | {"_moved"},
+    "report": FOUNDATION | {"_files", "_sounds", "metrics", "inspection", "model_selection"},
+    "review": FOUNDATION | {"_moved", "_sounds"},
     "_demo": None,  # uses all but the command line
     "cli": None,  # the outermost package: may import all
     "__main__": {"cli", "exceptions"},

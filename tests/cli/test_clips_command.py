@@ -232,3 +232,16 @@ def test_what_needs_times_says_so(run, clips, tmp_path):
     (tmp_path / "a.txt").write_text("0.0\t3.0\twren\n")
     told = run(*words, "--corrections", tmp_path / "a.txt").stderr
     assert "need a table with the columns file, start and end" in " ".join(told.split())
+
+
+def test_a_report_plays_the_clips_whose_recordings_are_found(run, clips, tmp_path):
+    pytest.importorskip("jinja2")
+    (tmp_path / "day").mkdir()
+    write_tone(tmp_path / "day" / "r0.wav")
+    model, page = tmp_path / "model.skops", tmp_path / "report.html"
+    words = ("fit", joined(clips), "--label-set", "species", "-m", "orlr", "-o", model)
+    assert run(*words).exit_code == 0
+    result = run("report", model, joined(clips), "-o", page)
+    assert result.exit_code == 0, result.stderr
+    assert "data:audio/wav" in page.read_text()
+    assert "r0.wav, 0 to 3 s" in page.read_text()

@@ -373,3 +373,16 @@ def test_folds_of_a_model_with_a_positive_label_and_a_further_one(run, tmp_path,
         assert result.exit_code == 0, result.stderr
         found.append(payload(page)["bags"]["heldOut"])
     assert found[0] == found[1]
+
+
+def test_coordinates_make_heat_maps(run, slides, model, page):
+    head, *rows = slide_rows()
+    named = write_rows(
+        slides.parent / "placed.csv",
+        [[*head, "px", "py"], *([*r, i, 0] for i, r in enumerate(rows))],
+    )
+    result = run("report", model, named, "--coords", "px,py", "-o", page)
+    assert result.exit_code == 0, result.stderr
+    data = payload(page)
+    assert [size for size, _ in data["maps"]["size"]] == data["bags"]["size"]
+    assert "expected two columns" in run("report", model, named, "--coords", "px", "-o", "x").stderr

@@ -1,6 +1,9 @@
 """The report as a person meets it, in Chromium. `open_page` fails a test whose page complains."""
 
+import base64
+import io
 import re
+import wave
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import pytest
 from bagwise import Bags
 from bagwise.classification import SingleInstanceClassifier
 from bagwise.cluster import BagConstrainedSpectralClustering
+from bagwise.exceptions import InputError
 from bagwise.report import Media, Report
 
 pytest.importorskip("jinja2")
@@ -169,7 +173,28 @@ def test_sounds_can_be_played(open_page, tmp_path, bags, y):
     page = open_page(Report(model, bags, y, media=media).save(tmp_path / "report.html"))
     assert page.locator("#bag audio").count() == 1
     expect(page.locator("#bag audio")).to_have_js_property("duration", 0.001)
-    assert page.locator("#bag tbody .caption").all_text_contents() == ["a.wav", "a.wav"]
+    assert page.locator("#bag tbody .caption").all_text_contents() == ["a.wav"] * 3
+
+
+def test_a_clip_is_the_part_of_its_recording(open_page, tmp_path, bags, y):
+    frames = np.arange(800, dtype="<i2")
+    with wave.open(str(tmp_path / "a.wav"), "wb") as file:
+        file.setparams((1, 2, 100, 0, "NONE", ""))
+        file.writeframes(frames.tobytes())
+    (tmp_path / "b.mp3").write_bytes(b"not a sound")
+    audio = [tmp_path / "a.wav", tmp_path / "a.wav", tmp_path / "b.mp3"] * 60
+    media = Media(audio=audio, clips=[[1, 3], [2.5, 4], [0, 1]] * 60)
+    model = SingleInstanceClassifier().fit(bags, y)
+    page = open_page(Report(model, bags, y, media=media).save(tmp_path / "report.html"))
+    parts = {"a.wav, 1 to 3 s": slice(100, 300), "a.wav, 2.5 to 4 s": slice(250, 400)}
+    for name, part in parts.items():
+        source = page.get_by_label(name).get_attribute("src")
+        with wave.open(io.BytesIO(base64.b64decode(source.partition(",")[2]))) as file:
+            found = np.frombuffer(file.readframes(1000), dtype="<i2")
+        np.testing.assert_array_equal(found, frames[part])
+    assert "clips are shown by name: only WAV files" in page.content()
+    with pytest.raises(InputError, match=r"clips needs media\.audio"):
+        Report(model, bags, y, media=Media(clips=[[0, 1]] * 180)).to_html()
 
 
 def test_a_point_of_the_map_opens_its_bag(open_page, tmp_path, bags):

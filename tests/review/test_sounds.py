@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.io import wavfile
 
+from bagwise._sounds import draw_spectrogram, read_sound
 from bagwise.review.card import ServedMedia
-from bagwise.review.sounds import draw_spectrogram, read_sound
 from syllables import RATE, write_tone
 
 

@@ -134,7 +134,7 @@ def heatmap(
     maps = HeatMaps(
         fitted,
         data.bags,
-        _places(data, axes, file),
+        places(data, axes, file),
         labels_for(fitted, data, metadata),
         patch_size=data.patch_sizes if patch_size is None else patch_size,
         label=chosen,
@@ -172,7 +172,7 @@ def _class(name: str | None, model: Any, names: list[Any] | None) -> Any:
     raise InputError(f"--class {name}: the classes of the model are {known}.")
 
 
-def _places(data: Contents, axes: list[str], file: Path) -> Floats:
+def places(data: Contents, axes: list[str], file: Path) -> Floats:
     """The place of each patch, from the file or from two columns of a table."""
     import numpy as np
 

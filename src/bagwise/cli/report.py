@@ -48,6 +48,10 @@ def report(
             "Four columns: where in its --source an instance is, in pixels.", "X,Y,WIDTH,HEIGHT"
         ),
     ] = None,
+    coords: Annotated[
+        str | None,
+        options.column("Two columns with the place of a row, for tables without `coords`.", "X,Y"),
+    ] = None,
     per_bag: Annotated[
         int,
         typer.Option(min=1, help="Number of instances per bag that are shown with their media."),
@@ -67,7 +71,8 @@ def report(
     from disk and needs no network. Without --folds the model is evaluated on the bags it was not
     fitted on; if there are none, the page warns that its metrics are optimistic. For regression the
     page shows errors and a plot of predicted against observed numbers. Images, sounds or texts of
-    instances are shown if their columns are given.
+    instances are shown if their columns are given. Files with `coords` (TRIDENT, CLAM) get a heat
+    map of each bag; clips (file, start, end) are played if their WAV files are found.
 
     ```
     bagwise report model.skops musk1.csv -o report.html
@@ -78,6 +83,7 @@ def report(
     refuse_existing([output], force=force, inputs=[model, file])
     from bagwise._memory import byte_count
     from bagwise.base._pipelines import predicts_numbers
+    from bagwise.cli.heatmap import places
     from bagwise.cli.numbers import known_numbers
     from bagwise.cli.reading import labels_for, open_model, read_for_model
     from bagwise.extras import import_extra
@@ -91,9 +97,12 @@ def report(
             f"--box {box}: expected four columns as x,y,width,height, and --source for the image "
             "they lie in."
         )
+    axes = [] if coords is None else [name.strip() for name in coords.split(",")]
+    if coords is not None and len(axes) != 2:
+        raise InputError(f"--coords {coords}: expected two columns, as x,y.")
     named = {"images": image, "audio": audio, "texts": text, "sources": source}
     shown = {kind: name for kind, name in named.items() if name is not None}
-    extra = [*shown.values(), *edges]
+    extra = [*shown.values(), *edges, *axes]
     data = read_for_model(
         file, fitted, metadata, columns, group=group, memory_limit=memory_limit, extra_columns=extra
     )
@@ -111,6 +120,8 @@ def report(
         y,
         title=title or f"{method or 'A model'} on {file.name}",
         media=_media(file, data, shown, edges, per_bag=per_bag, budget=byte_count(budget)),
+        coords=places(data, axes, file) if axes or _has_places(data) else None,
+        patch_size=data.patch_sizes,
         groups=data.groups,
         held_out=held_out,
         seen=seen_in_training(data, metadata.get("training")),
@@ -231,7 +242,8 @@ def _media(
     """
     from bagwise.report import Media
 
-    if not shown:
+    clips = _clips(path.parent, data, shown.get("audio"))
+    if not shown and not clips:
         return None
     lists: dict[str, Any] = {}
     for kind, column in shown.items():
@@ -241,7 +253,30 @@ def _media(
     if edges:
         boxes = [_numbers(data.columns[name], name) for name in edges]
         lists["boxes"] = list(zip(*boxes, strict=True))
-    return Media(**lists, per_bag=per_bag, budget=budget)
+    return Media(**lists | clips, per_bag=per_bag, budget=budget)
+
+
+def _clips(folder: Path, data: Contents, column: str | None) -> dict[str, Any]:
+    """The recordings of a table of clips, and the part of them that each instance is."""
+    import numpy as np
+
+    from bagwise.cli.recordings import recordings
+    from bagwise.cli.review import find_recording
+
+    if data.clips is None:
+        return {}
+    files = recordings(data)
+    if column is not None and list(data.columns[column]) != files:
+        return {}  # a column of clips that are cut already
+    found = {name: find_recording(folder, name) for name in dict.fromkeys(files)}
+    if not any(found.values()):
+        return {}
+    audio = [None if found[name] is None else folder / str(found[name]) for name in files]
+    return {"audio": audio, "clips": np.column_stack([data.clips.start, data.clips.end])}
+
+
+def _has_places(data: Contents) -> bool:
+    return data.coords is not None and data.coords.shape[1:] == (2,)
 
 
 def _numbers(values: list[Any], name: str) -> list[float]:

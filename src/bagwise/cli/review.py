@@ -232,7 +232,7 @@ def _with_clips(media: ServedMedia | None, data: Contents, folder: Path) -> Serv
     assert data.clips is not None
     start, end, files = data.clips.start, data.clips.end, recordings(data)
     if media is None:
-        found = {name: _found(folder, name) for name in dict.fromkeys(files)}
+        found = {name: find_recording(folder, name) for name in dict.fromkeys(files)}
         if not any(found.values()):
             note(
                 f"No recording such as {files[0]!r} is in {folder}: name the folder with "
@@ -246,7 +246,7 @@ def _with_clips(media: ServedMedia | None, data: Contents, folder: Path) -> Serv
     return media
 
 
-def _found(folder: Path, name: str) -> str | None:
+def find_recording(folder: Path, name: str) -> str | None:
     """The file of a recording: as named, with a usual ending, or by its name alone."""
     for place in (name, name.replace("\\", "/").rpartition("/")[2]):
         for ending in ("", ".wav", ".WAV", ".flac", ".mp3", ".ogg"):

@@ -16,9 +16,8 @@ from numpy.typing import ArrayLike
 
 import bagwise
 from bagwise._files import check_place, replacing
-from bagwise._types import Array, Floats
+from bagwise._types import Array
 from bagwise._validation import check_bags, check_known_labels, check_label
-from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator
 from bagwise.exceptions import InputError, OutputExistsError
 from bagwise.extras import import_extra
@@ -28,11 +27,11 @@ from bagwise.inspection._heat_maps import (
     PlacedScores,
     colour_limits,
     colours,
-    patch_edge,
     placed_scores,
 )
 from bagwise.inspection._tables import bag_table, class_names
 from bagwise.report._page import Card, Numbers, Picture, Section, SideBySide, Table, render_page
+from bagwise.report._place_maps import check_coords, patch_edges
 
 INDEX, TOP = "index.html", "top_patches.csv"
 MOST_PICTURES = 300  # on the page; all are files
@@ -192,21 +191,14 @@ class HeatMaps:
     def _maps(self, after_slide: Callable[[], None]) -> list[_SlideMap]:
         """Score the patches of each slide; slides with the highest score first."""
         bags = check_bags(None, self.bags, reset=True, allow_nan=True)
-        coords = np.asarray(self.coords)
-        if coords.shape != (bags.n_instances, 2) or coords.dtype.kind not in "fiu":
-            raise InputError(
-                f"coords have shape {coords.shape} and type {coords.dtype} for "
-                f"{bags.n_instances} instances: expected the place (x, y) of each."
-            )
-        if not np.isfinite(coords).all():
-            raise InputError("coords must be finite numbers: leave the other instances out.")
+        coords = check_coords(self.coords, bags)
         if self.top < 1:
             raise InputError(f"top is {self.top}: expected at least 1.")
         if not hasattr(self.model, "classes_"):
             raise InputError(
                 f"{type(self.model).__name__} has no classes: heat maps show a fitted classifier."
             )
-        edges = _edges(self.patch_size, bags, coords)
+        edges = patch_edges(self.patch_size, bags, coords)
         seen = np.zeros(len(bags), dtype=bool) if self.seen is None else np.asarray(self.seen)
         classes = np.asarray(self.model.classes_)
         names = [str(name) for name in class_names(self.model, self.classes)]
@@ -420,23 +412,6 @@ def _score(table: dict[str, Array], label: str, names: list[str]) -> float:
         return float("nan")
     score = float(table["score"][0])  # of the second of two classes
     return score if label == names[-1] else -score
-
-
-def _edges(sizes: ArrayLike | None, bags: Bags, coords: Array) -> Floats:
-    """The edge of the patches of each slide: as given, or the distance of its grid."""
-    try:
-        given = np.array(np.nan if sizes is None else sizes, dtype=float)
-        edges = np.array(np.broadcast_to(given, len(bags)))
-    except (TypeError, ValueError) as error:
-        raise InputError(
-            f"patch_size is {sizes!r}: expected a number, or one per slide."
-        ) from error
-    if (edges <= 0).any() or np.isinf(edges).any():
-        raise InputError(f"patch_size is {sizes!r}: expected positive numbers.")
-    for i in np.flatnonzero(np.isnan(edges)):
-        edges[i] = patch_edge(coords[bags.offsets[i] : bags.offsets[i + 1]])
-    usual = np.nanmedian(edges) if not np.isnan(edges).all() else 1.0
-    return np.where(np.isnan(edges), usual, edges)
 
 
 def _file_names(names: list[str]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bagwise._sounds import read_sound
 from bagwise._types import Array, Ints
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
@@ -46,6 +47,9 @@ class Media:
         (height, width, 3): bytes, or floats from 0 (black) to 1 (white).
     audio : sequence of path, default=None
         Sound files (WAV, MP3, Ogg, FLAC, M4A).
+    clips : array-like of shape (n_instances, 2), default=None
+        Start and end of each instance in its `audio`, in seconds: the page holds that part alone,
+        of WAV files.
     texts : sequence of str, default=None
         A text for each instance.
     sources : sequence, default=None
@@ -67,6 +71,7 @@ class Media:
 
     images: Sequence[Any] | None = None
     audio: Sequence[Any] | None = None
+    clips: ArrayLike | None = None
     texts: Sequence[str | None] | None = None
     sources: Sequence[Any] | None = None
     boxes: ArrayLike | None = None
@@ -75,13 +80,17 @@ class Media:
 
     def check(self, bags: Bags) -> None:
         """Refuse lists that are not one entry per instance."""
-        for name in ("images", "audio", "texts", "sources", "boxes"):
+        for name in ("images", "audio", "clips", "texts", "sources", "boxes"):
             values = getattr(self, name)
             if values is not None and len(values) != bags.n_instances:
                 raise InputError(
                     f"media.{name} has {len(values)} entries for {bags.n_instances} instances: "
                     "give one each, None where there is nothing."
                 )
+        if self.clips is not None and (self.audio is None or np.shape(self.clips)[1:] != (2,)):
+            raise InputError(
+                "media.clips needs media.audio, and the start and end of each instance in seconds."
+            )
         if self.boxes is not None:
             shape = np.shape(self.boxes)
             if len(shape) != 2 or shape[1] != 4:
@@ -91,6 +100,26 @@ class Media:
                 )
             if self.sources is None:
                 raise InputError("media.boxes needs media.sources: the images they lie in.")
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A part of a recording, from `start` to `end` in seconds."""
+
+    path: Path
+    start: float
+    end: float
+
+    @property
+    def name(self) -> str:
+        """The file and the part of it."""
+        return f"{self.path.name}, {self.start:g} to {self.end:g} s"
+
+    def cut(self) -> bytes:
+        """The part as a WAV file; nothing where it cannot be cut out."""
+        with self.path.open("rb") as file:
+            sound = read_sound(file, self.start, self.end)
+        return b"" if sound is None else sound.to_wav()
 
 
 class EmbeddedMedia:
@@ -121,7 +150,7 @@ class EmbeddedMedia:
         self.columns: dict[str, Any] = {}
         self.note = ""
         self._places: dict[Any, int] = {}
-        self._too_much = 0
+        self._too_much = self._uncut = 0
         self._missing: list[str] = []
         if media is None:
             return
@@ -140,9 +169,16 @@ class EmbeddedMedia:
                 box.round(2).tolist() if np.isfinite(box).all() else None for box in boxes
             ]
         shown = first[ranks[first] < media.per_bag]
+        sounds = media.audio
+        if sounds is not None and media.clips is not None:
+            times = np.asarray(media.clips, dtype=float).tolist()
+            sounds = [
+                None if path is None else Clip(Path(path), *part)
+                for path, part in zip(sounds, times, strict=True)
+            ]
         for kind, items, endings in (
             ("image", media.images, IMAGES),
-            ("audio", media.audio, SOUNDS),
+            ("audio", sounds, SOUNDS),
         ):
             if items is not None:
                 places = self._put_all(items, rows, shown, endings, kind)
@@ -170,7 +206,7 @@ class EmbeddedMedia:
             data, mime = png(item), "image/png"
             size = len(data)
         else:
-            path = Path(item)
+            path = item.path if isinstance(item, Clip) else Path(item)
             mime = endings.get(path.suffix.lower(), "")
             if not mime:
                 known = ", ".join(endings)
@@ -180,8 +216,15 @@ class EmbeddedMedia:
             if not path.is_file():
                 self._missing.append(str(item))
                 return -1
-            size = path.stat().st_size
-            data = path.read_bytes() if size <= self._left else b""
+            if isinstance(item, Clip):
+                data, mime = item.cut(), "audio/wav"
+                if not data:
+                    self._uncut += 1
+                    return -1
+                size = len(data)
+            else:
+                size = path.stat().st_size
+                data = path.read_bytes() if size <= self._left else b""
         if size > self._left:
             self._too_much += 1
             return -1
@@ -198,11 +241,14 @@ class EmbeddedMedia:
                 f"{len(self._missing)} media files were not found, {self._missing[0]!r} among "
                 "them: they are shown by name."
             )
-        if self.files or self._too_much:
+        if self.files or self._too_much or self._uncut:
             self.note = f"Images and sounds are shown for the first {per_bag} instances of a bag."
         if self._too_much:
-            self.note += f" {self._too_much} files exceed the size limit of the page and are "
-            "shown by name only."
+            self.note += f" {self._too_much} files exceed the size limit and are shown by name."
+        if self._uncut:
+            self.note += (
+                f" {self._uncut} clips are shown by name: only WAV files can be cut into clips."
+            )
 
 
 def png(image: Array) -> bytes:
@@ -248,4 +294,6 @@ def _text(value: Any) -> str:
 
 
 def _name(item: Any) -> str:
-    return "" if item is None or isinstance(item, np.ndarray) else Path(item).name
+    if item is None or isinstance(item, np.ndarray):
+        return ""
+    return item.name if isinstance(item, Clip) else Path(item).name

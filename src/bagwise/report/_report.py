@@ -31,6 +31,7 @@ from bagwise.report._numbers import (
     target_section,
 )
 from bagwise.report._page import Explorer, Section, render_page
+from bagwise.report._place_maps import place_maps
 from bagwise.report._subject import Subject, look_into, of_labels
 
 MOST_INSTANCES = 400_000  # that a page lists
@@ -59,6 +60,12 @@ class Report:
         Title of the page; made from the model by default.
     media : Media, default=None
         Images, sounds and texts of the instances.
+    coords : array-like of shape (n_instances, 2), default=None
+        The place of each instance, such as the upper left corner of a patch: each bag then has a
+        heat map.
+    patch_size : float or array-like of shape (n_bags,), default=None
+        Edge of the patches, in the unit of `coords`; by default, and where NaN, the distance of the
+        grid.
     groups : array-like of shape (n_bags,), default=None
         What belongs together, such as the patient of each slide; shown where a group spans labels.
     held_out : HeldOut, default=None
@@ -85,6 +92,8 @@ class Report:
     _: KW_ONLY
     title: str | None = None
     media: Media | None = None
+    coords: ArrayLike | None = None
+    patch_size: ArrayLike | None = None
     groups: ArrayLike | None = None
     held_out: HeldOut | None = None
     seen: ArrayLike | None = None
@@ -111,12 +120,13 @@ class Report:
         else:
             subject = look_into(self.model, bags, self.y, self.classes)
         name, unit = type(subject.estimator).__name__, subject.unit
+        maps = place_maps(subject, self.coords, self.patch_size)
         found = [
             data_section(subject, self.groups, seen),
             target_section(subject),
             evaluation_section(subject, self.held_out, seen),
             number_section(subject, self.held_out, seen),
-            _explorer_section(subject, self.media, self.held_out),
+            _explorer_section(subject, self.media, self.held_out, *maps),
             annotation_section(subject),
             row_section(subject),
             cluster_section(subject),
@@ -157,7 +167,13 @@ class Report:
         return file
 
 
-def _explorer_section(subject: Subject, media: Media | None, held_out: HeldOut | None) -> Section:
+def _explorer_section(
+    subject: Subject,
+    media: Media | None,
+    held_out: HeldOut | None,
+    maps: dict[str, Any] | None,
+    note: str,
+) -> Section:
     """Every bag with its instances in the order of their scores, and what they look like."""
     bags, known, unit = subject.bags, subject.known, subject.unit
     rows, ranks, offsets = _ranked(subject)
@@ -196,6 +212,7 @@ def _explorer_section(subject: Subject, media: Media | None, held_out: HeldOut |
         },
         "labels": [] if instances is None else instances.names,
         "media": embedded.files,
+        "maps": maps,
         "heads": {
             "score": subject.instance_score_name,
             "label": subject.instance_heading,
@@ -211,7 +228,7 @@ def _explorer_section(subject: Subject, media: Media | None, held_out: HeldOut |
         order = f"Instances are in the order of their scores. {subject.explanation}"
     else:
         order = "The key instance of a bag is marked." if subject.keys else subject.explanation
-    texts = [text for text in (order, embedded.note) if text]
+    texts = [text for text in (order, embedded.note, note) if text]
     return Section(f"All {unit}s", *texts, Explorer(data))
 
 

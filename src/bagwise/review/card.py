@@ -11,10 +11,10 @@ from typing import IO, Any, TypeVar
 import numpy as np
 from scipy import sparse
 
+from bagwise._sounds import Sound, can_draw, draw_spectrogram, read_sound
 from bagwise._types import Floats
 from bagwise.bags import Bags
 from bagwise.review.queue import DECIDED, ReviewQueue
-from bagwise.review.sounds import Sound, can_draw, draw_spectrogram, read_sound
 
 MOST_NEIGHBOURS = 60
 MOST_BARS = 128

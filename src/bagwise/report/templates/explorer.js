@@ -3,7 +3,7 @@
 // data becomes a text node; nothing is ever read as HTML.
 (() => {
   const byId = (id) => document.getElementById(id);
-  const { bags, offsets, instances, labels, media, heads, unit, numbers } = JSON.parse(byId("explorer-data").textContent);
+  const { bags, offsets, instances, labels, media, maps, heads, unit, numbers } = JSON.parse(byId("explorer-data").textContent);
   const PAGE = 50, FIRST = 25;
   const SVG = "http://www.w3.org/2000/svg";
   const list = byId("list"), search = byId("search"), show = byId("show"), order = byId("order"), article = byId("bag");
@@ -116,17 +116,20 @@
     if (!found) return null;
     const [embedded, name] = [found.place[k], found.name[k] ?? ""];
     if (embedded < 0) return make("span", { class: "caption" }, name);
-    if (kind === "audio") return make("audio", { controls: "", preload: "metadata", src: media[embedded], "aria-label": name || described });
+    if (kind === "audio") {
+      const player = make("audio", { controls: "", preload: "metadata", src: media[embedded], "aria-label": name || described });
+      return make("div", {}, player, make("span", { class: "caption" }, name));
+    }
     const image = make("img", { src: media[embedded], alt: name || described, loading: "lazy" });
     image.addEventListener("load", () => { if (image.naturalWidth <= 40) image.classList.add("small"); });
     return image;
   };
   const columns = [
     ["image", instances.image, "image"],
+    ["audio", instances.audio, "audio"],
     ["score", instances.score, heads.score],
     ["label", instances.label, heads.label],
     ["probability", instances.probability, heads.probability],
-    ["audio", instances.audio, "audio"],
     ["text", instances.text, "text"],
   ].filter(([, values]) => values);
   const row = (k, low, high) => {
@@ -168,6 +171,16 @@
       return make("figure", { class: "source" }, drawn);
     });
   };
+  // A pixel of the picture is a cell of the grid; the page enlarges it.
+  const heatMap = (i) => {
+    if (!maps?.picture[i]) return [];
+    const [width, height] = maps.size[i];
+    const drawn = make("svg:svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Heat map of ${bags.id[i]}: ${plural(sizes[i], "instance")}` });
+    drawn.append(make("svg:image", { href: maps.picture[i], width, height }));
+    for (const [x, y] of maps.keys[i]) drawn.append(make("svg:rect", { x, y, width: 1, height: 1, class: "key" }));
+    drawn.style.width = `${Math.min(40, 1.5 * width, (30 * width) / height)}rem`;
+    return [make("figure", { class: "source heat" }, drawn, make("figcaption", {}, maps.caption))];
+  };
   const open = (i) => {
     state.open = i;
     const rows = Array.from({ length: offsets[i + 1] - offsets[i] }, (_, k) => offsets[i] + k);
@@ -182,7 +195,7 @@
     if (bags.probability) facts.append(fact("probability", number(bags.probability[i])));
     if (unit === "bag") facts.append(fact("instances", String(sizes[i])));
     else if (instances.label) facts.append(fact(heads.label, named(i)));
-    const parts = [make("h3", { id: "bag-name" }, bags.id[i]), facts, ...sources(rows)];
+    const parts = [make("h3", { id: "bag-name" }, bags.id[i]), facts, ...heatMap(i), ...sources(rows)];
     const several = unit === "bag" && (columns.length || instances.keys.length);
     if (several || instances.image || instances.audio || instances.text) {
       const names = ["row", ...(instances.keys.length ? [""] : [])];
