@@ -18,6 +18,7 @@ import bagwise
 from bagwise._files import check_place, replacing
 from bagwise._types import Array
 from bagwise._validation import check_bags, check_known_labels, check_label
+from bagwise.bags import Bags
 from bagwise.base._pipelines import final_estimator
 from bagwise.exceptions import InputError, OutputExistsError
 from bagwise.extras import import_extra
