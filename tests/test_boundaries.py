@@ -18,6 +18,7 @@ FOUNDATION = {
     "_sklearn",
     "_warnings",
     "_memory",
+    "_sources",
     "extras",
     "labels",
     "bags",
@@ -40,13 +41,16 @@ PACKAGES = {
     "extras": {"exceptions"},
     "_sounds": {"_types", "extras"},
     "labels": {"_types", "exceptions"},
+    "_sources": {"_types", "exceptions"},
     # Bags.to and Bags.distribute call engines
-    "bags": {"_types", "exceptions", "_sklearn", "_warnings", "_memory", "_metadata", "labels"}
+    "bags": {"_types", "exceptions", "_sklearn", "_warnings", "_sources", "_metadata", "labels"}
     | {"engines"},
     "compiled": {"_types", "exceptions"},
-    "engines": {"_types", "exceptions", "_files", "extras", "bags", "compiled"},
+    "engines": {"_types", "exceptions", "_files", "_memory", "extras", "_sources", "bags"}
+    | {"compiled"},
     "solvers": {"_types", "exceptions", "_warnings", "_memory", "bags", "compiled", "engines"},
-    "_validation": {"_types", "exceptions", "_sklearn", "labels", "bags", "engines"},
+    "_validation": {"_types", "exceptions", "_sklearn", "_memory", "_sources", "labels", "bags"}
+    | {"engines"},
     "pairwise": FOUNDATION - {"base", "solvers"} | {"_moved"},
     "base": FOUNDATION,
     "embedding": FOUNDATION,
@@ -60,7 +64,7 @@ PACKAGES = {
     "metrics": {"_types", "exceptions", "bags", "_validation", "base"},
     "datasets": {"_types", "_moved", "exceptions", "_files", "_memory", "extras", "bags"},
     "io": {"_types", "exceptions", "_files", "_warnings", "_memory", "_metadata", "extras"}
-    | {"labels", "bags", "engines"},
+    | {"_sources", "labels", "bags", "engines"},
     "persistence": {"_types", "exceptions", "base", "_memory", "extras", "bags", "_files"},
     "model_selection": FOUNDATION | {"metrics"},
     "_methods": FOUNDATION
@@ -196,7 +200,7 @@ def test_texts_are_read_and_written_in_a_named_encoding(path):
 @of_each_module
 def test_only_engines_decide_by_where_the_bags_are(path):
     # `Bags.where` itself reads the kind of its table.
-    if package_of(path) in {"engines", "bags"}:
+    if package_of(path) in {"engines", "_sources", "bags"}:
         return
     for node in nodes(path):
         if isinstance(node, ast.Compare):

@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-import bagwise.bags
+import bagwise._sources
 from bagwise import Bags
 from bagwise._validation import values
 from bagwise.classification import PrimalDualMISVM, SingleInstanceClassifier
@@ -33,8 +33,8 @@ KINDS = ["dense", "sparse", "mapped"]
 
 @pytest.fixture
 def lazy(monkeypatch):
-    monkeypatch.setattr(bagwise.bags, "COPIED_AT_ONCE", 0)
-    monkeypatch.setattr(bagwise.bags, "_BLOCK", 20)
+    monkeypatch.setattr(bagwise._sources, "COPIED_AT_ONCE", 0)
+    monkeypatch.setattr(mapped, "_BLOCK", 20)
     monkeypatch.setattr(blocks, "BLOCK", 40)
 
 
@@ -163,8 +163,8 @@ def test_a_search_works_on_chosen_bags(lazy, tmp_path):
 @pytest.mark.parametrize("name", ["statistics", "scaled", "projected"])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_folds_of_a_mapped_table_are_never_in_memory(name, tmp_path, rng, monkeypatch):
-    monkeypatch.setattr(bagwise.bags, "COPIED_AT_ONCE", 2**15)
-    monkeypatch.setattr(bagwise.bags, "_BLOCK", 2**13)
+    monkeypatch.setattr(bagwise._sources, "COPIED_AT_ONCE", 2**15)
+    monkeypatch.setattr(mapped, "_BLOCK", 2**13)
     monkeypatch.setattr(blocks, "BLOCK", 2**13)
     monkeypatch.setattr(arrays, "BLOCK", 2**13)
     X = rng.normal(size=(10_000, 80)).astype(np.float32)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from types import EllipsisType, ModuleType
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from bagwise._memory import require_memory
 from bagwise._metadata import are_ids, bag_level_features, is_id_name, quoted, times_of_clips
+from bagwise._sources import (
+    Instances,
+    Source,
+    StreamedTable,
+    checked_table,
+    is_range,
+    is_tensor,
+    read_only,
+)
 from bagwise._types import Array, Ints
 from bagwise._warnings import warn_user
 from bagwise.exceptions import DataWarning, InputError
@@ -20,18 +28,6 @@ from bagwise.labels import is_missing, plain_array
 __all__ = ["Bags"]
 
 _INDEXING = "bags are indexed by position, with an int, a slice, a mask or an index array"
-
-COPIED_AT_ONCE = 2**25  # bytes: fewer are copied when bags are chosen, more are read when used
-_BLOCK = 2**22  # values copied at a time
-
-Instances = Any  # ndarray, memmap, CSR or torch tensor: 2-D, rows are instances
-
-
-class Source(NamedTuple):
-    """A table, and its row at which each bag starts; None where bag follows bag from row 0."""
-
-    table: Instances
-    starts: Ints | None = None
 
 
 class Bags:
@@ -83,9 +79,10 @@ class Bags:
         *,
         feature_names: Sequence[str] | Array | None = None,
     ) -> None:
-        self._source = Source(_read_only(_table(instances)))
-        self._offsets = _read_only(_checked_offsets(offsets, self._source.table.shape[0]))
-        self._ids = None if ids is None else _read_only(_one_dimensional(ids))
+        table = read_only(checked_table(instances))
+        self._offsets = read_only(_checked_offsets(offsets, table.shape[0]))
+        self._source = Source(table, self._offsets)
+        self._ids = None if ids is None else read_only(_one_dimensional(ids))
         self._feature_names = None if feature_names is None else _texts(feature_names)
         if self._ids is not None and len(self._ids) != len(self):
             raise InputError(
@@ -143,7 +140,7 @@ class Bags:
         if hint is not None:
             raise InputError(f"expected a sequence of 2-D arrays, got {hint}.")
         ids = None if ids is None else _one_dimensional(ids)
-        tables = [_table(bag, f"{_bag_name(i, ids)} has") for i, bag in enumerate(arrays)]
+        tables = [checked_table(bag, f"{_bag_name(i, ids)} has") for i, bag in enumerate(arrays)]
         if not tables:
             raise InputError("no bags were given: expected at least one 2-D array.")
         width = tables[0].shape[1]
@@ -191,14 +188,14 @@ class Bags:
         >>> bags.ids.tolist(), bags[0].tolist()
         (['b', 'a'], [[1.0], [3.0]])
         """
-        instances = _table(X)
+        instances = checked_table(X)
         order, offsets, ids = group_rows(groups)
         if len(order) != instances.shape[0]:
             raise InputError(
                 f"groups has {len(order)} entries for {instances.shape[0]} instances: give the "
                 "bag of each instance."
             )
-        if not _is_range(order):
+        if not is_range(order):
             instances = instances[order]
         return cls(instances, offsets, ids, feature_names=feature_names)
 
@@ -285,14 +282,18 @@ class Bags:
     @property
     def instances(self) -> Instances:
         """The instances of all bags, bag after bag, of shape (n_instances, n_features)."""
-        table, starts = self._source
-        if starts is not None:
-            self._source = Source(_read_only(self._gathered(table)))
+        if not self.is_gathered:
+            from bagwise.engines.mapped import gathered
+
+            self._source = gathered(self._source)
         return self._source.table
 
     @property
     def source(self) -> Instances:
-        """The table that holds the instances, and those of other bags if bags were chosen."""
+        """The table that holds the instances, and those of other bags if bags were chosen.
+
+        An array, or a table that is read from files block by block (`rows` reads it).
+        """
         return self._source.table
 
     @property
@@ -303,7 +304,7 @@ class Bags:
     @property
     def is_gathered(self) -> bool:
         """Whether `source` is `instances`; otherwise the rows are read when they are used."""
-        return self._source.starts is None
+        return self._source.is_gathered
 
     @property
     def offsets(self) -> Ints:
@@ -360,7 +361,7 @@ class Bags:
         """Where the instances are: "local", "mapped" (a file), "device" (torch) or "cluster"."""
         from bagwise.engines.mapped import is_mapped
 
-        if _is_tensor(self.source):
+        if is_tensor(self.source):
             return "device"
         return "mapped" if is_mapped(self.source) else "local"
 
@@ -432,20 +433,7 @@ class Bags:
         >>> bags.rows(slice(1, 3)).ravel()
         array([3., 0.])
         """
-        table, starts = self._source
-        if isinstance(which, slice):
-            start, stop, step = which.indices(self.n_instances)
-            if starts is None and step == 1:
-                return _row_range(table, start, max(start, stop))
-            furthest = self.n_instances + 1  # a step may be too large for an array
-            which = np.arange(start, stop, min(max(step, -furthest), furthest))
-        if starts is None:
-            return table[which]
-        bag = np.searchsorted(self._offsets, which, side="right") - 1
-        numbers = which + starts[bag] - self._offsets[bag]
-        if len(numbers) and _is_range(numbers - numbers[0]):
-            return _row_range(table, numbers[0], numbers[-1] + 1)
-        return table[numbers]
+        return self._source.rows(which)
 
     def with_instances(
         self, instances: Instances, *, feature_names: Sequence[str] | None = None
@@ -464,6 +452,26 @@ class Bags:
         Bags
         """
         return Bags(instances, self._offsets, self._ids, feature_names=feature_names)
+
+    def with_source(self, table: Instances, *, feature_names: Sequence[str] | None = None) -> Bags:
+        """Return the same bags, read from another table that has their rows in the same places.
+
+        Parameters
+        ----------
+        table : array-like or sparse of shape (n_rows, any)
+            As many rows as `source` has.
+        feature_names : sequence of str, default=None
+            Names of the columns.
+
+        Returns
+        -------
+        Bags
+        """
+        other = object.__new__(Bags)
+        other._offsets, other._ids = self._offsets, self._ids
+        other._source = self._source._replace(table=read_only(checked_table(table)))
+        other._feature_names = None if feature_names is None else _texts(feature_names)
+        return other
 
     def merge(self, by: ArrayLike) -> Bags:
         """Join bags that belong together into one: the slides of a patient, the parts of a text.
@@ -525,7 +533,7 @@ class Bags:
                 [1., 1.]], dtype=torch.float64)
         """
         if device == "numpy":
-            if not _is_tensor(self.source):
+            if not is_tensor(self.source):
                 return self
             array = self.instances.cpu().numpy()
             return self.with_instances(array, feature_names=self._feature_names)
@@ -620,15 +628,17 @@ class Bags:
 
     def __repr__(self) -> str:
         kind = ", sparse" if self.is_sparse else ""
-        where = f", device={self.device}" if _is_tensor(self.source) else ""
+        where = f", device={self.device}" if is_tensor(self.source) else ""
         return (
             f"Bags(n_bags={len(self)}, n_instances={self.n_instances}, "
             f"n_features={self.n_features}, dtype={self.dtype}{kind}{where})"
         )
 
     def __getstate__(self) -> dict[str, Any]:
+        # A table in files is sent by their names.
+        is_streamed = isinstance(self.source, StreamedTable) and self._source.starts is None
         return {
-            "_instances": self.instances,
+            "_instances": self.source if is_streamed else self.instances,
             "_offsets": self._offsets,
             "_ids": self._ids,
             "_feature_names": self._feature_names,
@@ -678,66 +688,15 @@ class Bags:
         return positions.astype(np.int64) % max(len(self), 1)
 
     def _one(self, i: int) -> Instances:
-        table, starts = self._source
-        start = (self._offsets if starts is None else starts)[i]
-        return _row_range(table, start, start + self._offsets[i + 1] - self._offsets[i])
+        return self._source.bag(i)
 
     def _gather(self, key: Ints) -> Bags:
-        table, starts = self._source
         chosen = object.__new__(Bags)
-        chosen._offsets = _read_only(offsets_of(self._offsets[key + 1] - self._offsets[key]))
-        chosen._ids = None if self._ids is None else _read_only(self._ids[key])
+        chosen._offsets = read_only(offsets_of(self._offsets[key + 1] - self._offsets[key]))
+        chosen._ids = None if self._ids is None else read_only(self._ids[key])
         chosen._feature_names = self._feature_names
-        first = (self._offsets[:-1] if starts is None else starts)[key]
-        chosen._source = Source(table, first)
-        chosen._source = chosen._settled()
+        chosen._source = self._source.take(key, chosen._offsets)
         return chosen
-
-    def _settled(self) -> Source:
-        """Rows that lie together become a view, few rows a copy; others stay where they are."""
-        table, starts = self._source
-        assert starts is not None
-        filled = np.flatnonzero(self.sizes)  # an empty bag may start anywhere
-        starts = starts[filled]
-        begin = starts[0] if len(starts) else 0
-        if np.array_equal(starts - begin, self._offsets[filled]):
-            return Source(_read_only(_row_range(table, begin, begin + self.n_instances)))
-        if _is_tensor(table) or self._n_bytes() <= COPIED_AT_ONCE:
-            return Source(_read_only(self.rows(slice(None))))
-        return self._source
-
-    def _n_bytes(self) -> float:
-        """About the memory that `instances` takes."""
-        table = self.source
-        if not self.is_sparse:
-            return float(self.n_instances * self.n_features * table.dtype.itemsize)
-        per_value = table.dtype.itemsize + table.indices.dtype.itemsize
-        return float(self.n_instances / max(1, table.shape[0]) * table.nnz * per_value)
-
-    def _gathered(self, table: Instances) -> Instances:
-        """All rows together: in memory, or in a temporary file where the table is in a file."""
-        from bagwise.engines.mapped import mapped_array, release_pages
-
-        in_file = self.where == "mapped"
-        if not in_file:
-            require_memory(
-                self._n_bytes(),
-                purpose=f"a copy of the {self.n_instances:,} instances of {len(self):,} bags",
-                remedy="use fewer bags, or read them with a memory_limit, which keeps them in a "
-                "file",
-            )
-        if self.is_sparse:
-            return self.rows(slice(None))
-        shape = self.n_instances, self.n_features
-        out = mapped_array(shape, table.dtype)[0] if in_file else np.empty(shape, table.dtype)
-        step = max(1, _BLOCK // max(1, self.n_features))
-        for start in range(0, len(out), step):
-            block = slice(start, start + step)
-            out[block] = self.rows(block)
-            if in_file:
-                release_pages(table)
-                release_pages(out)
-        return out
 
 
 def offsets_of(sizes: ArrayLike) -> Ints:
@@ -823,53 +782,6 @@ def _is_everything(key: Any) -> bool:
     return key is Ellipsis or (whole and key.step is None)
 
 
-def _is_tensor(values: Any) -> bool:
-    return type(values).__module__.partition(".")[0] == "torch"
-
-
-def _table(values: Any, who_has: str = "instances have") -> Instances:
-    """A 2-D array or CSR of real numbers, or an error about whoever has something else."""
-    if _is_tensor(values) and values.ndim == 2:
-        return values.detach()
-    is_array = isinstance(values, np.ndarray) or sparse.issparse(values)
-    kind = type(values).__name__
-    try:
-        array: Any = values if is_array else np.asarray(values)
-    except ValueError as error:
-        raise InputError(f"{who_has} rows of different lengths: expected a 2-D table.") from error
-    except TypeError as error:
-        raise InputError(f"{who_has} no 2-D table of numbers, got {kind}: {error}") from error
-    wrong = None
-    if isinstance(array, np.ma.MaskedArray):
-        wrong = "masked values: fill them or leave the rows out."
-    elif array.dtype.names is not None:
-        wrong = (
-            f"a structured type with the fields {list(array.dtype.names)}: expected a 2-D table "
-            "of numbers, as numpy.lib.recfunctions.structured_to_unstructured makes it."
-        )
-    elif array.ndim == 0:
-        wrong = f"no rows: expected a 2-D table, got {kind}. Give a list of what comes one by one."
-    elif array.shape == (0,):
-        wrong = "no instances: leave it out."
-    elif array.ndim != 2:
-        wrong = f"shape {array.shape}: expected a 2-D table, one row per instance."
-        if array.ndim == 1 and who_has.startswith("bag"):
-            wrong += " A bag of one instance is row.reshape(1, -1)."
-    elif array.dtype.kind not in "fiub":
-        wrong = (
-            f"type {array.dtype}: expected real numbers. Convert or drop columns of other types."
-        )
-    if wrong is not None:
-        raise InputError(f"{who_has} {wrong}")
-    if sparse.issparse(array):
-        matrix = array.tocsr()
-        if not matrix.has_canonical_format:
-            matrix = matrix.copy()
-            matrix.sum_duplicates()
-        return matrix
-    return np.asarray(array) if isinstance(array, np.matrix) else array
-
-
 def _bag_name(i: int, ids: Any) -> str:
     if ids is None or not -len(ids) <= i < len(ids):
         return f"bag {i}"
@@ -914,35 +826,3 @@ def _texts(names: Any) -> list[str]:
     if isinstance(names, bytes) or not isinstance(names, Iterable):
         raise InputError(f"feature_names is {names!r}: expected a name for each feature.")
     return [str(name) for name in names]
-
-
-def _read_only(array: Any) -> Any:
-    """A view of the array (or of the parts of a CSR) that cannot be written through."""
-    if sparse.issparse(array):
-        view = type(array)(array.shape, dtype=array.dtype)
-        view.data, view.indices, view.indptr = map(
-            _read_only, (array.data, array.indices, array.indptr)
-        )
-        view.has_canonical_format = True
-        return view
-    if _is_tensor(array):
-        return array  # torch has no read-only tensors
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _row_range(instances: Instances, start: int, stop: int) -> Instances:
-    """Rows start:stop as a view, also of a CSR (whose own slicing copies)."""
-    if not sparse.issparse(instances):
-        return instances[start:stop]
-    indptr = instances.indptr[start : stop + 1]
-    data, indices = (part[indptr[0] : indptr[-1]] for part in (instances.data, instances.indices))
-    view = type(instances)((stop - start, instances.shape[1]), dtype=instances.dtype)
-    view.data, view.indices, view.indptr = data, indices, indptr - indptr[0]
-    view.has_canonical_format = True
-    return view
-
-
-def _is_range(order: Ints) -> bool:
-    return bool(np.array_equal(order, np.arange(len(order))))

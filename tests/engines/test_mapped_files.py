@@ -137,17 +137,6 @@ def test_a_mapped_table_of_label_sets_is_read_in_blocks(model, tmp_path, rng, mo
     np.testing.assert_array_equal(found, expected)
 
 
-def test_a_large_mapped_table_of_integers_is_refused(tmp_path, monkeypatch):
-    bags, y = example(30)
-    whole = bags.with_instances((10 * bags.instances).astype(np.int16))
-    model = PrimalDualMISVM(random_state=0)
-    expected = model.fit(whole, y).coef_
-    np.testing.assert_array_equal(model.fit(mapped(whole, tmp_path), y).coef_, expected)
-    monkeypatch.setattr(_validation.instances, "LARGEST_CONVERTED", 100)
-    with pytest.raises(InputError, match=r"int16.*read_bags\(\.\.\., dtype='float32'\)"):
-        model.fit(mapped(whole, tmp_path), y)
-
-
 @pytest.mark.parametrize("kept", [0.5, 0.0])
 def test_a_file_that_shrank_is_refused(tmp_path, rng, kept):
     X = rng.normal(size=(4000, 8))

@@ -68,15 +68,19 @@ def test_above_the_limit_it_is_on_disk_and_equal(tmp_path, temporary, bags, name
     path = write(tmp_path, name, bags)
     assert backing_file(read_bags(path, memory_limit="1GB").bags.instances) is None
     data = read_bags(path, memory_limit=bags.instances.nbytes - 1)
-    file = backing_file(data.bags.instances)
-    assert file is not None
-    assert os.path.realpath(file).startswith(str(temporary))
+    if name == "bags/":  # read from its files each time
+        assert not data.bags.is_gathered
+        assert files_in_use(temporary) == []
+    else:
+        file = backing_file(data.bags.instances)
+        assert file is not None
+        assert os.path.realpath(file).startswith(str(temporary))
     np.testing.assert_array_equal(data.bags.instances, bags.instances)
     assert data.bags.ids.tolist() == ["a", "b", "c"]
     assert data.y.tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize("name", ONE_QUICK)
+@pytest.mark.parametrize("name", ONE_QUICK[:-1])
 def test_temporary_files_go_with_the_last_reference(tmp_path, temporary, bags, name):
     path = write(tmp_path, name, bags)
     part = read_bags(path, memory_limit=0).bags[1]

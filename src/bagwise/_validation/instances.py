@@ -10,6 +10,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.validation import validate_data
 
+from bagwise._memory import require_memory
+from bagwise._sources import ConvertedTable
 from bagwise._validation.values import VALUE_RANGE, check_values
 from bagwise.bags import Bags
 from bagwise.engines import check_each, check_place, is_here
@@ -17,7 +19,6 @@ from bagwise.engines.mapped import check_mapped_size, is_mapped
 from bagwise.exceptions import InputError, InputTypeError, SparseInputError
 
 FLOATS = (np.float64, np.float32)
-LARGEST_CONVERTED = 2**28  # bytes of a memory-mapped table that are converted in memory
 
 
 def check_bags(
@@ -213,16 +214,23 @@ def _check_values_there(
 
 
 def _with_floats(bags: Bags) -> Bags:
-    """The same bags with instances of type float32 or float64; 32-bit indices in a CSR."""
+    """The same bags with instances of type float32 or float64; 32-bit indices in a CSR.
+
+    Those in a file are converted when they are read: 8-bit and 16-bit numbers to float32.
+    """
     mapped = is_mapped(bags.source)
     if mapped:
         check_mapped_size(bags.source)
     if bags.dtype in FLOATS and not bags.is_sparse and bags.n_features:
         return bags
-    if mapped and bags.dtype not in FLOATS and bags.source.nbytes > LARGEST_CONVERTED:
-        raise InputError(
-            f"the memory-mapped instances are of type {bags.dtype} and would be converted in "
-            "memory: store them as float32, for example with read_bags(..., dtype='float32')."
+    if mapped and bags.n_features:
+        return bags.with_source(ConvertedTable(bags.source), feature_names=bags.feature_names)
+    if not bags.is_sparse:
+        require_memory(
+            8.0 * bags.n_instances * bags.n_features,
+            purpose=f"a copy of the instances, of type {bags.dtype}, as float64",
+            remedy="convert them to float32, or read them from a memory-mapped file, where they "
+            "are converted block by block",
         )
     table = _narrow(bags.instances) if bags.is_sparse else bags.instances
     try:

@@ -99,11 +99,12 @@ def _extremes(bags: Bags) -> tuple[float, float]:
     table = bags.source
     if not is_mapped(table):
         return _read_extremes(bags) if in_blocks(bags) else extremes(table)
-    if id(table) not in _KNOWN and 2 * bags.n_instances > len(table):
-        _KNOWN[id(table)] = _read_extremes(Bags(table, [0, len(table)]))
-        weakref.finalize(table, _KNOWN.pop, id(table), None)
-    low, high = _KNOWN.get(id(table), (np.nan, np.nan))
-    if bags.is_gathered and id(table) in _KNOWN:
+    origin = getattr(table, "origin", table)  # before the conversion to floats
+    if id(origin) not in _KNOWN and 2 * bags.n_instances > len(table):
+        _KNOWN[id(origin)] = _read_extremes(Bags(table, [0, len(table)]))
+        weakref.finalize(origin, _KNOWN.pop, id(origin), None)
+    low, high = _KNOWN.get(id(origin), (np.nan, np.nan))
+    if bags.n_instances == len(table) and id(origin) in _KNOWN:
         return low, high
     if max(-low, high) <= SINGLE_RANGE[1]:  # not NaN either
         sample = extremes(bags.rows(slice(0, SAMPLE)))

@@ -84,7 +84,7 @@ def nystroem_of_bags(
     """
     n_landmarks = min(n_landmarks, bags.n_instances)
     chosen = np.sort(rng.choice(bags.n_instances, n_landmarks, replace=False))
-    rows = by_place(bags, lambda bags: bags.instances[chosen], partial(_rows_elsewhere, chosen))
+    rows = by_place(bags, lambda bags: bags.rows(chosen), partial(_rows_elsewhere, chosen))
     return nystroem_of(model, gamma, n_landmarks, 0, rows.astype(np.float64))
 
 

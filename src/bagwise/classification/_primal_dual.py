@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state, compute_sample_weight
 
@@ -419,7 +418,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
                 "threshold='training' belongs to assumption='standard': with assumption='classes' "
                 "the scores of the classes are compared with each other."
             )
-        elif self.polish and (self.kernel != "linear" or sparse.issparse(bags.instances)):
+        elif self.polish and (self.kernel != "linear" or bags.is_sparse):
             raise InputError("polish=True needs the linear kernel and dense instances.")
 
     def _check_options_of_standard(self) -> None:

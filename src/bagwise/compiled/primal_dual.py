@@ -79,9 +79,12 @@ def update_bags(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def project(start, stop, X, codes, class_start, rank, entry_instances, entry_values, shared, out):  # type: ignore[no-untyped-def]
+def project(  # type: ignore[no-untyped-def]
+    start, stop, X, first_row, codes, class_start, rank, entry_instances, entry_values, shared, out
+):
     """Add X' times the entries of the bags start:stop to `out` (classes x features).
 
+    X has the instances from `first_row` on, which are those of these bags at least.
     Bag by bag, so that a row of X is read from memory once for all classes; the copies of the own
     scores (U), which mostly sit at one instance, are joined first.
     """
@@ -90,7 +93,7 @@ def project(start, stop, X, codes, class_start, rank, entry_instances, entry_val
     for bag in range(start, stop):
         for m in range(n_classes):
             for at in range(class_start[m] + 2 * bag, class_start[m] + 2 * bag + 2):
-                _add_row(X, entry_instances[at], entry_values[at], out, m)
+                _add_row(X, entry_instances[at] - first_row, entry_values[at], out, m)
         if shared:
             continue
         first = class_start[codes[bag]] + 2 * n_bags + 2 * rank[bag] * n_classes
@@ -104,7 +107,7 @@ def project(start, stop, X, codes, class_start, rank, entry_instances, entry_val
                     joined_value[e] += entry_values[at]
                     break
         for e in range(n_joined):
-            _add_row(X, joined_row[e], joined_value[e], out, codes[bag])
+            _add_row(X, joined_row[e] - first_row, joined_value[e], out, codes[bag])
 
 
 @_compiled

@@ -18,6 +18,8 @@ from bagwise.engines.blocks import (
     bag_blocks_ahead,
     in_blocks,
     map_rows,
+    read_bag_blocks,
+    readable_table,
     row_blocks,
     rows_of,
 )

@@ -8,6 +8,7 @@ from scipy import linalg, sparse, special
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.extmath import safe_sparse_dot
 
+from bagwise._sources import StreamedTable
 from bagwise._types import Array, Floats, Ints
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import even_bounds, interruptible, run_blocks
@@ -206,7 +207,7 @@ def column_sums(X: Any, weights: Floats | None = None) -> Any:
 
     Parameters
     ----------
-    X : ndarray, CSR or tensor of shape (n_instances, n_features)
+    X : ndarray, CSR, tensor or StreamedTable of shape (n_instances, n_features)
         The instances.
     weights : ndarray of shape (n_instances,), default=None
         Weights of the rows; 1 by default.
@@ -215,12 +216,14 @@ def column_sums(X: Any, weights: Floats | None = None) -> Any:
     -------
     ndarray or tensor of float64 of shape (n_features,)
     """
-    if weights is None:
+    if weights is None and not isinstance(X, StreamedTable):
         if is_tensor(X):
             return X.sum(dim=0, dtype=import_extra("torch", extra="torch").float64)
         return np.asarray(X.sum(axis=0, dtype=np.float64)).ravel()
     step = max(1, BLOCK // X.shape[1])
-    blocks = [slice(start, start + step) for start in range(0, len(weights), step)]
+    blocks = [slice(start, start + step) for start in range(0, X.shape[0], step)]
+    if weights is None:
+        return sum(X[rows].sum(axis=0, dtype=np.float64) for rows in blocks)
     if is_tensor(X):
         return sum(float64(like(weights[rows], X) @ X[rows]) for rows in blocks)
     return sum(weights[rows] @ X[rows] for rows in blocks)

@@ -1,16 +1,56 @@
 """Read instances in blocks, so that a table larger than memory is never in memory as a whole."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
 from scipy import sparse
 
+from bagwise._sources import ComputedTable, StreamedTable, read_only
+from bagwise._types import Array
 from bagwise.bags import Bags
 from bagwise.compiled import threads
 from bagwise.engines.mapped import empty_beside, read_ahead, release_pages
 
 BLOCK = 2**22  # values read at a time
+
+
+class ChosenRows(StreamedTable):
+    """The instances of bags that are streamed, as one table: some rows of a larger one.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags.
+    """
+
+    def __init__(self, bags: Bags) -> None:
+        super().__init__((bags.n_instances, bags.n_features), bags.dtype)
+        self._bags = bags
+
+    def read(self, start: int, stop: int) -> Array:
+        """Read the rows start:stop."""
+        rows = self._bags.rows(slice(start, stop))
+        release_pages(self._bags.source)
+        return rows
+
+
+def readable_table(bags: Bags) -> Any:
+    """The instances as a table whose slices can be read, without a copy of those in a file.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags, in this process or on a device.
+
+    Returns
+    -------
+    ndarray, CSR, tensor or StreamedTable of shape (n_instances, n_features)
+        A `StreamedTable` has ``table[rows]``, shape and type, and reads rows each time.
+    """
+    is_streamed = isinstance(bags.source, StreamedTable) and not bags.is_gathered
+    return ChosenRows(bags) if is_streamed else bags.instances
 
 
 def in_blocks(bags: Bags) -> bool:
@@ -77,24 +117,66 @@ def bag_blocks(bags: Bags, n_values: int | None = None) -> Iterator[slice]:
         release_pages(bags.source)
 
 
-def bag_blocks_ahead(bags: Bags) -> Iterator[slice]:
-    """`bag_blocks`; a thread reads the next one from a file meanwhile, for files beyond memory.
+def bag_blocks_ahead(bags: Bags) -> Iterator[tuple[slice, Array]]:
+    """Read runs of whole bags from a file; a thread reads the next one meanwhile.
 
     Parameters
     ----------
     bags : Bags
-        The bags, dense and gathered.
+        The bags, with dense instances in a file.
 
     Yields
     ------
-    slice
+    block : slice
         Positions of bags.
+    instances : ndarray
+        Their instances.
     """
-    blocks = list(bag_blocks(bags, 2 * BLOCK))
+    table, blocks = readable_table(bags), list(bag_blocks(bags, 2 * BLOCK))
     rows = [rows_of(bags, block) for block in blocks]
-    for block, _ in zip(blocks, read_ahead(bags.instances, rows), strict=True):
-        yield block
-        release_pages(bags.instances)
+    if isinstance(table, StreamedTable):
+        yield from zip(blocks, _read_by_thread(table, rows), strict=True)
+        return
+    for block, some in zip(blocks, read_ahead(table, rows), strict=True):
+        yield block, table[some]
+        release_pages(table)
+
+
+def _read_by_thread(table: StreamedTable, blocks: list[slice]) -> Iterator[Array]:
+    """The rows of each block; while one is used, a thread reads the next."""
+    with ThreadPoolExecutor(1, "bagwise-read") as pool:
+        coming = [pool.submit(table.__getitem__, rows) for rows in blocks[:1]]
+        for following in [*blocks[1:], None]:
+            done = coming.pop()
+            instances = done.result()
+            if following is not None:
+                coming.append(pool.submit(table.__getitem__, following))
+            del done  # holds the rows too
+            yield read_only(instances)  # as those of a mapped file: compiled code knows the kind
+
+
+def read_bag_blocks(bags: Bags) -> Iterator[tuple[slice, Any]]:
+    """Read bags in blocks of whole bags where they are in a file, else all at once.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags, with dense instances.
+
+    Yields
+    ------
+    block : slice
+        Positions of bags.
+    instances : ndarray
+        Their instances.
+    """
+    if not in_blocks(bags):
+        yield slice(0, len(bags)), bags.instances
+    elif isinstance(bags.source, StreamedTable):
+        yield from bag_blocks_ahead(bags)
+    else:
+        for block in bag_blocks(bags):
+            yield block, bags.instances[rows_of(bags, block)]
 
 
 def rows_of(bags: Bags, block: slice) -> slice:
@@ -117,6 +199,8 @@ def rows_of(bags: Bags, block: slice) -> slice:
 def map_rows(function: Callable[[Any], Any], bags: Bags) -> Any:
     """Compute new rows block by block; in a temporary file where the instances are in a file.
 
+    Those of a streamed table are computed when they are read, unless they have fewer columns.
+
     Parameters
     ----------
     function : callable
@@ -126,8 +210,12 @@ def map_rows(function: Callable[[Any], Any], bags: Bags) -> Any:
 
     Returns
     -------
-    ndarray or CSR of shape (n_instances, n_new_features)
+    ndarray, CSR or StreamedTable of shape (n_instances, n_new_features)
     """
+    if isinstance(bags.source, StreamedTable) and not bags.is_gathered:
+        first = function(bags.rows(slice(0, 1)))
+        if not sparse.issparse(first) and first.shape[1] >= bags.n_features:
+            return ComputedTable(readable_table(bags), function, first.shape[1], first.dtype)
     out: Any = None
     sparse_blocks = []
     for rows, instances in row_blocks(bags):

@@ -351,7 +351,7 @@ def aligned(value: Any) -> Any:
         return {key: aligned(item) for key, item in value.items()}
     if sparse.issparse(value) and not value.data.flags.aligned:
         return value.copy()
-    if isinstance(value, Bags):
+    if isinstance(value, Bags) and value.is_gathered:
         rows = aligned(value.instances)
         same = rows is value.instances
         return value if same else value.with_instances(rows, feature_names=value.feature_names)

@@ -13,11 +13,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from bagwise._sources import ConvertedTable, Source, StreamedTable, float_type
 from bagwise._types import Array, Ints
-from bagwise.bags import Bags, Source, offsets_of
+from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.threads import block_bounds
 from bagwise.engines import connection
 from bagwise.engines.arrays import is_tensor
+from bagwise.engines.mapped import is_mapped
 from bagwise.engines.partitions import Loader, Partitions, joined
 from bagwise.engines.parts import digest
 from bagwise.exceptions import InputError
@@ -53,7 +55,7 @@ class DistributedBags(Bags):
     ) -> None:
         n_features, dtype = features
         shape = int(offsets[-1]), n_features
-        self._source = Source(SimpleNamespace(shape=shape, dtype=np.dtype(dtype)))
+        self._source = Source(SimpleNamespace(shape=shape, dtype=np.dtype(dtype)), offsets)
         self._offsets, self._ids, self._feature_names = offsets, ids, feature_names
         self.partitions = partitions
 
@@ -217,21 +219,28 @@ def distribute(bags: Bags, client: Any, npartitions: int | None = None) -> Distr
     -------
     DistributedBags
     """
-    if is_tensor(bags.instances):
+    if is_tensor(bags.source):
         raise InputError("tensors are not distributed: use bags.to('numpy') first.")
-    if bags.dtype.kind != "f":
-        bags = bags.with_instances(
-            bags.instances.astype(np.float64), feature_names=bags.feature_names
-        )
     bounds = partition_bounds(client, bags.offsets, npartitions)
     loaders = [_loader(client, bags[int(start) : int(stop)]) for start, stop in pairwise(bounds)]
+    dtype = bags.dtype
+    if dtype not in (np.float32, np.float64):
+        dtype = float_type(dtype)
+        loaders = [loader.then(partial(_as_floats, dtype)) for loader in loaders]
     return DistributedBags(
         Partitions(client, loaders, bounds),
         bags.offsets,
-        (bags.n_features, bags.dtype),
+        (bags.n_features, dtype),
         bags.ids,
         bags.feature_names,
     )
+
+
+def _as_floats(dtype: Any, bags: Bags) -> Bags:
+    """The same bags with values of another type, converted on the worker."""
+    if is_mapped(bags.source):  # when they are read
+        return bags.with_source(ConvertedTable(bags.source), feature_names=bags.feature_names)
+    return bags.with_instances(bags.instances.astype(dtype), feature_names=bags.feature_names)
 
 
 def load_on_workers(
@@ -304,6 +313,11 @@ def partition_bounds(client: Any, offsets: Ints, npartitions: int | None) -> Int
 
 
 def _loader(client: Any, bags: Bags) -> Loader:
+    if isinstance(bags.source, StreamedTable):  # read here, when they are sent
+        return Loader(
+            lambda: bags[:].with_instances(bags.instances, feature_names=bags.feature_names),
+            on_worker=False,
+        )
     mapped = _mapped_rows(bags)
     if mapped is not None and _all_workers_see(client, mapped):
         return Loader(mapped.load, on_worker=True)

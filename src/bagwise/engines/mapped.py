@@ -16,19 +16,24 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
+from scipy import sparse
 
+from bagwise._memory import require_memory
+from bagwise._sources import ComputedTable, Source, StreamedTable, read_only
 from bagwise._types import Array
 from bagwise.exceptions import InputError
 
 _PREFIX = "bagwise-"
 _OPEN_FILES = Path("/proc/self/fd")  # Linux
 _NOT_SUPPORTED = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
+KEPT_IN_MEMORY = 2**28  # bytes of a streamed table that are gathered in memory, more in a file
+_BLOCK = 2**22  # values copied at a time
 _READ = 2**20  # bytes read at a time
 _ZEROS = 2**22  # bytes written at a time where blocks cannot be claimed otherwise
 
 
 def is_mapped(table: Any) -> bool:
-    """Tell whether an array lies in a memory-mapped file.
+    """Tell whether a table lies in a file: memory-mapped, or streamed.
 
     Parameters
     ----------
@@ -43,10 +48,10 @@ def is_mapped(table: Any) -> bool:
         if isinstance(table, np.memmap):
             return True
         table = table.base
-    return False
+    return isinstance(table, StreamedTable)
 
 
-def check_mapped_size(table: Array) -> None:
+def check_mapped_size(table: Any) -> None:
     """Refuse a mapped table whose file has become too short for it.
 
     Reading a page that is not in the file any more ends the process with SIGBUS, which Python
@@ -54,9 +59,11 @@ def check_mapped_size(table: Array) -> None:
 
     Parameters
     ----------
-    table : ndarray
-        Instances in a memory-mapped file.
+    table : object
+        Instances; nothing is done where they are not in a memory-mapped file.
     """
+    while isinstance(table, ComputedTable):
+        table = table.base
     origin = _origin(table)
     if not isinstance(origin, np.memmap) or not table.size:
         return
@@ -139,6 +146,41 @@ def _read(handle: int, start: int, stop: int) -> None:
             start += n_read
 
 
+def gathered(source: Source) -> Source:
+    """Copy the rows of bags together: into memory, or a temporary file where they are in a file.
+
+    Parameters
+    ----------
+    source : Source
+        Where the rows are.
+
+    Returns
+    -------
+    Source
+    """
+    table, n_bytes, n_bags = source.table, source.n_bytes(), len(source.offsets) - 1
+    is_small = isinstance(table, StreamedTable) and n_bytes <= KEPT_IN_MEMORY
+    in_file = is_mapped(table) and not is_small
+    if not in_file:
+        require_memory(
+            n_bytes,
+            purpose=f"a copy of the {source.n_rows:,} instances of {n_bags:,} bags",
+            remedy="use fewer bags, or read them with a memory_limit, which keeps them in a file",
+        )
+    if sparse.issparse(table):
+        return Source(read_only(source.rows(slice(None))), source.offsets)
+    shape = source.n_rows, table.shape[1]
+    out = mapped_array(shape, table.dtype)[0] if in_file else np.empty(shape, table.dtype)
+    step = max(1, _BLOCK // max(1, shape[1]))
+    for start in range(0, len(out), step):
+        block = slice(start, start + step)
+        out[block] = source.rows(block)
+        if in_file:
+            release_pages(table)
+            release_pages(out)
+    return Source(read_only(out), source.offsets)
+
+
 def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
     """An array to be filled, in a temporary file where the table it goes with is in a file.
 
@@ -159,8 +201,10 @@ def empty_beside(table: Any, shape: tuple[int, ...], dtype: DTypeLike) -> Array:
 
 
 def _origin(table: Any) -> Any:
-    """The array that a view is one of."""
-    while isinstance(table, np.ndarray) and isinstance(table.base, np.ndarray):
+    """The array that a view is one of, or from which rows are computed."""
+    while isinstance(table, ComputedTable) or (
+        isinstance(table, np.ndarray) and isinstance(table.base, np.ndarray)
+    ):
         table = table.base
     return table
 

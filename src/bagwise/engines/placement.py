@@ -69,7 +69,7 @@ def bytes_in_file(bags: Bags) -> int:
     int
         0 where they are elsewhere.
     """
-    return int(bags.instances.nbytes) if bags.where == "mapped" else 0
+    return bags.n_instances * bags.n_features * bags.dtype.itemsize if bags.where == "mapped" else 0
 
 
 def by_place(
@@ -109,6 +109,8 @@ def require_local(bags: Bags, message: str) -> None:
 def check_place(bags: Bags, name: str, allowed: Sequence[str]) -> Bags:
     """Refuse bags that are elsewhere than a model can use them; tensors become float.
 
+    Tensors of 8-bit and 16-bit numbers become float32, which has all of them.
+
     Parameters
     ----------
     bags : Bags
@@ -130,7 +132,8 @@ def check_place(bags: Bags, name: str, allowed: Sequence[str]) -> Bags:
             f"the bags are {place}, and {name} works on arrays in this process: use {way}."
         )
     if on_device and (not bags.instances.is_floating_point() or bags.instances.element_size() < 4):
-        rows = bags.instances.double()
+        table = bags.instances
+        rows = table.float() if table.element_size() <= 2 else table.double()
         return bags.with_instances(rows, feature_names=bags.feature_names)
     return bags
 

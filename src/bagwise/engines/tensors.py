@@ -9,12 +9,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
+from bagwise._sources import float_type
 from bagwise.bags import Bags
 from bagwise.engines.arrays import is_tensor
+from bagwise.engines.blocks import row_blocks
 from bagwise.exceptions import InputError, MissingExtraError
 from bagwise.extras import import_extra
+
+COPIED = 2**25  # values copied to a device at a time
 
 
 class _Torch:
@@ -52,29 +55,38 @@ def on_device(bags: Bags, device: Any, dtype: Any = None) -> Bags:
     device : str or torch.device
         Where to.
     dtype : torch.dtype or str, default=None
-        "float32" or "float64"; by default as they are, whole numbers as float64.
+        "float32" or "float64"; by default as they are. 8-bit and 16-bit numbers become float32,
+        other whole numbers float64.
 
     Returns
     -------
     Bags
     """
     check_version()
-    table = bags.instances
-    if sparse.issparse(table):
+    if bags.is_sparse:
         raise InputError("sparse instances stay on the CPU: use bags.instances.toarray() first.")
-    if not is_tensor(table):
-        if table.dtype.kind != "f":
-            table = table.astype(np.float64)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of read-only memory, copied below
-            table = torch.from_numpy(np.ascontiguousarray(table))
     wanted = getattr(torch, dtype) if isinstance(dtype, str) else dtype
     try:
         # A copy: a tensor that shares memory with a read-only array could be written through.
-        table = table.to(device=device, dtype=wanted, copy=True)
+        if is_tensor(bags.source):
+            table = bags.source.to(device=device, dtype=wanted, copy=True)
+        else:
+            table = _copied_in_blocks(bags, device, wanted)
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"the instances cannot go to {device!r}: {error}") from error
     return Bags(table, bags.offsets, bags.ids, feature_names=bags.feature_names)
+
+
+def _copied_in_blocks(bags: Bags, device: Any, dtype: Any) -> Any:
+    """A tensor with the instances, converted block by block: never as a whole in this process."""
+    floats = float_type(bags.dtype)
+    wanted = getattr(torch, floats.name) if dtype is None else dtype
+    table = torch.empty((bags.n_instances, bags.n_features), dtype=wanted, device=device)
+    for rows, block in row_blocks(bags, COPIED):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of read-only memory, which is read only
+            table[rows] = torch.from_numpy(np.ascontiguousarray(block, floats)).to(device)
+    return table
 
 
 def free_memory(device: Any) -> float | None:

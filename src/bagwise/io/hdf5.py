@@ -12,7 +12,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -23,6 +23,7 @@ import numpy as np
 from scipy import sparse
 
 from bagwise._files import check_place, temporary_beside
+from bagwise._sources import StreamedTable, float_type
 from bagwise._types import Array, Ints
 from bagwise.bags import Bags
 from bagwise.exceptions import (
@@ -67,7 +68,9 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     """Read a folder of HDF5 files, or one of them, as bags.
 
     Opening a file takes longer than reading a small one, so each is opened once while the values
-    are few. For larger data, shapes are read first and values later.
+    are few. For larger data, shapes are read first and values later. Features above the memory
+    limit stay in the files, and are read each time they are used; they are copied only to a folder
+    of the user (scratch).
     """
     if request.exclude or (request.features is not None and len(request.features) != 1):
         raise InputError(
@@ -95,20 +98,25 @@ def read_hdf5(path: Path, request: Request, workspace: Workspace) -> Contents:
     ids = None if names is None else plain_array(names)
     columns = notes.get("feature_names")
     dtype = request.dtype or np.result_type(*(f.dtypes["features"] for f in files))
-    tables = _tables_beside_features(files, int(offsets[-1]))
-    if request.cluster is None:
-        shape = int(offsets[-1]), files[0].shapes["features"][1]
+    shape = int(offsets[-1]), files[0].shapes["features"][1]
+    tables = _tables_beside_features(files, shape[0])
+    streams = request.cluster is None and workspace.streams(shape, dtype)
+    if request.cluster is None and not streams:
         tables["features"] = workspace.empty(shape, dtype)
     if tables:
         for i, file in enumerate(files):
-            _fill(tables, reader.load(file.path) if file.values is None else file, offsets[i])
+            loaded = reader.load(file.path, only=tables) if file.values is None else file
+            _fill(tables, loaded, offsets[i])
             files[i] = replace(file, values=None)
-    if request.cluster is None:
+    if streams:
+        table = Hdf5Table([replace(file, values=None) for file in files], reader, dtype)
+        bags = Bags(table, offsets, ids, feature_names=columns)
+    elif request.cluster is None:
         bags = Bags(tables["features"], offsets, ids, feature_names=columns)
     else:
         from bagwise.engines.dask import load_on_workers
 
-        dtype = dtype if dtype.kind == "f" else np.dtype(np.float64)
+        dtype = float_type(dtype)
         load = partial(_read_some, files, reader, dtype, columns)
         features = files[0].shapes["features"][1], dtype
         bags = load_on_workers(*request.cluster, load, offsets, features, ids, columns)
@@ -216,8 +224,13 @@ class _Reader:
     dataset: str
     allow_external: bool
 
-    def load(self, path: Path, limit: float = math.inf) -> _BagFile:
-        """Read shapes and types of a file, and its values if they take at most `limit` bytes."""
+    def load(
+        self, path: Path, limit: float = math.inf, only: Container[str] | None = None
+    ) -> _BagFile:
+        """Read shapes and types of a file, and its values if they take at most `limit` bytes.
+
+        `only` names the datasets whose values are read, all by default.
+        """
         h5py = import_extra("h5py", extra="io")
         with format_errors(path), h5py.File(path, "r") as file:
             found = {"features": self._found(file, self.dataset, path)}
@@ -231,10 +244,28 @@ class _Reader:
             shapes = self._checked_shapes(path, parts)
             values = None
             if sum(part.size * part.dtype.itemsize for part in parts.values()) <= limit:
-                values = {name: part[()].reshape(shapes[name]) for name, part in parts.items()}
+                values = {
+                    name: part[()].reshape(shapes[name])
+                    for name, part in parts.items()
+                    if only is None or name in only
+                }
             dtypes = {name: part.dtype for name, part in parts.items()}
             sizes = _patch_size(found["coords"]), _slide_size(found["coords"])
             return _BagFile(path, shapes, dtypes, *sizes, values)
+
+    def read_rows(self, bag: _BagFile, start: int, stop: int) -> Array:
+        """Read some rows of the features of a file, which must be as it was."""
+        h5py = import_extra("h5py", extra="io")
+        with format_errors(bag.path), h5py.File(bag.path, "r") as file:
+            part = self._found(file, self.dataset, bag.path)
+            shape = () if part is None else part.shape[1:] if part.ndim == 3 else part.shape
+            if shape != bag.shapes["features"]:
+                raise FileFormatError(
+                    f"{bag.path} has changed: {self.dataset!r} had shape {bag.shapes['features']}. "
+                    "Read the bags again."
+                )
+            values: Array = part[0, start:stop] if part.ndim == 3 else part[start:stop]
+            return values
 
     def _found(self, file: Any, name: str, path: Path) -> Any:
         """The dataset of a name, or None; refuses one stored in another file unless allowed."""
@@ -269,6 +300,38 @@ class _Reader:
                 )
             shapes[name] = shape
         return shapes
+
+
+class Hdf5Table(StreamedTable):
+    """The features of all files, one file after the other; read when they are used.
+
+    Parameters
+    ----------
+    files : list of _BagFile
+        The files, without values.
+    reader : _Reader
+        Opens them.
+    dtype : dtype
+        The type of the values that are returned.
+    """
+
+    def __init__(self, files: list[_BagFile], reader: _Reader, dtype: np.dtype[Any]) -> None:
+        self._files, self._reader, self._offsets = files, reader, _offsets(files)
+        super().__init__((int(self._offsets[-1]), files[0].shapes["features"][1]), dtype)
+
+    def read(self, start: int, stop: int) -> Array:
+        """Read the rows start:stop."""
+        out = np.empty((max(0, stop - start), self.shape[1]), self.dtype)
+        i = int(np.searchsorted(self._offsets, start, side="right")) - 1
+        at = start
+        while at < stop:
+            first, last = self._offsets[i : i + 2].tolist()
+            end = min(stop, last)
+            if end > at:
+                rows = self._reader.read_rows(self._files[i], at - first, end - first)
+                assign(out[at - start : end - start], rows)
+            at, i = end, i + 1
+        return out
 
 
 def _patch_size(coords: Any) -> float:

@@ -41,6 +41,11 @@ class Workspace:
             self._unfinished.append(finalizer)
         return array
 
+    def streams(self, shape: tuple[int, ...], dtype: DTypeLike) -> bool:
+        """Whether an array is to stay in its files: too large, and not wanted in `scratch`."""
+        n_bytes = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=object))
+        return n_bytes > self.limit and self.scratch is None
+
     def copy(
         self,
         array: Array,

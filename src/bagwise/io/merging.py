@@ -69,7 +69,7 @@ def merge_contents(contents: Contents, by: Array, column: str, part: str | None)
 def _merged(bags: Bags, by: Array, rows: Ints) -> Bags:
     """The merged bags; those of a mapped file are copied into another one, not into memory."""
     in_order = bool(np.all(np.diff(rows) == 1))
-    if in_order or not is_mapped(bags.instances):
+    if in_order or not is_mapped(bags.source):
         return bags.merge(by)
     merged = bags.with_instances(rows[:, None]).merge(by)
     table = Workspace(limit=0).copy(bags.instances, rows=rows)

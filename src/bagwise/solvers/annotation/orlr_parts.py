@@ -21,7 +21,7 @@ from bagwise._types import Array, Bools, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.threads import SMALL, block_bounds, n_threads, run_blocks
-from bagwise.engines import Part, codes_of_instances, digest, to_numpy
+from bagwise.engines import Part, codes_of_instances, digest, readable_table, to_numpy
 from bagwise.engines.arrays import beside, column_sums, exp, float64, like, log_softmax, product
 from bagwise.engines.tensors import Replay, has_kernels, torch
 
@@ -276,7 +276,7 @@ class LinearPart(Part):
     def __init__(
         self, bags: Bags, indicator: Ints, weights: Floats, *, fit_intercept: bool
     ) -> None:
-        self.bags, self.X, self.weights = bags, bags.instances, weights
+        self.bags, self.X, self.weights = bags, readable_table(bags), weights
         self.indicator, self.fit_intercept = indicator, fit_intercept
 
     def identity(self) -> str:

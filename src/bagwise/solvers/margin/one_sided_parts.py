@@ -14,7 +14,7 @@ from bagwise import compiled
 from bagwise._types import Array, Floats
 from bagwise.bags import Bags
 from bagwise.compiled.threads import even_bounds, run_blocks
-from bagwise.engines import digest, rows_of, to_numpy
+from bagwise.engines import digest, read_bag_blocks, rows_of, to_numpy
 from bagwise.engines.arrays import beside, like
 from bagwise.engines.tensors import segment_argmax, segment_max, torch
 from bagwise.solvers.margin.primal_dual_parts import (
@@ -163,15 +163,15 @@ class OneSidedPart(_OneSided, PrimalDualPart):
         """The residual' X and the sums of the residual, per column."""
         if sparse.issparse(self.X):
             return (sparse.csr_array(self.changed.T) @ self.X).toarray(), self._residual_sums()
-        projected: Any = sum(self._project_bags(block) for block in self._blocks())
+        projected: Any = sum(self._project_bags(*block) for block in read_bag_blocks(self.bags))
         return projected, self._residual_sums()
 
     def _residual_sums(self) -> Floats:
         return self.changed.sum(axis=0, dtype=np.float64)
 
-    def _project_bags(self, block: slice) -> Array:
-        """The residual' X over some bags with dense instances."""
-        X, residual, rows = self.X, self.changed, rows_of(self.bags, block)
+    def _project_bags(self, block: slice, X: Array) -> Array:
+        """The residual' X over some bags, given their dense instances."""
+        residual = self.changed[rows_of(self.bags, block)]
 
         def work(start: int, stop: int) -> Array:
             part = residual[start:stop]
@@ -181,8 +181,7 @@ class OneSidedPart(_OneSided, PrimalDualPart):
             compiled.one_sided.project(start, stop, X, residual, out)
             return out
 
-        n_rows = rows.stop - rows.start
-        return sum(run_blocks(work, rows.start + even_bounds(n_rows, n_rows * X.shape[1])))
+        return sum(run_blocks(work, even_bounds(len(X), X.size)))
 
     def _update_bags(
         self, block: slice, factor: Floats, shift: Floats, mu: float, next_mu: float

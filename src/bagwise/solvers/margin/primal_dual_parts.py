@@ -4,7 +4,6 @@ Both keep one index and one number per (bag, class) of each copy of the scores, 
 a column of instances. With tensors the loop over bags becomes operations on columns.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,7 +16,15 @@ from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags, offsets_of
 from bagwise.compiled.arguments import read_only
 from bagwise.compiled.threads import bag_bounds, few_cores, over_bags, run_blocks
-from bagwise.engines import Part, bag_blocks, bag_blocks_ahead, digest, in_blocks, rows_of, to_numpy
+from bagwise.engines import (
+    Part,
+    bag_blocks_ahead,
+    digest,
+    read_bag_blocks,
+    readable_table,
+    rows_of,
+    to_numpy,
+)
 from bagwise.engines.arrays import beside, like, product, zeros
 from bagwise.engines.tensors import has_kernels, segment_argmax, segment_max, top_three, torch
 
@@ -80,17 +87,17 @@ class Residual:
         """The sum over instances for each class."""
         return np.add.reduceat(self.values, self.class_start[:-1])
 
-    def times(self, X: Array, block: slice) -> Array:
-        """The residual' X over some bags with dense instances, (n_classes, n_features)."""
+    def times(self, block: slice, X: Array) -> Array:
+        """The residual' X over some bags, given their dense instances: (n_classes, n_features)."""
         p = self.problem
+        first_row = int(p.offsets[block.start])
         bounds = bounds_of(block, p.offsets, len(self.values) * X.shape[1])
 
         def work(start: int, stop: int) -> Array:
             out = np.zeros((p.n_classes, X.shape[1]), X.dtype)
             compiled.primal_dual.project(
-                start, stop, X, p.codes, self.class_start, self.rank, self.instances,
-                self.values,
-                p.shared, out,
+                start, stop, X, first_row, p.codes, self.class_start, self.rank, self.instances,
+                self.values, p.shared, out,
             )  # fmt: skip
             return out
 
@@ -146,7 +153,7 @@ class BasePart(Part):
         mask: bool,
         cost: float,
     ) -> None:
-        self.bags, self.X = bags, bags.instances
+        self.bags, self.X = bags, readable_table(bags)
         offsets, codes = read_only(bags.offsets, codes)
         self.problem = Problem(offsets, codes, weights, n_classes, shared)
         self.mask, self.cost = mask, float(cost)
@@ -168,9 +175,10 @@ class BasePart(Part):
         step = max(n_features, 8192)
         for start in range(0, X.shape[0], step):
             block = slice(start, start + step)
+            instances = X[block]
             for m in np.unique(group[block]):
                 mine = np.flatnonzero(group[block] == m)
-                rows = X[block] if len(mine) == len(group[block]) else X[block][mine]
+                rows = instances if len(mine) == len(group[block]) else instances[mine]
                 if np.any(root[block][mine] != 1):
                     scale = like(root[block][mine][:, None], X)
                     rows = rows.multiply(scale).tocsr() if sparse.issparse(rows) else rows * scale
@@ -412,15 +420,25 @@ class PrimalDualPart(BasePart):
             return min_max_axis(X, axis=0)
         lowest, highest = X[0].copy(), X[0].copy()
         step = max(1, 2**20 // X.shape[1])
-        for start in range(0, len(X), step):  # a mapped file is read once
-            np.minimum(lowest, X[start : start + step].min(axis=0), out=lowest)
-            np.maximum(highest, X[start : start + step].max(axis=0), out=highest)
+        for start in range(0, len(X), step):  # a file is read once
+            block = X[start : start + step]
+            np.minimum(lowest, block.min(axis=0), out=lowest)
+            np.maximum(highest, block.max(axis=0), out=highest)
         return lowest, highest
 
     def _first_scores(self, W: Array) -> tuple[Array, Array, Array]:
-        offsets, scores = self.bags.offsets, np.ascontiguousarray(product(self.X, W))
+        offsets, scores = self.bags.offsets, self._scores(W)
         place = compiled.segments.argmax(scores, offsets) + offsets[:-1, None]
         return scores, place, compiled.segments.maximum(scores, offsets).astype(np.float64)
+
+    def _scores(self, W: Array) -> Array:
+        """X W', block by block where the instances are in a file."""
+        if sparse.issparse(self.X):
+            return np.ascontiguousarray(product(self.X, W))
+        scores = np.empty((self.bags.n_instances, len(W)), np.result_type(self.X.dtype, W.dtype))
+        for block, instances in read_bag_blocks(self.bags):
+            np.matmul(instances, W.T, out=scores[rows_of(self.bags, block)])
+        return scores
 
     def _begin_residual(self) -> None:
         self.residual = Residual(self.problem)
@@ -435,16 +453,12 @@ class PrimalDualPart(BasePart):
         if sparse.issparse(self.X):
             projected = (self.residual.matrix.astype(self.X.dtype) @ self.X).toarray()
         else:
-            projected = sum(self._project_bags(block) for block in self._blocks())
+            projected = sum(self._project_bags(*block) for block in read_bag_blocks(self.bags))
         return projected, self.residual.sums
 
-    def _project_bags(self, block: slice) -> Array:
-        """The residual' X over some bags with dense instances."""
-        return self.residual.times(self.X, block)  # bag by bag, which reads each row once
-
-    def _blocks(self) -> Iterator[slice]:
-        """Bags whose instances are read at a time: all, unless they are in a file."""
-        return bag_blocks(self.bags) if in_blocks(self.bags) else iter([slice(0, len(self.bags))])
+    def _project_bags(self, block: slice, X: Array) -> Array:
+        """The residual' X over some bags, given their dense instances."""
+        return self.residual.times(block, X)  # bag by bag, which reads each row once
 
     def change(self, step: Array) -> tuple[Array, Array]:
         """How the scores change with a step of W: sums and sums of squares, per class."""
@@ -452,8 +466,8 @@ class PrimalDualPart(BasePart):
         if sparse.issparse(self.X):
             self.changed[:] = product(self.X, step)
         else:
-            for block in self._blocks():
-                self._change_bags(block, step)
+            for block, X in read_bag_blocks(self.bags):
+                self._change_bags(block, X, step)
         over_bags(
             compiled.primal_dual.moments, p.offsets, self.changed,
             p.codes, p.weights, p.extra, first, second,
@@ -473,10 +487,10 @@ class PrimalDualPart(BasePart):
         """`change` and `update` of dense instances in one pass, block by block."""
         projected = np.zeros(step.shape, self.X.dtype)
         with few_cores():  # for products that wait for memory; one core reads the file
-            for block in bag_blocks_ahead(self.bags):
-                self._change_bags(block, step)
+            for block, X in bag_blocks_ahead(self.bags):
+                self._change_bags(block, X, step)
                 self._update_bags(block, factor, shift, mu, next_mu)
-                projected += self._project_bags(block)
+                projected += self._project_bags(block, X)
         return self.report.sum(axis=0), projected, self._residual_sums()
 
     def weighted_sums(self) -> Floats:
@@ -485,18 +499,16 @@ class PrimalDualPart(BasePart):
         own = p.codes[:, None] == np.arange(p.n_classes)
         times = (p.weights[:, None] * (1.0 + p.extra * own)).astype(self.X.dtype)
         total = np.zeros((p.n_classes, self.X.shape[1]))
-        for block in bag_blocks_ahead(self.bags):
-            each = np.repeat(times[block], self.bags.sizes[block], axis=0)
-            total += each.T @ self.X[rows_of(self.bags, block)]
+        for block, X in bag_blocks_ahead(self.bags):
+            total += np.repeat(times[block], self.bags.sizes[block], axis=0).T @ X
         return total
 
     def _residual_sums(self) -> Floats:
         return self.residual.sums
 
-    def _change_bags(self, block: slice, step: Array) -> None:
+    def _change_bags(self, block: slice, X: Array, step: Array) -> None:
         """X step' of some bags; a product over all of a large file would read it several times."""
-        rows = rows_of(self.bags, block)
-        np.matmul(self.X[rows], step.T, out=self.changed[rows])
+        np.matmul(X, step.T, out=self.changed[rows_of(self.bags, block)])
 
     def _update_bags(
         self, block: slice, factor: Floats, shift: Floats, mu: float, next_mu: float

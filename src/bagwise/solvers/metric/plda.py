@@ -34,7 +34,16 @@ from bagwise._types import Array, Floats, Ints
 from bagwise.bags import Bags
 from bagwise.compiled import lapack
 from bagwise.compiled.threads import block_bounds, over_bags
-from bagwise.engines import Checkpoint, Part, arrays, digest, iterate, place, to_numpy
+from bagwise.engines import (
+    Checkpoint,
+    Part,
+    arrays,
+    digest,
+    iterate,
+    place,
+    readable_table,
+    to_numpy,
+)
 from bagwise.engines.arrays import like
 from bagwise.engines.tensors import torch
 from bagwise.solvers.metric.multi_instance_kmeans import Candidates
@@ -142,7 +151,7 @@ class PLDAPart(Part):
     """
 
     def __init__(self, bags: Bags, indicator: Ints, *, one_each: bool, null: bool) -> None:
-        self.bags, self.X, self.null = bags, bags.instances, null
+        self.bags, self.X, self.null = bags, readable_table(bags), null
         c = Candidates.from_indicator(bags.offsets, indicator, one_each=one_each)
         self.candidates = c
         self.pair_offsets = compiled.assignment.block_offsets(c.offsets, c.label_offsets)

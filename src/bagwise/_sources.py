@@ -1,0 +1,287 @@
+"""Tables of instances, and where the rows of bags are in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from bagwise._types import Array, Ints
+from bagwise.exceptions import InputError
+
+COPIED_AT_ONCE = 2**25  # bytes: fewer are copied when bags are chosen, more are read when used
+
+Instances = Any  # ndarray, memmap, CSR, torch tensor or StreamedTable: 2-D, rows are instances
+
+
+class StreamedTable:
+    """A table in files whose rows are read, or computed, each time they are used.
+
+    Subclasses implement `read`. ``table[rows]`` reads a slice of rows, or chosen rows.
+
+    Parameters
+    ----------
+    shape : tuple (n_rows, n_columns)
+        Its shape.
+    dtype : dtype
+        The type of the values that `read` returns.
+    """
+
+    ndim = 2
+
+    def __init__(self, shape: tuple[int, int], dtype: Any) -> None:
+        self.shape, self.dtype = (int(shape[0]), int(shape[1])), np.dtype(dtype)
+
+    def read(self, start: int, stop: int) -> Array:
+        """Read the rows start:stop."""
+        raise NotImplementedError
+
+    @property
+    def origin(self) -> Any:
+        """The table that has the same values, in another type: itself by default."""
+        return self
+
+    @property
+    def nbytes(self) -> int:
+        """Size of all values, as they are read."""
+        return self.shape[0] * self.shape[1] * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, which: slice | int | Ints) -> Array:
+        if isinstance(which, slice):
+            start, stop, step = which.indices(len(self))
+            if step == 1:
+                return self.read(start, max(start, stop))
+            which = np.arange(start, stop, step)
+        rows = np.asarray(which)
+        if rows.ndim == 0:
+            return self.read(int(rows), int(rows) + 1)[0]
+        out = np.empty((len(rows), self.shape[1]), self.dtype)
+        ends = np.append(np.flatnonzero(np.diff(rows) != 1) + 1, len(rows))
+        start = 0
+        for end in ends[: len(rows)].tolist():  # runs of rows that follow each other
+            out[start:end] = self.read(int(rows[start]), int(rows[end - 1]) + 1)
+            start = end
+        return out
+
+
+class ComputedTable(StreamedTable):
+    """Rows computed from those of another table when they are read.
+
+    Parameters
+    ----------
+    base : ndarray or StreamedTable
+        The other table.
+    function : callable
+        From some of its rows to as many new ones.
+    n_columns : int
+        Columns of the new rows.
+    dtype : dtype
+        Type of the new values.
+    """
+
+    def __init__(
+        self, base: Instances, function: Callable[[Any], Any], n_columns: int, dtype: Any
+    ) -> None:
+        super().__init__((base.shape[0], n_columns), dtype)
+        self.base, self.function = base, function
+
+    def read(self, start: int, stop: int) -> Array:
+        """Read the rows start:stop of the other table, and compute the new ones."""
+        return self.function(self.base[start:stop])
+
+
+class ConvertedTable(ComputedTable):
+    """The values of another table as floats, converted when they are read.
+
+    8-bit and 16-bit numbers become float32, which has all of them; others become float64.
+
+    Parameters
+    ----------
+    base : ndarray or StreamedTable
+        The other table.
+    """
+
+    def __init__(self, base: Instances) -> None:
+        super().__init__(base, self._convert, base.shape[1], float_type(base.dtype))
+
+    def _convert(self, rows: Array) -> Array:
+        return np.ascontiguousarray(rows, self.dtype)
+
+    @property
+    def origin(self) -> Any:
+        """The other table."""
+        return getattr(self.base, "origin", self.base)
+
+
+def float_type(dtype: Any) -> np.dtype[Any]:
+    """The type in which values of another type are computed with, when they are read from a file.
+
+    Parameters
+    ----------
+    dtype : dtype
+        Of the file.
+
+    Returns
+    -------
+    dtype
+        float32 or float64: float32 where it has all values of the other type.
+    """
+    dtype = np.dtype(dtype)
+    return np.dtype(np.float32 if dtype == np.float32 or dtype.itemsize <= 2 else np.float64)
+
+
+class Source(NamedTuple):
+    """Where the rows of bags are.
+
+    Bag i has ``offsets[i + 1] - offsets[i]`` rows of the table, from row ``starts[i]`` on; bag
+    follows bag from row 0 where `starts` is None.
+    """
+
+    table: Instances
+    offsets: Ints
+    starts: Ints | None = None
+
+    @property
+    def is_gathered(self) -> bool:
+        """Whether the table is an array that has these rows in order and no others."""
+        return self.starts is None and not isinstance(self.table, StreamedTable)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all bags."""
+        return int(self.offsets[-1])
+
+    def rows(self, which: slice | Ints) -> Instances:
+        """Read some rows, counted over all bags from 0."""
+        table, offsets, starts = self
+        if isinstance(which, slice):
+            start, stop, step = which.indices(self.n_rows)
+            if starts is None and step == 1:
+                return row_range(table, start, max(start, stop))
+            furthest = self.n_rows + 1  # a step may be too large for an array
+            which = np.arange(start, stop, min(max(step, -furthest), furthest))
+        if starts is None:
+            return table[which]
+        bag = np.searchsorted(offsets, which, side="right") - 1
+        numbers = which + starts[bag] - offsets[bag]
+        if len(numbers) and is_range(numbers - numbers[0]):
+            return row_range(table, numbers[0], numbers[-1] + 1)
+        return table[numbers]
+
+    def bag(self, i: int) -> Instances:
+        """Read the rows of one bag."""
+        start = (self.offsets if self.starts is None else self.starts)[i]
+        return row_range(self.table, start, start + self.offsets[i + 1] - self.offsets[i])
+
+    def take(self, bags: Ints, offsets: Ints) -> Source:
+        """The rows of some bags, given their new offsets.
+
+        Rows that lie together become a view, few rows a copy; others stay where they are.
+        """
+        first = (self.offsets[:-1] if self.starts is None else self.starts)[bags]
+        taken = Source(self.table, offsets, first)
+        filled = np.flatnonzero(np.diff(offsets))  # an empty bag may start anywhere
+        begin = first[filled[0]] if len(filled) else 0
+        together = np.array_equal(first[filled] - begin, offsets[filled])
+        if together and not isinstance(self.table, StreamedTable):
+            rows = row_range(self.table, begin, begin + taken.n_rows)
+            return Source(read_only(rows), offsets)
+        if is_tensor(self.table) or taken.n_bytes() <= COPIED_AT_ONCE:
+            return Source(read_only(taken.rows(slice(None))), offsets)
+        return taken
+
+    def n_bytes(self) -> float:
+        """About the memory that the rows take."""
+        table = self.table
+        if not sparse.issparse(table):
+            return float(self.n_rows * table.shape[1] * table.dtype.itemsize)
+        per_value = table.dtype.itemsize + table.indices.dtype.itemsize
+        return float(self.n_rows / max(1, table.shape[0]) * table.nnz * per_value)
+
+
+def is_tensor(values: Any) -> bool:
+    """Whether values are a torch tensor, without importing torch."""
+    return type(values).__module__.partition(".")[0] == "torch"
+
+
+def checked_table(values: Any, who_has: str = "instances have") -> Instances:
+    """A 2-D array or CSR of real numbers, or an error about whoever has something else."""
+    if isinstance(values, StreamedTable):
+        return values
+    if is_tensor(values) and values.ndim == 2:
+        return values.detach()
+    is_array = isinstance(values, np.ndarray) or sparse.issparse(values)
+    kind = type(values).__name__
+    try:
+        array: Any = values if is_array else np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"{who_has} rows of different lengths: expected a 2-D table.") from error
+    except TypeError as error:
+        raise InputError(f"{who_has} no 2-D table of numbers, got {kind}: {error}") from error
+    wrong = None
+    if isinstance(array, np.ma.MaskedArray):
+        wrong = "masked values: fill them or leave the rows out."
+    elif array.dtype.names is not None:
+        wrong = (
+            f"a structured type with the fields {list(array.dtype.names)}: expected a 2-D table "
+            "of numbers, as numpy.lib.recfunctions.structured_to_unstructured makes it."
+        )
+    elif array.ndim == 0:
+        wrong = f"no rows: expected a 2-D table, got {kind}. Give a list of what comes one by one."
+    elif array.shape == (0,):
+        wrong = "no instances: leave it out."
+    elif array.ndim != 2:
+        wrong = f"shape {array.shape}: expected a 2-D table, one row per instance."
+        if array.ndim == 1 and who_has.startswith("bag"):
+            wrong += " A bag of one instance is row.reshape(1, -1)."
+    elif array.dtype.kind not in "fiub":
+        wrong = (
+            f"type {array.dtype}: expected real numbers. Convert or drop columns of other types."
+        )
+    if wrong is not None:
+        raise InputError(f"{who_has} {wrong}")
+    if sparse.issparse(array):
+        matrix = array.tocsr()
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        return matrix
+    return np.asarray(array) if isinstance(array, np.matrix) else array
+
+
+def read_only(array: Any) -> Any:
+    """A view of the array (or of the parts of a CSR) that cannot be written through."""
+    if sparse.issparse(array):
+        view = type(array)(array.shape, dtype=array.dtype)
+        view.data, view.indices, view.indptr = map(
+            read_only, (array.data, array.indices, array.indptr)
+        )
+        view.has_canonical_format = True
+        return view
+    if is_tensor(array) or isinstance(array, StreamedTable):
+        return array  # torch has no read-only tensors
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def row_range(instances: Instances, start: int, stop: int) -> Instances:
+    """Rows start:stop as a view, also of a CSR (whose own slicing copies)."""
+    if not sparse.issparse(instances):
+        return instances[start:stop]
+    indptr = instances.indptr[start : stop + 1]
+    data, indices = (part[indptr[0] : indptr[-1]] for part in (instances.data, instances.indices))
+    view = type(instances)((stop - start, instances.shape[1]), dtype=instances.dtype)
+    view.data, view.indices, view.indptr = data, indices, indptr - indptr[0]
+    view.has_canonical_format = True
+    return view
+
+
+def is_range(order: Ints) -> bool:
+    """Whether positions are 0, 1, 2 and so on."""
+    return bool(np.array_equal(order, np.arange(len(order))))
