@@ -227,6 +227,9 @@ def test_a_full_disk_is_an_error_and_nothing_is_left(
     path = write(tmp_path, name, bags)
     monkeypatch.setattr(os, "posix_fallocate", full_disk, raising=False)
     folder = temporary if scratch else None
+    if name == "bags/" and not scratch:  # needs no disk
+        assert len(read_bags(path, memory_limit=0).bags) == 3
+        return
     with pytest.raises(InputError, match=r"No space left on device.*TMPDIR.*memory_limit="):
         read_bags(path, memory_limit=0, scratch=folder)
     assert list(temporary.iterdir()) == []

@@ -11,6 +11,7 @@ from bagwise._metadata import bag_level_features, quoted
 from bagwise._types import Array
 from bagwise._warnings import warn_user
 from bagwise.bags import Bags
+from bagwise.engines import readable_table
 from bagwise.exceptions import DataWarning
 from bagwise.io.contents import Contents
 from bagwise.io.labels import Grouping
@@ -75,7 +76,7 @@ def find_suspects(contents: Contents, names: Collection[str]) -> None:
     bags = contents.bags
     if type(bags) is not Bags:
         return
-    found = bag_level_features(bags.instances, bags.offsets)
+    found = bag_level_features(readable_table(bags), bags.offsets)
     named = [f"x{j}" if bags.feature_names is None else bags.feature_names[j] for j in found]
     contents.suspects = [name for name in named if name in names]
     others = [name for name in named if name not in names]
