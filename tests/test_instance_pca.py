@@ -95,17 +95,33 @@ def test_order_copies_units_and_origin_do_not_matter(rng):
 @pytest.mark.parametrize(
     ("n_bags", "size", "d", "expected"),
     [
-        (100, 2, 70, 50),
-        (200, 1, 70, 64),
+        (100, 2, 70, 16),
         (100, 2, 7, 7),
+        (20, 10, 70, 10),
         (3, 2, 7, 1),
         (1, 1, 7, 1),
-        (90, 1, 80, 45),
     ],
 )
-def test_auto_is_half_as_many_as_bags(rng, n_bags, size, d, expected):
+def test_auto_keeps_few_components_of_noise(rng, n_bags, size, d, expected):
     bags = Bags(rng.normal(size=(n_bags * size, d)), np.arange(0, n_bags * size + 1, size))
     assert len(InstancePCA().fit(bags).components_) == expected
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+@pytest.mark.parametrize(
+    ("rank", "n_bags", "expected"), [(25, 200, 25), (25, 30, 15), (80, 200, 64)]
+)
+def test_auto_keeps_what_varies_more_than_noise(rng, rank, n_bags, expected, standardize):
+    n, d = 20 * n_bags, 400
+    directions = np.linalg.qr(rng.normal(size=(d, rank)))[0].T
+    rows = 4 * rng.normal(size=(n, rank)) @ directions + rng.normal(size=(n, d))
+    bags = Bags(100 * rows, np.arange(0, n + 1, 20))
+    pca = InstancePCA(standardize=standardize).fit(bags)
+    assert len(pca.components_) == expected
+    # Parallel analysis as published: columns permuted, so that they are independent.
+    independent = rng.permuted(rows, axis=0)
+    of_noise = InstancePCA(1, standardize=standardize).fit(bags.with_instances(100 * independent))
+    assert pca.explained_variance_[min(expected, rank) - 1] > of_noise.explained_variance_[0]
 
 
 def test_a_share_of_the_variance(rng):

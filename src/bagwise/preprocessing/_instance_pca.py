@@ -23,7 +23,7 @@ from bagwise.engines import (
 from bagwise.exceptions import InputError
 from bagwise.solvers.principal_components import Moments, principal_components, row_moments
 
-MOST = 64  # components that "auto" keeps
+FEWEST, MOST = 16, 64  # components that "auto" keeps
 
 
 @with_parameters
@@ -41,8 +41,9 @@ class InstancePCA(  # type: ignore[call-arg]
     ----------
     n_components : int, float or "auto", default="auto"
         Number of components; a float between 0 and 1 is the share of the variance that they
-        explain at least. "auto" is half as many as there are bags, at most 64: with more, a linear
-        model separates the training bags whatever their labels are.
+        explain at least. "auto" keeps those that vary more than components of independent features
+        would (parallel analysis), but 16 to 64 of them, and at most half as many as there are bags:
+        with more, a linear model separates the training bags whatever their labels are.
     standardize : bool, default=True
         Whether each feature is divided by its standard deviation.
     whiten : bool, default=False
@@ -70,6 +71,11 @@ class InstancePCA(  # type: ignore[call-arg]
 
     Notes
     -----
+    Parallel analysis (Horn 1965) compares the variances along the components with those of
+    independent features. The largest of these is near v (1 + sqrt(d / n))^2 for n instances of d
+    features with mean variance v (Marchenko and Pastur 1967): components below it cannot be told
+    from noise.
+
     Time is n_instances * n_features^2 + n_features^3, memory 32 n_features^2 bytes beside blocks of
     32 MB.
 
@@ -171,7 +177,9 @@ class InstancePCA(  # type: ignore[call-arg]
         """How many components to keep."""
         wanted, n, d = self.n_components, bags.n_instances, bags.n_features
         if wanted == "auto":
-            return max(1, min(MOST, len(bags) // 2, n, d))
+            of_noise = variances.mean() * (1 + np.sqrt(d / n)) ** 2
+            found = int(np.clip((variances > of_noise).sum(), FEWEST, MOST))
+            return max(1, min(found, len(bags) // 2, n, d))
         if isinstance(wanted, float):
             share = np.cumsum(variances) / max(variances.sum(), np.finfo(float).tiny)
             return min(d, 1 + int(np.searchsorted(share, wanted)))
