@@ -1,4 +1,4 @@
-"""Take the pictures of pages in this documentation: ``python -m docs.screenshots``.
+"""Take the pictures of pages in this documentation: ``python -m docs.screenshots [letters ...]``.
 
 Needs the extras ``report``, ``plot`` and ``persist``, Playwright and Chromium. Everything shown is
 drawn, or from shipped data.
@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,17 +81,16 @@ def digit_media(bags: Bags) -> Media:
     return Media(images=digits, sources=sources, boxes=boxes, per_bag=3)
 
 
+BAGWISE = [sys.executable, "-m", "bagwise"]
+
+
 @contextmanager
-def review_of_clips(folder: Path) -> Iterator[str]:
-    """Draw the recordings of the ecologist, fit a model and review it; the address of the page."""
-    script = Path(__file__).parents[1] / "examples/users/ecologist/draw_recordings.py"
-    bagwise = [sys.executable, "-m", "bagwise"]
-    labels = ["--labels", "labels.csv", "--label-set", "species"]
-    fit = ["fit", "clips.csv", *labels, "-m", "orlr", "--background", "--noisy-sets"]
-    for command in ([sys.executable, str(script)], [*bagwise, *fit, "-o", "model.skops"]):
+def review(folder: Path, *commands: list[str], words: list[str]) -> Iterator[str]:
+    """Run commands in a folder, then a review; the address of its page."""
+    for command in commands:
         subprocess.run(command, cwd=folder, check=True)
-    review = ["review", "model.skops", "clips.csv", "--labels", "labels.csv", "--no-browser"]
-    with subprocess.Popen([*bagwise, *review], cwd=folder, stdout=subprocess.PIPE) as process:
+    serve = [*BAGWISE, "review", "model.skops", *words, "--no-browser"]
+    with subprocess.Popen(serve, cwd=folder, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         try:
             yield process.stdout.readline().decode().strip()
@@ -98,35 +98,79 @@ def review_of_clips(folder: Path) -> Iterator[str]:
             process.terminate()
 
 
-def main() -> None:
-    """Write the report and start the review, open them, and take the pictures."""
-    from playwright.sync_api import sync_playwright
+def review_of_clips(folder: Path) -> AbstractContextManager[str]:
+    """Draw the recordings of the ecologist, fit a model and review it."""
+    script = Path(__file__).parents[1] / "examples/users/ecologist/draw_recordings.py"
+    labels = ["--labels", "labels.csv", "--label-set", "species"]
+    fit = ["fit", "clips.csv", *labels, "-m", "orlr", "--background", "--noisy-sets"]
+    commands = [sys.executable, str(script)], [*BAGWISE, *fit, "-o", "model.skops"]
+    return review(folder, *commands, words=["clips.csv", "--labels", "labels.csv"])
 
-    IMAGES.mkdir(exist_ok=True)
+
+def review_of_letters(folder: Path) -> AbstractContextManager[str]:
+    """Fit a model of the letters of words, and review it."""
+    export = ["datasets", "export", "letter_carroll", "-o", "letters.csv"]
+    fit = ["fit", "letters.csv", "-m", "orlr", "-o", "model.skops"]
+    commands = [*BAGWISE, *export], [*BAGWISE, *fit]
+    return review(folder, *commands, words=["letters.csv", "--limit", "36"])
+
+
+def take_reports(browser: Any) -> None:
+    """The report in light and dark colours, and on a narrow screen."""
     shots = {
         "report-light": ("light", 1060, 960, "#bag-0"),
         "report-dark": ("dark", 1060, 960, "#section-2"),
         "report-narrow": ("light", 390, 844, "#bag-0"),
     }
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+    with tempfile.TemporaryDirectory() as folder:
         page = digit_report().save(Path(folder) / "report.html")
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
         for name, (scheme, width, height, place) in shots.items():
             size = {"width": width, "height": height}
             tab = browser.new_context(color_scheme=scheme, viewport=size).new_page()
             tab.goto(page.as_uri() + place)
             tab.wait_for_timeout(500)  # images are decoded
             tab.screenshot(path=IMAGES / f"{name}.png")
-            sys.stdout.write(f"{IMAGES / name}.png\n")
-        with review_of_clips(Path(folder)) as address:
-            size = {"width": 900, "height": 800}
-            tab = browser.new_context(color_scheme="light", viewport=size).new_page()
-            tab.goto(address)
-            tab.wait_for_timeout(3000)  # the spectrogram is drawn
-            tab.screenshot(path=IMAGES / "review-clips.jpg", type="jpeg", quality=80)
-            sys.stdout.write(f"{IMAGES}/review-clips.jpg\n")
+
+
+def take_clips(browser: Any) -> None:
+    """The review of a clip, with its spectrogram."""
+    with tempfile.TemporaryDirectory() as folder, review_of_clips(Path(folder)) as address:
+        size = {"width": 900, "height": 800}
+        tab = browser.new_context(color_scheme="light", viewport=size).new_page()
+        tab.goto(address)
+        tab.wait_for_timeout(3000)  # the spectrogram is drawn
+        tab.screenshot(path=IMAGES / "review-clips.jpg", type="jpeg", quality=80)
+
+
+def take_letters(browser: Any) -> None:
+    """The review of letters, after some decisions: at a word of several possible letters."""
+    with tempfile.TemporaryDirectory() as folder, review_of_letters(Path(folder)) as address:
+        size = {"width": 900, "height": 660}
+        context = browser.new_context(color_scheme="light", viewport=size, device_scale_factor=1.5)
+        tab = context.new_page()
+        tab.goto(address)
+        for _ in range(7):
+            tab.wait_for_timeout(500)
+            tab.keyboard.press("Enter")
+        tab.wait_for_timeout(1000)
+        tab.screenshot(path=IMAGES / "review.png")
+
+
+PICTURES = {"reports": take_reports, "letters": take_letters, "clips": take_clips}
+
+
+def main() -> None:
+    """Take the pictures that are named, or all."""
+    from playwright.sync_api import sync_playwright
+
+    IMAGES.mkdir(exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        for name in sys.argv[1:] or PICTURES:
+            PICTURES[name](browser)
+            sys.stdout.write(f"{name}\n")
         browser.close()
 
 

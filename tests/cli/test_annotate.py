@@ -142,7 +142,7 @@ def test_label_sets_in_a_second_table(run, syllables, tmp_path):
     result = run(*words, "--labels", table, "--missing", "error")
     assert (result.exit_code, "--missing unlabelled" in result.stderr) == (2, True)
     result = run(*words, "--missing", "drop")
-    assert "--missing is about bags that a table of --labels" in result.stderr
+    assert "--missing needs --labels: it is for bags that are not in that table" in result.stderr
 
 
 def test_the_spelling_of_version_0_1_is_understood(run, syllables, tmp_path):

@@ -31,6 +31,7 @@ NEEDS_SLIDES = {  # tried by test_heatmap.py
     "bagwise heatmap model.skops slides/ -o maps",
     "bagwise heatmap model.skops slides/ --labels labels.csv --id-column slide_id -o named",
     "bagwise heatmap model.skops slides/ --class tumour --attribution single -o single",
+    "bagwise heatmap model.skops slides/ --thumbnails thumbnails -o seen",
 }
 NEEDS_NETWORK = {"bagwise datasets get musk2"}
 

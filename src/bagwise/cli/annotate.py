@@ -1,8 +1,11 @@
 """``bagwise annotate``: name the instances of bags whose label sets are known."""
 
-from dataclasses import replace
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +26,9 @@ from bagwise.cli.output import (
 from bagwise.cli.recordings import check_folders, write_folders
 from bagwise.exceptions import InputError
 
+if TYPE_CHECKING:
+    from bagwise.io.contents import Contents
+
 
 def annotate(
     file: options.File,
@@ -31,6 +37,7 @@ def annotate(
         options.output_option("FILE", "The instances with their labels, .parquet, .csv or .tsv."),
     ],
     columns: options.Columns,
+    steps: options.Steps,
     background: options.Background = False,
     background_above: options.BackgroundAbove = None,
     probabilities: Annotated[
@@ -59,9 +66,6 @@ def annotate(
         ),
     ] = "",
     review: Annotated[int, typer.Option(metavar="N", help="Show the N least certain.", min=0)] = 10,
-    pca: options.Pca = None,
-    impute: options.Impute = None,
-    no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
     corrections: options.Corrections = None,
@@ -93,22 +97,18 @@ def annotate(
 
     beside = file_beside(output, "review")
     refuse_existing([output, beside], force=force, inputs=[file])
+    tasks = _tasks(label_studio, image, audio, text, media_url)
+    if tasks is not None:
+        refuse_existing([tasks.path, tasks.interface], force=force, inputs=[file])
+        columns = tasks.with_column(columns)
 
     from bagwise._validation import check_bags
     from bagwise.base._pipelines import final_estimator, fit_arguments
     from bagwise.cli.reading import label_sets_of, note_labels, note_width, read_columns
     from bagwise.inspection import doubted_bags
     from bagwise.inspection._tables import annotation_table
-    from bagwise.io.label_studio import write_interface, write_tasks
 
-    shown_as, column = _media_column(image, audio, text, label_studio)
-    if column is not None and column not in (columns.keep or ()):
-        columns = replace(columns, keep=[*(columns.keep or ()), column])
-    if label_studio is not None:
-        interface = label_studio.with_suffix(".xml")
-        refuse_existing([label_studio, interface], force=force, inputs=[file])
     method = find_method("orlr")
-    components, filled = options.n_components(pca), options.check_impute(impute)
     flags = options.annotator_parameters(method, background=background, noisy_sets=noisy_sets)
     values = flags | options.parse_parameters(parameters)
     columns = _with_old_spelling(columns)
@@ -117,20 +117,17 @@ def annotate(
     corrected = read_known(corrections, method.make(values), method.name)
     data = read_columns(file, columns, memory_limit)
     # Gaps are refused before they are scaled.
-    check_bags(None, data.bags, reset=True, allow_nan=filled is not None)
+    check_bags(None, data.bags, reset=True, allow_nan=steps.impute is not None)
     note_labels(data, columns)
-    bags, label_sets = data.bags, label_sets_of(data)
-    note_width(bags, components)
-    sets = label_sets.tolist()
-    model = make_model(
-        method, values, scale=not no_scale, sparse=bags.is_sparse, pca=components, impute=filled
-    )
-    written = dict(zip(label_sets.names, label_sets.classes.tolist(), strict=True))
+    bags, labels = data.bags, label_sets_of(data)
+    note_width(bags, steps.components)
+    model = make_model(method, values, sparse=bags.is_sparse, **steps.arguments)
     folders = check_folders(raven, audacity, data, force=force)
     if corrected is not None:
         corrected.locate(data)
+    written = dict(zip(labels.names, labels.classes.tolist(), strict=True))
     known = known_labels(corrected, bags, written, background=values.get("background"))
-    sets = with_known(sets, known, bags, written.values())
+    sets = with_known(labels.tolist(), known, bags, written.values())
     with computing(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
         model.fit(bags, sets, **fit_arguments(model, instance_labels=known))
         found = annotation_table(
@@ -146,36 +143,22 @@ def annotate(
         found |= _doubt_columns(doubts, found["bag"])
     found = with_places(found, data)
     note_features(bags)
-    write_columns(output, found, force=force)
-    nothing = getattr(final_estimator(model), "background_label_", None)
-    write_folders(folders, data, found, background=nothing, force=force)
     order = found["probability"].argsort(kind="stable")
     least_certain = {name: values[order] for name, values in found.items()}
+    write_columns(output, found, force=force)
     write_columns(beside, least_certain, force=force)
-    if label_studio is not None:
-        places = {name: found[name] for name in with_places({"bag": 0, "row": 0}, data)}
-        places["size"] = bags.sizes[bags.bag_index]
-        write_tasks(
-            label_studio,
-            {name: values[order].tolist() for name, values in places.items() if name != column},
-            results={name: least_certain[name].tolist() for name in ("label", "probability")},
-            kind=shown_as,
-            media=None if column is None else least_certain[column].tolist(),
-            prefix=media_url,
-            model=f"bagwise {__version__} {method.name}",
-            force=force,
-        )
-        labels = dict.fromkeys([*label_sets.names, *map(str, least_certain["label"].tolist())])
-        write_interface(interface, labels, shown_as, force=force)
-        note(f"tasks for Label Studio: {label_studio}, with the interface {interface}")
+    nothing = getattr(final_estimator(model), "background_label_", None)
+    write_folders(folders, data, found, background=nothing, force=force)
+    if tasks is not None:
+        tasks.write(least_certain, data, order, labels.names, force=force)
     note(f"{bags.n_instances} instances of {len(bags)} bags: {output}")
     note(f"least certain first: {beside}")
     shown: dict[str, Any] = {name: column[:review] for name, column in least_certain.items()}
     doubted: dict[str, Any] = {name: column[:review] for name, column in doubts.items()}
     if json:
         facts = {"file": file, "bags": len(bags), "instances": bags.n_instances}
-        written_files = [output, beside, *folders.values()]
-        facts |= {"written": written_files, "least_certain": as_records(shown)}
+        facts |= {"written": [output, beside, *folders.values()]}
+        facts |= {"least_certain": as_records(shown)}
         print_json(facts | ({"doubted_sets": as_records(doubted)} if noisy_sets else {}))
     elif review:
         print_table(shown, title=f"The {min(review, len(order))} least certain")
@@ -183,19 +166,73 @@ def annotate(
             print_table(doubted, title=f"The {len(doubted['bag'])} label sets most in doubt")
 
 
-def _media_column(
-    image: str | None, audio: str | None, text: str | None, tasks: Path | None
-) -> tuple[str, str | None]:
-    """What Label Studio shows of an instance, and the column that holds it."""
+@dataclass(frozen=True)
+class _Tasks:
+    """Tasks for Label Studio: where they go, and what they show of an instance."""
+
+    path: Path
+    kind: str
+    column: str | None
+    prefix: str
+
+    @property
+    def interface(self) -> Path:
+        """The labelling interface, beside the tasks."""
+        return self.path.with_suffix(".xml")
+
+    def with_column(self, columns: options.Columns) -> options.Columns:
+        """Keep the column that is shown."""
+        kept = columns.keep or []
+        if self.column is None or self.column in kept:
+            return columns
+        return replace(columns, keep=[*kept, self.column])
+
+    def write(
+        self,
+        table: Mapping[str, Any],
+        data: Contents,
+        order: Any,
+        names: Iterable[str],
+        *,
+        force: bool,
+    ) -> None:
+        """Write the instances as tasks, with their labels as predictions, and the interface."""
+        from bagwise.io.label_studio import write_interface, write_tasks
+
+        sizes = data.bags.sizes[data.bags.bag_index][order]
+        places = {name: table[name].tolist() for name in with_places({"bag": 0, "row": 0}, data)}
+        places |= {"size": sizes.tolist()}
+        write_tasks(
+            self.path,
+            {name: values for name, values in places.items() if name != self.column},
+            results={name: table[name].tolist() for name in ("label", "probability")},
+            kind=self.kind,
+            media=None if self.column is None else table[self.column].tolist(),
+            prefix=self.prefix,
+            model=f"bagwise {__version__} orlr",
+            force=force,
+        )
+        labels = dict.fromkeys([*names, *map(str, table["label"].tolist())])
+        write_interface(self.interface, labels, self.kind, force=force)
+        note(f"tasks for Label Studio: {self.path}, with the interface {self.interface}")
+
+
+def _tasks(
+    path: Path | None, image: str | None, audio: str | None, text: str | None, prefix: str
+) -> _Tasks | None:
+    """What was asked for with ``--label-studio``, if it was."""
     named = {"image": image, "audio": audio, "text": text}
     shown = [(kind, name) for kind, name in named.items() if name is not None]
-    if shown and tasks is None:
+    if shown and path is None:
         raise InputError(f"--{shown[0][0]} needs --label-studio, which shows it.")
     if len(shown) > 1:
         raise InputError("--image, --audio and --text exclude each other: show one of them.")
-    if tasks is not None and tasks.suffix.lower() != ".json":
-        raise InputError(f"--label-studio {tasks}: expected the name of a .json file.")
-    return shown[0] if shown else ("text", None)
+    if path is None:
+        return None
+    if path.suffix.lower() != ".json":
+        raise InputError(f"--label-studio {path}: expected the name of a .json file.")
+    kind, column = shown[0] if shown else ("text", None)
+    return _Tasks(path, kind, column, prefix)
 
 
 def _with_old_spelling(columns: options.Columns) -> options.Columns:

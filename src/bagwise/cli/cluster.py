@@ -31,9 +31,7 @@ def cluster(
         ),
     ],
     columns: options.Columns,
-    pca: options.Pca = None,
-    impute: options.Impute = None,
-    no_scale: options.NoScale = False,
+    steps: options.Steps,
     no_report: Annotated[bool, options.flag("--no-report", "Do not write the HTML page.")] = False,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
@@ -69,17 +67,15 @@ def cluster(
     if not no_report:
         for module in ("jinja2", "matplotlib"):
             import_extra(module, extra="report")
-    components, filled = options.n_components(pca), options.check_impute(impute)
     model = CSP.make({**options.parse_parameters(parameters), "n_clusters": n_clusters})
     data = read_columns(file, columns, memory_limit)
     note_labels(data, columns)
     # Gaps are refused before they are scaled.
-    check_bags(None, data.bags, reset=True, allow_nan=filled is not None)
+    check_bags(None, data.bags, reset=True, allow_nan=steps.impute is not None)
     labels_of_bags = data.labels if data.label_sets is None else data.label_sets
     known = None if labels_of_bags is None else labels_of_bags.as_sets().tolist()
     bags = data.bags
-    steps = instance_steps(scale=not no_scale, sparse=bags.is_sparse, pca=components, impute=filled)
-    for _, step in steps:
+    for _, step in instance_steps(sparse=bags.is_sparse, **steps.arguments):
         bags = step.fit_transform(bags)
     with progress(f"Clustering {bags.n_instances} instances"):
         model.fit(bags, known)

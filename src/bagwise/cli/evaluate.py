@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 
 from bagwise._methods import METHODS, find_method, make_model
 from bagwise.cli import options
-from bagwise.cli.numbers import Task, check_task, make_for_task, numbers_of
+from bagwise.cli.numbers import Task, check_task, make_for_task, target_of
 from bagwise.cli.output import (
     computing,
     note,
@@ -23,6 +23,8 @@ from bagwise.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from bagwise.bags import Bags
+    from bagwise.cli.numbers import Target
     from bagwise.model_selection import Comparison, Difference
 
 _TREES = ("pooled-trees", "baseline: pooled trees")  # as one of the methods, or beside them
@@ -32,6 +34,7 @@ _UNINFORMED = ("baseline: majority", "baseline: frequencies", "baseline: mean")
 def evaluate(
     file: options.File,
     columns: options.Columns,
+    steps: options.Steps,
     method: options.MethodNames = None,
     task: Task = None,
     positive: options.Positive = None,
@@ -49,9 +52,6 @@ def evaluate(
     scoring: options.Scoring = None,
     baseline: options.Baselines = None,
     no_baseline: options.NoBaseline = False,
-    pca: options.Pca = None,
-    impute: options.Impute = None,
-    no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
     output: Annotated[
@@ -91,13 +91,8 @@ def evaluate(
     """
     written = _outputs(output)
     refuse_existing(written, force=force, inputs=[file])
-    from bagwise._methods.ready_made import (
-        BASELINES,
-        affordable_baselines,
-        baselines,
-        number_baselines,
-    )
-    from bagwise.cli.reading import has_chosen_order, note_width, positive_note, read_labelled
+    from bagwise._methods.ready_made import BASELINES, baselines
+    from bagwise.cli.reading import note_width, positive_note, read_labelled
     from bagwise.model_selection import compare
     from bagwise.model_selection._folds import make_folds
     from bagwise.model_selection._measures import check_scoring
@@ -110,71 +105,45 @@ def evaluate(
     check_task(task, positive)
     for name, found in chosen.items():  # wrong names and parameters are refused before reading
         make_for_task(found, settings[name], task)
-    components, filled = options.n_components(pca), options.check_impute(impute)
-    bags, known, groups = read_labelled(
+    bags, labels, groups = read_labelled(
         file,
         columns,
         positive=positive,
         group=group,
         memory_limit=memory_limit,
-        allow_nan=filled is not None,
+        allow_nan=steps.impute is not None,
     )
     if set(chosen) != {"pooled-trees"}:
-        note_width(bags, components)
-    has_sets, sparse = known.has_sets, bags.is_sparse
-    numbers = numbers_of(known, task, name=columns.label) if positive is None else None
-    if numbers is not None:
-        chosen = {name: found.for_numbers() for name, found in chosen.items()}
-    scores = check_scoring(scoring or None, label_sets=has_sets, numbers=numbers is not None)
+        note_width(bags, steps.components)
     # Scorers of scikit-learn take the label 1 for the positive one of two.
-    coded = has_chosen_order(known, positive) or (scores is not None and len(known.classes) == 2)
-    y = known.codes if coded and not has_sets else known.values
-    y = y if numbers is None else numbers
+    target = target_of(labels, task, columns, positive, coded=bool(scoring))
+    if target.is_number:
+        chosen = {name: found.for_numbers() for name, found in chosen.items()}
+    scores = check_scoring(scoring or None, label_sets=labels.has_sets, numbers=target.is_number)
     for found in chosen.values():
-        found.check_labels(label_sets=has_sets)
+        found.check_labels(label_sets=labels.has_sets)
     splits = make_folds(
-        y,
+        target.y,
         n_folds=folds,
         n_repeats=repeats,
         seed=seed,
         groups=groups,
-        numbers=numbers is not None,
+        numbers=target.is_number,
     )
     models = {
-        name: make_model(
-            found,
-            settings[name],
-            scale=not no_scale,
-            sparse=sparse,
-            pca=components,
-            impute=filled,
-        )
+        name: make_model(found, settings[name], sparse=bags.is_sparse, **steps.arguments)
         for name, found in chosen.items()
     }
-    names = affordable_baselines(bags, beside)
-    if numbers is None:
-        plain = baselines(label_sets=has_sets, sparse=sparse, names=names, impute=filled)
-    else:
-        plain = number_baselines(names, impute=filled)
-    for name, model in plain.items():
-        if name.replace(" ", "-") not in chosen:
-            models[f"baseline: {name}"] = model
+    models |= _baselines(beside, chosen, bags, target, steps, label_sets=labels.has_sets)
     with computing("Cross-validating", total=len(models) * len(splits)) as step:
-        steps = _steps(models, folds, repeats)
-
-        def after_fold() -> None:
-            if (done := next(steps)) == next(_steps(models, folds, repeats)):  # the first
-                note_features(bags)
-            step(done)
-
         comparison = compare(
             models,
             bags,
-            y,
+            target.y,
             cv=splits,
             groups=groups,
             scoring=scores,
-            after_fold=after_fold,
+            after_fold=_after_fold(step, models, folds, repeats, bags),
         )
     measure = None if scores is None else scores[0]
     differences = comparison.differences(measure)
@@ -182,26 +151,72 @@ def evaluate(
     if output is not None:
         _write(written, comparison, differences, folds, force=force)
     if json:
-        classes = known.classes.tolist() if numbers is None else None
-        facts = {"file": str(file), "bags": len(bags), "classes": classes}
-        facts |= {"task": "classification" if numbers is None else "regression"}
+        classes = None if target.is_number else target.classes
+        facts = {"file": str(file), "bags": len(bags), "classes": classes, "task": target.task}
         facts |= {"group": group, "folds": folds, "repeats": repeats, "seed": seed}
-        facts |= {"pca": components, "impute": filled, "parameters": values}
+        facts |= {"pca": steps.components, "impute": steps.impute, "parameters": values}
         facts |= {"methods": [found.summary() for found in comparison]}
         facts |= {"differences": [difference.summary() for difference in differences]}
         print_json(facts | {"warnings": warnings, "written": written})
     else:
-        which = positive_note(known) if numbers is None else ""
+        which = "" if target.is_number else positive_note(labels)
         times = f", {repeats} times" if repeats > 1 else ""
         whole = f", each {group} in one fold" if group is not None else ""
         setting = f"{len(bags)} bags{which}, {folds} folds{times}{whole}"
-        print_table(comparison.table(), title=f"{setting}: mean ± sd")
-        shown = [str(found) for found in differences if found.name not in _UNINFORMED]
-        print_lines(line.removeprefix("baseline: ") for line in shown)
+        _show(comparison, differences, setting)
     for path in written:
         note(f"Scores: {path}")
     for message in warnings:
         warning(message)
+
+
+def _baselines(
+    names: Collection[str],
+    chosen: Collection[str],
+    bags: Bags,
+    target: Target,
+    steps: options.Steps,
+    *,
+    label_sets: bool,
+) -> dict[str, Any]:
+    """The baselines that are affordable, and are not among the methods."""
+    from bagwise._methods.ready_made import affordable_baselines, baselines, number_baselines
+
+    affordable = affordable_baselines(bags, names)
+    if target.is_number:
+        plain = number_baselines(affordable, impute=steps.impute)
+    else:
+        plain = baselines(
+            label_sets=label_sets, sparse=bags.is_sparse, names=affordable, impute=steps.impute
+        )
+    return {
+        f"baseline: {name}": model
+        for name, model in plain.items()
+        if name.replace(" ", "-") not in chosen
+    }
+
+
+def _after_fold(
+    step: Callable[[str], None], models: Collection[str], folds: int, repeats: int, bags: Bags
+) -> Callable[[], None]:
+    """What follows a fold: a step of the progress bar; after the first, a note of the features."""
+    steps = _steps(models, folds, repeats)
+    first = next(_steps(models, folds, repeats))
+
+    def after_fold() -> None:
+        done = next(steps)
+        if done == first:
+            note_features(bags)
+        step(done)
+
+    return after_fold
+
+
+def _show(comparison: Comparison, differences: list[Difference], setting: str) -> None:
+    """Print the scores of each method, and its difference to the first."""
+    print_table(comparison.table(), title=f"{setting}: mean ± sd")
+    shown = [str(found) for found in differences if found.name not in _UNINFORMED]
+    print_lines(line.removeprefix("baseline: ") for line in shown)
 
 
 def _steps(models: Collection[str], folds: int, repeats: int) -> Iterator[str]:

@@ -1,12 +1,14 @@
 """``bagwise fit``: learn a model from a file of labelled bags."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from bagwise._methods import Method, find_method, make_model
 from bagwise.cli import options
 from bagwise.cli.corrections import known_labels, read_known, with_known
-from bagwise.cli.numbers import Task, check_task, make_for_task, numbers_of
+from bagwise.cli.numbers import Task, check_task, make_for_task, target_of
 from bagwise.cli.output import (
     computing,
     note,
@@ -17,11 +19,15 @@ from bagwise.cli.output import (
 )
 from bagwise.exceptions import InputError
 
+if TYPE_CHECKING:
+    from bagwise.bags import Bags
+
 
 def fit(
     file: options.File,
     output: Annotated[Path, options.output_option("MODEL", "The model, a .skops file.")],
     columns: options.Columns,
+    steps: options.Steps,
     method: options.MethodName = "auto",
     task: Task = None,
     positive: options.Positive = None,
@@ -36,11 +42,8 @@ def fit(
         int | None,
         options.option(metavar="N", min=0, help="Seed of the folds and of randomised methods."),
     ] = None,
-    pca: options.Pca = None,
-    impute: options.Impute = None,
     background: options.Background = False,
     noisy_sets: options.NoisySets = False,
-    no_scale: options.NoScale = False,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
     checkpoint: options.CheckpointFile = None,
@@ -67,16 +70,13 @@ def fit(
     """
     refuse_existing([output], force=force, inputs=[file])
 
-    from bagwise.base._pipelines import final_estimator, fit_arguments
-    from bagwise.cli.reading import has_chosen_order, note_width, positive_note, read_labelled
+    from bagwise.base._pipelines import fit_arguments
+    from bagwise.cli.reading import note_width, positive_note, read_labelled
     from bagwise.extras import import_extra
     from bagwise.persistence import save_model
-    from bagwise.persistence._fingerprints import MOST_BAGS, fingerprints
-    from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
 
     import_extra("skops.io", extra="persist")  # fail now rather than after a long fit
     chosen = find_method(method)
-    components, filled = options.n_components(pca), options.check_impute(impute)
     flags = options.annotator_parameters(chosen, background=background, noisy_sets=noisy_sets)
     values = flags | options.parse_parameters(parameters) | _drawn(chosen, folds, seed)
     settings = values if checkpoint is None else values | {"checkpoint": str(checkpoint)}
@@ -87,62 +87,82 @@ def fit(
         raise InputError(
             f"--group is for auto, which compares methods on folds: {chosen.name} needs none."
         )
-    bags, y, groups = read_labelled(
+    bags, labels, groups = read_labelled(
         file,
         columns,
         positive=positive,
         group=group,
         memory_limit=memory_limit,
         corrected=corrected,
-        allow_nan=filled is not None,
+        allow_nan=steps.impute is not None,
     )
-    chosen.check_labels(label_sets=y.has_sets)
-    numbers = numbers_of(y, task, name=columns.label) if positive is None else None
-    if numbers is not None:
-        chosen = chosen.for_numbers()
+    chosen.check_labels(label_sets=labels.has_sets)
+    target = target_of(labels, task, columns, positive)
+    chosen = chosen.for_numbers() if target.is_number else chosen
     if chosen.name != "pooled-trees":
-        note_width(bags, components)
-    model = make_model(
-        chosen, settings, scale=not no_scale, sparse=bags.is_sparse, pca=components, impute=filled
-    )
-    classes = y.classes.tolist() if numbers is None else []
-    # With --pos-label the model learns 0 and 1: it sorts its classes.
-    coded = has_chosen_order(y, positive)
-    names = range(2) if coded else y.classes.tolist()
+        note_width(bags, steps.components)
+    model = make_model(chosen, settings, sparse=bags.is_sparse, **steps.arguments)
+    names = range(2) if target.coded else labels.classes.tolist()
     known = known_labels(
-        corrected, bags, dict(zip(y.names, names, strict=True)), background=values.get("background")
+        corrected,
+        bags,
+        dict(zip(labels.names, names, strict=True)),
+        background=values.get("background"),
     )
-    targets: Any = y.codes if coded else y.values
-    if y.has_sets:
-        targets = with_known(y.tolist(), known, bags, names)
-    targets = targets if numbers is None else numbers
+    y = with_known(labels.tolist(), known, bags, names) if labels.has_sets else target.y
     with computing(f"Fitting {chosen.name} on {len(bags)} bags"):
-        model.fit(bags, targets, **fit_arguments(model, instance_labels=known, groups=groups))
+        model.fit(bags, y, **fit_arguments(model, instance_labels=known, groups=groups))
     note_features(bags)
     if checkpoint is not None:  # which is gone, and of no meaning where the model is used
         model.set_params(**{n: None for n in model.get_params() if n.endswith("checkpoint")})
     facts = {
         "method": chosen.name,
         "parameters": values,
-        "task": "classification" if numbers is None else "regression",
-        "classes": classes if coded else None,
+        "task": target.task,
+        "classes": target.classes if target.coded else None,
         "columns": {k: v for k, v in vars(columns).items() if k not in ("labels", "missing")},
-        "impute": filled,
+        "impute": steps.impute,
         "corrections": sum(label is not None for label in known or ()),
     }
-    if len(bags) <= MOST_BAGS:
-        facts["training"] = fingerprints(bags)  # so that a report recognises them
-    save_model(model, output, metadata=facts, force=force)
-    leaderboard = getattr(final_estimator(model), "leaderboard_", None)
-    if leaderboard is not None and not json:
-        print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
-    which = positive_note(y) if numbers is None else ""
+    save_model(model, output, metadata=facts | _training(bags), force=force)
+    which = "" if target.is_number else positive_note(labels)
+    if not json:
+        _show_leaderboard(model)
     note(f"{chosen.name} learned from {len(bags)} bags{which}: {output}")
     if json:
-        size = {"bags": len(bags), "instances": bags.n_instances}
-        named = {"features": bags.n_features, "feature_names": bags.feature_names}
-        facts |= {} if leaderboard is None else {"leaderboard": leaderboard}
-        print_json({"model": output, **facts, **size, **named, "classes": classes})
+        print_json({"model": output, **facts, **_summary(model, bags), "classes": target.classes})
+
+
+def _training(bags: Bags) -> dict[str, list[str]]:
+    """Marks of the bags, by which a report recognises them; none where they are too many."""
+    from bagwise.persistence._fingerprints import MOST_BAGS, fingerprints
+
+    return {"training": fingerprints(bags)} if len(bags) <= MOST_BAGS else {}
+
+
+def _show_leaderboard(model: Any) -> None:
+    """Show what each method is worth, where several were compared."""
+    from bagwise.base._pipelines import final_estimator
+    from bagwise.report._cells import LEADERBOARD_CAPTION, leaderboard_columns
+
+    leaderboard = getattr(final_estimator(model), "leaderboard_", None)
+    if leaderboard is not None:
+        print_table(leaderboard_columns(leaderboard), title=LEADERBOARD_CAPTION)
+
+
+def _summary(model: Any, bags: Bags) -> dict[str, Any]:
+    """What was learned from, and what each method is worth, for a script."""
+    from bagwise.base._pipelines import final_estimator
+
+    leaderboard = getattr(final_estimator(model), "leaderboard_", None)
+    return {
+        **_training(bags),
+        **({} if leaderboard is None else {"leaderboard": leaderboard}),
+        "bags": len(bags),
+        "instances": bags.n_instances,
+        "features": bags.n_features,
+        "feature_names": bags.feature_names,
+    }
 
 
 def _drawn(method: Method, folds: int | None, seed: int | None) -> dict[str, int]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from bagwise._methods import Method
 from bagwise._types import Floats
 from bagwise.bags import Bags
-from bagwise.cli.options import option
+from bagwise.cli.options import Columns, option
 from bagwise.cli.output import note
 from bagwise.exceptions import InputError, LabelError
 from bagwise.labels import Labels
@@ -96,6 +96,65 @@ def numbers_of(labels: Labels, task: str | None, *, name: str | None = None) -> 
     if n_values > _MANY_WHOLE:
         note(f"{column}: {n_values} numbers, taken as labels (--task regression for numbers).")
     return None
+
+
+class Target(NamedTuple):
+    """What a model learns of each bag.
+
+    Attributes
+    ----------
+    y : ndarray
+        Labels, label sets, or numbers.
+    is_number : bool
+        Whether a number per bag is predicted.
+    coded : bool
+        Whether two labels are learned as 0 and 1.
+    classes : list
+        The labels, as the file has them; none of numbers.
+    """
+
+    y: Any
+    is_number: bool
+    coded: bool
+    classes: list[Any]
+
+    @property
+    def task(self) -> str:
+        """The name of the task, as ``--task`` has it."""
+        return "regression" if self.is_number else "classification"
+
+
+def target_of(
+    labels: Labels, task: str | None, columns: Columns, positive: str | None, *, coded: bool = False
+) -> Target:
+    """What a model learns from the labels of a file.
+
+    Parameters
+    ----------
+    labels : Labels
+        What `read_labelled` returned.
+    task : str or None
+        What was given to ``--task``.
+    columns : Columns
+        Where the labels come from.
+    positive : str or None
+        What was given to ``--pos-label``.
+    coded : bool, default=False
+        Whether two labels are 0 and 1 in any case.
+
+    Returns
+    -------
+    Target
+    """
+    from bagwise.cli.reading import has_chosen_order
+
+    numbers = numbers_of(labels, task, name=columns.label) if positive is None else None
+    if numbers is not None:
+        return Target(numbers, True, False, [])
+    two = len(labels.classes) == 2 and not labels.has_sets
+    # A model sorts its classes, and takes the last of two as the positive one.
+    coded = has_chosen_order(labels, positive) or (coded and two)
+    return Target(labels.codes if coded else labels.values, False, coded, labels.classes.tolist())
 
 
 def known_numbers(labels: Labels | None) -> Floats | None:

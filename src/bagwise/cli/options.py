@@ -110,32 +110,6 @@ def parse_parameters(texts: Iterable[str] | None) -> dict[str, Any]:
     return parameters
 
 
-def check_impute(impute: str | None) -> str | None:
-    """Refuse another word than mean or median after ``--impute``."""
-    if impute not in (None, "mean", "median"):
-        raise InputError(f"--impute {impute}: expected mean or median.")
-    return impute
-
-
-def n_components(pca: str | None) -> int | str | None:
-    """Read ``--pca``: a number of components, "auto", or None where it is not given.
-
-    Parameters
-    ----------
-    pca : str or None
-        What was given to ``--pca``.
-
-    Returns
-    -------
-    int, "auto" or None
-    """
-    if pca is None or pca == "auto":
-        return pca
-    if not pca.isdecimal() or int(pca) < 1:
-        raise InputError(f"--pca {pca}: expected a number of components, such as 32, or auto.")
-    return int(pca)
-
-
 def parameters_by_method(values: Mapping[str, Any], methods: Iterable[str]) -> dict[str, Any]:
     """Give each method its parameters: ``nsk.C`` is that of one method, ``C`` that of all.
 
@@ -500,6 +474,34 @@ class Columns:
             raise InputError("missing= needs labels=: it is for bags that are not in that table.")
         if not self.separator:
             raise InputError("separator= is empty: give the text between the labels of a set.")
+
+
+@dataclass
+class Steps:
+    """The options that say what is done with instances before a method learns from them."""
+
+    pca: Pca = None
+    impute: Impute = None
+    no_scale: NoScale = False
+
+    def __post_init__(self) -> None:
+        """Refuse other words than the options know."""
+        if self.impute not in (None, "mean", "median"):
+            raise InputError(f"--impute {self.impute}: expected mean or median.")
+        if self.pca not in (None, "auto") and not (self.pca.isdecimal() and int(self.pca) > 0):
+            raise InputError(
+                f"--pca {self.pca}: expected a number of components, such as 32, or auto."
+            )
+
+    @property
+    def components(self) -> int | str | None:
+        """A number of components, "auto", or None where ``--pca`` is not given."""
+        return self.pca if self.pca is None or self.pca == "auto" else int(self.pca)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The same for `make_model` and `instance_steps`."""
+        return {"scale": not self.no_scale, "pca": self.components, "impute": self.impute}
 
 
 def _split(names: list[str] | None) -> list[str]:

@@ -17,7 +17,9 @@ from bagwise.cli.recordings import recordings
 from bagwise.exceptions import InputError
 
 if TYPE_CHECKING:
+    from bagwise.bags import Bags
     from bagwise.io.contents import Contents
+    from bagwise.review import ReviewQueue
     from bagwise.review.card import ServedMedia
 
 
@@ -107,54 +109,29 @@ def review(
     from bagwise.cli.reading import labels_for, open_model, read_for_model
     from bagwise.inspection import doubted_bags
     from bagwise.io.clips import clip_texts
-    from bagwise.review import Corrections, ReviewQueue, read_corrections, read_set_corrections
+    from bagwise.review import Corrections
     from bagwise.review.server import ReviewServer
 
     fitted, facts = open_model(model, trust)
-    named = {"image": image, "audio": audio, "text": text}
-    shown = [(kind, name) for kind, name in named.items() if name is not None]
-    if len(shown) > 1:
-        raise InputError("--image, --audio and --text exclude each other: show one of them.")
+    shown = _shown_column(image, audio, text)
     data = read_for_model(
         file,
         fitted,
         facts,
         columns,
         memory_limit=memory_limit,
-        extra_columns=[name for _, name in shown],
+        extra_columns=[] if shown is None else [shown[1]],
     )
-    folder = media_folder or file.parent
-    media = None
-    for kind, name in shown:
-        media = _served(folder, kind, data.columns[name])
-    if data.clips is not None:
-        media = _with_clips(media, data, folder)
-    if autoplay and (media is None or media.kind != "audio"):
-        raise InputError(
-            "--autoplay: there is no sound to play. Name the column with the files (--audio), or "
-            "the folder of the recordings (--media-folder)."
-        )
+    media = _media(shown, data, media_folder or file.parent, autoplay=autoplay)
     bags, known = data.bags, labels_for(fitted, data, facts)
     if known is None:
-        note("The bags have no known labels: the page offers every label.")
+        note("No label of a bag is known: every label is a choice.")
     estimator, seen = instance_model(fitted, bags)
     if seen is None:
-        raise InputError(
-            f"{model} has no probabilities of instances: review a model fitted with -m orlr."
-        )
-    decided = read_corrections(sidecar) if sidecar.exists() else []
-    changed = read_set_corrections(sidecar) if sidecar.exists() else []
+        raise InputError(f"{model} says nothing about instances: review a model of -m orlr.")
+    sets = [None] * len(bags) if known is None else known.as_sets().tolist()
     with progress(f"Annotating {bags.n_instances} instances of {len(bags)} bags"):
-        sets = [None] * len(bags) if known is None else known.as_sets().tolist()
-        queue = ReviewQueue(
-            estimator,
-            seen,
-            sets,
-            names=facts.get("classes"),
-            corrections=decided,
-            set_corrections=changed,
-            limit=limit,
-        )
+        queue = _queue(estimator, seen, sets, sidecar, names=facts.get("classes"), limit=limit)
     note_features(bags)
     doubts_sets = getattr(estimator, "missing_", 0) or getattr(estimator, "spurious_", 0)
     with Corrections(sidecar) as corrections:
@@ -177,14 +154,60 @@ def review(
     )
     following = None
     if counts["confirmed"] + counts["corrected"] + counts["label_sets"]:
-        words = ["--labels", str(columns.labels)] if columns.labels else []
         typed = {name: value for name, value in vars(columns).items() if value}
         facts["columns"] = facts.get("columns", {}) | typed
-        following = _next_command(file, model, sidecar, facts, words + _steps(fitted))
+        following = _next_command(file, model, sidecar, facts, _steps(fitted))
         note(f"next: {following}")
     if json:
         result = {"file": file, "model": model, "decisions": counts}
         print_json(result | {"written": [sidecar], "next": following})
+
+
+def _shown_column(image: str | None, audio: str | None, text: str | None) -> tuple[str, str] | None:
+    """What is shown of an instance, and the column that holds it; None where nothing is named."""
+    named = {"image": image, "audio": audio, "text": text}
+    shown = [(kind, name) for kind, name in named.items() if name is not None]
+    if len(shown) > 1:
+        raise InputError("--image, --audio and --text exclude each other: show one of them.")
+    return shown[0] if shown else None
+
+
+def _media(
+    shown: tuple[str, str] | None, data: Contents, folder: Path, *, autoplay: bool
+) -> ServedMedia | None:
+    """The images, sounds or texts of the instances: those of a column, or clips of recordings."""
+    media = None if shown is None else _served(folder, shown[0], data.columns[shown[1]])
+    if data.clips is not None:
+        media = _with_clips(media, data, folder)
+    if autoplay and (media is None or media.kind != "audio"):
+        raise InputError(
+            "--autoplay: there is no sound to play. Name the column with the files (--audio), or "
+            "the folder of the recordings (--media-folder)."
+        )
+    return media
+
+
+def _queue(
+    estimator: Any,
+    bags: Bags,
+    sets: list[Any],
+    sidecar: Path,
+    *,
+    names: list[Any] | None,
+    limit: int | None,
+) -> ReviewQueue:
+    """The instances in the order of review, with the decisions that were made before."""
+    from bagwise.review import ReviewQueue, read_corrections, read_set_corrections
+
+    return ReviewQueue(
+        estimator,
+        bags,
+        sets,
+        names=names,
+        corrections=read_corrections(sidecar) if sidecar.exists() else [],
+        set_corrections=read_set_corrections(sidecar) if sidecar.exists() else [],
+        limit=limit,
+    )
 
 
 def _arguments(
@@ -314,11 +337,11 @@ def _next_command(
     file: Path, model: Path, sidecar: Path, facts: Mapping[str, Any], options: list[str]
 ) -> str:
     words = ["bagwise", "fit", str(file), "-m", str(facts.get("method", "orlr")), *options]
-    roles = ("bag", "label", "label_set", "id_column", "merge", "features", "exclude", "keep")
-    for name in (*roles, "separator"):
+    roles = ("bag", "label", "label_set", "labels", "missing", "id_column", "merge", "features")
+    for name in (*roles, "exclude", "keep", "separator"):
         value = facts.get("columns", {}).get(name)
         if value and value != ";":  # the default separator
-            joined = ",".join(value) if isinstance(value, list) else value
+            joined = ",".join(value) if isinstance(value, list) else str(value)
             words += [f"--{name.replace('_', '-')}", joined]
     if facts.get("impute"):
         words += ["--impute", str(facts["impute"])]
