@@ -62,6 +62,15 @@ QUERIES = {
     "resume": "scale-checkpoints",
     "survival": "limits",
     "torchmil": "comparison",
+    "hyperparameter tuning": "data glossary",
+    "PyTorch": "classify glossary",
+    "sklearn": "data glossary",
+    "tumor": "pathology glossary",
+    "RDKit": "chemistry",
+    "scaffold split": "chemistry gallery/plot_conformers",
+    "overlapping calls": "annotation",
+    "cite": "project",
+    "license": "project",
 }  # the pages that answer
 FIRST = 3
 
