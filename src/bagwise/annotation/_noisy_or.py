@@ -92,6 +92,10 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     from all instances of the bags that do not. A label that all bags carry has no such instances:
     its weights are 0, and every instance shows it.
 
+    Label sets are assumed to be right, and labels of single instances cannot be given:
+    :class:`bagwise.annotation.ORedLogisticRegression` has `missing`, `spurious` and
+    `instance_labels`.
+
     The likelihood is not concave. The fit begins at W = 0: with the linear kernel nothing is
     random. An evaluation takes one product of instances and weights, and a pass over the scores.
 
