@@ -14,7 +14,7 @@ from bagwise.bags import Bags
 from bagwise.base import BagEstimator
 from bagwise.base._fitted_state import FittedState, Model, Number
 from bagwise.base._kernel_bags import kernel_product, nystroem_of_bags, width_of
-from bagwise.base._parameters import COUNT, NOT_NEGATIVE
+from bagwise.base._parameters import COUNT, NOT_NEGATIVE, POSITIVE
 from bagwise.engines import memory_of_parts, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.solvers.annotation.orlr_parts import BLOCK
@@ -23,6 +23,7 @@ LINEAR_REG, KERNEL_REG = 1.0, 0.02  # reg="auto"
 KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
     "reg": [StrOptions({"auto"}), NOT_NEGATIVE],
     "kernel": [StrOptions({"linear", "rbf"}), callable],
+    "gamma": [StrOptions({"half_scale", "scale", "auto"}), POSITIVE],
     "n_components": [COUNT],
     "select": ["boolean"],
 }

@@ -50,7 +50,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     {annotator_reg}
     {annotator_kernel}
     {annotator_components}
-    {gamma}
+    {annotator_gamma}
     {select}
     fit_intercept : bool, default=True
         Whether to fit b.

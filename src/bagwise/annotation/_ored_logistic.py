@@ -82,7 +82,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     {annotator_reg}
     {annotator_kernel}
     {annotator_components}
-    {gamma}
+    {annotator_gamma}
     {select}
     missing : float or "learn", default=0.0
         Probability that the label of an instance is not reported in the label set of its bag.
@@ -199,7 +199,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     _: KW_ONLY
     kernel: Any = "linear"
     n_components: int = 300
-    gamma: float | str = "scale"
+    gamma: float | str = "half_scale"
     select: bool = False
     missing: float | str = 0.0
     spurious: float | str = 0.0

@@ -30,8 +30,8 @@ def width_of(gamma: str | float, bags: Bags) -> float:
 
     Parameters
     ----------
-    gamma : {"scale", "auto"} or float
-        The parameter of the estimator.
+    gamma : {"half_scale", "scale", "auto"} or float
+        The parameter of the estimator; "half_scale" is half of "scale".
     bags : Bags
         The training bags.
 
@@ -39,6 +39,8 @@ def width_of(gamma: str | float, bags: Bags) -> float:
     -------
     float
     """
+    if gamma == "half_scale":
+        return 0.5 * width_of("scale", bags)
     return by_place(bags, partial(kernel_width, gamma), partial(_width_elsewhere, gamma))
 
 

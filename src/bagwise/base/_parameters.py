@@ -63,6 +63,11 @@ DESCRIPTIONS = {
         "Number of landmarks, instances drawn at random, and so of Nystroem features. Not used by\n"
         "the linear kernel.",
     ),
+    "annotator_gamma": (
+        '{"half_scale", "scale", "auto"} or float',
+        'Kernel width; "half_scale" is ``0.5 / (n_features * variance)``, "scale" twice that, and\n'
+        '"auto" ``1 / n_features``.',
+    ),
     "annotator_kernel": (
         '{"linear", "rbf"} or callable',
         'The kernel, or a function of two vectors. All but "linear" are approximated by Nystroem\n'
@@ -134,6 +139,7 @@ DESCRIPTIONS = {
 # A parameter that means something else elsewhere: key of the description -> name.
 NAMES = {
     "annotator_components": "n_components",
+    "annotator_gamma": "gamma",
     "annotator_kernel": "kernel",
     "annotator_reg": "reg",
     "rows": "X",
