@@ -10,16 +10,17 @@ and shows which methods it misleads.
 # %%
 # The data
 # --------
-# Bags of 10 points are drawn from N(0, 1). A bag is positive if it contains a point of the concept
-# (orange, below). In training, each *negative* bag also contains a decoy (grey). After the move,
-# the decoys are in the positive bags. The concept still decides, so predictions must not change.
+# Bags of 12 points with two features, most of them from N(0, 1). A bag is positive if it contains a
+# point of the concept, at (5, 0). In training, each *negative* bag contains a decoy at (-6, 0).
+# After the move, the decoys are in the positive bags. The concept still decides, so the predictions
+# must not change.
 import numpy as np
 
 from bagwise import Bags
 
 
 def draw(n_bags, decoy_in, seed):
-    """Draw bags of two features; the last point of a bag is the decoy or background."""
+    """Draw bags: ten background points, the concept or background, the decoy or background."""
     rng = np.random.default_rng(seed)
     y = np.arange(n_bags) % 2
     points = rng.normal(size=(n_bags, 12, 2))

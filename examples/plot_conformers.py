@@ -33,7 +33,7 @@ print(f"pKi from {pki.min():.1f} to {pki.max():.1f}")
 # Molecules of one scaffold stay in one fold (``groups``); otherwise similar molecules would be in
 # the training part and results would look too good. ``SetKernelRegressor`` compares all conformers
 # of two molecules. ``BagStatistics`` describes a molecule by the mean, the extremes and the spread
-# of each descriptor, for any regressor of scikit-learn or XGBoost. ``evaluate`` takes both.
+# of each descriptor, for any regressor of scikit-learn or XGBoost. ``compare`` takes both.
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler

@@ -69,8 +69,8 @@ print(f"accuracy of the statistics in new bags: {found:.2f}")
 # %%
 # The picture
 # -----------
-# What a model needs beside the file does not grow with the number of features times instances.
-# `Large data <../scale-disk.html>`_ lists it for each model: a file of 20 GB was fitted in 0.7 GB.
+# None of these steps copies the instances into memory. `Larger than memory <../scale-disk.html>`_
+# lists what each model needs beside the file, and what was measured with a file of 20 GB.
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(7, 2.2), layout="constrained")
