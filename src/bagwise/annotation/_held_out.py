@@ -21,7 +21,7 @@ from bagwise.solvers.annotation.orlr import FIRST_RATES, RATE_RANGE, first_rates
 
 # Candidates of `select`, as multiples of gamma and reg; of equally good ones the first.
 WIDTHS = (1.0, 0.5, 2.0)
-PENALTIES = (1.0, 3.0, 1 / 3)
+PENALTIES = (1.0, 2.0, 0.5)
 N_FOLDS = 3
 SELECTING_TOL = 1e-3  # differences between settings are larger than what later iterations change
 MISSING_TOL = 1e-4

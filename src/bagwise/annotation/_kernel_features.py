@@ -19,7 +19,7 @@ from bagwise.engines import memory_of_parts, to_numpy
 from bagwise.engines.arrays import product
 from bagwise.solvers.annotation.orlr_parts import BLOCK
 
-LINEAR_REG, KERNEL_REG = 1.0, 0.02  # reg="auto"
+LINEAR_REG = 1.0  # reg="auto"
 KERNEL_CONSTRAINTS: dict[str, list[Any]] = {
     "reg": [StrOptions({"auto"}), NOT_NEGATIVE],
     "kernel": [StrOptions({"linear", "rbf"}), callable],
@@ -32,6 +32,8 @@ VECTORS = 30  # of the size of W: iterates, gradients and the memory of L-BFGS
 
 class KernelFeaturesMixin(BagEstimator):
     """The setting of the kernel, and scores from its features."""
+
+    _kernel_reg = 0.02  # reg="auto" of kernels other than the linear one
 
     reg: float | str
     kernel: Any
@@ -50,7 +52,7 @@ class KernelFeaturesMixin(BagEstimator):
         """The penalty and the features of the kernel: given, selected, or those of the last fit."""
         reg = self.reg
         if isinstance(reg, str):
-            reg = LINEAR_REG if self.kernel == "linear" else KERNEL_REG
+            reg = LINEAR_REG if self.kernel == "linear" else self._kernel_reg
         if warm and self.kernel != "linear":
             return reg, self.nystroem_
         rng = check_random_state(self.random_state)

@@ -184,6 +184,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
     """
 
     _runs_elsewhere = ("cluster", "device")
+    _kernel_reg = 0.01
 
     _parameter_constraints = {
         **KERNEL_CONSTRAINTS,

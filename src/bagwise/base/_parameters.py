@@ -76,8 +76,8 @@ DESCRIPTIONS = {
     "annotator_reg": (
         'float or "auto"',
         "Lambda, against the sum over bags. The intercept is not penalised. With 0 there may be\n"
-        'no maximum. "auto" is 1 for the linear kernel and 0.02 for others, whose features are\n'
-        "shorter than 1.",
+        'no maximum. "auto" is 1 for the linear kernel. For others, whose features are shorter\n'
+        "than 1, it is 0.01 in ORedLogisticRegression and 0.02 in NoisyOrLogisticRegression.",
     ),
     "X": ("Bags or anything accepted as bags", "The bags."),
     "checkpoint": (
@@ -123,7 +123,7 @@ DESCRIPTIONS = {
         "bool",
         'Choose `reg`, and the width of "rbf", by the likelihood of held-out bags (three folds of\n'
         "bags; no label of an instance is needed): `gamma` times 1/2, 1 or 2, then `reg` times\n"
-        "1/3, 1 or 3. A setting that is clearly worse on the first folds is not tried on the\n"
+        "1/2, 1 or 2. A setting that is clearly worse on the first folds is not tried on the\n"
         "others. Takes three to five times as long as one fit.",
     ),
     "threshold": (
