@@ -50,8 +50,8 @@ def annotate(
         Path | None,
         options.option(
             metavar="FILE",
-            help="Also write tasks for Label Studio, .json, least certain first, and the labelling "
-            "interface beside it, .xml.",
+            help="Also write tasks for Label Studio, .json, least certain first, and the "
+            "labelling interface, .xml.",
         ),
     ] = None,
     image: options.Image = None,
@@ -61,11 +61,13 @@ def annotate(
         str,
         options.option(
             metavar="TEXT",
-            help="What Label Studio needs before the names of images or sounds, such as "
+            help="Prefix of the names of images or sounds for Label Studio, such as "
             "/data/local-files/?d=.",
         ),
     ] = "",
-    review: Annotated[int, typer.Option(metavar="N", help="Show the N least certain.", min=0)] = 10,
+    review: Annotated[
+        int, typer.Option(metavar="N", help="Print the N least certain instances.", min=0)
+    ] = 10,
     parameters: options.Parameters = None,
     memory_limit: options.MemoryLimit = None,
     corrections: options.Corrections = None,

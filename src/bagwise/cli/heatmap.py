@@ -36,9 +36,9 @@ def heatmap(
         str | None,
         options.option(
             metavar="METHOD",
-            help="What the value of a patch is: score, single, one_removed or sampled. By default "
-            "score if the model's own scores make the score of a slide, else sampled, for large "
-            "slides single.",
+            help="Value of a patch: score, single, one_removed or sampled. By default score if "
+            "the score of a slide is pooled from scores of patches; otherwise sampled, or single "
+            "for large slides.",
         ),
     ] = None,
     top: Annotated[
@@ -52,16 +52,16 @@ def heatmap(
         float | None,
         options.option(
             metavar="N",
-            help="Edge of a patch, in pixels of the full resolution; as stored in the file, or the "
-            "distance of the grid, by default.",
+            help="Edge of a patch, in pixels of the full resolution; by default as stored in the "
+            "file, or the spacing of the grid.",
         ),
     ] = None,
     thumbnails: Annotated[
         Path | None,
         options.option(
             metavar="FOLDER",
-            help="Draw the maps over pictures of the slides, which have their names: "
-            "slide_08.jpg or .png.",
+            help="Draw the maps over pictures of the slides; a picture has the name of its "
+            "slide, such as slide_08.jpg or .png.",
         ),
     ] = None,
     downsample: Annotated[
