@@ -5,18 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from bagwise import compiled
 from bagwise._types import Array, Bools, Floats
-from bagwise._validation import check_length
 from bagwise.bags import Bags
-from bagwise.base._pipelines import instance_model
-from bagwise.exceptions import InputError, LabelError
-from bagwise.inspection import instance_attributions
+from bagwise.exceptions import InputError
 from bagwise.model_selection import HeldOut
 from bagwise.model_selection._measures import number_measures
 from bagwise.report._charts import scatter
 from bagwise.report._page import Section, SideBySide, Table
-from bagwise.report._subject import CONTRIBUTIONS, MOST_SCORED, N_SUBSETS, Subject
+from bagwise.report._subject import Subject
 
 MOST_ERRORS = 15  # bags that are listed
 
@@ -24,76 +20,6 @@ _OPTIMISTIC = (
     "these errors are optimistic: they are measured on the training data. Use bags it was not "
     "fitted on, or cross-validate (bagwise report --folds 5; held_out= in Python)."
 )
-
-
-def look_into_numbers(model: Any, bags: Bags, y: Any) -> Subject:
-    """Compute all that a page shows about a regressor.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted regressor of bags.
-    bags : Bags
-        The bags.
-    y : array-like of shape (n_bags,) or None
-        Their numbers, NaN or None where they are not known.
-
-    Returns
-    -------
-    Subject
-    """
-    estimator, transformed = instance_model(model, bags)
-    subject = Subject(model, estimator, bags, transformed, [])
-    subject.predicted_numbers = np.asarray(model.predict(bags), dtype=np.float64)
-    subject.scores, subject.score_name = subject.predicted_numbers, "prediction"
-    subject.true_numbers = _true_numbers(y, bags)
-    scores = subject.call("score_instances") if transformed is not None else None
-    if scores is not None:
-        subject.instance_scores = scores
-        subject.explanation = (
-            "The prediction of a bag is the mean of the scores of its instances. The key instance "
-            "has the highest."
-        )
-    else:
-        _attribute(subject)
-    if subject.instance_scores is not None:
-        rows = bags.offsets[:-1] + compiled.segments.argmax(subject.instance_scores, bags.offsets)
-        subject.keys = dict.fromkeys(rows.tolist(), "key instance")
-    return subject
-
-
-def _true_numbers(y: Any, bags: Bags) -> Floats | None:
-    if y is None:
-        return None
-    values = getattr(y, "tolist", lambda: list(y))()
-    check_length(values, bags)
-    try:
-        numbers = np.array([np.nan if v is None else float(v) for v in values])
-    except (TypeError, ValueError) as error:
-        raise LabelError(f"y holds values that are not numbers: {error}.") from error
-    return numbers if np.isfinite(numbers).any() else None
-
-
-def _attribute(subject: Subject) -> None:
-    """The contributions of the instances, as far as affordable."""
-    sizes = subject.bags.sizes.astype(float)
-    costs = {"sampled": sizes.sum() * N_SUBSETS / 2, "one_removed": (sizes**2).sum()}
-    method = next((name for name in CONTRIBUTIONS if costs[name] <= MOST_SCORED), None)
-    if method is None:
-        subject.explanation = (
-            f"Contributions of the instances are left out: the model would have to score "
-            f"{min(costs.values()):,.0f} instances, and the limit is {MOST_SCORED:,}."
-        )
-        return
-    subject.instance_scores = instance_attributions(
-        subject.model, subject.bags, method=method, n_samples=N_SUBSETS, random_state=0
-    )
-    subject.instance_score_name = "contribution"
-    what = CONTRIBUTIONS[method].replace("score", "prediction")
-    subject.explanation = (
-        f"The contribution of an instance to the prediction is {what}. The key instance has the "
-        "largest."
-    )
 
 
 def target_section(subject: Subject) -> Section | None:

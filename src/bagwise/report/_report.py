@@ -14,7 +14,6 @@ from bagwise._files import replacing
 from bagwise._types import Array, Ints
 from bagwise._validation import check_bags
 from bagwise.bags import offsets_of
-from bagwise.base._pipelines import predicts_numbers
 from bagwise.exceptions import InputError
 from bagwise.labels import Labels
 from bagwise.model_selection import HeldOut
@@ -26,7 +25,6 @@ from bagwise.report._model_sections import annotation_section, model_section, ro
 from bagwise.report._numbers import (
     as_numbers,
     errors_of,
-    look_into_numbers,
     number_section,
     target_section,
 )
@@ -114,11 +112,7 @@ class Report:
         seen = None if self.seen is None else np.asarray(self.seen, dtype=bool)
         if seen is not None and seen.shape != (len(bags),):
             raise InputError(f"seen has shape {seen.shape} for {len(bags)} bags: give one each.")
-        numbers = predicts_numbers(self.model)
-        if numbers:
-            subject = look_into_numbers(self.model, bags, self.y)
-        else:
-            subject = look_into(self.model, bags, self.y, self.classes)
+        subject = look_into(self.model, bags, self.y, self.classes)
         name, unit = type(subject.estimator).__name__, subject.unit
         maps = place_maps(subject, self.coords, self.patch_size)
         found = [

@@ -1,7 +1,7 @@
 """What a report is about: a model, bags, their labels, and all that the model predicts for them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,12 +9,17 @@ import numpy as np
 from sklearn.base import is_clusterer
 
 from bagwise import compiled
-from bagwise._types import Array
-from bagwise._validation import check_known_labels
+from bagwise._types import Array, Floats
+from bagwise._validation import check_known_labels, check_length
 from bagwise.bags import Bags
 from bagwise.base import RowEstimator
-from bagwise.base._pipelines import final_estimator, instance_model, last_step
-from bagwise.exceptions import InputError
+from bagwise.base._pipelines import (
+    final_estimator,
+    instance_model,
+    last_step,
+    predicts_numbers,
+)
+from bagwise.exceptions import InputError, LabelError
 from bagwise.inspection import instance_attributions
 from bagwise.inspection._tables import keys_of_sets
 from bagwise.labels import Labels
@@ -35,11 +40,94 @@ N_SUBSETS = 50  # of a bag
 MOST_SCORED = 300_000  # instances that a model scores for the contributions on a page
 
 
-@dataclass
-class Subject:
+@dataclass(frozen=True, kw_only=True)
+class _Fitted:
+    model: Any
+    estimator: Any
+    bags: Bags
+    transformed: Bags | None
+    names: list[str]
+    known: Labels | None = None
+
+    @property
+    def works_on_rows(self) -> bool:
+        """Whether the model takes plain rows, not bags."""
+        return isinstance(self.estimator, RowEstimator)
+
+    @property
+    def is_clusterer(self) -> bool:
+        """Whether it finds groups."""
+        return bool(is_clusterer(self.estimator))
+
+    @property
+    def classes(self) -> list[Any]:
+        """The classes of the model, as plain values; none where it has none."""
+        return _classes_of(self.estimator)
+
+    @property
+    def unit(self) -> str:
+        """What the model is about: "bag" or "row"."""
+        return "row" if self.works_on_rows and (self.bags.sizes == 1).all() else "bag"
+
+    def labels(self, predicted: Any, kind: str = "partial") -> Labels:
+        """Predictions of the model, or of one fitted anew, as labels; other labels are unknown.
+
+        The classes are those of the model, then further labels of the bags. Among instances the
+        background, where the model has one, is the last class.
+        """
+        values, classes, names = np.asarray(predicted), self.classes, list(self.names)
+        if values.ndim == 2:
+            indicator = np.where(values < 0, -1, values > 0)
+            return Labels("sets", classes, indicator=indicator, names=names)
+        if kind == "partial" and self.known is not None:
+            classes, names = self.known.classes.tolist(), self.known.names
+        background = getattr(self.estimator, "background_label_", None)
+        if kind == "instances" and background is not None:
+            classes = [*classes, background]
+            names.append(background if isinstance(background, str) else "background")
+        position = {label: k for k, label in enumerate(classes)}
+        codes = [position.get(label, -1) for label in values.tolist()]
+        return Labels(kind, classes, codes, names=names)
+
+    def call(self, method: str) -> Array | None:
+        """Call a method of the model on the bags, or on their rows; None where it has none."""
+        caller, X = self.estimator, self.transformed
+        if X is None:
+            caller, X = self.model, self.bags
+        if not hasattr(caller, method):
+            return None
+        return np.asarray(getattr(caller, method)(X.instances if self.works_on_rows else X))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfBags:
+    predicted: Labels | None = None
+    true_numbers: Array | None = None
+    predicted_numbers: Array | None = None
+    raw_scores: Array | None = None
+    raw_proba: Array | None = None
+    scores: Array | None = None
+    score_name: str = "score"
+    certainty: Array | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfInstances:
+    instance_scores: Array | None = None
+    instance_score_name: str = "score"
+    instance_labels: Labels | None = None
+    instance_heading: str = "on its own"
+    instance_proba: Array | None = None
+    posterior: Array | None = None
+    keys: dict[int, str] = field(default_factory=dict)
+    explanation: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject(_OfInstances, _OfBags, _Fitted):
     """A model, bags, and its predictions for them, in one form for every kind of model.
 
-    What a model does not predict is None.
+    `look_into` makes it. What a model does not predict is None.
 
     Attributes
     ----------
@@ -79,83 +167,10 @@ class Subject:
         How instances are ordered, which is the key, and how they make the score of their bag.
     """
 
-    model: Any
-    estimator: Any
-    bags: Bags
-    transformed: Bags | None
-    names: list[str]
-    known: Labels | None = None
-    predicted: Labels | None = None
-    true_numbers: Array | None = None
-    predicted_numbers: Array | None = None
-    raw_scores: Array | None = None
-    raw_proba: Array | None = None
-    scores: Array | None = None
-    score_name: str = "score"
-    certainty: Array | None = None
-    instance_scores: Array | None = None
-    instance_score_name: str = "score"
-    instance_labels: Labels | None = None
-    instance_heading: str = "on its own"
-    instance_proba: Array | None = None
-    posterior: Array | None = None
-    keys: dict[int, str] = field(default_factory=dict)
-    explanation: str = ""
-
-    @property
-    def works_on_rows(self) -> bool:
-        """Whether the model takes plain rows, not bags."""
-        return isinstance(self.estimator, RowEstimator)
-
-    @property
-    def is_clusterer(self) -> bool:
-        """Whether it finds groups."""
-        return bool(is_clusterer(self.estimator))
-
-    @property
-    def classes(self) -> list[Any]:
-        """The classes of the model, as plain values; none where it has none."""
-        found = getattr(self.estimator, "classes_", None)
-        return [] if found is None else np.asarray(found).tolist()
-
-    @property
-    def unit(self) -> str:
-        """What the model is about: "bag" or "row"."""
-        return "row" if self.works_on_rows and (self.bags.sizes == 1).all() else "bag"
-
     @cached_property
     def bag_names(self) -> list[str]:
         """The names of the bags."""
         return [str(name) for name in self.bags.names.tolist()]
-
-    def labels(self, predicted: Any, kind: str = "partial") -> Labels:
-        """Predictions of the model, or of one fitted anew, as labels; other labels are unknown.
-
-        The classes are those of the model, then further labels of the bags. Among instances the
-        background, where the model has one, is the last class.
-        """
-        values, classes, names = np.asarray(predicted), self.classes, list(self.names)
-        if values.ndim == 2:
-            indicator = np.where(values < 0, -1, values > 0)
-            return Labels("sets", classes, indicator=indicator, names=names)
-        if kind == "partial" and self.known is not None:
-            classes, names = self.known.classes.tolist(), self.known.names
-        background = getattr(self.estimator, "background_label_", None)
-        if kind == "instances" and background is not None:
-            classes = [*classes, background]
-            names.append(background if isinstance(background, str) else "background")
-        position = {label: k for k, label in enumerate(classes)}
-        codes = [position.get(label, -1) for label in values.tolist()]
-        return Labels(kind, classes, codes, names=names)
-
-    def call(self, method: str) -> Array | None:
-        """Call a method of the model on the bags, or on their rows; None where it has none."""
-        caller, X = self.estimator, self.transformed
-        if X is None:
-            caller, X = self.model, self.bags
-        if not hasattr(caller, method):
-            return None
-        return np.asarray(getattr(caller, method)(X.instances if self.works_on_rows else X))
 
 
 def look_into(model: Any, bags: Bags, y: Any, classes: Sequence[Any] | None) -> Subject:
@@ -167,8 +182,9 @@ def look_into(model: Any, bags: Bags, y: Any, classes: Sequence[Any] | None) -> 
         Any fitted estimator.
     bags : Bags
         The bags.
-    y : labels or None
-        What is known of them; it helps an annotator.
+    y : labels, numbers or None
+        What is known of them; it helps an annotator. For a regressor their numbers, NaN or None
+        where they are not known.
     classes : sequence or None
         Names to show instead of the values of ``classes_``.
 
@@ -176,6 +192,26 @@ def look_into(model: Any, bags: Bags, y: Any, classes: Sequence[Any] | None) -> 
     -------
     Subject
     """
+    of_bags, of_instances = _OfBags(), _OfInstances()
+    if predicts_numbers(model):
+        estimator, transformed = instance_model(model, bags)
+        fitted = _Fitted(
+            model=model, estimator=estimator, bags=bags, transformed=transformed, names=[]
+        )
+        of_bags, of_instances = _numbers_of_bags(fitted, y), _parts_of_numbers(fitted)
+    else:
+        fitted = _with_classes(model, bags, y, classes)
+        if fitted.is_clusterer:
+            of_instances = _clusters(fitted)
+        elif hasattr(fitted.estimator, "predict"):
+            of_bags = _predicted_bags(fitted)
+            of_instances = _predicted_instances(fitted, of_bags.predicted)
+        elif fitted.transformed is not None and hasattr(fitted.estimator, "predict_instances"):
+            of_instances = _assigned(fitted, fitted.transformed)
+    return Subject(**vars(fitted), **vars(of_bags), **vars(of_instances))
+
+
+def _with_classes(model: Any, bags: Bags, y: Any, classes: Sequence[Any] | None) -> _Fitted:
     last = final_estimator(model)
     if isinstance(last, RowEstimator):
         if not is_clusterer(last) and (bags.sizes != 1).any():
@@ -187,44 +223,46 @@ def look_into(model: Any, bags: Bags, y: Any, classes: Sequence[Any] | None) -> 
         transformed: Bags | None = bags.with_instances(rows)
     else:
         estimator, transformed = instance_model(model, bags)
-    subject = Subject(model, estimator, bags, transformed, [])
-    subject.names = [str(label) for label in (subject.classes if classes is None else classes)]
-    if len(subject.names) != len(subject.classes):
+    own = _classes_of(estimator)
+    names = [str(label) for label in (own if classes is None else classes)]
+    if len(names) != len(own):
         raise InputError(
-            f"classes has {len(subject.names)} names, and the model knows {len(subject.classes)} "
-            "classes: give one name each."
+            f"classes has {len(names)} names, and the model knows {len(own)} classes: give one "
+            "name each."
         )
-    subject.known = check_known_labels(y, bags, classes=subject.classes, names=subject.names)
-    if subject.is_clusterer:
-        _find_clusters(subject)
-    elif hasattr(estimator, "predict"):
-        _predict_bags(subject)
-        if transformed is not None and not subject.works_on_rows:
-            _predict_instances(subject, transformed)
-        if _needs_contributions(subject):
-            _attribute(subject)
-        if subject.known is not None and transformed is not None and hasattr(estimator, "annotate"):
-            _annotate(subject, subject.known)
-    elif transformed is not None and hasattr(estimator, "predict_instances"):
-        _assign(subject, transformed)
-    return subject
+    known = check_known_labels(y, bags, classes=own, names=names)
+    return _Fitted(
+        model=model,
+        estimator=estimator,
+        bags=bags,
+        transformed=transformed,
+        names=names,
+        known=known,
+    )
 
 
-def _predict_bags(subject: Subject) -> None:
-    subject.predicted = predicted = subject.labels(subject.call("predict"))
-    subject.raw_scores = raw = subject.call("decision_function")
-    subject.raw_proba = subject.call("predict_proba")
+def _classes_of(estimator: Any) -> list[Any]:
+    found = getattr(estimator, "classes_", None)
+    return [] if found is None else np.asarray(found).tolist()
+
+
+def _predicted_bags(fitted: _Fitted) -> _OfBags:
+    predicted = fitted.labels(fitted.call("predict"))
+    raw, proba = fitted.call("decision_function"), fitted.call("predict_proba")
+    found = _OfBags(predicted=predicted, raw_scores=raw, raw_proba=proba)
     if predicted.has_sets:
-        subject.certainty = None if raw is None else np.abs(raw).min(axis=1)
-    elif raw is None:
-        subject.certainty = None if subject.raw_proba is None else _lead(subject.raw_proba)
-    elif raw.ndim == 1:
-        subject.scores, subject.certainty = raw, np.abs(raw)
-        if len(subject.names) > 1:
-            subject.score_name = f"score for “{subject.names[1]}”"
-    else:
-        subject.scores, subject.certainty = of_labels(raw, predicted), _lead(raw)
-        subject.score_name = "score of that class"
+        return replace(found, certainty=None if raw is None else np.abs(raw).min(axis=1))
+    if raw is None:
+        return replace(found, certainty=None if proba is None else _lead(proba))
+    if raw.ndim == 1:
+        name = f"score for “{fitted.names[1]}”" if len(fitted.names) > 1 else "score"
+        return replace(found, scores=raw, certainty=np.abs(raw), score_name=name)
+    return replace(
+        found,
+        scores=of_labels(raw, predicted),
+        certainty=_lead(raw),
+        score_name="score of that class",
+    )
 
 
 def _lead(values: Array) -> Array:
@@ -240,137 +278,183 @@ def of_labels(values: Array, labels: Labels) -> Array:
     return values[np.arange(len(values)), labels.codes]
 
 
-def _predict_instances(subject: Subject, bags: Bags) -> None:
-    scores, predicted = subject.call("score_instances"), subject.predicted
+def _predicted_instances(fitted: _Fitted, predicted: Labels | None) -> _OfInstances:
+    """By the scores of the model; by contributions where it has none that make the bag's score."""
     assert predicted is not None
-    if scores is not None:
-        if scores.ndim == 1:
-            column = getattr(subject.estimator, "_positive_column", 1)
-            positive = subject.names[-1 if column else 0]
-            subject.instance_scores = scores if column else -scores  # of the positive class
-            subject.instance_score_name = f"score for “{positive}”"
-            subject.explanation = (
-                f"Scores are for “{positive}”, the positive label, for which one instance is "
-                "enough. The key instance has the highest score, whatever the label of the bag."
-            )
-        elif not predicted.has_sets:
-            subject.instance_scores = of_labels(scores, predicted[bags.bag_index])
-            subject.instance_score_name = "score for the predicted class"
-            subject.explanation = "The key instance has the highest score for that class."
-        else:
-            carried = predicted.indicator[bags.bag_index] > 0
-            carried |= ~carried.any(axis=1, keepdims=True)  # no label predicted: the best of all
-            own = scores[:, : carried.shape[1]]
-            subject.instance_scores = np.where(carried, own, -np.inf).max(axis=1)
-            subject.instance_score_name = "best score for a predicted label"
-            subject.explanation = "A key instance has the highest score for a predicted label."
-        pooling = getattr(subject.estimator, "instance_pooling", None)
-        if pooling in _POOLINGS:
-            subject.explanation += f" The score of a bag is {_POOLINGS[pooling]}."
-        named = subject.call("predict_instances")
-        if named is not None:
-            subject.instance_labels = subject.labels(named, "instances")
-            proba = subject.call("predict_proba_instances")
-            if proba is not None and proba.ndim == 2:
-                subject.instance_proba = of_labels(proba, subject.instance_labels)
-    if hasattr(subject.estimator, "key_instances"):
-        subject.keys = _keys(subject, predicted, bags)
+    found, bags = _OfInstances(), fitted.transformed
+    if bags is not None and not fitted.works_on_rows:
+        scores, explanation = fitted.call("score_instances"), ""
+        labels = proba = None
+        name = found.instance_score_name
+        if scores is not None:
+            scores, name, explanation = _ordering(fitted, predicted, bags, scores)
+            named = fitted.call("predict_instances")
+            if named is not None:
+                labels = fitted.labels(named, "instances")
+                proba = fitted.call("predict_proba_instances")
+                proba = of_labels(proba, labels) if proba is not None and proba.ndim == 2 else None
+        found = _OfInstances(
+            instance_scores=scores,
+            instance_score_name=name,
+            explanation=explanation,
+            instance_labels=labels,
+            instance_proba=proba,
+            keys=_keys(fitted, predicted, bags),
+        )
+    if _needs_contributions(fitted, found):
+        found = _contributions(fitted, predicted, found)
+    if fitted.known is not None and bags is not None and hasattr(fitted.estimator, "annotate"):
+        found = _annotated(fitted, fitted.known, bags, found)
+    return found
 
 
-def _needs_contributions(subject: Subject) -> bool:
+def _ordering(
+    fitted: _Fitted, predicted: Labels, bags: Bags, scores: Array
+) -> tuple[Array, str, str]:
+    """The score by which instances are ordered, its name, and what it means."""
+    if scores.ndim == 1:
+        column = getattr(fitted.estimator, "_positive_column", 1)
+        positive = fitted.names[-1 if column else 0]
+        own = scores if column else -scores  # of the positive class
+        name = f"score for “{positive}”"
+        explanation = (
+            f"Scores are for “{positive}”, the positive label, for which one instance is "
+            "enough. The key instance has the highest score, whatever the label of the bag."
+        )
+    elif not predicted.has_sets:
+        own = of_labels(scores, predicted[bags.bag_index])
+        name = "score for the predicted class"
+        explanation = "The key instance has the highest score for that class."
+    else:
+        own = _best_carried(scores, predicted, bags)
+        name = "best score for a predicted label"
+        explanation = "A key instance has the highest score for a predicted label."
+    pooling = getattr(fitted.estimator, "instance_pooling", None)
+    if pooling in _POOLINGS:
+        explanation += f" The score of a bag is {_POOLINGS[pooling]}."
+    return own, name, explanation
+
+
+def _best_carried(values: Array, predicted: Labels, bags: Bags) -> Array:
+    """The largest value of each instance among the labels predicted for its bag."""
+    carried = predicted.indicator[bags.bag_index] > 0
+    carried |= ~carried.any(axis=1, keepdims=True)  # no label predicted: the best of all
+    return np.where(carried, values[:, : carried.shape[1]], -np.inf).max(axis=1)
+
+
+def _needs_contributions(fitted: _Fitted, found: _OfInstances) -> bool:
     """Whether the model says neither how instances make the score of their bag, nor which decides.
 
     The scores of instances by an ensemble do not pool to the score of the bag.
     """
-    scores_bags = any(hasattr(subject.model, m) for m in ("decision_function", "predict_proba"))
-    if not scores_bags or subject.works_on_rows:
+    scores_bags = any(hasattr(fitted.model, m) for m in ("decision_function", "predict_proba"))
+    if not scores_bags or fitted.works_on_rows:
         return False
-    if subject.instance_scores is None:
-        return not subject.keys
-    return getattr(subject.estimator, "instance_pooling", None) is None
+    if found.instance_scores is None:
+        return not found.keys
+    return getattr(fitted.estimator, "instance_pooling", None) is None
 
 
-def _attribute(subject: Subject) -> None:
+def _contributions(fitted: _Fitted, predicted: Labels, found: _OfInstances) -> _OfInstances:
     """Order the instances by their contributions to the score of the bag, as far as affordable."""
-    model, bags, predicted = subject.model, subject.bags, subject.predicted
-    sizes = bags.sizes.astype(float)
+    bags, (values, method, reason) = fitted.bags, _affordable_contributions(fitted)
+    if values is None:
+        return replace(found, explanation=f"{found.explanation} {reason}")
+    if values.ndim == 1:
+        column = getattr(fitted.estimator, "_positive_column", 1)
+        values = values if column else -values
+        of_class = f"“{fitted.names[-1 if column else 0]}”" if fitted.names else "positive class"
+    elif predicted.has_sets:
+        values, of_class = _best_carried(values, predicted, bags), "a predicted label"
+    else:
+        values, of_class = of_labels(values, predicted[bags.bag_index]), "the predicted class"
+    return replace(
+        found,
+        instance_scores=values,
+        instance_score_name=f"contribution to {of_class}",
+        explanation=(
+            "The score of an instance is its contribution to the score of the bag for "
+            f"{of_class}: {CONTRIBUTIONS[method]}. The key instance has the largest contribution."
+        ),
+        keys=_highest(values, bags),
+    )
+
+
+def _affordable_contributions(fitted: _Fitted) -> tuple[Array | None, str, str]:
+    """Contributions by the best method that is affordable, and its name; or why there are none."""
+    sizes = fitted.bags.sizes.astype(float)
     costs = {"sampled": sizes.sum() * N_SUBSETS / 2, "one_removed": (sizes**2).sum()}
     method = next((name for name in CONTRIBUTIONS if costs[name] <= MOST_SCORED), None)
     if method is None:
-        subject.explanation += (
-            f" Contributions of the instances are left out: the model would have to score "
+        reason = (
+            f"Contributions of the instances are left out: the model would have to score "
             f"{min(costs.values()):,.0f} instances, and the limit is {MOST_SCORED:,}."
         )
-        return
-    found = instance_attributions(model, bags, method=method, n_samples=N_SUBSETS, random_state=0)
-    assert predicted is not None
-    if found.ndim == 1:
-        column = getattr(subject.estimator, "_positive_column", 1)
-        found = found if column else -found
-        of_class = f"“{subject.names[-1 if column else 0]}”" if subject.names else "positive class"
-    elif predicted.has_sets:
-        carried = predicted.indicator[bags.bag_index] > 0
-        carried |= ~carried.any(axis=1, keepdims=True)
-        found, of_class = np.where(carried, found, -np.inf).max(axis=1), "a predicted label"
-    else:
-        found, of_class = of_labels(found, predicted[bags.bag_index]), "the predicted class"
-    subject.instance_scores = found
-    subject.instance_score_name = f"contribution to {of_class}"
-    subject.explanation = (
-        f"The score of an instance is its contribution to the score of the bag for {of_class}: "
-        f"{CONTRIBUTIONS[method]}. The key instance has the largest contribution."
+        return None, "", reason
+    values = instance_attributions(
+        fitted.model, fitted.bags, method=method, n_samples=N_SUBSETS, random_state=0
     )
-    rows = bags.offsets[:-1] + compiled.segments.argmax(found, bags.offsets)
-    subject.keys = dict.fromkeys(rows.tolist(), "key instance")
+    return values, method, ""
 
 
-def _keys(subject: Subject, predicted: Labels, bags: Bags) -> dict[int, str]:
+def _highest(values: Array, bags: Bags) -> dict[int, str]:
+    rows = bags.offsets[:-1] + compiled.segments.argmax(values, bags.offsets)
+    return dict.fromkeys(rows.tolist(), "key instance")
+
+
+def _keys(fitted: _Fitted, predicted: Labels, bags: Bags) -> dict[int, str]:
+    if not hasattr(fitted.estimator, "key_instances"):
+        return {}
     first = bags.offsets[:-1]
     if not predicted.has_sets:
-        rows = first + subject.estimator.key_instances(bags)
+        rows = first + fitted.estimator.key_instances(bags)
         return dict.fromkeys(rows.tolist(), "key instance")
     found: dict[int, list[str]] = {}
-    for k, holders, rows in keys_of_sets(subject.estimator, bags, predicted.indicator):
+    for k, holders, rows in keys_of_sets(fitted.estimator, bags, predicted.indicator):
         for row in (first[holders] + rows).tolist():
-            found.setdefault(row, []).append(subject.names[k])
+            found.setdefault(row, []).append(fitted.names[k])
     return {row: f"key for {', '.join(names)}" for row, names in sorted(found.items())}
 
 
-def _annotate(subject: Subject, known: Labels) -> None:
+def _annotated(fitted: _Fitted, known: Labels, bags: Bags, found: _OfInstances) -> _OfInstances:
     """Name the instances given the label sets of their bags, which is more than their scores."""
-    own = subject.classes
+    own, estimator = fitted.classes, fitted.estimator
     rows = known.indicator[:, : len(own)] == 1
     # A set without any class of the model carries no information for it.
     given = [{own[k] for k in np.flatnonzero(row)} or None for row in rows]
-    bags, estimator = subject.transformed, subject.estimator
-    subject.instance_labels = subject.labels(estimator.annotate(bags, given), "instances")
-    subject.instance_heading = "label given the bag's"
-    subject.instance_proba = None
+    labels = fitted.labels(estimator.annotate(bags, given), "instances")
+    posterior = None
     if hasattr(estimator, "annotate_proba"):
-        subject.posterior = np.asarray(estimator.annotate_proba(bags, given))
-        subject.instance_proba = of_labels(subject.posterior, subject.instance_labels)
+        posterior = np.asarray(estimator.annotate_proba(bags, given))
+    return replace(
+        found,
+        instance_labels=labels,
+        instance_heading="label given the bag's",
+        posterior=posterior,
+        instance_proba=None if posterior is None else of_labels(posterior, labels),
+    )
 
 
-def _find_clusters(subject: Subject) -> None:
-    estimator, bags = subject.estimator, subject.transformed
+def _clusters(fitted: _Fitted) -> _OfInstances:
+    estimator, bags = fitted.estimator, fitted.transformed
     if bags is None:
         raise InputError(f"{type(estimator).__name__} clusters rows, not the instances of bags.")
-    fitted = getattr(estimator, "labels_", None)
-    found = subject.call("predict_instances")
-    found = subject.call("predict") if found is None else found
-    found = fitted if found is None else found
+    learned = getattr(estimator, "labels_", None)
+    found = fitted.call("predict_instances")
+    found = fitted.call("predict") if found is None else found
+    found = learned if found is None else found
     if found is None or len(found) != bags.n_instances:
         raise InputError(
             f"{type(estimator).__name__} knows only the rows it was fitted on: give those."
         )
-    if are_those_of_fit(fitted, found):
-        found = fitted
+    if are_those_of_fit(learned, found):
+        found = learned
     assert found is not None
     n_clusters = max(int(found.max()) + 1, int(getattr(estimator, "n_clusters", 0) or 0))
     named = getattr(estimator, "cluster_classes_", None)
     names = [str(k) if named is None else f"{k} ({named[k]})" for k in range(n_clusters)]
-    subject.instance_labels = Labels("instances", range(n_clusters), found, names=names)
-    subject.instance_heading = "cluster"
+    labels = Labels("instances", range(n_clusters), found, names=names)
+    return _OfInstances(instance_labels=labels, instance_heading="cluster")
 
 
 def are_those_of_fit(fitted: Any, found: Array) -> bool:
@@ -383,21 +467,68 @@ def are_those_of_fit(fitted: Any, found: Array) -> bool:
     )
 
 
-def _assign(subject: Subject, bags: Bags) -> None:
+def _assigned(fitted: _Fitted, bags: Bags) -> _OfInstances:
     """Assign instances to labels: as in the fit, where they are its instances; else the nearest."""
-    learner = subject.estimator
-    found = subject.labels(subject.call("predict_instances"), "instances")
-    subject.instance_labels, subject.instance_heading = found, "nearest label"
+    learner = fitted.estimator
+    found = fitted.labels(fitted.call("predict_instances"), "instances")
+    nearest = _OfInstances(instance_labels=found, instance_heading="nearest label")
     assigned = getattr(learner, "assignments_", None)
     if assigned is None or len(assigned) != len(found) or not hasattr(learner, "centroids_"):
-        return
-    if (assigned >= 0).any():
-        # The assigned instances have the fitted centroids where they are those of the fit.
-        label = int(learner.category_sizes_.argmax())
-        rows = bags.instances[np.flatnonzero(assigned == label)]
-        centre = np.asarray(learner._features(rows).mean(axis=0)).ravel()
-        if np.allclose(centre, learner.centroids_[label], rtol=1e-3, atol=1e-6):
-            subject.instance_labels = Labels(
-                "instances", found.classes, assigned, names=found.names
-            )
-            subject.instance_heading = "assigned label"
+        return nearest
+    if not (assigned >= 0).any():
+        return nearest
+    # The assigned instances have the fitted centroids where they are those of the fit.
+    label = int(learner.category_sizes_.argmax())
+    rows = bags.instances[np.flatnonzero(assigned == label)]
+    centre = np.asarray(learner._features(rows).mean(axis=0)).ravel()
+    if not np.allclose(centre, learner.centroids_[label], rtol=1e-3, atol=1e-6):
+        return nearest
+    labels = Labels("instances", found.classes, assigned, names=found.names)
+    return _OfInstances(instance_labels=labels, instance_heading="assigned label")
+
+
+def _numbers_of_bags(fitted: _Fitted, y: Any) -> _OfBags:
+    predicted = np.asarray(fitted.model.predict(fitted.bags), dtype=np.float64)
+    return _OfBags(
+        true_numbers=_true_numbers(y, fitted.bags),
+        predicted_numbers=predicted,
+        scores=predicted,
+        score_name="prediction",
+    )
+
+
+def _true_numbers(y: Any, bags: Bags) -> Floats | None:
+    if y is None:
+        return None
+    values = getattr(y, "tolist", lambda: list(y))()
+    check_length(values, bags)
+    try:
+        numbers = np.array([np.nan if v is None else float(v) for v in values])
+    except (TypeError, ValueError) as error:
+        raise LabelError(f"y holds values that are not numbers: {error}.") from error
+    return numbers if np.isfinite(numbers).any() else None
+
+
+def _parts_of_numbers(fitted: _Fitted) -> _OfInstances:
+    """What the instances of a bag add to its number: scores of the model, or contributions."""
+    values = fitted.call("score_instances") if fitted.transformed is not None else None
+    name, reason = "score", ""
+    explanation = (
+        "The prediction of a bag is the mean of the scores of its instances. The key instance "
+        "has the highest."
+    )
+    if values is None:
+        values, method, reason = _affordable_contributions(fitted)
+        if values is None:
+            return _OfInstances(explanation=reason)
+        name, what = "contribution", CONTRIBUTIONS[method].replace("score", "prediction")
+        explanation = (
+            f"The contribution of an instance to the prediction is {what}. The key instance has "
+            "the largest."
+        )
+    return _OfInstances(
+        instance_scores=values,
+        instance_score_name=name,
+        explanation=explanation,
+        keys=_highest(values, fitted.bags),
+    )
