@@ -46,7 +46,9 @@ def heatmap(
     ] = 10,
     coords: Annotated[
         str | None,
-        options.column("Two columns with the place of a row, for tables without `coords`.", "X,Y"),
+        options.column(
+            "Two columns with the position of each row, for tables without `coords`.", "X,Y"
+        ),
     ] = None,
     patch_size: Annotated[
         float | None,
