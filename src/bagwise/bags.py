@@ -208,8 +208,7 @@ class Bags:
         frame : data frame
             One row per instance.
         bag : str
-            The column that says which bag a row belongs to.
-        features : sequence of str, default=None
+            The column with the bag of each row. features : sequence of str, default=None
             The feature columns. By default all columns but `bag`, without ids (``patch_id``,
             ``index``) and the times of clips (``start``, ``end``), which are recognised by their
             names and values and left out with a warning. Leave the label column out: a label among
@@ -474,9 +473,9 @@ class Bags:
         return other
 
     def merge(self, by: ArrayLike) -> Bags:
-        """Join bags that belong together into one: the slides of a patient, the parts of a text.
+        """Merge bags that belong together, such as the slides of a patient.
 
-        Joined bags are in the order of their first part; parts and instances keep their order.
+        Merged bags are in the order of their first part; parts and instances keep their order.
 
         Parameters
         ----------
@@ -542,10 +541,10 @@ class Bags:
         return on_device(self, device, dtype)
 
     def distribute(self, client: Any, *, npartitions: int | None = None) -> Bags:
-        """Hand the bags out to the workers of a Dask cluster; models then work there.
+        """Distribute the bags over the workers of a Dask cluster; models then work there.
 
-        Whole bags stay together. Instances of a memory-mapped file are read by the workers
-        themselves where they see the file; others travel once.
+        Whole bags stay together. Workers read the instances of a memory-mapped file themselves if
+        they can access it; other data are sent once.
 
         Parameters
         ----------

@@ -206,7 +206,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         return self
 
     def predict_instance_sets(self, X: Any, *, threshold: float = THRESHOLD) -> Ints:
-        """Predict all labels of each instance, its bag unseen.
+        """Predict all labels of each instance, without the label set of its bag.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class NoisyOrLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         return super().annotate(X, label_sets)
 
     def annotate_proba(self, X: Any, label_sets: Any) -> Array:
-        """Probability that an instance shows a label, given the label set of its bag.
+        """Probability of each label for each instance, given the label set of its bag.
 
         Parameters
         ----------

@@ -304,7 +304,7 @@ class ORedLogisticRegression(AnnotatorMixin, KernelFeaturesMixin):
         return self
 
     def predict_instances(self, X: Any, *, background_above: float | None = None) -> Array:
-        """Predict the class of each instance, its bag unseen (inductive, Eq. 15).
+        """Predict the class of each instance, without the label set of its bag (inductive, Eq. 15).
 
         Parameters
         ----------

@@ -47,7 +47,7 @@ class OneVsRestSVM(OneVsRestMixin, KernelMachine):
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn one machine (two classes) or one per class.
+        """Fit one SVM (two classes) or one per class.
 
         Parameters
         ----------

@@ -160,7 +160,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
 
     @fit_method
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn one machine (two classes) or one per class.
+        """Fit one SVM (two classes) or one per class.
 
         Parameters
         ----------

@@ -269,7 +269,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         self.null_share_, self.absent_share_ = model.null_share, model.absent_share
 
     def annotate(self, X: Any, label_sets: Any) -> Array:
-        """Name each instance by the most probable label, given the label set of its bag.
+        """Return the most probable label of each instance, given the label set of its bag.
 
         Parameters
         ----------
@@ -326,7 +326,7 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
         )
 
     def predict_instances(self, X: Any) -> Array:
-        """Name each instance by its most probable label, the label set of its bag unseen.
+        """Predict the label of each instance, without the label set of its bag.
 
         Labels of many training instances are more probable before an instance is seen.
 
