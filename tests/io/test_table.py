@@ -448,3 +448,19 @@ def test_groups_are_read_from_the_table_of_labels():
     contents = read_contents(bags, request)
     assert contents.groups.tolist() == ["y", "x"]
     assert contents.labels.values.tolist() == [0, 1]
+
+
+def test_groups_and_merges_are_read_from_the_file_where_the_labels_have_none():
+    bags = pd.DataFrame(
+        {"slide": ["s1", "s2", "s3"], "site": ["x", "y", "x"], "red": [0.1, 0.2, 0.3]}
+    )
+    labels = pd.DataFrame({"slide": ["s2", "s1", "s3"], "grade": [1, 0, 0]})
+    request = Request(bag="slide", label="grade", labels=labels)
+    contents = read_contents(bags, replace(request, group="site"))
+    assert contents.groups.tolist() == ["x", "y", "x"]
+    assert contents.labels.values.tolist() == [0, 1, 0]
+    merged = read_contents(bags, replace(request, merge="site"))
+    assert merged.bags.names.tolist() == ["x", "y"]
+    assert merged.bags.instances.ravel().tolist() == [0.1, 0.3, 0.2]
+    with pytest.raises(InputError, match="there is no column 'centre'"):
+        read_contents(bags, replace(request, group="centre"))

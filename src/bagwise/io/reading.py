@@ -234,8 +234,8 @@ def read_contents(source: Any, request: Request) -> Contents:
         raise InputError(f"missing={request.missing!r}: expected one of {', '.join(_MISSING)}.")
     if isinstance(request.labels, str | os.PathLike) and not Path(request.labels).exists():
         raise DataNotFoundError(f"no file {os.fspath(request.labels)!r} (asked for with labels=).")
-    if request.labels is not None:  # these columns are in another table
-        inside = replace(request, label=None, label_set=None, group=None, merge=None)
+    if request.labels is not None:
+        inside = _without_labels(source, request)
     if isinstance(source, str | os.PathLike):
         contents = _read_file(Path(source), inside, workspace)
     else:
@@ -251,6 +251,35 @@ def read_contents(source: Any, request: Request) -> Contents:
     warn_of_near_duplicates(contents)
     workspace.keep()
     return contents
+
+
+def _without_labels(source: Any, request: Request) -> Request:
+    """What to read from the file itself: groups, and what is merged, unless `labels` has them."""
+    beside: list[str] = []
+    is_file = isinstance(source, str | os.PathLike)
+    if not is_file or format_of(Path(source), request.format) in TABLES:
+        beside = _names_in(request.labels)
+    else:
+        beside = [name for name in (request.group, request.merge) if name is not None]
+    return replace(
+        request,
+        label=None,
+        label_set=None,
+        group=None if request.group in beside else request.group,
+        merge=None if request.merge in beside else request.merge,
+    )
+
+
+def _names_in(labels: Any) -> list[str]:
+    """The columns of the table `labels`; none of a dict."""
+    if isinstance(labels, Mapping):
+        return []
+    if not isinstance(labels, str | os.PathLike):
+        return open_frame(labels).names
+    path = Path(labels)
+    with format_errors(path):
+        format = format_of(path, None)
+        return open_table(path, format, Request()).names if format in TABLES else []
 
 
 def suspicion(names: Sequence[str]) -> str:
@@ -484,6 +513,11 @@ def _tabled_labels(
     others = [name for name in request.keep if name not in contents.columns]
     for other in others:
         require_column(table, other, " to keep")
+    request = replace(  # what the file has is read already
+        request,
+        group=request.group if contents.groups is None else None,
+        merge=request.merge if contents.wholes is None else None,
+    )
     for name, role in ((request.group, "group"), (request.merge, "merge")):
         if name is not None:
             require_column(table, name, f" (asked for with {role}=)")
