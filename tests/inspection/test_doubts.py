@@ -86,6 +86,9 @@ def test_planted_errors_come_first():
     rows = zip(table["bag"].tolist(), table["label"].tolist(), table["error"].tolist(), strict=True)
     assert set(itertools.islice(rows, 12)) == {(int(b), c, kind) for b, c, kind in planted}
     assert (np.diff(table["doubt"]) <= 0).all()
+    doubts = wrong_labels(model[-1], model[:-1].transform(bags), written)
+    expected = 1 - np.prod(1 - doubts, axis=1)  # some label is wrong
+    np.testing.assert_allclose(table["doubt"], expected[table["bag"].astype(int)], atol=1e-9)
     assert len(table["bag"]) == 79  # nothing is known of the last
 
 

@@ -14,10 +14,11 @@ from bagwise.inspection._tables import Columns
 
 
 def doubted_bags(model: Any, X: Any, label_sets: Any) -> Columns:
-    """List bags by the probability that a label of their set is wrong, most doubted first.
+    """List bags by the probability that their label set is wrong, most doubted first.
 
     A label of the set is *spurious* where no instance has it; a label outside the set is *missing*
-    where some instance has it. Both probabilities are given the features and the whole set.
+    where some instance has it. Both probabilities are given the features and the whole set. The
+    probability that a set has an error counts those of all labels, as if they were independent.
 
     Parameters
     ----------
@@ -31,8 +32,8 @@ def doubted_bags(model: Any, X: Any, label_sets: Any) -> Columns:
     Returns
     -------
     dict of str to ndarray
-        A row per bag: ``bag``; ``doubt``, the probability; ``label``, the one most likely to be
-        wrong; ``error``, "missing" or "spurious".
+        A row per bag: ``bag``; ``doubt``, the probability that its set is wrong; ``label``, the one
+        most likely to be wrong; ``error``, "missing" or "spurious".
 
     Raises
     ------
@@ -65,13 +66,14 @@ def doubted_bags(model: Any, X: Any, label_sets: Any) -> Columns:
     sets = check_label_sets(label_sets, seen, classes=estimator.classes_).indicator
     doubts = wrong_labels(estimator, seen, sets)
     label = doubts.argmax(axis=1)
-    doubt = doubts[np.arange(len(seen)), label]
-    order = np.argsort(-doubt, kind="stable")
+    with np.errstate(divide="ignore"):
+        log_right = np.log1p(-np.minimum(doubts, 1.0)).sum(axis=1)
+    order = np.argsort(log_right, kind="stable")
     order = order[(sets[order] >= 0).all(axis=1)]
     listed = sets[np.arange(len(seen)), label] == 1
     return {
         "bag": bags.names[order],
-        "doubt": doubt[order],
+        "doubt": -np.expm1(log_right[order]),
         "label": estimator.classes_[label[order]],
         "error": np.where(listed, "spurious", "missing")[order],
     }
