@@ -353,7 +353,10 @@ def test_contributions_have_a_limit(bags, y, monkeypatch):
     model = make_pipeline(BagDissimilarity(), SVC(kernel="linear")).fit(bags, y)
     monkeypatch.setattr(_subject, "MOST_SCORED", 116)
     html = Report(model, bags, y).to_html()
-    assert "for “yes”: the score minus the score without the instance." in text_of(html)
+    assert (
+        "the score minus the score without the instance (attribution method “one_removed”)"
+        in text_of(html)
+    )
     found = instance_attributions(model, bags, method="one_removed")
     assert max(payload(html)["instances"]["score"]) == pytest.approx(found.max(), rel=1e-3)
     monkeypatch.setattr(_subject, "MOST_SCORED", 115)
@@ -557,7 +560,8 @@ def test_an_ensemble_shows_what_its_methods_are_worth():
     data = make_bags(n_bags=24, random_state=0)
     model = AutoBagClassifier(candidates=["nsk", "mind"], cv=2, random_state=0)
     page = Report(model.fit(data.bags, data.y), data.bags, data.y).to_html()
-    assert "weights in the ensemble" in page
+    headings = re.findall(r"<h2.*?>(.*?)</h2>", page)
+    assert headings == ["The data", "Evaluation", "Leaderboard", "All bags", "The model"]
     assert all(f">{name}<" in page for name in ("ensemble", "nsk", "mind"))
     # Scores of its instances do not pool to the score of the bag.
     assert payload(page)["heads"]["score"] == "contribution to “1”"

@@ -244,7 +244,9 @@ class EmbeddedMedia:
         if self.files or self._too_much or self._uncut:
             self.note = f"Images and sounds are shown for the first {per_bag} instances of a bag."
         if self._too_much:
-            self.note += f" {self._too_much} files exceed the size limit and are shown by name."
+            self.note += (
+                f" {self._too_much} files exceed the size limit of the page and are shown by name."
+            )
         if self._uncut:
             self.note += (
                 f" {self._uncut} clips are shown by name: only WAV files can be cut into clips."

@@ -43,11 +43,33 @@ def model_section(subject: Subject, facts: Mapping[str, Any]) -> Section:
         )
     ]
     for _, step in steps_of(subject.model):
-        if hasattr(step, "leaderboard_"):
-            parts.append(Table(leaderboard_columns(step.leaderboard_), LEADERBOARD_CAPTION))
         if (drawing := _training_curve(step)) is not None:
             parts.append(drawing)
     return Section("The model", *parts)
+
+
+def leaderboard_section(subject: Subject) -> Section | None:
+    """Show what each method of an automatic choice was worth.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model.
+
+    Returns
+    -------
+    Section or None
+    """
+    boards = [getattr(step, "leaderboard_", None) for _, step in steps_of(subject.model)]
+    tables = [Table(leaderboard_columns(b), LEADERBOARD_CAPTION) for b in boards if b is not None]
+    if not tables:
+        return None
+    return Section(
+        "Leaderboard",
+        "The methods that the automatic choice tried, best first. Their scores are from its "
+        "cross-validation of the training bags. Predictions combine the methods with a weight.",
+        *tables,
+    )
 
 
 def steps_of(model: Any) -> list[tuple[str, Any]]:

@@ -21,7 +21,12 @@ from bagwise.report._data_section import data_section
 from bagwise.report._evaluation import evaluation_section
 from bagwise.report._map_sections import cluster_section, space_section
 from bagwise.report._media import EmbeddedMedia, Media
-from bagwise.report._model_sections import annotation_section, model_section, row_section
+from bagwise.report._model_sections import (
+    annotation_section,
+    leaderboard_section,
+    model_section,
+    row_section,
+)
 from bagwise.report._numbers import (
     as_numbers,
     errors_of,
@@ -120,6 +125,7 @@ class Report:
             target_section(subject),
             evaluation_section(subject, self.held_out, seen),
             number_section(subject, self.held_out, seen),
+            leaderboard_section(subject),
             _explorer_section(subject, self.media, self.held_out, *maps),
             annotation_section(subject),
             row_section(subject),

@@ -374,7 +374,8 @@ def _contributions(fitted: _Fitted, predicted: Labels, found: _OfInstances) -> _
         instance_score_name=f"contribution to {of_class}",
         explanation=(
             "The score of an instance is its contribution to the score of the bag for "
-            f"{of_class}: {CONTRIBUTIONS[method]}. The key instance has the largest contribution."
+            f"{of_class}: {CONTRIBUTIONS[method]} (attribution method “{method}”). The key "
+            "instance has the largest contribution."
         ),
         keys=_highest(values, bags),
     )
@@ -523,8 +524,8 @@ def _parts_of_numbers(fitted: _Fitted) -> _OfInstances:
             return _OfInstances(explanation=reason)
         name, what = "contribution", CONTRIBUTIONS[method].replace("score", "prediction")
         explanation = (
-            f"The contribution of an instance to the prediction is {what}. The key instance has "
-            "the largest."
+            f"The contribution of an instance to the prediction is {what} (attribution method "
+            f"“{method}”). The key instance has the largest."
         )
     return _OfInstances(
         instance_scores=values,
