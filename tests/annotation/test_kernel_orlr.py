@@ -9,7 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from bagwise import Bags, _memory
 from bagwise.annotation import NoisyOrLogisticRegression, ORedLogisticRegression
-from bagwise.annotation._held_out import N_FOLDS, PENALTIES, WIDTHS, Candidate, best_of
+from bagwise.annotation._held_out import N_COMPARED, N_FOLDS, PENALTIES, WIDTHS, Candidate, best_of
 from bagwise.exceptions import InputError
 
 
@@ -126,7 +126,7 @@ def slow_selection(model, bags, sets, gamma, reg):
             features = bags.with_instances(
                 nystroem.fit(bags.instances[rows]).transform(bags.instances)
             )
-        for fold in range(N_FOLDS):
+        for fold in range(N_COMPARED):
             inside, outside = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             fitted = type(model)(reg, tol=1e-6).fit(features[inside], sets[inside])
             total += fitted.log_likelihood(features[outside], sets[outside]).sum()
@@ -172,13 +172,13 @@ class Recorded:
 
 
 def test_clearly_worse_settings_are_dropped_after_the_first_fold(rng):
-    base = rng.normal(size=(3, 20))
+    base = rng.normal(size=(N_COMPARED, 20))
     close = base + rng.normal(size=base.shape)
     close += (1.0 - close.sum() + base.sum()) / base.size  # better by 1 in all, within the noise
     values = [base, base - 5.0, close, close.copy()]
     candidates = [Candidate(Recorded(each), None, 1.0) for each in values]
     assert best_of(candidates) is candidates[2]  # the first of two that are equal
-    assert [candidate.folds.n_fits for candidate in candidates] == [3, 1, 3, 3]
+    assert [candidate.folds.n_fits for candidate in candidates] == [2, 1, 2, 2]
 
 
 def test_selection_with_labels_that_are_rare_and_few_bags():

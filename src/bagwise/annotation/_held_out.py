@@ -23,7 +23,8 @@ from bagwise.solvers.annotation.orlr import FIRST_RATES, RATE_RANGE, first_rates
 WIDTHS = (1.0, 0.5, 2.0)
 PENALTIES = (1.0, 2.0, 0.5)
 N_FOLDS = 3
-SELECTING_TOL = 1e-3  # differences between settings are larger than what later iterations change
+N_COMPARED = 2  # folds that settings are compared on, at most
+SELECTING_TOL = 2e-3  # differences between settings are larger than what later iterations change
 MISSING_TOL = 1e-4
 MISSING_STEPS, NEGLIGIBLE = 6, 0.01  # of EM for the rate of missing labels, and where it ends
 
@@ -160,8 +161,8 @@ class Candidate:
 def best_of(candidates: list[Candidate]) -> Candidate:
     """The candidate under which held-out bags are most likely; of equally good ones the first.
 
-    The folds are looked at one after the other. A candidate that is behind the best by more than
-    the standard error of the difference, over bags, is not looked at again.
+    A candidate that is behind the best on the first fold by more than the standard error of the
+    difference, over bags, is not looked at again. The others are compared on both folds.
 
     Parameters
     ----------
@@ -172,7 +173,7 @@ def best_of(candidates: list[Candidate]) -> Candidate:
     -------
     Candidate
     """
-    for n_folds in range(1, candidates[0].folds.n_folds + 1):
+    for n_folds in range(1, min(N_COMPARED, candidates[0].folds.n_folds) + 1):
         best = max(candidates, key=lambda candidate: float(candidate.value(n_folds).sum()))
         lead = best.value(n_folds)
         candidates = [

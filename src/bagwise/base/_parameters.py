@@ -121,10 +121,10 @@ DESCRIPTIONS = {
     "rows": ("array-like or CSR of shape (n_rows, n_features)", "The rows."),
     "select": (
         "bool",
-        'Choose `reg`, and the width of "rbf", by the likelihood of held-out bags (three folds of\n'
-        "bags; no label of an instance is needed): `gamma` times 1/2, 1 or 2, then `reg` times\n"
-        "1/2, 1 or 2. A setting that is clearly worse on the first folds is not tried on the\n"
-        "others. Takes three to five times as long as one fit.",
+        'Choose `reg`, and the width of "rbf", by the likelihood of held-out bags (two of three\n'
+        "folds; no label of an instance is needed): `gamma` times 1/2, 1 or 2, then `reg` times\n"
+        "1/2, 1 or 2. A setting that is clearly worse on the first fold is not tried on the\n"
+        "second. Takes three to five times as long as one fit.",
     ),
     "threshold": (
         '{"auto", "zero", "training", "out_of_fold"}',
