@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from textwrap import wrap
 from unicodedata import normalize
 
 from docutils import nodes
@@ -96,6 +97,20 @@ def link_names(app, doctree):
             link += code
 
 
+def wrap_commands(app, doctree):
+    """Continue long commands on the next line, so that they are read whole."""
+    for block in doctree.findall(nodes.literal_block):
+        if block.get("language") != "console":
+            continue
+        lines = block.astext().splitlines()
+        for i, line in enumerate(lines):
+            if line.startswith("$ ") and not set(line) & set("\"'#"):
+                parts = wrap(line, 88, break_long_words=False, break_on_hyphens=False)
+                lines[i] = " \\\n      ".join(parts)
+        block.rawsource = "\n".join(lines)
+        block.children = [nodes.Text(block.rawsource)]
+
+
 class IndexGlossary(SphinxTransform):
     """Enter the terms of the glossary, and their synonyms, into the index for the search."""
 
@@ -126,4 +141,5 @@ def write_formula(translator, node):
 def setup(app):
     app.add_transform(IndexGlossary)
     app.connect("doctree-read", link_names)
+    app.connect("doctree-read", wrap_commands)
     app.add_html_math_renderer("mathml", (write_formula, None), (write_formula, None))

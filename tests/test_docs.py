@@ -83,6 +83,12 @@ def test_links_lead_somewhere(page):
         assert not anchor or anchor in slugs(file), target
 
 
+def test_no_line_of_text_is_lost_as_a_comment():
+    """Sphinx leaves out lines that begin with a per cent sign."""
+    pages = [*PAGES, *ROOT.glob("examples/users/*/README.md")]
+    assert [p.name for p in pages if re.search(r"^%", p.read_text(), flags=re.MULTILINE)] == []
+
+
 def test_every_page_is_in_one_list_of_contents():
     listed = []
     for page in DOCS.glob("*.md"):
