@@ -1,9 +1,9 @@
 """Build what is released and check it: ``python tests/release.py FOLDER``. Run it by `make dist`.
 
 Builds the sdist, and the wheel from it; builds both again from the unpacked sdist and compares the
-bytes; runs ``twine check --strict``; looks into both; installs the wheel into fresh environments,
-without extras and with each of them, and lets it fit, predict and do what the extra is for. Without
-extras, what needs one has to name its pip command.
+bytes; runs ``twine check --strict``; looks into both; installs the wheel into a fresh environment,
+without extras and then with each of them alone, and lets it fit, predict and do what the extra is
+for. Without extras, what needs one has to name its pip command.
 """
 
 import argparse
@@ -75,7 +75,7 @@ def main():
         default=extras,
         choices=list(PROJECT["optional-dependencies"]),
         metavar="NAME",
-        help=f"extras to install, each into its own environment; all but {LARGE} by default",
+        help=f"extras to install, one at a time; all but {LARGE} by default",
     )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="release-") as folder:
@@ -89,9 +89,13 @@ def main():
         with step("check the descriptions and look into the files"):
             run([tools, "-m", "twine", "check", "--strict", *built], place)
             look_into(*built)
-        for extra in ["", *options.extras]:
-            with step(f"install {f'bagwise[{extra}]' if extra else 'bagwise without extras'}"):
-                try_out(built[1], extra, place / "desk")
+        desk = place / "desk"
+        desk.mkdir()
+        with step("install bagwise without extras"):
+            python = install(built[1], desk)
+        for extra in options.extras:
+            with step(f"install bagwise[{extra}]"):
+                try_out(python, built[1], extra, desk)
         options.folder.mkdir(parents=True, exist_ok=True)
         for file in built:
             shutil.copy(file, options.folder)
@@ -185,32 +189,37 @@ def look_into(sdist, wheel):
     print(f"{wheel.name}: {len(inside)} files, {wheel.stat().st_size / 1e6:.1f} MB")
 
 
-def try_out(wheel, extra, desk):
-    """Install the wheel into an environment of its own, and use it in an empty folder."""
-    desk.mkdir()
-    wanted = f"bagwise[{extra}] @ {wheel.as_uri()}" if extra else wheel
-    python = environment(desk / "environment", [wanted])
-    run([python, "-m", "pip", "check", "--disable-pip-version-check"], desk)
+def install(wheel, desk):
+    """An environment with the wheel alone; what needs an extra names its command there."""
+    python = environment(desk / "environment", [wheel])
     assert run([python.parent / "bagwise", "--version"], desk) == f"bagwise {VERSION}\n"
     assert run([python, "-m", "bagwise", "--version"], desk) == f"bagwise {VERSION}\n"
     where = run([python, "-c", "import bagwise; print(bagwise.__file__)"], desk)
     assert where.startswith(str(desk)), where
-    if not extra:
-        run([python, "-c", FIT], desk)
-        for name, use in USES.items():
-            last = run([python, "-c", FIT + use], desk, fails=True).splitlines()[-1]
-            assert f'pip install "bagwise[{name}]"' in last, last
-            print(last.partition(": ")[2])
-    else:
-        uses = USES | {"frames": FRAMES}
-        if extra == "all":
-            (inner,) = PROJECT["optional-dependencies"]["all"]
-            chosen = re.search(r"\[(.+)\]", inner)[1].split(",")
-        else:
-            chosen = [extra]
-        for name in chosen:
-            run([python, "-c", FIT + uses[name]], desk)
-    shutil.rmtree(desk)
+    run([python, "-c", FIT], desk)
+    for name, use in USES.items():
+        last = run([python, "-c", FIT + use], desk, fails=True).splitlines()[-1]
+        assert f'pip install "bagwise[{name}]"' in last, last
+        print(last.partition(": ")[2])
+    return python
+
+
+def try_out(python, wheel, extra, desk):
+    """Add an extra to the environment, use it, and take its packages out again."""
+    pip = [python, "-m", "pip", "--disable-pip-version-check"]
+    before = set(run([*pip, "freeze"], desk).splitlines())
+    run([*pip, "install", "-q", f"bagwise[{extra}] @ {wheel.as_uri()}"], desk)
+    run([*pip, "check"], desk)
+    chosen = [extra]
+    if extra == "all":
+        (inner,) = PROJECT["optional-dependencies"]["all"]
+        chosen = re.search(r"\[(.+)\]", inner)[1].split(",")
+    for name in chosen:
+        run([python, "-c", FIT + (USES | {"frames": FRAMES})[name]], desk)
+    added = set(run([*pip, "freeze"], desk).splitlines()) - before
+    names = [re.split(r"==| @ ", line)[0] for line in added]
+    print(", ".join(sorted(added)))
+    run([*pip, "uninstall", "-q", "-y", *(name for name in names if name != "bagwise")], desk)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,10 @@ def test_the_version_is_the_same_in_all_files():
     assert f"\nversion: {bagwise.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     series = ".".join(bagwise.__version__.split(".")[:2])
     assert f"{series}.x now" in (ROOT / "SECURITY.md").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    python = f"{project['requires-python'].removeprefix('>=')} or newer"
+    for page in ("README.md", "SECURITY.md"):
+        assert python in (ROOT / page).read_text()
     changelog = (ROOT / "CHANGELOG.md").read_text()
     released = re.findall(r"^## (\d\S*)", changelog, flags=re.MULTILINE)
     assert "## Unreleased" in changelog or released[0] == bagwise.__version__
