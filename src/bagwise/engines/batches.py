@@ -16,6 +16,7 @@ from bagwise.engines.mapped import release_pages
 from bagwise.engines.tensors import check_version, free_memory, torch
 from bagwise.exceptions import InputError
 
+ON_DEVICE = 2**26  # values read at a time where a GPU works on them
 KEPT = 2**28  # bytes of instances that are kept in main memory as a tensor
 
 
@@ -59,8 +60,8 @@ class Batches:
             self.table = bags.instances
         elif shape[0] * shape[1] * self.dtype.itemsize < room:
             self.table = torch.empty(shape, dtype=self.dtype, device=self.device)
-            for rows, block in row_blocks(bags):
-                self.table[rows] = self._prepared([block])
+            for rows, block in blocks_on(bags, device):
+                self.table[rows] = block if prepare is None else prepare(block)
         self.free = free_memory(self.device)
 
     def each(self, blocks: Iterable[Ints]) -> Iterator[Any]:
@@ -122,25 +123,48 @@ class Batches:
         """
         runs = np.split(chosen, np.flatnonzero(np.diff(chosen) != 1) + 1)
         if self.table is None:
-            rows = self._prepared([self.bags[run].rows(slice(None)) for run in runs])
+            rows = _copied([self.bags[run].rows(slice(None)) for run in runs], self.device)
             release_pages(self.bags.source)
-            return rows
+            return rows if self.prepare is None else self.prepare(rows)
         offsets = self.bags.offsets
         parts = [self.table[offsets[run[0]] : offsets[run[-1] + 1]] for run in runs]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _prepared(self, parts: list[Any]) -> Any:
-        """Copy rows to the device, one part below the other, and prepare them there."""
-        parts = [*map(dense, parts)]
-        if is_tensor(parts[0]):
-            rows = torch.cat(parts)
-        else:
-            shape = sum(map(len, parts)), self.bags.n_features
-            pinned = self.device.type == "cuda"  # memory that a GPU reads by itself
-            rows = torch.empty(shape, dtype=self.dtype, pin_memory=pinned)
-            np.concatenate(parts, out=rows.numpy())
-        rows = rows.to(self.device, non_blocking=True)
-        return rows if self.prepare is None else self.prepare(rows)
+
+def blocks_on(bags: Bags, device: str | None) -> Iterator[tuple[slice, Any]]:
+    """Read all instances in order, block by block, where the work runs.
+
+    Parameters
+    ----------
+    bags : Bags
+        The bags, in this process or on a device.
+    device : str or None
+        Where the blocks go, by torch's names; None for where the bags are.
+
+    Yields
+    ------
+    rows : slice
+        Positions of the instances.
+    block : tensor of shape (n_rows, n_features)
+        Their values, dense.
+    """
+    place = device_named(bags.device if device is None else device)
+    for rows, block in row_blocks(bags, None if place.type == "cpu" else ON_DEVICE):
+        yield rows, _copied([block], place)
+
+
+def _copied(parts: list[Any], device: Any) -> Any:
+    """Copy rows to a device, one part below the other."""
+    parts = [*map(dense, parts)]
+    if is_tensor(parts[0]):
+        rows = parts[0] if len(parts) == 1 else torch.cat(parts)
+    else:
+        shape = sum(map(len, parts)), parts[0].shape[1]
+        dtype = getattr(torch, str(parts[0].dtype))
+        # Pinned memory is read by the GPU itself.
+        rows = torch.empty(shape, dtype=dtype, pin_memory=device.type == "cuda")
+        np.concatenate(parts, out=rows.numpy())
+    return rows.to(device, non_blocking=True)
 
 
 def device_named(device: str | None) -> Any:
