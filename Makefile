@@ -70,10 +70,10 @@ dist: $(VENV)/.dev ## Build the sdist and the wheel into dist, check them, insta
 	$(BIN)/python tests/release.py dist
 
 docs: $(VENV)/.docs ## Build the documentation into docs/_build
-	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build
+	$(BIN)/python -m sphinx -a -q -W --keep-going docs docs/_build
 
 clean: ## Remove .venv and everything built
-	rm -rf $(VENV) .venv-* .cache docs/_build docs/gallery docs/generated docs/sg_execution_times.rst
+	rm -rf $(VENV) .venv-* .cache docs/_build docs/gallery docs/generated
 	rm -rf build dist bagwise-demo newcomer results
 
 $(VENV)/.python:

@@ -49,7 +49,7 @@ nested: it compares, calibrates and weights its methods inside the training part
 {budget:.0f} s. Ranks: 1 is the best.
 
 `auto` and the defaults were chosen on Musk1, Elephant, digit bags and drawn bags, where their
-figures are optimistic; the other sets were looked at once. `majority` knows only how often each
+figures are optimistic; the other sets were evaluated once. `majority` knows only how often each
 label occurs, `pooled-trees` are the plain baseline: trees on the mean, extremes and spread of each
 feature.
 
@@ -310,7 +310,7 @@ def against_trees(kind: str, found: dict) -> list[str]:
     """How much better the automatic method is than trees on pooled statistics, set by set."""
     measures = ("AUC", "accuracy") if kind == "labels" else ("average precision", "one-error")
     lines = [
-        "`auto` less pooled trees in the same folds, with the interval of the corrected resampled "
+        "`auto` minus pooled trees in the same folds, with the interval of the corrected resampled "
         "t-test; positive is better:",
         "",
         f"| set | {' | '.join(measures)} |",
