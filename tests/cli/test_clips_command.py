@@ -201,7 +201,7 @@ def test_a_review_finds_the_recordings_and_keeps_decisions_about_label_sets(
         np.testing.assert_allclose(found[-1].coef_, expected[-1].coef_, rtol=1e-9, atol=1e-12)
     unlabelled = run("review", table, "--model", model, "--no-browser", "-o", tmp_path / "u.sqlite")
     assert unlabelled.exit_code == 0, unlabelled.stderr
-    assert "the page offers every label" in unlabelled.stderr
+    assert "every label is a choice" in unlabelled.stderr
 
 
 def test_a_fit_has_background_and_doubts_sets_where_asked(run, clips, tmp_path):

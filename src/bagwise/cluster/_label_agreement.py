@@ -1,7 +1,7 @@
 """Similarities weighted by the agreement of labels: W o P P', with P the posteriors of kernel ORLR.
 
-Label sets say which labels a bag shows; ORLR's posteriors say it of each instance. Neighbours that
-probably have different labels are then hardly tied to each other.
+Label sets list the labels of a bag; the posteriors of ORLR give the labels of each instance.
+Neighbours that probably have different labels then have a small similarity.
 """
 
 import warnings
@@ -18,8 +18,10 @@ from bagwise.base import in_canonical_order
 from bagwise.engines import local_instances
 from bagwise.labels import Labels
 
-# Of the agreement of all pairs: an instance none of whose neighbours can have its label stays tied.
+# Of the agreement of all pairs: a lower bound that keeps every instance connected.
 LEAST = 1e-3
+# A tighter fit names instances no better, and its last iterations amplify rounding.
+ANNOTATOR_TOL = 3e-4
 BLOCK = 2**22  # values of a block
 
 
@@ -44,9 +46,9 @@ class LabelAgreement:
         seen, sets = bags, labels
         if local_instances(bags) is not None:  # so that landmarks do not depend on the order
             seen, sets = in_canonical_order(bags, labels)
-        model = ORedLogisticRegression(kernel="rbf", random_state=seed)
+        model = ORedLogisticRegression(kernel="rbf", tol=ANNOTATOR_TOL, random_state=seed)
         with warnings.catch_warnings():
-            # Sets without labels, or with more than the bag has instances, say nothing here.
+            # Sets without labels, or with more than the bag has instances, are not used here.
             warnings.filterwarnings("ignore", "[0-9]+ of [0-9]+ bags are left out")
             model.fit(seen, sets.indicator)
         return cls(model, model.annotate_proba(bags, labels.indicator)[order])
