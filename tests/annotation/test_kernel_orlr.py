@@ -191,6 +191,14 @@ def test_selection_with_labels_that_are_rare_and_few_bags():
     assert (alone.gamma_, alone.reg_) == (0.5, 0.1)
 
 
+@pytest.mark.parametrize("kind", [ORedLogisticRegression, NoisyOrLogisticRegression])
+def test_selection_where_no_held_out_set_is_possible(kind, recwarn):
+    bags, _, _ = rings(2)
+    model = kind(0.1, select=True, random_state=0).fit(bags, ["a", "b"])
+    assert model.reg_ == 0.1
+    assert not recwarn.list
+
+
 def test_selection_with_a_set_that_is_possible_only_where_it_is_wrong():
     bags, sets, _ = rings(24)
     sets[np.flatnonzero(bags.sizes == 1)[0]] = 1  # three labels, one instance

@@ -173,6 +173,18 @@ def test_sets_that_were_impossible():
         ORedLogisticRegression(spurious=0.1).fit(bags, sets)
 
 
+def test_the_likelihood_of_impossible_sets(rng):
+    bags, sets, _ = drawn(8)
+    nothing, everything = np.zeros_like(sets), np.ones_like(sets)
+    few = bags.sizes < sets.shape[1]
+    for missing, spurious in itertools.product([0.0, 0.1], repeat=2):
+        model = ORedLogisticRegression(missing=missing, spurious=spurious).fit(bags, sets)
+        found = np.isneginf(model.log_likelihood(bags, nothing))
+        assert_array_equal(found, np.full(len(bags), missing == 0))
+        found = np.isneginf(model.log_likelihood(bags, everything))
+        assert_array_equal(found, few & (spurious == 0))
+
+
 @pytest.mark.parametrize("wrong", [{"missing": 1.0}, {"spurious": -0.1}, {"missing": "guess"}])
 def test_rates_are_checked(wrong):
     bags, sets, _ = drawn(8)

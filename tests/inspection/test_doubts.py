@@ -44,15 +44,16 @@ def not_reported(p, labels, missing, spurious):
     return without / total
 
 
-def test_a_listed_label_is_wrong_where_no_instance_reports_it():
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_a_listed_label_is_wrong_where_no_instance_reports_it(missing):
     bags, sets = drawn(8)
     sets[3] = 1
-    model = ORedLogisticRegression(missing=0.2, spurious=0.1).fit(bags, sets)
+    model = ORedLogisticRegression(missing=missing, spurious=0.1).fit(bags, sets)
     found = wrong_labels(model, bags, sets)
     for b, bag in enumerate(bags):
         p = softmax(bag @ model.coef_.T + model.intercept_, axis=1)
         labels = np.flatnonzero(sets[b])
-        expected = not_reported(p, labels, 0.2, 0.1)
+        expected = not_reported(p, labels, missing, 0.1)
         np.testing.assert_allclose(found[b, labels], expected[labels], rtol=1e-6, atol=1e-12)
     assert ((found >= 0) & (found <= 1)).all()
 
@@ -66,6 +67,15 @@ def test_a_label_outside_the_set_is_missing_where_an_instance_has_it():
         outside = sets[b] == 0
         expected = 1 - np.prod(1 - rows, axis=0)
         np.testing.assert_allclose(found[b, outside], expected[outside], atol=1e-12)
+
+
+def test_no_label_is_spurious_where_none_can_be(recwarn):
+    bags, sets = drawn(12)
+    model = ORedLogisticRegression(1e-6, missing=0.1).fit(bags, sets)
+    far = bags.with_instances(1e4 * bags.instances)  # probabilities that underflow
+    others = sets[::-1]
+    assert (wrong_labels(model, far, others)[others == 1] == 0).all()
+    assert not recwarn.list
 
 
 def test_planted_errors_come_first():

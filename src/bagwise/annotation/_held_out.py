@@ -188,6 +188,8 @@ def best_of(candidates: list[Candidate]) -> Candidate:
 
 
 def _is_behind(difference: Floats) -> bool:
+    if not len(difference):
+        return False
     return bool(-difference.sum() > np.sqrt(len(difference)) * np.std(difference))
 
 

@@ -110,7 +110,7 @@ def wrong_labels(model: Any, bags: Bags, sets: Ints) -> Floats:
         fewer = sets[chosen].copy()
         fewer[np.arange(len(chosen)), removed] = 0
         without = model.log_likelihood(bags[chosen], fewer)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             chance = odds * np.exp(without - value[chosen])
         doubts[chosen, removed] = np.nan_to_num(np.minimum(chance, 1.0))
     return doubts

@@ -255,6 +255,7 @@ def _infer(
         np.ones(n_bags) if weights is None else weights, weights is not None, codes, out,
         log_likelihood, settled, counts,
     )  # fmt: skip
+    log_likelihood[bag_sets.impossible[block]] = -np.inf
     return out, log_likelihood, settled, counts
 
 
