@@ -13,7 +13,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -73,6 +73,10 @@ QUERIES = {
     "license": "project",
 }  # the pages that answer
 FIRST = 3
+LISTED = """
+document.querySelectorAll('#search-results li').length > 50
+|| document.querySelector('#search-results .search-summary')?.innerText
+"""
 
 
 @contextmanager
@@ -82,6 +86,10 @@ def served(folder: Path) -> Iterator[str]:
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, *_: object) -> None:
             pass
+
+        def copyfile(self, *files) -> None:
+            with suppress(ConnectionError):  # the reader left the page
+                super().copyfile(*files)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -132,7 +140,7 @@ def complaints(tab, site: Path, address: str) -> list[str]:
 def results(tab, address: str, query: str) -> list[str]:
     """The pages that the site's own search lists, the best first."""
     tab.goto(f"{address}search.html?q={quote(query)}")
-    tab.wait_for_function("document.querySelector('#search-results .search-summary')?.innerText")
+    tab.wait_for_function(LISTED)  # a common word has a thousand results, the best are listed first
     links = tab.eval_on_selector_all(
         "#search-results li > a", "found => found.map(a => a.getAttribute('href'))"
     )
