@@ -19,7 +19,7 @@ from bagwise.engines import blocks, mapped, readable_table
 from bagwise.exceptions import DataNotFoundError, FileFormatError, NotEnoughMemoryError
 from bagwise.io import read_bags, write_bags
 from bagwise.metric_learning import MultiInstancePLDA
-from bagwise.preprocessing import InstanceTransformer, make_bag_pipeline
+from bagwise.preprocessing import InstancePCA, InstanceTransformer, make_bag_pipeline
 from bagwise.solvers.margin import primal_dual
 from checks import example
 from engine_examples import mapped as in_file
@@ -176,6 +176,19 @@ def test_values_are_read_once_for_all_fits(lazy, tmp_path, monkeypatch):
     model.fit(there, y).predict(there)
     model.fit(there[::2], y[::2])
     assert len(read) == 1
+
+
+@pytest.mark.parametrize("transformer", [InstanceTransformer(StandardScaler()), InstancePCA(4)])
+def test_computed_rows_are_those_of_the_fit(transformer, lazy, tmp_path):
+    bags, _ = numbers("float16")
+    there = streamed("hdf5", bags, tmp_path)
+    new = transformer.fit_transform(there)
+    assert isinstance(new.source, ComputedTable)
+    expected = new.rows(slice(None))
+    sent = pickle.loads(pickle.dumps(new))
+    transformer.fit(there[:3])
+    for found in (new, sent):
+        np.testing.assert_array_equal(found.rows(slice(None)), expected)
 
 
 def test_numbers_in_memory_that_would_not_fit_as_floats(monkeypatch):

@@ -198,8 +198,12 @@ class InstancePCA(  # type: ignore[call-arg]
             unit = unit * np.sqrt(np.where(variance > 0, variance, 1))
         weights = (self.components_.T / unit).astype(bags.dtype)
         mean = self.mean_.astype(bags.dtype)
-        rows = map_rows(lambda block: (block - mean) @ weights, bags)
+        rows = map_rows(partial(_project, mean, weights), bags)
         if as_table:
             return rows
         names = None if bags.feature_names is None else self.get_feature_names_out().tolist()
         return bags.with_instances(rows, feature_names=names)
+
+
+def _project(mean: Array, weights: Array, rows: Array) -> Array:
+    return (rows - mean) @ weights

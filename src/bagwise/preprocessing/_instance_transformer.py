@@ -176,9 +176,8 @@ class InstanceTransformer(  # type: ignore[call-arg]
         return bags.with_instances(rows, feature_names=names)
 
     def _transformed(self, bags: Bags) -> Any:
-        def new_rows(rows: Any) -> Any:
-            return _clipped(self.transformer_.transform(rows), self.clip)
-
+        # Rows may be computed later, after another fit of this object: it is not referred to.
+        new_rows = partial(_new_rows, self.transformer_, self.clip)
         if bags.is_sparse or not in_blocks(bags):
             return new_rows(_rows(bags))
         return map_rows(new_rows, bags)
@@ -314,8 +313,9 @@ def _without_rounding(transformer: Any, dtype: Any) -> Any:
     return transformer
 
 
-def _clipped(rows: Any, limit: float | None) -> Any:
-    """Values within plus and minus the limit, of an array, a sparse array or a data frame."""
+def _new_rows(transformer: Any, limit: float | None, rows: Any) -> Any:
+    """Transform rows, and limit their values; they may be an array, sparse, or a data frame."""
+    rows = transformer.transform(rows)
     if limit is None:
         return rows
     if sparse.issparse(rows):
