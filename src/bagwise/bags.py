@@ -208,7 +208,8 @@ class Bags:
         frame : data frame
             One row per instance.
         bag : str
-            The column with the bag of each row. features : sequence of str, default=None
+            The column with the bag of each row.
+        features : sequence of str, default=None
             The feature columns. By default all columns but `bag`, without ids (``patch_id``,
             ``index``) and the times of clips (``start``, ``end``), which are recognised by their
             names and values and left out with a warning. Leave the label column out: a label among

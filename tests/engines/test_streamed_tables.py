@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.kernel_approximation import Nystroem
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 from bagwise import Bags, _sources, _validation
 from bagwise._sources import ComputedTable, ConvertedTable
 from bagwise.annotation import ORedLogisticRegression
+from bagwise.base._kernel_bags import kernel_bags, width_of
 from bagwise.classification import PrimalDualMISVM
 from bagwise.cli import app
 from bagwise.engines import blocks, mapped, readable_table
@@ -132,7 +134,12 @@ def test_a_fit_equals_that_of_the_same_values_in_memory(
 
 
 @pytest.mark.parametrize(
-    "model", [ORedLogisticRegression(max_iter=30, tol=1e-3), MultiInstancePLDA(max_iter=5)]
+    "model",
+    [
+        ORedLogisticRegression(max_iter=30, tol=1e-3),
+        ORedLogisticRegression(kernel="rbf", n_components=9, tol=1e-3, random_state=0),
+        MultiInstancePLDA(max_iter=5),
+    ],
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_label_sets_of_streamed_instances(model, lazy, tmp_path):
@@ -146,6 +153,21 @@ def test_label_sets_of_streamed_instances(model, lazy, tmp_path):
     found = model.fit(there, sets).score_instances(there)
     assert not [n for n in lazy if n > 20]
     assert np.abs(found - expected).max() <= 1e-3 * np.abs(expected).max()
+
+
+def test_features_of_a_kernel_go_to_a_file(lazy, tmp_path):
+    bags, _ = numbers("uint8")
+    here = bags.with_instances(bags.instances.astype(np.float32))
+    there = streamed("hdf5", bags, tmp_path)
+    there = there.with_source(ConvertedTable(there.source))
+    assert width_of("scale", there) == pytest.approx(width_of("scale", here), rel=1e-6)
+    nystroem = Nystroem(n_components=9, random_state=0).fit(here.instances)
+    found = kernel_bags(nystroem, there)
+    assert not [n for n in lazy if n > 20]
+    assert found.where == "mapped"
+    np.testing.assert_allclose(
+        found.instances, nystroem.transform(here.instances), rtol=1e-3, atol=1e-5
+    )
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

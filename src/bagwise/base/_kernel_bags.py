@@ -21,7 +21,8 @@ from bagwise.engines.arrays import (
     like,
     product,
 )
-from bagwise.engines.mapped import is_mapped
+from bagwise.engines.blocks import row_blocks
+from bagwise.engines.mapped import is_mapped, release_pages
 from bagwise.pairwise import kernel_width
 
 
@@ -41,11 +42,7 @@ def width_of(gamma: str | float, bags: Bags) -> float:
     """
     if gamma == "half_scale":
         return 0.5 * width_of("scale", bags)
-    return by_place(bags, partial(kernel_width, gamma), partial(_width_elsewhere, gamma))
-
-
-def _width_elsewhere(gamma: str | float, bags: Bags) -> float:
-    if gamma != "scale":
+    if gamma != "scale" or bags.where == "local":
         return kernel_width(gamma, bags)
     counts, means, variances = over_partitions(_moments, bags).T
     mean = np.average(means, weights=counts)
@@ -127,10 +124,11 @@ def kernel_bags(nystroem: Nystroem, bags: Bags) -> Bags:
 
 
 def _with_features(nystroem: Nystroem, bags: Bags) -> Bags:
-    X, n_landmarks = bags.instances, len(nystroem.component_indices_)
-    out = empty(X, (bags.n_instances, n_landmarks))
-    for rows in _blocks(bags.n_instances, n_landmarks):
-        out[rows] = _features(nystroem, X[rows])
+    n_landmarks = len(nystroem.component_indices_)
+    out = empty(bags.source, (bags.n_instances, n_landmarks))
+    for rows, block in row_blocks(bags, _n_rows(n_landmarks) * bags.n_features):
+        out[rows] = _features(nystroem, block)
+        release_pages(out)
     return bags.with_instances(out)
 
 
@@ -151,13 +149,14 @@ def kernel_product(nystroem: Nystroem, X: Any, coef: Array) -> Array:
     ndarray of shape (n_rows, n_columns)
     """
     out = np.empty((X.shape[0], len(coef)), coef.dtype)
-    for rows in _blocks(X.shape[0], coef.shape[1]):
+    for rows in gen_batches(X.shape[0], _n_rows(coef.shape[1])):
         out[rows] = to_numpy(product(_features(nystroem, X[rows]), coef))
     return out
 
 
-def _blocks(n_rows: int, n_landmarks: int) -> Any:
-    return gen_batches(n_rows, max(1, BLOCK // n_landmarks))
+def _n_rows(n_landmarks: int) -> int:
+    """Number of rows whose features are computed at a time."""
+    return max(1, BLOCK // n_landmarks)
 
 
 def _features(nystroem: Nystroem, rows: Any) -> Any:
