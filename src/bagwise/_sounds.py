@@ -1,10 +1,12 @@
 """Clips of WAV files: cut out to be played, and drawn as spectrograms."""
 
 import io
+import os
+import struct
 import wave
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from scipy.signal import spectrogram
@@ -16,6 +18,9 @@ LARGEST_CLIP = 2**26  # bytes of samples
 MOST_COLUMNS = 800  # of a spectrogram
 WINDOW = 512  # samples
 LOUDNESS = 70.0  # dB between the loudest and what is drawn black
+MOST_CHUNKS = 1000  # before the samples
+UNKNOWN = 2**32 - 1  # the size of the samples in RF64, and where a program wrote to a pipe
+_INTEGERS, _FLOATS, _EXTENSIBLE = 1, 3, 0xFFFE  # formats of samples in a WAV file
 
 
 @dataclass(frozen=True)
@@ -67,23 +72,78 @@ def read_sound(file: IO[bytes], start: float = 0.0, end: float = np.inf) -> Soun
     Returns
     -------
     Sound or None
-        None where the file is no WAV file of whole numbers, has nothing there, or the part is
-        larger than 64 MiB.
+        None where the file is not a WAV file of integers or floats, has nothing there, or the part
+        is larger than 64 MiB. Floats become integers of 16 bits.
     """
     try:
-        with wave.open(file, "rb") as found:
-            n_channels, width, rate, n_frames, *_ = found.getparams()
-            if not (rate > 0 and n_channels > 0 and 1 <= width <= 4 and 0 <= start < end):
-                return None
-            first, last = round(start * rate), round(min(end * rate, n_frames))
-            if first >= last or (last - first) * width * n_channels > LARGEST_CLIP:
-                return None
-            found.setpos(first)
-            frames = found.readframes(last - first)
-    except (wave.Error, EOFError, RuntimeError, OverflowError, ValueError):
+        found = _find_samples(file)
+    except (struct.error, OSError, OverflowError, ValueError):  # it ends early, or is damaged
+        found = None
+    if found is None or not 0 <= start < end:
         return None
-    whole = len(frames) // (width * n_channels) * width * n_channels  # a damaged file is shorter
-    return Sound(rate, n_channels, width, frames[:whole]) if whole else None
+    size = found.width * found.n_channels  # bytes of a frame
+    first, last = round(start * found.rate), round(min(end * found.rate, found.n_bytes // size))
+    if first >= last or (last - first) * size > LARGEST_CLIP:
+        return None
+    file.seek(found.offset + first * size)
+    frames = file.read((last - first) * size)
+    frames = frames[: len(frames) // size * size]  # a damaged file is shorter
+    if not frames:
+        return None
+    if found.is_float:
+        return Sound(found.rate, found.n_channels, 2, _as_integers(frames, found.width))
+    return Sound(found.rate, found.n_channels, found.width, frames)
+
+
+class _Samples(NamedTuple):
+    """Where the samples of a WAV file are, and what they are."""
+
+    rate: int
+    n_channels: int
+    width: int  # bytes of a sample
+    is_float: bool
+    offset: int
+    n_bytes: int
+
+
+def _find_samples(file: IO[bytes]) -> _Samples | None:
+    """Read the head of a WAV file; the module wave refuses floats, and extensible heads."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    kind, _, form = struct.unpack("<4sI4s", file.read(12))
+    if kind not in (b"RIFF", b"RF64") or form != b"WAVE":
+        return None
+    about = None
+    for _ in range(MOST_CHUNKS):
+        name, size = struct.unpack("<4sI", file.read(8))
+        begin = file.tell()
+        if name == b"data":
+            n_bytes = end - begin if size == UNKNOWN else min(size, end - begin)
+            return None if about is None else _Samples(*about, begin, n_bytes)
+        if name == b"fmt ":
+            about = _read_format(file.read(min(size, 40)))
+            if about is None:
+                return None
+        file.seek(begin + size + size % 2)
+    return None
+
+
+def _read_format(chunk: bytes) -> tuple[int, int, int, bool] | None:
+    """Rate, channels, bytes of a sample, and whether samples are floats; None for other codecs."""
+    code, n_channels, rate, _, frame, _ = struct.unpack("<HHIIHH", chunk[:16])
+    if code == _EXTENSIBLE:
+        (code,) = struct.unpack("<H", chunk[24:26])
+    width, rest = divmod(frame, max(n_channels, 1))
+    widths = {_INTEGERS: (1, 2, 3, 4), _FLOATS: (4, 8)}.get(code, ())
+    if not (rate and n_channels and not rest and width in widths):
+        return None
+    return rate, n_channels, width, code == _FLOATS
+
+
+def _as_integers(frames: bytes, width: int) -> bytes:
+    """Floats as samples of 16 bits, which every browser plays; what is too loud is clipped."""
+    values = np.nan_to_num(np.frombuffer(frames, f"<f{width}"), posinf=1.0, neginf=-1.0)
+    return np.round(32767 * np.clip(values, -1, 1)).astype("<i2").tobytes()
 
 
 def can_draw() -> bool:

@@ -1,6 +1,7 @@
 """Clips of WAV files against SciPy's reader, and what their spectrograms show."""
 
 import io
+import struct
 
 import numpy as np
 import pytest
@@ -51,9 +52,52 @@ def test_damage_is_no_sound(tmp_path):
             head[place] = rng.integers(256)
         found = read_sound(io.BytesIO(bytes(head)), 0.0, 1.0)
         assert found is None or np.isfinite(found.samples()).all()
-    floats = io.BytesIO()
-    wavfile.write(floats, RATE, np.zeros(100, np.float32))
-    assert read_sound(io.BytesIO(floats.getvalue())) is None
+    compressed = bytearray(whole)
+    compressed[20] = 17  # ADPCM
+    assert read_sound(io.BytesIO(compressed)) is None
+
+
+@pytest.mark.parametrize("kind", ["<f4", "<f8"])
+@pytest.mark.parametrize("n_channels", [1, 2])
+def test_floats_become_integers(kind, n_channels):
+    """Against SciPy; chunks before the samples, of odd length, are skipped."""
+    tone = np.sin(np.arange(RATE) / 5).astype(kind)
+    tone[:4] = [2.0, -3.0, np.nan, np.inf]
+    buffer = io.BytesIO()
+    wavfile.write(buffer, RATE, np.stack([tone] * n_channels, axis=1))
+    whole = buffer.getvalue()
+    begin = whole.index(b"fmt ")
+    whole = whole[:begin] + b"LIST\3\0\0\0abc\0" + whole[begin:]
+    sound = read_sound(io.BytesIO(whole), 0.0, 0.5)
+    assert (sound.seconds, sound.width, sound.n_channels) == (0.5, 2, n_channels)
+    expected = np.clip(np.nan_to_num(tone[: RATE // 2], posinf=1, neginf=-1), -1, 1)
+    np.testing.assert_allclose(sound.samples(), expected, atol=1e-4)
+    rate, cut = wavfile.read(io.BytesIO(sound.to_wav()))
+    assert (rate, len(cut)) == (RATE, RATE // 2)
+
+
+@pytest.mark.parametrize("width", [2, 3])
+@pytest.mark.parametrize("kind", ["extensible", "RF64"])
+def test_heads_that_other_programs_write(tmp_path, width, kind):
+    """ffmpeg writes extensible heads for 24 bits; recorders write RF64 for long recordings."""
+    path, tone = write_tone(tmp_path / "a.wav", width=width)
+    whole = path.read_bytes()
+    if kind == "extensible":
+        form = whole[20:36].replace(b"\1\0", b"\xfe\xff", 1)
+        guid = bytes.fromhex("0100000000001000800000aa00389b71")
+        form += struct.pack("<HHI", 22, 8 * width, 4) + guid
+        head = b"RIFF" + struct.pack("<I", len(whole) + 16) + b"WAVEfmt " + struct.pack("<I", 40)
+        whole = head + form + whole[36:]
+    else:
+        sizes = struct.pack("<QQQI", len(whole), len(whole) - 44, len(tone), 0)
+        head = b"RF64\xff\xff\xff\xffWAVEds64" + struct.pack("<I", 28) + sizes
+        whole = head + whole[12:40] + b"\xff\xff\xff\xff" + whole[44:]
+    path.write_bytes(whole)
+    sound = read_sound(io.BytesIO(whole), 0.5, 1.25)
+    first, last = int(0.5 * RATE), int(1.25 * RATE)
+    np.testing.assert_array_equal(
+        wavfile.read(io.BytesIO(sound.to_wav()))[1], wavfile.read(path)[1][first:last]
+    )
 
 
 @pytest.mark.parametrize("hertz", [500.0, 3000.0])
