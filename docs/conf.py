@@ -105,8 +105,9 @@ def wrap_commands(app, doctree):
         lines = block.astext().splitlines()
         for i, line in enumerate(lines):
             if line.startswith("$ ") and not set(line) & set("\"'#"):
-                parts = wrap(line, 88, break_long_words=False, break_on_hyphens=False)
-                lines[i] = " \\\n      ".join(parts)
+                whole = re.sub(r" (?=[^-])", "\0", line)  # an option and its value stay together
+                parts = wrap(whole, 88, break_long_words=False, break_on_hyphens=False)
+                lines[i] = " \\\n      ".join(parts).replace("\0", " ")
         block.rawsource = "\n".join(lines)
         block.children = [nodes.Text(block.rawsource)]
 
