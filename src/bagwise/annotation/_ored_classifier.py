@@ -39,8 +39,9 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
     Parameters
     ----------
     base_estimator : classifier, default=None
-        Any scikit-learn classifier with ``decision_function`` or ``predict_proba``; ``SVC(C=10)``
-        by default. Where its ``fit`` has no `sample_weight`, instances are not weighted.
+        Any scikit-learn classifier with ``decision_function`` or ``predict_proba``; by default
+        ``SVC(C=10, break_ties=True)``. If its ``fit`` has no `sample_weight`, instances are not
+        weighted.
     annotator : ORedLogisticRegression, default=None
         The first stage; ``ORedLogisticRegression(kernel="rbf")`` by default.
     random_state : int, RandomState or None, default=None
@@ -48,10 +49,8 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    label_kind_ : {"single", "sets"}
-        Whether the model was fitted on one label per bag, or on label sets.
+    {classes_}
+    {label_kind_}
     annotator_ : ORedLogisticRegression
         The fitted first stage; its ``annotate_proba`` gives posteriors, given label sets.
     estimator_ : classifier
@@ -171,9 +170,9 @@ class ORedClassifier(AnnotatorMixin, BagEstimator):
 
     def _fitted(self, rows: Any, codes: Ints, weights: Floats) -> Any:
         """The second stage, trained on codes of labels."""
-        inner = (
-            SVC(C=10.0, tol=SVC_TOL) if self.base_estimator is None else clone(self.base_estimator)
-        )
+        inner = SVC(C=10.0, tol=SVC_TOL, break_ties=True)  # ties of votes are frequent
+        if self.base_estimator is not None:
+            inner = clone(self.base_estimator)
         if not is_classifier(inner):
             raise InputError(f"base_estimator is {inner!r}: expected a scikit-learn classifier.")
         if len(np.unique(codes)) < 2:
