@@ -3,10 +3,11 @@
 import dataclasses
 import inspect
 import re
+from itertools import chain
 
 import pytest
 
-from bagwise.base._parameters import CONSTRAINTS, DESCRIPTIONS, NAMES
+from bagwise.base._parameters import CONSTRAINTS, DESCRIPTIONS, GROUPS, NAMES
 from bagwise.classification import BagMarginSVM
 from checks import example
 from estimators import public_estimators
@@ -32,9 +33,9 @@ def test_an_entry_has_the_default_of_the_estimator():
 
 
 def test_descriptions_belong_to_known_names():
-    attributes = {"n_features_in_", "pos_label_"}
     named = {NAMES.get(key, key) for key in DESCRIPTIONS}
-    assert named - attributes - {"X"} <= CONSTRAINTS.keys()
+    assert {name for name in named if not name.endswith("_")} - {"X"} <= CONSTRAINTS.keys()
+    assert set(chain.from_iterable(GROUPS.values())) | NAMES.keys() <= DESCRIPTIONS.keys()
 
 
 def test_dask_tells_two_fits_apart():

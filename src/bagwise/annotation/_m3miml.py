@@ -41,10 +41,8 @@ class M3MIML(AnnotatorMixin, KernelMachine):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    label_kind_ : {"single", "sets"}
-        Whether the model was fitted on one label per bag, or on label sets.
+    {classes_}
+    {label_kind_}
     coef_ : ndarray of shape (n_classes, n_features)
         The weights of the features (linear kernel).
     support_ : ndarray of shape (n_support,)
@@ -53,8 +51,7 @@ class M3MIML(AnnotatorMixin, KernelMachine):
         Those instances.
     dual_coef_ : ndarray of shape (n_classes, n_support)
         Their weights.
-    gamma_ : float
-        The kernel width used (other kernels).
+    {gamma_}
     intercept_ : ndarray of shape (n_classes,)
         The intercepts; 1 for a label that all training bags carry, -inf for one that none carries.
     objective_curve_ : ndarray of shape (n_iterations,)

@@ -42,10 +42,8 @@ class RankLossSIM(AnnotatorMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    label_kind_ : {"single", "sets"}
-        Whether the model was fitted on one label per bag, or on label sets.
+    {classes_}
+    {label_kind_}
     coef_ : ndarray of shape (n_classes, n_features)
         W.
     intercept_ : ndarray of shape (n_classes,)

@@ -84,11 +84,9 @@ class AutoBagClassifier(BagClassifierMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels of bags.
+    {classes_}
     {pos_label_}
-    label_kind_ : {"single", "sets"}
-        Whether it was fitted on one label or on a label set per bag.
+    {label_kind_}
     leaderboard_ : dict of str to list
         A column per key: method, the metric, its standard error over the folds, weight in the
         ensemble, seconds, why it was skipped, parameters. ``pandas.DataFrame(leaderboard_)``.

@@ -86,17 +86,29 @@ DESCRIPTIONS = {
         "fit\nthat was killed continues and ends with the same result. Removed when the fit is "
         "complete.",
     ),
+    "classes_": ("ndarray of shape (n_classes,)", "The labels."),
     "coef0": ("float", "Constant of the polynomial kernel."),
     "degree": ("float", "Degree of the polynomial kernel."),
     "gamma": (
         '{"scale", "auto"} or float',
         'Kernel width; "scale" is ``1 / (n_features * variance)``, "auto" ``1 / n_features``.',
     ),
+    "gamma_": ("float", "The kernel width used (other kernels)."),
     "kernel": (
         "str or callable",
         'The kernel: "linear", or another of scikit-learn\'s names ("rbf", "poly", "laplacian",\n'
         "...), or a function of two vectors.",
     ),
+    "label_kind_": (
+        '{"single", "sets"}',
+        "Whether the model was fitted on one label per bag, or on label sets.",
+    ),
+    "machine_coef_": (
+        "ndarray of shape (n_machines, n_features)",
+        "The weights of the features (linear kernel); one machine for two classes, else one each.",
+    ),
+    "machine_dual_coef_": ("ndarray of shape (n_machines, n_support)", "Their weights."),
+    "machine_intercept_": ("ndarray of shape (n_machines,)", "The intercepts."),
     "n_landmarks": (
         'int, "auto" or None',
         "Number of Nystroem features that approximate the kernel; None for the exact kernel.\n"
@@ -104,6 +116,12 @@ DESCRIPTIONS = {
         "Margins are then met to 1e-6 at best. Not used by the linear kernel.",
     ),
     "n_features_in_": ("int", "Number of features of an instance, or of a row."),
+    "nystroem_": ("Nystroem", "The approximation of the kernel, where there is one."),
+    "nystroem_coef_": (
+        "ndarray of shape (n_machines, n_features)",
+        "The weights of the features (linear kernel), or of the Nystroem features; one machine\n"
+        "for two classes, else one each.",
+    ),
     "pos_label": (
         "label",
         "Of two classes, the positive one: a single instance of its concept makes a bag positive.\n"
@@ -126,6 +144,15 @@ DESCRIPTIONS = {
         "1/2, 1 or 2. A setting that is clearly worse on the first fold is not tried on the\n"
         "second. Takes three to five times as long as one fit.",
     ),
+    "support_": (
+        "ndarray of shape (n_support,)",
+        "Training instances with non-zero weight (other kernels).",
+    ),
+    "support_rows_": (
+        "ndarray or CSR of shape (n_support, n_features)",
+        "Training rows with non-zero weight (other kernels); `support_` are their positions.",
+    ),
+    "support_vectors_": ("ndarray or CSR of shape (n_support, n_features)", "Those instances."),
     "threshold": (
         '{"auto", "zero", "training", "out_of_fold"}',
         'Where the score of a bag becomes positive, by a shift of the intercept. "zero" keeps the\n'
@@ -134,15 +161,48 @@ DESCRIPTIONS = {
         'cross-validation (with fewer than 10 bags of a class on the training bags). "auto" is\n'
         '"out_of_fold" for two classes and a kernel other than the linear one, else "zero".',
     ),
+    "transduction_": (
+        "ndarray of shape (n_rows,)",
+        "The label of each training row: as given, or as predicted.",
+    ),
+    "two_clusters_coef_": (
+        "ndarray of shape (1, n_features)",
+        "The weights of the features (linear kernel).",
+    ),
+    "two_clusters_dual_coef_": ("ndarray of shape (1, n_support)", "Their weights."),
+    "two_clusters_intercept_": ("ndarray of shape (1,)", "The intercept."),
     "verbose": ("int", "Whether to show a progress bar."),
 }
+# Descriptions that follow each other in several estimators.
+GROUPS: dict[str, list[str]] = {
+    "kernel_and_parameters": ["kernel", "gamma", "degree", "coef0"],
+    "svm_of_instances_": [
+        "nystroem_coef_", "support_", "support_vectors_", "machine_dual_coef_", "nystroem_",
+        "gamma_", "machine_intercept_",
+    ],
+    "svm_of_rows_": [
+        "machine_coef_", "support_rows_", "machine_dual_coef_", "gamma_", "machine_intercept_",
+    ],
+    "svm_of_two_clusters_": [
+        "two_clusters_coef_", "support_rows_", "two_clusters_dual_coef_", "gamma_",
+        "two_clusters_intercept_",
+    ],
+}  # fmt: skip
 # A parameter that means something else elsewhere: key of the description -> name.
 NAMES = {
     "annotator_components": "n_components",
     "annotator_gamma": "gamma",
     "annotator_kernel": "kernel",
     "annotator_reg": "reg",
+    "machine_coef_": "coef_",
+    "machine_dual_coef_": "dual_coef_",
+    "machine_intercept_": "intercept_",
+    "nystroem_coef_": "coef_",
     "rows": "X",
+    "support_rows_": "support_vectors_",
+    "two_clusters_coef_": "coef_",
+    "two_clusters_dual_coef_": "dual_coef_",
+    "two_clusters_intercept_": "intercept_",
 }
 ENTRY = re.compile(r"^( *)\{(\w+)\}$", flags=re.MULTILINE)
 
@@ -189,8 +249,7 @@ def _describe(target: Any, cls: Callable[..., Any]) -> None:
         return
     defaults = inspect.signature(cls).parameters
 
-    def entry(found: re.Match[str]) -> str:
-        indent, key = found.groups()
+    def entry(indent: str, key: str) -> str:
         name, (kind, text) = NAMES.get(key, key), DESCRIPTIONS[key]
         if name in defaults:
             kind += f", default={defaults[name].default!r}".replace("'", '"')
@@ -198,4 +257,8 @@ def _describe(target: Any, cls: Callable[..., Any]) -> None:
         lines += [f"    {line}" for line in text.split("\n")]
         return "\n".join(indent + line for line in lines)
 
-    target.__doc__ = ENTRY.sub(entry, target.__doc__)
+    def entries(found: re.Match[str]) -> str:
+        indent, key = found.groups()
+        return "\n".join(entry(indent, each) for each in GROUPS.get(key, [key]))
+
+    target.__doc__ = ENTRY.sub(entries, target.__doc__)

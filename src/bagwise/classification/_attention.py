@@ -89,10 +89,8 @@ class AttentionMIL(BagClassifierMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels of bags.
-    label_kind_ : {"single", "sets"}
-        Whether it was fitted on one label or on a label set per bag.
+    {classes_}
+    {label_kind_}
     mean_, scale_ : ndarray of shape (n_features,)
         By which instances are standardised.
     hidden_coef_ : ndarray of shape (n_models, n_features, hidden_size)

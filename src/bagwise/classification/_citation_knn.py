@@ -45,10 +45,8 @@ class CitationKNN(BagClassifierMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    label_kind_ : {"single", "sets"}
-        Whether the model was fitted on one label per bag, or on label sets.
+    {classes_}
+    {label_kind_}
     training_bags_ : Bags
         The training bags with a known label set.
     label_sets_ : ndarray of int8 of shape (n_training_bags, n_classes)

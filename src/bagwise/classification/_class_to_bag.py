@@ -69,10 +69,8 @@ class ClassToBag(BagClassifierMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    label_kind_ : {"single", "sets"}
-        Whether the model was fitted on one label per bag, or on label sets.
+    {classes_}
+    {label_kind_}
     components_ : ndarray of shape (n_classes, n_components, n_features)
         The transpose of each :math:`U_c`, scaled so that the mean distance to bags without the
         class is 1.

@@ -45,8 +45,7 @@ class EMDD(PointConceptClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels of bags.
+    {classes_}
     {pos_label_}
     concepts_ : ndarray of shape (n_concepts, n_features)
         The points; one for two classes, else one each.

@@ -50,7 +50,7 @@ class MINet(BagClassifierMixin, BagEstimator):
     pooling : {"max", "mean", "lse"}, default="max"
         The pooling function. "lse" is the logarithm of the mean exponential, ``log(mean(exp(s)))``:
         it is between the mean and the maximum, and bags of one instance keep their score.
-        deep_supervision : bool, default=False
+    deep_supervision : bool, default=False
         Give each hidden layer a head of its own and average their losses and their scores.
     optimizer : {"adam", "sgd"}, default="adam"
         The optimiser; "sgd" with momentum is the paper's choice, with a step of about 5e-4.
@@ -80,8 +80,7 @@ class MINet(BagClassifierMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels of bags.
+    {classes_}
     {pos_label_}
     coefs_ : list of ndarray of shape (n_inputs, n_outputs)
         Weights of the hidden layers, in order, then of the head (of each head, in the order of

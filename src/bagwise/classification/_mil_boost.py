@@ -52,8 +52,7 @@ class MILBoost(OneVsRestMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels of bags.
+    {classes_}
     {pos_label_}
     start_ : ndarray of shape (n_machines,)
         Log-odds of every instance before the first tree; one machine for two classes, else one

@@ -51,8 +51,7 @@ class MILES(OneVsRestMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels of bags.
+    {classes_}
     prototypes_ : ndarray or CSR of shape (n_chosen, n_features)
         Training instances with non-zero weight.
     coef_ : ndarray of shape (n_machines, n_chosen)

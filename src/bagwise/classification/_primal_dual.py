@@ -137,8 +137,7 @@ class PrimalDualMISVM(BagClassifierMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels of bags.
+    {classes_}
     {pos_label_}
     label_kind_ : {"single", "sets"}
         Whether the bags had one label each or label sets.

@@ -61,8 +61,7 @@ class SetKernelSVM(SetKernelMixin, OneVsRestMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels of bags.
+    {classes_}
     support_bags_ : Bags
         Training bags with non-zero weight for some class.
     dual_coef_ : ndarray of shape (n_scores, n_support_bags)

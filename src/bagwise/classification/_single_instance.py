@@ -37,8 +37,7 @@ class SingleInstanceClassifier(BagClassifierMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels of bags.
+    {classes_}
     {pos_label_}
     estimator_ : classifier
         The fitted instance classifier.

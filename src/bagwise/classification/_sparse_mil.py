@@ -33,10 +33,7 @@ class SparseMIL(OneVsRestSVM):
         both sides weigh the same: ``n_positive_bags / n_negative_instances``. The paper has 1.
     {pos_label}
     {threshold}
-    {kernel}
-    {gamma}
-    {degree}
-    {coef0}
+    {kernel_and_parameters}
     {n_landmarks}
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes of bags: they multiply C for a bag and its instances.
@@ -48,24 +45,9 @@ class SparseMIL(OneVsRestSVM):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels of bags.
+    {classes_}
     {pos_label_}
-    coef_ : ndarray of shape (n_machines, n_features)
-        The weights of the features (linear kernel), or of the Nystroem features; one machine for
-        two classes, else one each.
-    support_ : ndarray of shape (n_support,)
-        Training instances with non-zero weight (other kernels).
-    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        Those instances.
-    dual_coef_ : ndarray of shape (n_machines, n_support)
-        Their weights.
-    nystroem_ : Nystroem
-        The approximation of the kernel, where there is one.
-    gamma_ : float
-        The kernel width used (other kernels).
-    intercept_ : ndarray of shape (n_machines,)
-        The intercepts.
+    {svm_of_instances_}
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective above after each step of the solver, summed over the machines.
     n_iter_ : int

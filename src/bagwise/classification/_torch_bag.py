@@ -89,10 +89,8 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels of bags.
-    label_kind_ : {"single", "sets"}
-        Whether it was fitted on one label or on a label set per bag.
+    {classes_}
+    {label_kind_}
     module_ : torch.nn.Module
         The trained copy, on the CPU.
     objective_curve_ : ndarray of shape (n_iterations,)
@@ -201,7 +199,8 @@ class TorchBagClassifier(BagClassifierMixin, BagEstimator):
 
         Parameters
         ----------
-        {X}
+        X : Bags or anything accepted as bags
+            The bags.
 
         Returns
         -------

@@ -75,8 +75,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels of bags.
+    {classes_}
     {pos_label_}
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel); one machine for two classes, else one each.
@@ -88,8 +87,7 @@ class WellMISVM(OneVsRestMixin, LabelMachine):
         Their weights.
     nystroem_ : Nystroem
         The approximation of the kernel, where there were more than 20,000 instances.
-    gamma_ : float
-        The kernel width used (other kernels).
+    {gamma_}
     intercept_ : ndarray of shape (n_machines,)
         The intercepts.
     label_vectors_ : list of ndarray of int64 of shape (n_cuts, n_positive_bags)

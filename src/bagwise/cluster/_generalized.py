@@ -32,10 +32,7 @@ class GeneralizedMMC(TwoWayClusterer):
         Cost of a squared slack, per row.
     balance : float, default=1.0
         e: cost of a mean score that is not zero, in units of the cost of all rows together.
-    {kernel}
-    {gamma}
-    {degree}
-    {coef0}
+    {kernel_and_parameters}
     max_iter : int, default=300
         Maximum number of Newton steps.
     tol : float, default=1e-4
@@ -46,16 +43,7 @@ class GeneralizedMMC(TwoWayClusterer):
     ----------
     labels_ : ndarray of shape (n_rows,)
         The cluster of each training row, 0 or 1.
-    coef_ : ndarray of shape (1, n_features)
-        The weights of the features (linear kernel).
-    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        Training rows with non-zero weight (other kernels); `support_` are their positions.
-    dual_coef_ : ndarray of shape (1, n_support)
-        Their weights.
-    gamma_ : float
-        The kernel width used (other kernels).
-    intercept_ : ndarray of shape (1,)
-        The intercept.
+    {svm_of_two_clusters_}
     lower_bound_ : float
         No two clusters have a lower objective.
     objective_curve_ : ndarray of shape (n_iterations,)

@@ -27,10 +27,7 @@ class IterativeSVR(TwoWayClusterer):
         Cost of a deviation from the label, per row.
     balance : float, default=0.3
         How much the clusters may differ in size, as a share of the rows.
-    {kernel}
-    {gamma}
-    {degree}
-    {coef0}
+    {kernel_and_parameters}
     init : {"kmeans", "alignment"}, default="kmeans"
         The first labels: those of (kernel) k-means, or of twenty random balanced labelings the one
         best aligned with the kernel.
@@ -46,16 +43,7 @@ class IterativeSVR(TwoWayClusterer):
     ----------
     labels_ : ndarray of shape (n_rows,)
         The cluster of each training row, 0 or 1.
-    coef_ : ndarray of shape (1, n_features)
-        The weights of the features (linear kernel).
-    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        Training rows with non-zero weight (other kernels); `support_` are their positions.
-    dual_coef_ : ndarray of shape (1, n_support)
-        Their weights.
-    gamma_ : float
-        The kernel width used (other kernels).
-    intercept_ : ndarray of shape (1,)
-        The intercept.
+    {svm_of_two_clusters_}
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each round; the best round is kept.
     n_iter_ : int

@@ -33,10 +33,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
     ----------
     n_clusters : int, default=8
         Number of clusters.
-    {kernel}
-    {gamma}
-    {degree}
-    {coef0}
+    {kernel_and_parameters}
     init : {"k-means++", "random", "alignment"}, default="k-means++"
         The first labels: nearest of rows drawn far from each other, random balanced labels, or of
         twenty such labelings the one best aligned with the kernel.
@@ -60,8 +57,7 @@ class KernelKMeans(ClusterMixin, KernelMachine, RowEstimator):
         The training rows (other kernels); `support_` are their positions.
     dual_coef_ : ndarray of shape (n_clusters, n_rows)
         Twice their shares in the means.
-    gamma_ : float
-        The kernel width used (other kernels).
+    {gamma_}
     intercept_ : ndarray of shape (n_clusters,)
         Minus the squared lengths of the means.
     objective_curve_ : ndarray of shape (n_iterations,)

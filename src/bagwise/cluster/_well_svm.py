@@ -80,8 +80,7 @@ class WellSVMClustering(ClusterMixin, LabelMachine, RowEstimator):
         Their weights.
     nystroem_ : Nystroem
         The approximation of the kernel, where there were more than 20,000 rows.
-    gamma_ : float
-        The kernel width used (other kernels).
+    {gamma_}
     intercept_ : ndarray of shape (1,)
         The intercept, moved where the sign of the scores would break the balance.
     label_vectors_ : ndarray of int8 of shape (n_cuts, n_rows)

@@ -52,8 +52,7 @@ class MildML(MetricLearner):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The map L.
-    label_kind_ : {"single", "sets"}
-        Whether the model was fitted on one label per bag, or on label sets.
+    {label_kind_}
     threshold_ : float
         b: two bags at that squared distance are as likely to share a label as not.
     objective_curve_ : ndarray of shape (n_iterations,)

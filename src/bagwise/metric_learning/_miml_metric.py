@@ -39,10 +39,8 @@ class MIMLMetric(CentroidPredictor):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    label_kind_ : {"single", "sets"}
-        Whether the model was fitted on one label per bag, or on label sets.
+    {classes_}
+    {label_kind_}
     components_ : ndarray of shape (n_components, n_features)
         The map A'.
     centroids_ : ndarray of shape (n_classes, n_features)

@@ -228,10 +228,8 @@ class MIMLCA(_ClusterMetric, LabelAssigner):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    label_kind_ : {"single", "sets"}
-        Whether the model was fitted on one label per bag, or on label sets.
+    {classes_}
+    {label_kind_}
     components_ : ndarray of shape (n_classes, n_features)
         The map L'; a row of zeros for a label without instances. For kernels its columns are
         kernel features: see `kernel_map_`.
@@ -400,8 +398,7 @@ class MLCA(_ClusterMetric):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
+    {classes_}
     components_ : ndarray of shape (n_classes, n_features)
         The map L'. For kernels its columns are kernel features: see `kernel_map_`.
     assignments_ : ndarray of shape (n_instances,)

@@ -74,10 +74,8 @@ class MultiInstancePLDA(BagClassifierMixin, MetricLearner):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    label_kind_ : {"single", "sets"}
-        Whether the model was fitted on one label per bag, or on label sets.
+    {classes_}
+    {label_kind_}
     components_ : ndarray of shape (n_directions, n_features)
         The learned map.
     mean_ : ndarray of shape (n_features,)

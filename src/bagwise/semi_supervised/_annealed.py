@@ -44,10 +44,8 @@ class AnnealedSVM(PartlyLabelledClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    transduction_ : ndarray of shape (n_rows,)
-        The label of each training row: as given, or as predicted.
+    {classes_}
+    {transduction_}
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features; one machine for two classes, else one each.
     intercept_ : ndarray of shape (n_machines,)

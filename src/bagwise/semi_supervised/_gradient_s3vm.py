@@ -50,10 +50,7 @@ class GradientS3VM(PartlyLabelledClassifier):
     {positive_share}
     solver : {"lbfgs", "newton"}, default="lbfgs"
         L-BFGS, or Newton's method in a trust region, with conjugate gradients.
-    {kernel}
-    {gamma}
-    {degree}
-    {coef0}
+    {kernel_and_parameters}
     n_landmarks : int, "auto" or None, default="auto"
         Number of Nystroem features that approximate the kernel; None for the exact kernel. "auto"
         is None up to 3,000 rows, else 300. Not used by the linear kernel.
@@ -68,10 +65,8 @@ class GradientS3VM(PartlyLabelledClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    transduction_ : ndarray of shape (n_rows,)
-        The label of each training row: as given, or as predicted.
+    {classes_}
+    {transduction_}
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel), or of the Nystroem features; one machine for
         two classes, else one each.
@@ -81,8 +76,7 @@ class GradientS3VM(PartlyLabelledClassifier):
         Their weights.
     nystroem_ : Nystroem
         The approximation of the kernel, where it was approximated.
-    gamma_ : float
-        The kernel width used (other kernels).
+    {gamma_}
     intercept_ : ndarray of shape (n_machines,)
         The intercepts.
     objective_curve_ : ndarray of shape (n_iterations,)

@@ -33,30 +33,16 @@ class LaplacianSVM(PartlyLabelledClassifier):
         How much differences between neighbours cost (gamma_I); 0 is the ordinary SVM.
     n_neighbors : int, default=5
         Each row is joined with so many nearest rows.
-    {kernel}
-    {gamma}
-    {degree}
-    {coef0}
+    {kernel_and_parameters}
     tol : float, default=1e-6
         Tolerance of the SVM.
     {verbose}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    transduction_ : ndarray of shape (n_rows,)
-        The label of each training row: as given, or as predicted.
-    coef_ : ndarray of shape (n_machines, n_features)
-        The weights of the features (linear kernel); one machine for two classes, else one each.
-    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        Training rows with non-zero weight (other kernels); `support_` are their positions.
-    dual_coef_ : ndarray of shape (n_machines, n_support)
-        Their weights.
-    gamma_ : float
-        The kernel width used (other kernels).
-    intercept_ : ndarray of shape (n_machines,)
-        The intercepts.
+    {classes_}
+    {transduction_}
+    {svm_of_rows_}
     objective_curve_ : ndarray of shape (1,)
         The objective, summed over the classes.
     n_iter_ : int

@@ -33,10 +33,7 @@ class TransductiveSVM(PartlyLabelledClassifier):
     C2 : float, default=1.0
         Cost of a margin error of an unlabelled row, at the end.
     {positive_share}
-    {kernel}
-    {gamma}
-    {degree}
-    {coef0}
+    {kernel_and_parameters}
     max_iter : int, default=1000
         Most machines solved.
     tol : float, default=1e-6
@@ -45,20 +42,9 @@ class TransductiveSVM(PartlyLabelledClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    transduction_ : ndarray of shape (n_rows,)
-        The label of each training row: as given, or as predicted.
-    coef_ : ndarray of shape (n_machines, n_features)
-        The weights of the features (linear kernel); one machine for two classes, else one each.
-    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        Training rows with non-zero weight (other kernels); `support_` are their positions.
-    dual_coef_ : ndarray of shape (n_machines, n_support)
-        Their weights.
-    gamma_ : float
-        The kernel width used (other kernels).
-    intercept_ : ndarray of shape (n_machines,)
-        The intercepts.
+    {classes_}
+    {transduction_}
+    {svm_of_rows_}
     objective_curve_ : ndarray of shape (n_iterations,)
         The objective after each machine, at the cost of unlabelled rows of its stage, summed over
         the classes.

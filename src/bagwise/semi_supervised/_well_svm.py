@@ -87,8 +87,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
+    {classes_}
     coef_ : ndarray of shape (n_machines, n_features)
         The weights of the features (linear kernel); one machine for two classes, else one each.
     support_ : ndarray of shape (n_support,)
@@ -99,8 +98,7 @@ class WellSVMClassifier(BagClassifierMixin, LabelMachine, RowEstimator):
         Their weights.
     nystroem_ : Nystroem
         The approximation of the kernel, where there were more than 20,000 rows.
-    gamma_ : float
-        The kernel width used (other kernels).
+    {gamma_}
     intercept_ : ndarray of shape (n_machines,)
         The intercepts.
     transduction_ : ndarray of shape (n_rows,)
